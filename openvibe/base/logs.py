@@ -18,23 +18,34 @@ def mask_event(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDic
     return {key: mask_secrets(value) if isinstance(value, str) else value for key, value in event.items()}
 
 
+_SHARED: list[structlog.typing.Processor] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+]
+"""What every line says of itself."""
+
+
 def json_formatter() -> structlog.stdlib.ProcessorFormatter:
     """For `logging`: structlog's processors over every logger's lines."""
-    shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.stdlib.ExtraAdder(),
-    ]
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared,
+        foreign_pre_chain=[*_SHARED, structlog.stdlib.ExtraAdder()],
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
             mask_event,
             structlog.processors.JSONRenderer(),
         ],
+    )
+
+
+def configure_structlog() -> None:
+    """What our own code logs goes through `logging`, as everybody's does: its handlers, levels and masks hold."""
+    structlog.configure(
+        processors=[*_SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
     )
 
 

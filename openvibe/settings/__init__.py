@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from kombu import Queue
 
-from openvibe.base.logs import log_uncaught_exceptions
+from openvibe.base.logs import configure_structlog, log_uncaught_exceptions
 from openvibe.settings.environment import (
     ROOT,
     Environment,
@@ -393,6 +393,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     ],
 }
 
+configure_structlog()
 if ENV.production:
     log_uncaught_exceptions()
 LOGGING: dict[str, Any] = {

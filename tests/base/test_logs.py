@@ -7,6 +7,7 @@ import logging.config
 from pathlib import Path
 
 import pytest
+import structlog
 
 from openvibe.base.logs import json_formatter, json_line, log_uncaught_exceptions
 from openvibe.runner.services import WEB_SERVER_LOGS
@@ -50,3 +51,22 @@ def test_the_web_servers_own_lines_are_json_too() -> None:
     assert handler["formatter"] == "json"
     record = logging.LogRecord("granian.access", logging.INFO, "", 0, "GET /healthz", None, None)
     assert json.loads(formatter.format(record))["event"] == "GET /healthz"
+
+
+def test_what_our_own_code_logs_is_masked_json_with_its_fields() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(json_formatter())
+    logging.getLogger("openvibe.tests").addHandler(handler)
+    try:
+        structlog.get_logger("openvibe.tests").warning("key_refused", run_id=3, key="sk-canary-0123456789abcdef")
+    finally:
+        logging.getLogger("openvibe.tests").removeHandler(handler)
+    event = json.loads(stream.getvalue())
+    assert [event[name] for name in ("event", "run_id", "level", "logger")] == [
+        "key_refused",
+        3,
+        "warning",
+        "openvibe.tests",
+    ]
+    assert "canary" not in event["key"]

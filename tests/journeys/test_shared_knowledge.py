@@ -123,6 +123,7 @@ def pinned_by(dora: Page, model: Steered, watched_by: Page) -> None:
 
 def said_wrong(page: Page, reply: Locator) -> None:
     """In the viewer of a reply: the entry it had before it was wrong."""
+    reply.hover()
     reply.get_by_role("link", name=re.compile(r"^\s*Context")).click()
     panel = page.locator("#panel")
     expect(panel.get_by_role("heading", name="Prompt of Moss")).to_be_visible()
