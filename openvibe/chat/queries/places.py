@@ -15,7 +15,8 @@ from openvibe.workspaces.access import Access
 _SELECT_NAMED = """
 SELECT to_json(ARRAY(
     SELECT json_build_array(t.id, t.title,
-        CASE WHEN c.first_participant_id IS NULL THEN '#' || c.name ELSE 'Direct message' END, t.archived_at IS NOT NULL)
+        CASE WHEN c.first_participant_id IS NULL THEN '#' || c.name ELSE 'Direct message' END,
+        t.archived_at IS NOT NULL)
     FROM chat_thread t JOIN chat_channel c ON c.id = t.channel_id
     WHERE t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
         AND to_tsvector('simple'::regconfig, coalesce(t.title, '')) @@ %(words)s::tsquery
@@ -36,7 +37,8 @@ SELECT to_json(ARRAY(
 _SELECT_RECENT = """
 SELECT to_json(ARRAY(
     SELECT json_build_array(t.id, t.title,
-        CASE WHEN c.first_participant_id IS NULL THEN '#' || c.name ELSE 'Direct message' END, t.archived_at IS NOT NULL)
+        CASE WHEN c.first_participant_id IS NULL THEN '#' || c.name ELSE 'Direct message' END,
+        t.archived_at IS NOT NULL)
     FROM chat_thread t JOIN chat_channel c ON c.id = t.channel_id
     WHERE t.id = ANY(%(recent)s::bigint[]) AND t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
 )), '[]'::json
