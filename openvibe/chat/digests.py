@@ -107,7 +107,8 @@ def _due_members() -> QuerySet[Member]:
 
 def _confirmed_addresses() -> QuerySet[EmailAddress, EmailAddress]:
     """Of accounts whose own address it is."""
-    return EmailAddress.objects.filter(verified=True, email=F("user__email"))
+    rows: QuerySet[EmailAddress, EmailAddress] = EmailAddress.objects.filter(verified=True, email=F("user__email"))
+    return rows
 
 
 def must_confirm_address(user: User) -> bool:
