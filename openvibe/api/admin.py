@@ -98,7 +98,8 @@ class TokenAdmin(WorkspaceScopedAdmin):
             own_or_agents = Q(kind="agent") | Q(member__user=user)
             participants = participants.filter(own_or_agents, workspace__in=administered_workspace_ids(request))
             # A token of an agent would open the private channels it reads, also those the person is not in.
-            private_channels: Any = apps.get_model("chat.Channel")._default_manager.filter(is_private=True)
+            private_channels: Any = apps.get_model("chat.Channel")._default_manager
+            private_channels = private_channels.filter(is_private=True, first_participant=None)  # as `token_owners`
             closed_channels = private_channels.exclude(participants__member__user=user)
             participants = participants.exclude(kind="agent", channels__in=closed_channels)
         kwargs["queryset"] = participants.filter(kind__in=["member", "agent"]).select_related("workspace")

@@ -13,11 +13,12 @@ from textwrap import shorten
 from urllib.parse import urljoin
 
 import structlog
+from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives, get_connection
 from django.core.signing import BadSignature, Signer
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
@@ -27,7 +28,7 @@ from openvibe.base.masking import mask_secrets
 from openvibe.base.time_zones import time_zone_or_utc
 from openvibe.chat.models import MailedMention, Mention, Message, NotificationPreference, ReadMarker
 from openvibe.chat.queries import messages_mentioning
-from openvibe.workspaces.models import DigestFrequency, Member, NotificationLevel
+from openvibe.workspaces.models import DigestFrequency, Member, NotificationLevel, User
 from openvibe.workspaces.queries import member_access
 
 MAX_AGE = timedelta(days=3)
@@ -99,7 +100,21 @@ def _due_members() -> QuerySet[Member]:
     seen = seen.filter(last_read_seq__gte=OuterRef("message__seq"))
     mailed = MailedMention.objects.filter(participant=OuterRef("participant"), message=OuterRef("message"))
     standing = Member.objects.filter(due, removed_at=None, user__is_active=True)
+    if settings.OPEN_SIGNUP:  # else somebody known invited whoever gave the address
+        standing = standing.filter(Exists(_confirmed_addresses().filter(user=OuterRef("user"))))
     return standing.filter(Exists(missed.filter(~Exists(seen), ~Exists(mailed)))).select_related("user", "workspace")
+
+
+def _confirmed_addresses() -> QuerySet[EmailAddress, EmailAddress]:
+    """Of accounts whose own address it is."""
+    rows: QuerySet[EmailAddress, EmailAddress] = EmailAddress.objects.filter(verified=True, email=F("user__email"))
+    return rows
+
+
+def must_confirm_address(user: User) -> bool:
+    """Whether nothing is mailed to the person before she confirms her address: where anybody may make an account, an
+    address may be anybody's."""
+    return settings.OPEN_SIGNUP and not _confirmed_addresses().filter(user=user).exists()
 
 
 def _delay() -> timedelta:
@@ -180,7 +195,7 @@ def _missed_mention(member: Member, message: Message) -> MissedMention:
     words = shorten(mask_secrets(plain_text(message.body[: 8 * FIRST_WORDS])), FIRST_WORDS, placeholder=" …")
     return MissedMention(
         author=message.author.name,
-        place=f"#{thread.channel.name} · {thread.title}",
+        place=f"{thread.channel} · {thread.title}",
         at=_time_in_words(message.created_at),
         words=words,
         url=urljoin(settings.PUBLIC_URL, reverse("message", args=[member.workspace.slug, message.pk])),

@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 
 from openvibe.base.fields import EncryptedTextField
 from openvibe.base.models import Timestamped
+from openvibe.chat.queries import token_owners
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
@@ -37,6 +38,11 @@ TEST_KIND = "test"
 SECRET_OVERLAP = timedelta(hours=24)
 """How long deliveries are signed with the secret before, too."""
 MAX_RESPONSE_CHARACTERS = 500
+
+
+def may_direct(access: Access, participant_id: int) -> bool:
+    """Whether the asker may be told what a participant sees: herself, or an agent whose tokens she manages."""
+    return access.participant_id == participant_id or token_owners(access).filter(pk=participant_id).exists()
 
 
 class WebhookQuerySet(models.QuerySet["Webhook"]):
@@ -89,17 +95,17 @@ class Webhook(Timestamped):
         return self.url
 
     def is_directed_by(self, access: Access) -> bool:
-        """Whether the asker may say where it sends what, and read what is answered there: not another member's, which
-        tells what she alone may see."""
-        return self.participant.is_agent or self.participant_id == access.participant_id
+        """Whether the asker may say where it sends what, and read what is answered there: her own, and those of agents
+        whose tokens she manages. What others see, she may not have sent to her."""
+        return may_direct(access, self.participant_id)
 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def visible_to(self, access: Access) -> DeliveryQuerySet:
         """Those of webhooks that the asker directs: what is answered may repeat what was sent."""
-        is_agents = Q(webhook__participant__kind=Participant.Kind.AGENT)
+        own = Q(webhook__participant=access.participant_id)
         rows = self.filter(webhook__in=Webhook.objects.visible_to(access))
-        return rows.filter(is_agents | Q(webhook__participant=access.participant_id))
+        return rows.filter(own | Q(webhook__participant__in=token_owners(access).order_by().values("pk")))
 
     def next_first(self) -> DeliveryQuerySet:
         """Those that wait, in the order they are sent: tests, then events in theirs."""

@@ -14,7 +14,7 @@ from openvibe.base.events import EVENT_RETENTION_HOURS
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.ssrf_guard import AddressRefused, check_url
-from openvibe.webhooks.models import KINDS, TEST_KIND, Delivery, Webhook
+from openvibe.webhooks.models import KINDS, TEST_KIND, Delivery, Webhook, may_direct
 from openvibe.webhooks.signatures import make_secret
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -32,8 +32,10 @@ def create_webhook(*, by: Access, participant: Participant, url: str, kinds: Col
     is_own = participant.pk == by.participant_id
     if participant.workspace_id != by.workspace_id or not (by.administers or (by.is_agent and is_own)):
         raise Refused("Only owners and admins make webhooks, and an agent its own.")
-    if not (is_own or participant.is_agent):
-        raise Refused("A webhook tells what an agent sees, or what you see yourself, never what another member does.")
+    if not may_direct(by, participant.pk):
+        raise Refused(
+            "A webhook tells what you see yourself, or what an agent does that reads no private channel without you."
+        )
     if Webhook.objects.filter(workspace=by.workspace_id).count() >= MAX_WEBHOOKS:
         raise Problem(f"A workspace has at most {MAX_WEBHOOKS} webhooks. Delete one first.", code="too_many")
     url, chosen = _clean_url(url), _clean_kinds(kinds)
@@ -160,7 +162,7 @@ def _check_manages(webhook: Webhook, by: Access) -> None:
 
 def _check_directs(webhook: Webhook, by: Access) -> None:
     if not webhook.is_directed_by(by):
-        raise Refused("It tells what another member sees. You may pause or delete it, not have it sent to you.")
+        raise Refused("It tells what you may not see yourself. You may pause or delete it, not have it sent to you.")
 
 
 def _lock(webhook: Webhook, by: Access) -> Webhook:

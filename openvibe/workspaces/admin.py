@@ -290,7 +290,10 @@ class UserAdmin(AuditedAdmin):
     @admin.action(description="Remove second factors (the person lost them)")
     def remove_second_factors(self, request: HttpRequest, users: models.QuerySet[User]) -> None:
         """The password alone signs in again; whoever is signed in stays so."""
-        Authenticator.objects.filter(user__in=users).delete()
+        with transaction.atomic():
+            for user in users:
+                self.audit(request, user, what="second factors", after="removed")
+            Authenticator.objects.filter(user__in=users).delete()
         messages.success(request, "Removed. Make sure that it was really they who asked.")
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:

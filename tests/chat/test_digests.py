@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from allauth.account.models import EmailAddress
 from django.core import mail
 from django.core.mail import EmailMessage
 from django.core.mail.backends.locmem import EmailBackend
@@ -178,6 +179,23 @@ def test_without_e_mail_nothing_is_sent_and_the_page_says_why(
     text = browser.get(page).content.decode()
     assert "has set up no e-mail" in text
     assert "digest" not in text
+
+
+def test_where_sign_up_is_open_only_confirmed_addresses_are_mailed(
+    ana: Member, dora: Member, thread: Thread, settings: Settings
+) -> None:
+    settings.OPEN_SIGNUP = True
+    browser, page = Client(), "/w/anas-garden/notifications/"
+    browser.force_login(dora.user)
+    said(thread, ana, "Hello, @dora")
+    EmailAddress.objects.create(user=dora.user, email="other@example.org", verified=True)
+    address = EmailAddress.objects.create(user=dora.user, email=dora.user.email)
+    assert sent() == []
+    assert "/accounts/email/" in browser.get(page).content.decode()
+    address.verified = True
+    address.save()
+    assert "/accounts/email/" not in browser.get(page).content.decode()
+    assert len(sent()) == 1
 
 
 def test_the_link_of_an_e_mail_ends_them_without_a_sign_in(dora: Member) -> None:

@@ -20,8 +20,8 @@ from openvibe.chat.queries import (
 from openvibe.chat.services import add_to_channel, open_direct_messages, update_message, update_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant
-from openvibe.workspaces.services import remove_member
-from tests.factories import access, make_agent, make_member, say
+from openvibe.workspaces.services import add_member, remove_member
+from tests.factories import access, make_agent, make_channel, make_member, say
 
 
 def begin(by: Member, recipient: Participant) -> Thread:
@@ -116,6 +116,16 @@ def test_who_left_can_be_read_and_not_written_to(ana: Member, dora: Member) -> N
             say(again, ana, "Still there?")
         assert refused.value.code == "recipient_left"
         assert Thread.objects.visible_to(access(ana)).filter(pk=thread.pk).exists()
+
+
+def test_who_comes_back_finds_what_the_two_said_and_no_room_of_before(ana: Member, dora: Member) -> None:
+    thread, closed = begin(ana, dora.participant), make_channel(ana, "closed", private=True)
+    say(thread, ana, "Hello!")
+    add_to_channel(channel=closed, participant=dora.participant, by=access(ana))
+    remove_member(member=dora, by=access(ana))
+    back = add_member(workspace=ana.workspace, user=dora.user)
+    assert Thread.objects.visible_to(access(back)).filter(pk=begin(back, ana.participant).pk).exists()
+    assert not Channel.objects.visible_to(access(back)).filter(pk=closed.pk).exists()
 
 
 def test_only_people_begin_and_only_with_whom_they_know(

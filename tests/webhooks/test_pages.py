@@ -1,12 +1,15 @@
 """Pages of webhooks: made by admins, the secret shown once, what is refused stays in the form."""
 
+import pytest
 from django.test import Client
 
 from agents.models import Agent
+from openvibe.base.problems import Refused
+from openvibe.chat.services import add_to_channel
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.webhooks.services import create_webhook
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_member
+from tests.factories import access, make_channel, make_member
 
 
 def signed_in(member: Member) -> Client:
@@ -55,4 +58,21 @@ def test_another_admin_does_not_have_it_sent_elsewhere_nor_reads_the_answers(ana
     assert (webhook.url, webhook.previous_secret) == (url, "")
     assert "salary" not in signed_in(eve).get(page).content.decode()
     assert "salary" in signed_in(ana).get(page).content.decode()
+    assert signed_in(eve).post(page, {"act": "pause"}).status_code == 302
+
+
+def test_nobody_is_told_by_an_agent_of_a_private_channel_she_is_not_in(ana: Member, vibe: Agent) -> None:
+    eve, url = make_member("Eve", ana.workspace, role="admin"), "https://93.184.216.34/ana"
+    closed = make_channel(ana, "closed", private=True)
+    add_to_channel(channel=closed, participant=vibe.participant, by=access(ana))
+    webhook, _ = create_webhook(by=access(ana), participant=vibe.participant, url=url, kinds=["message_posted"])
+    Delivery.objects.create(webhook=webhook, kind="message_posted", state="delivered", response="the salary list")
+    with pytest.raises(Refused, match="private channel"):
+        create_webhook(by=access(eve), participant=vibe.participant, url=url, kinds=["message_posted"])
+    address = f"/w/{ana.workspace.slug}/webhooks/"
+    made = {"url": "https://93.184.216.34/eve", "kinds": ["mention"], "agent": "vibe"}
+    assert signed_in(eve).post(address, made).status_code == 400
+    page = f"{address}{webhook.pk}/"
+    assert signed_in(eve).post(page, {"act": "save", **made}).status_code == 403
+    assert "salary" not in signed_in(eve).get(page).content.decode()
     assert signed_in(eve).post(page, {"act": "pause"}).status_code == 302

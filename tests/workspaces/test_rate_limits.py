@@ -94,3 +94,10 @@ def test_nobody_makes_links_without_end(ana: Member, home: str, settings: Settin
     answers = [browser.post(f"{home}invitations/", {"role": "member"}) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 403]
     assert "Wait a little" in answers[2].content.decode()
+
+
+def test_a_request_that_came_past_a_trusted_proxy_is_answered(ana: Member, settings: Settings) -> None:
+    settings.ALLAUTH_TRUSTED_PROXY_COUNT = 2
+    values = {"login": "ana@example.org", "password": PASSWORD}
+    answer = Client().post("/accounts/login/", values, headers={"X-Forwarded-For": "192.0.2.1"})
+    assert answer.status_code == 302

@@ -12,7 +12,8 @@ from django.test import Client
 from pytest_django import Settings
 
 from openvibe.api.services import issue_token
-from openvibe.workspaces.models import Member
+from openvibe.base.models import AuditRecord
+from openvibe.workspaces.models import Member, User
 from tests.factories import PASSWORD
 
 INDEX = "/accounts/2fa/"
@@ -105,3 +106,22 @@ def test_its_pages_run_no_script_that_stands_in_them(page: str, ana: Member) -> 
     assert tags
     assert all(" src=" in tag or 'type="application/json"' in tag for tag in tags)
     assert "unsafe" not in shown.headers["Content-Security-Policy"]
+
+
+def test_who_lost_it_is_helped_by_a_superuser_who_must_have_one_and_is_on_record(
+    ana: Member, dora: Member, settings: Settings
+) -> None:
+    User.objects.filter(pk=dora.user_id).update(is_superuser=True)
+    superuser, _ = sign_in(dora)
+    Authenticator.objects.create(user=ana.user, type="totp", data={})
+    values = {"action": "remove_second_factors", "_selected_action": [ana.user_id]}
+    assert superuser.post("/admin/workspaces/user/", values).status_code == 302
+    assert not Authenticator.objects.exists()
+    record = AuditRecord.objects.latest("pk")
+    assert (record.actor, record.subject, record.after) == (
+        "Dora (dora@example.org), in the admin",
+        "second factors of Ana",
+        "removed",
+    )
+    settings.TWO_FACTOR_REQUIRED = "admins"
+    assert superuser.get("/admin/").headers["Location"] == INDEX

@@ -94,11 +94,12 @@ def participants_known_to(access: Access) -> QuerySet[Participant]:
 
 def token_owners(access: Access) -> QuerySet[Participant]:
     """Whose tokens an admin manages: her own, and those of agents that read no private channel she is not in, because
-    a token of an agent opens what the agent reads."""
+    a token of an agent opens what the agent reads. What people write to an agent directly counts as no such channel:
+    else nobody could manage the tokens of an agent that two people write to."""
     if not access.administers:
         return Participant.objects.none()
     participants = Participant.objects.filter(workspace_id=access.workspace_id, is_active=True)
-    closed = Channel.objects.filter(workspace_id=access.workspace_id, is_private=True)
+    closed = Channel.objects.filter(workspace_id=access.workspace_id, is_private=True, first_participant=None)
     closed = closed.exclude(participants=access.participant_id)
     agents = Q(kind=Participant.Kind.AGENT)
     return participants.filter(agents | Q(pk=access.participant_id)).exclude(agents, channels__in=closed)

@@ -14,7 +14,9 @@ from openvibe.workspaces.access import Access
 
 _SELECT_NAMED = """
 SELECT to_json(ARRAY(
-    SELECT json_build_array(t.id, t.title, c.name, t.archived_at IS NOT NULL)
+    SELECT json_build_array(t.id, t.title,
+        CASE WHEN c.first_participant_id IS NULL THEN '#' || c.name ELSE 'Direct message' END,
+        t.archived_at IS NOT NULL)
     FROM chat_thread t JOIN chat_channel c ON c.id = t.channel_id
     WHERE t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
         AND to_tsvector('simple'::regconfig, coalesce(t.title, '')) @@ %(words)s::tsquery
@@ -34,7 +36,9 @@ SELECT to_json(ARRAY(
 
 _SELECT_RECENT = """
 SELECT to_json(ARRAY(
-    SELECT json_build_array(t.id, t.title, c.name, t.archived_at IS NOT NULL)
+    SELECT json_build_array(t.id, t.title,
+        CASE WHEN c.first_participant_id IS NULL THEN '#' || c.name ELSE 'Direct message' END,
+        t.archived_at IS NOT NULL)
     FROM chat_thread t JOIN chat_channel c ON c.id = t.channel_id
     WHERE t.id = ANY(%(recent)s::bigint[]) AND t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
 )), '[]'::json
@@ -65,7 +69,7 @@ def find_places(access: Access, query: PlaceQuery) -> list[Place]:
 
 
 def _thread_place(query: PlaceQuery, pk: int, title: str, channel: str, is_archived: bool) -> Place:
-    detail = f"#{channel}, archived" if is_archived else f"#{channel}"
+    detail = f"{channel}, archived" if is_archived else channel
     return Place(f"t{pk}", title, detail, reverse("thread", args=[query.slug, pk]))
 
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from openvibe.base.forms import ServiceForm
 from openvibe.base.problems import Problem
 from openvibe.chat import services
-from openvibe.chat.digests import effective_digest
+from openvibe.chat.digests import effective_digest, must_confirm_address
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import access_channel, access_thread, notification_preferences, read_surroundings
 from openvibe.workspaces.decorators import WorkspaceRequest, request_timezone, workspace_view
@@ -60,7 +60,7 @@ class NotifyMenu:
 
 def thread_notify_menu(request: WorkspaceRequest, thread: Thread, chosen: str, of_channel: str) -> NotifyMenu:
     action = reverse("thread-notify", args=[request.workspace.slug, thread.pk])
-    origin = f"As #{thread.channel.name}" if of_channel else "Your default"
+    origin = f"As {thread.channel}" if of_channel else "Your default"
     return NotifyMenu(action, "thread", chosen, of_channel or request.member.notify_level, origin)
 
 
@@ -155,6 +155,7 @@ def notifications(request: WorkspaceRequest) -> HttpResponse:
         "form": form,
         "listed": _listed_preferences(request),
         "email_configured": settings.EMAIL_CONFIGURED,
+        "must_confirm": settings.EMAIL_CONFIGURED and must_confirm_address(user),
         "email_minutes": settings.DIGEST_AFTER_MINUTES,
         "zone": request_timezone(request).key,
     }
@@ -166,7 +167,7 @@ def _listed_preferences(request: WorkspaceRequest) -> list[ListedPreference]:
     for each in notification_preferences(request.access)[:MAX_LISTED]:
         view, row = ("thread", each.thread) if each.thread else ("channel", each.channel)
         assert row is not None
-        place = f"#{row.channel.name}" if isinstance(row, Thread) else ""
+        place = str(row.channel) if isinstance(row, Thread) else ""
         action = reverse(f"{view}-notify", args=[slug, row.pk])
         menu = NotifyMenu(action, view, each.level, request.member.notify_level, "Your default")
         listed.append(ListedPreference(reverse(view, args=[slug, row.pk]), str(row), place, menu))

@@ -46,8 +46,8 @@ class Webhooks(WebhookView):
     @extend_schema(operation_id="webhooks_create", request=WebhookIn, responses={201: NewWebhookOut})
     @idempotent
     def post(self, request: Request) -> Response:
-        """A new one, told from now on what its agent sees, or the admin who makes it. The secret is in this answer
-        only."""
+        """A new one, told from now on what its agent sees, or the admin who makes it. Not of an agent that reads a
+        private channel without her. The secret is in this answer only."""
         values, access = self.validated_body(WebhookIn), request_access(request)
         participant = cast(Participant, caller_of(request).participant)
         if handle := values.pop("agent", "").lstrip("@"):
@@ -109,7 +109,8 @@ class SendTest(WebhookView):
 class Deliveries(WebhookView):
     @extend_schema(operation_id="deliveries_list", responses=DeliveryOut(many=True))
     def get(self, request: Request, pk: int) -> Response:
-        """What was sent, waits, or was given up, the newest first; nothing of another member's webhook."""
+        """What was sent, waits, or was given up, the newest first; nothing of a webhook that tells what the caller
+        may not see."""
         rows = Delivery.objects.visible_to(request_access(request)).filter(webhook=self.access_webhook(pk))
         return self.paginated_response(rows, DeliveryOut)
 

@@ -51,7 +51,7 @@ class NewWebhookForm(WebhookForm):
         label="Sees as",
         to_field_name="handle",
         empty_label="The workspace: what you see yourself",
-        error_messages={"invalid_choice": "This agent is gone. Choose another one."},
+        error_messages={"invalid_choice": "It is gone, or reads a private channel without you. Choose another one."},
     )
     field_order = ("agent", "url", "kinds")
 

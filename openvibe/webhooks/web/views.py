@@ -8,6 +8,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.chat.queries import token_owners
 from openvibe.webhooks import services
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.webhooks.tasks import enqueue_send_on_commit
@@ -25,7 +26,7 @@ def webhooks(request: WorkspaceRequest) -> HttpResponse:
     """All of them, and a form for a new one, whose secret stands on the answer once."""
     if not request.access.administers:
         raise Refused("Only owners and admins manage webhooks. Ask one of them.")
-    agents = request.workspace.participants.filter(kind=Participant.Kind.AGENT, is_active=True).order_by("handle")
+    agents = token_owners(request.access).filter(kind=Participant.Kind.AGENT).order_by("handle")
     form = NewWebhookForm(request.POST or None, agents=agents, initial={"kinds": ["mention"]})
     if form.is_valid():
         url, kinds = form.cleaned_data["url"], form.cleaned_data["kinds"]

@@ -133,7 +133,8 @@ def add_member(*, workspace: Workspace, user: User, role: str = Member.Role.MEMB
         member.removed_at, member.role = None, role
         member.save(update_fields=["removed_at", "role"])
         Participant.objects.filter(pk=member.participant_id).update(is_active=True)
-        member.participant.channel_memberships.all().delete()  # the rooms of before are not given by coming back
+        rooms = member.participant.channel_memberships.filter(channel__first_participant=None)
+        rooms.delete()  # those of before are not given by coming back; what she and another said stays theirs
     subject, after = f"@{member.participant.handle}", f"joined, as {member.role}"
     record_audit(AuditAction.MEMBER, workspace_id=workspace.pk, by=member, subject=subject, after=after)
     emit("members_changed", workspace_id=workspace.pk)

@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import list_unread_threads
+from openvibe.chat.services import open_direct_messages
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_entry, make_thread, say
 
@@ -36,6 +37,8 @@ def test_names_are_found_by_the_beginnings_of_their_words(
         assert titled in find(browser, home, q=typed), typed
     assert find(browser, home, q="dor")[-1] == ("Dora", "@dora")
     assert find(browser, home, q="elease") == []
+    open_direct_messages(by=access(dora), recipient=ana.participant)
+    assert find(browser, home, q="dora and") == [("Dora and Ana", "Direct message")]
 
 
 def test_recent_places_come_first_and_alone_without_words(

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from agents.models import Agent
 from openvibe.api.models import Token
-from openvibe.chat.services import add_to_channel
+from openvibe.chat.services import add_to_channel, open_direct_messages
 from openvibe.workspaces.models import Member
 from tests import factories
 
@@ -67,3 +67,17 @@ def test_only_of_whom_the_admin_sees_all_that_they_see(ana: Member, dora: Member
     assert signed_in(cleo).get(page).status_code == 404
     token.refresh_from_db()
     assert token.is_valid
+
+
+def test_what_people_write_to_an_agent_leaves_its_tokens_to_admins(ana: Member, dora: Member, vibe: Agent) -> None:
+    otto = factories.make_member("Otto", ana.workspace, role="admin")
+    for member in (ana, dora):
+        open_direct_messages(by=factories.access(member), recipient=vibe.participant)
+    page = reverse("tokens", args=[ana.workspace.slug])
+    form = {"owner": vibe.participant_id, "name": "watering", "scopes": ["read"], "days": ""}
+    assert signed_in(otto).post(page, form).status_code == 200
+    revoke = reverse("token-revoke", args=[ana.workspace.slug, Token.objects.get().pk])
+    assert signed_in(otto).post(revoke).status_code == 302
+    assert not Token.objects.get().is_valid
+    in_admin = reverse("admin:api_token_add")
+    assert f'value="{vibe.participant_id}"' in signed_in(otto).get(in_admin).content.decode()
