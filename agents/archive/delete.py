@@ -1,10 +1,12 @@
-"""Deletes a workspace with everything in it."""
+"""Deletes a workspace with everything in it but the audit log."""
 
 import pgtrigger
 from django.db import IntegrityError, connection, transaction
 from psycopg import sql
 
 from agents.archive.tables import Table, workspace_tables
+from openvibe.base.audit import AuditAction, record_audit
+from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Conflict
 from openvibe.workspaces.models import Workspace
 
@@ -14,14 +16,18 @@ BATCH_ROWS = 5_000
 def delete_workspace(*, workspace: Workspace) -> int:
     """Delete the workspace and every row that belongs to it, all or nothing; how many rows. Accounts stay.
 
-    What is never deleted otherwise (versions of a SOUL, revisions, changes of trust) goes, too. Raises Conflict when
-    somebody wrote into it meanwhile.
+    What is never deleted otherwise (versions of a SOUL, revisions, changes of trust) goes, too, but not the audit log,
+    which says that it is deleted. Raises Conflict when somebody wrote into it meanwhile.
     """
     try:
-        with transaction.atomic(), pgtrigger.ignore(), transaction.atomic():
+        with transaction.atomic():
             Workspace.objects.select_for_update().get(pk=workspace.pk)
-            deleted = sum(_delete_rows(table, workspace.pk) for table in reversed(workspace_tables()))
-            with connection.cursor() as cursor:
+            record_audit(
+                AuditAction.SETTINGS, workspace_id=workspace.pk, by=None, subject="the workspace", after="deleted"
+            )
+            tables = [table for table in reversed(workspace_tables()) if table.model is not AuditRecord]
+            with pgtrigger.ignore(), transaction.atomic(), connection.cursor() as cursor:
+                deleted = sum(_delete_rows(table, workspace.pk) for table in tables)
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
                 cursor.execute("SET CONSTRAINTS ALL DEFERRED")
     except IntegrityError:

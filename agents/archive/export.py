@@ -24,6 +24,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Reference, Table, archived_tables
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Erasure
 from openvibe.workspaces.models import User, Workspace
@@ -84,6 +85,7 @@ def export_workspace(*, workspace: Workspace, path: Path, progress: Progress = l
     try:
         with os.fdopen(descriptor, "wb") as stream, zipfile.ZipFile(stream, "w") as file, _one_moment():
             manifest = _write(Archive(file), workspace, progress)
+        record_audit(AuditAction.EXPORT, workspace_id=workspace.pk, by=None, subject="the workspace", after=path.name)
         unfinished.replace(path)
     finally:
         with suppress(FileNotFoundError):

@@ -34,16 +34,18 @@ from memory.models import (
 from memory.plugins.lcm.models import Summary
 from openvibe.api.models import IdempotencyKey, Token
 from openvibe.base.fields import EncryptedTextField
-from openvibe.base.models import Event
+from openvibe.base.models import AuditRecord, Event
 from openvibe.chat.models import Attachment, Message, Quote, Thread
 from openvibe.search.models import VectorSpace
 from openvibe.webhooks.models import Webhook
-from openvibe.workspaces.models import Invitation, Participant, User, Workspace
+from openvibe.workspaces.models import Invitation, Participant, Presence, User, Workspace
 
 LEFT_OUT: dict[type[Model], str] = {
+    AuditRecord: "says what happened in this installation, which a file from elsewhere cannot know",
     Event: "tells open pages what changed, and is kept for hours",
     IdempotencyKey: "remembers answers to the calls of tokens for a day",
     Invitation: "its link is a secret",
+    Presence: "who has a page open at this moment",
     Token: "a secret",
     VectorSpace: "vectors are made anew from the texts",
     Webhook: "signs with a secret, and a copy would tell everything twice",

@@ -1,12 +1,12 @@
 """E-mail digests of mentions that somebody missed.
 
 Each mention is mailed at most once: the rows that say so are committed before the e-mail is handed over, so a worker
-that dies between the two loses that e-mail (the mentions still stand under *Mentions*) and never sends it twice."""
+that dies between the two loses that e-mail (the mentions still stand under *Mentions*) and never sends it twice. They
+are taken back only when the server says that it did not take the e-mail."""
 
 import smtplib
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from textwrap import shorten
@@ -16,6 +16,7 @@ import structlog
 from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives, get_connection
+from django.core.mail.backends.base import BaseEmailBackend
 from django.core.signing import BadSignature, Signer
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
@@ -35,6 +36,8 @@ MAX_AGE = timedelta(days=3)
 """What was said longer ago is not mailed: whoever turns digests on is not sent the past."""
 PAUSES = {DigestFrequency.HOURLY: timedelta(hours=1), DigestFrequency.DAILY: timedelta(days=1)}
 """Between two e-mails to one member, at least."""
+RETRY = timedelta(minutes=15)
+"""Until a mail server that said "not now" is asked again: longer than most let strangers wait."""
 MAX_LISTED = 20
 MAX_CLAIMED = 200
 FIRST_WORDS = 160  # characters
@@ -52,6 +55,15 @@ class MissedMention:
     at: str
     words: str
     url: str
+
+
+@dataclass(frozen=True)
+class Digest:
+    """An e-mail to a member, and the messages that are marked as mailed to her by it."""
+
+    member: Member
+    messages: Sequence[Message]
+    email: EmailMultiAlternatives
 
 
 def effective_digest(member: Member) -> str:
@@ -73,14 +85,37 @@ def send_due_digests(*, seconds: float = TURN_SECONDS) -> int:
             for pk in ids:
                 if time.monotonic() > deadline:
                     break
-                email = _claim_digest(pk)
-                if email is None:
-                    continue
-                with suppress(smtplib.SMTPRecipientsRefused):  # an address that does not exist holds nobody up
-                    sent += connection.send_messages([email]) or 0
+                digest = _claim_digest(pk)
+                if digest is not None:
+                    sent += _send(connection, digest)
     except (OSError, smtplib.SMTPException) as error:
         log.warning("digests not sent, trying again", error=type(error).__name__)
     return sent
+
+
+def _send(connection: BaseEmailBackend, digest: Digest) -> int:
+    """How many e-mails the server took. Raises OSError and SMTPException where it takes no more from us now."""
+    try:
+        return connection.send_messages([digest.email]) or 0
+    except smtplib.SMTPRecipientsRefused as error:
+        codes = {code for code, _ in error.recipients.values()}
+        if max(codes, default=500) < 500:
+            _release(digest)
+        if 421 in codes:  # the server hung up
+            raise
+        return 0  # an address that does not exist holds nobody up
+    except smtplib.SMTPResponseException:
+        _release(digest)
+        raise
+
+
+@transaction.atomic
+def _release(digest: Digest) -> None:
+    """Let what the server did not take be mailed after RETRY."""
+    member = digest.member
+    MailedMention.objects.filter(participant=member.participant_id, message__in=digest.messages).delete()
+    member.digest_sent_at = timezone.now() - PAUSES[DigestFrequency(effective_digest(member))] + RETRY
+    member.save(update_fields=["digest_sent_at"])
 
 
 def _due_members() -> QuerySet[Member]:
@@ -122,7 +157,7 @@ def _delay() -> timedelta:
 
 
 @transaction.atomic
-def _claim_digest(member_id: int) -> EmailMultiAlternatives | None:
+def _claim_digest(member_id: int) -> Digest | None:
     """The e-mail for a member who is still due, its mentions marked as mailed once this returns; None where there is
     nothing she may and wants to read."""
     member = _due_members().select_for_update(of=("self",), skip_locked=True).filter(pk=member_id).first()
@@ -134,7 +169,7 @@ def _claim_digest(member_id: int) -> EmailMultiAlternatives | None:
     MailedMention.objects.bulk_create(MailedMention(participant_id=member.participant_id, message=m) for m in messages)
     member.digest_sent_at = timezone.now()
     member.save(update_fields=["digest_sent_at"])
-    return _email(member, messages)
+    return Digest(member, messages, _email(member, messages))
 
 
 def _missed_messages(member: Member) -> list[Message]:

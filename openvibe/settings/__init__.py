@@ -238,7 +238,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "settle vector spaces": {"task": "search.settle_spaces", "schedule": 10.0},
     "analyze tables": {"task": "base.analyze_tables", "schedule": 60.0},
     "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
-    "forget sessions": {"task": "base.forget_sessions", "schedule": 86_400.0},
+    "forget sessions": {"task": "base.forget_sessions", "schedule": 3_600.0},
     "forget idempotency keys": {"task": "api.forget_old_keys", "schedule": 3_600.0},
 }
 

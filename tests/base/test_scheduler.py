@@ -3,12 +3,14 @@
 from datetime import timedelta
 
 import pytest
+from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.urls import reverse
 from django.utils import timezone
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
+from openvibe.base.models import CacheEntry
 from openvibe.base.scheduler import Scheduler, synchronise_schedule
 from openvibe.base.tasks import delete_expired_sessions
 from openvibe.celery import app
@@ -71,10 +73,10 @@ def test_a_daily_job_is_neither_forgotten_nor_repeated_by_a_restart() -> None:
     Scheduler(app=app, lazy=False)
     yesterday = timezone.now() - timedelta(hours=23)
     PeriodicTask.objects.filter(name="thin snapshots").update(last_run_at=yesterday)
-    PeriodicTask.objects.filter(name="forget sessions").update(date_changed=yesterday)  # it never ran yet
+    PeriodicTask.objects.filter(name="forget deliveries").update(date_changed=yesterday)  # it never ran yet
     restarted = Scheduler(app=app, lazy=False).schedule
     assert set(restarted) == set(settings.CELERY_BEAT_SCHEDULE)
-    for name in ("thin snapshots", "forget sessions"):
+    for name in ("thin snapshots", "forget deliveries"):
         is_due, seconds = restarted[name].is_due()
         assert not is_due
         assert 3_500 < seconds <= 3_600
@@ -96,9 +98,13 @@ def test_superusers_run_a_job_now(ana: Member) -> None:
     assert [sent.task for sent in take_sent()] == ["memory.sweep_compactions"]
 
 
-def test_expired_sessions_are_cleared() -> None:
+def test_expired_sessions_are_cleared(ana: Member) -> None:
     now = timezone.now()
     for key, expiry in (("old", now - timedelta(seconds=1)), ("new", now + timedelta(days=1))):
         Session.objects.create(session_key=key, session_data="x", expire_date=expiry)
+        UserSession.objects.create(session_key=key, user=ana.user, ip="127.0.0.1")
+        CacheEntry.objects.create(cache_key=key, value="1", expires=expiry)
     delete_expired_sessions()
     assert list(Session.objects.values_list("session_key", flat=True)) == ["new"]
+    assert list(UserSession.objects.values_list("session_key", flat=True)) == ["new"]
+    assert list(CacheEntry.objects.values_list("cache_key", flat=True)) == ["new"]

@@ -139,6 +139,7 @@ def steps(world: BenchWorkspace) -> dict[str, Callable[[], object]]:
     """What is done in the workspace, by name."""
     client = Client()
     client.force_login(world.ana.user)
+    client.get(reverse("sessions"))  # lists the session, which is written once and cannot be written twice
     thread = Thread.objects.order_by("pk").first()
     assert thread
     home = {"slug": world.ana.workspace.slug}

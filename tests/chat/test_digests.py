@@ -71,6 +71,15 @@ class DyingServer(EmailBackend):
         raise smtplib.SMTPServerDisconnected
 
 
+class RefusingServer(EmailBackend):
+    """Takes nothing: for now, or ever."""
+
+    refusal: smtplib.SMTPException
+
+    def send_messages(self, messages: Sequence[EmailMessage]) -> int:
+        raise self.refusal
+
+
 def test_a_missed_mention_is_mailed_once_with_its_place_and_first_words(
     ana: Member, dora: Member, thread: Thread
 ) -> None:
@@ -161,6 +170,31 @@ def test_an_unreachable_server_loses_nothing_and_a_dying_one_doubles_nothing(
     assert sent() == []
     with pytest.raises(IntegrityError), transaction.atomic():
         MailedMention.objects.create(participant=dora.participant, message=Message.objects.latest("pk"))
+
+
+@pytest.mark.parametrize(
+    ("refusal", "comes_later"),
+    [
+        (smtplib.SMTPRecipientsRefused({"dora@example.org": (450, b"Greylisted")}), True),
+        (smtplib.SMTPRecipientsRefused({"dora@example.org": (421, b"Closing")}), True),
+        (smtplib.SMTPDataError(452, b"Too much"), True),
+        (smtplib.SMTPSenderRefused(550, b"Not from you", "a@b"), True),
+        (smtplib.SMTPRecipientsRefused({"dora@example.org": (550, b"Unknown")}), False),
+    ],
+    ids=["greylisted", "closing", "data", "sender", "unknown"],
+)
+def test_what_the_server_did_not_take_comes_later(
+    refusal: smtplib.SMTPException, comes_later: bool, ana: Member, dora: Member, thread: Thread, settings: Settings
+) -> None:
+    said(thread, ana, "Hello, @dora")
+    works, RefusingServer.refusal = settings.EMAIL_BACKEND, refusal
+    settings.EMAIL_BACKEND = f"{__name__}.RefusingServer"
+    assert send_due_digests() == 0
+    settings.EMAIL_BACKEND = works
+    assert sent() == []  # not at once
+    pass_time(dora, timedelta(minutes=15))
+    assert len(sent()) == comes_later
+    assert MailedMention.objects.count() == 1
 
 
 def test_without_e_mail_nothing_is_sent_and_the_page_says_why(

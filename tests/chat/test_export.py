@@ -11,7 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent
-from openvibe.chat.models import Message, Thread
+from openvibe.base.models import AuditRecord
+from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.queries import access_thread, export_thread
 from openvibe.chat.services import create_reply, delete_message, publish_dive, save_draft, start_dive
 from openvibe.llm.drafts import ResultDraft
@@ -90,6 +91,13 @@ def test_only_who_reads_the_thread_gets_the_file(ana: Member, ben: Member, threa
     assert answer["Content-Disposition"] == f'attachment; filename="pruning-{thread.pk}.jsonl"'
     assert b"Roses." in answer.getvalue()
     assert signed_in(ben).get(address).status_code == 404
+    Channel.objects.update(is_private=True)
+    assert signed_in(ana).get(f"/api/v1/threads/{thread.pk}/export/?form=md").status_code == 200
+    records = AuditRecord.objects.filter(action="export").values_list("actor", "subject", "after")
+    assert list(records) == [
+        ("Ana (@ana)", f"thread {thread.pk} of a private channel", "as md"),
+        ("Ana (@ana)", f"thread {thread.pk} “Pruning” of #general", "as jsonl"),
+    ]
 
 
 def signed_in(member: Member) -> Client:

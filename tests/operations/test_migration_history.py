@@ -17,8 +17,11 @@ from django.db.migrations.recorder import MigrationRecorder
 from pytest_django import DjangoDbBlocker
 from pytest_django.fixtures import Settings
 
+from openvibe.base.audit import AuditAction, record_audit
+from openvibe.chat.models import Channel
 from openvibe.runner.bootstrap import BEFORE, FRESH, count_unapplied_migrations, prepare_database
 from openvibe.runner.postgres.server import program_path
+from openvibe.workspaces.models import Participant
 
 DUMP = Path(__file__).parent.parent / "data/version_before.sql.gz"  # pg_dump; most of its messages left out
 
@@ -121,6 +124,20 @@ def adopt() -> str:
     return said.getvalue()
 
 
+def begin_direct_messages() -> None:
+    """Two conversations in one workspace: the version before knows no two channels of one name."""
+    first, *others = Participant.objects.order_by("workspace", "pk")[:3]
+    for other in others:
+        Channel.objects.create(
+            workspace_id=first.workspace_id,
+            name="direct-message",
+            is_private=True,
+            first_participant=first,
+            second_participant=other,
+        )
+    record_audit(AuditAction.SETTINGS, workspace_id=first.workspace_id, by=None, subject="the workspace")
+
+
 def test_what_the_version_before_made_becomes_what_a_fresh_migrate_makes(old_database: str, fresh_schema: str) -> None:
     rows = row_counts()
     assert rows["chat_message"] > 50
@@ -133,7 +150,9 @@ def test_what_the_version_before_made_becomes_what_a_fresh_migrate_makes(old_dat
     assert count_unapplied_migrations() == 0
     assert {table: count for table, count in row_counts().items() if table in rows} == rows
     assert fetch(IMPORTED_BY_COUNT) == imported
-    call_command("migrate", "chat", "0004", verbosity=0)
+    begin_direct_messages()
+    for app, name in (("chat", "0004"), ("knowledge", "0002"), ("workspaces", "0006"), ("base", "0001")):
+        call_command("migrate", app, name, verbosity=0)
     assert fetch(IMPORTED_BY_KEY) == imported
     call_command("migrate", verbosity=0)
     assert fetch(IMPORTED_BY_COUNT) == imported

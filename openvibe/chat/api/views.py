@@ -234,6 +234,7 @@ class ThreadExport(ApiView):
         thread = queries.access_thread(access, pk)
         if access.is_agent:
             raise Refused("Only people take a thread out as a file. Read its messages instead.", code="people_only")
+        services.audit_thread_export(thread, access, form)
         lines = queries.export_thread(access, thread, form)
         response = StreamingHttpResponse(lines, content_type=queries.EXPORT_TYPES[form])
         name = queries.export_filename(thread, form)

@@ -74,4 +74,9 @@ class Migration(migrations.Migration):
                 name="direct_messages_of_two",
             ),
         ),
+        migrations.RunSQL(  # backwards, when a name stands once in a workspace again
+            migrations.RunSQL.noop,
+            "UPDATE chat_channel SET name = 'direct-message-' || id WHERE first_participant_id IS NOT NULL;"
+            " SET CONSTRAINTS ALL IMMEDIATE",
+        ),
     ]

@@ -33,6 +33,7 @@ from openvibe.chat.services.permissions import check_dive_active, check_not_arch
 from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
 from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
 from openvibe.chat.services.threads import (
+    audit_thread_export,
     create_thread,
     mark_all_read,
     mark_read,
@@ -53,6 +54,7 @@ __all__ = [
     "add_to_channel",
     "archive_channel",
     "audit_membership",
+    "audit_thread_export",
     "check_dive_active",
     "check_is_person",
     "check_not_archived",

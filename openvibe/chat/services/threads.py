@@ -7,6 +7,7 @@ from django.db.models import F
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_title
@@ -201,3 +202,10 @@ def save_draft(*, thread: Thread, by: Access, body: str) -> None:
         Draft.objects.filter(thread=thread, participant_id=by.participant_id).delete()
         return
     Draft.objects.update_or_create(thread=thread, participant_id=by.participant_id, defaults={"body": body})
+
+
+def audit_thread_export(thread: Thread, by: Access, form: str) -> None:
+    """Record who takes a thread out as a file. What a private one is called is for those in it."""
+    place = "of a private channel" if thread.channel.is_private else f"“{thread.title}” of #{thread.channel.name}"
+    subject = f"thread {thread.pk} {place}"
+    record_audit(AuditAction.EXPORT, workspace_id=thread.workspace_id, by=by, subject=subject, after=f"as {form}")

@@ -217,6 +217,7 @@ def thread_export(request: WorkspaceRequest, thread_id: int) -> HttpResponseBase
 
 
 def export_response(access: Access, thread: Thread, form: str) -> HttpResponseBase:
+    services.audit_thread_export(thread, access, form)
     response = StreamingHttpResponse(export_thread(access, thread, form), content_type=EXPORT_TYPES[form])
     response.headers["Content-Disposition"] = content_disposition_header(True, export_filename(thread, form)) or ""
     return response
