@@ -249,7 +249,7 @@ def test_without_javascript_a_dive_is_started_and_published(people: People, inst
     expect(plain.locator("#messages .result")).to_contain_text("Plainly published")
     expect(ana.locator("#messages .result")).to_contain_text("Plainly published")
     plain.locator("#messages .result").get_by_role("link", name="Pin to knowledge").click()
-    plain.get_by_role("button", name="Save").click()
+    plain.get_by_role("button", name="Save", exact=True).click()
     expect(plain.get_by_role("heading", name="Plainly published", level=1)).to_be_visible()
     expect(ana.locator("#messages .result")).to_contain_text("Pinned as Plainly published")
 

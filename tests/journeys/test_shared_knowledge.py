@@ -117,7 +117,7 @@ def pinned_by(dora: Page, model: Steered, watched_by: Page) -> None:
     card = watched_by.locator("#messages .result")
     expect(card).to_contain_text("Water needed: two visits a week")
     dora.locator("#messages .result").get_by_role("link", name="Pin to knowledge", exact=True).click()
-    panel.get_by_role("button", name="Save").click()
+    panel.get_by_role("button", name="Save", exact=True).click()
     expect(card).to_contain_text("Pinned as Water needed")
 
 

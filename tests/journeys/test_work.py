@@ -74,7 +74,7 @@ def test_what_an_agent_carries_is_written_by_people_and_by_itself(people: People
     expect(block.locator(".soul-text")).to_have_text("The baker buys roses.")
     block.get_by_text("Edit", exact=True).click()
     block.get_by_label("Content").fill("The baker buys roses on Fridays.")
-    block.get_by_role("button", name="Save").click()
+    block.get_by_role("button", name="Save", exact=True).click()
     expect(block).to_contain_text("Version 2")
 
     start_thread(ana, "What it learned", "Our best customer is the town hall.")
