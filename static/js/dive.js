@@ -67,7 +67,8 @@ function arrive(event) {
   if (event.html) {
     const row = elements(event.html)[0];
     const last = rowsOf(list()).at(-1);
-    if (!document.getElementById(row.id) && seqOf(row) > (last ? seqOf(last) : 0) + 1) return catchUp();
+    const ahead = seqOf(row) - (last ? seqOf(last) : 0);
+    if (!document.getElementById(row.id) && ahead !== 1) return ahead > 1 ? catchUp() : undefined; // else further up than what is loaded
     put([row]);
   }
   if (stays) toBottom();

@@ -13,7 +13,13 @@ const scroller = one("#scroller");
 const list = one("#messages");
 const newer = one("#newer");
 const unseen = new Set(); // ids of what others posted below what is in sight
-let loading = Promise.resolve();
+let loading = Promise.resolve(); // pages of messages that are on their way
+let loads = 0;
+function waitFor(page) {
+  loads += 1;
+  loading = Promise.all([loading, page]).finally(() => { loads -= 1; });
+  return loading;
+}
 
 export const threadId = conversation ? Number(conversation.dataset.thread) : null;
 export const rows = () => rowsOf(list);
@@ -82,8 +88,7 @@ async function load(line) {
 
 const edges = new IntersectionObserver(
   (seen) => {
-    const wanted = seen.filter((entry) => entry.isIntersecting).map((entry) => load(entry.target));
-    loading = Promise.all([loading, ...wanted]);
+    for (const entry of seen) if (entry.isIntersecting) waitFor(load(entry.target));
   },
   { root: scroller, rootMargin: "400px 0px" },
 );
@@ -146,7 +151,7 @@ async function showNewest() {
 /** Leave what was said earlier for the newest messages; what is being sent stays below them. */
 export const toNewest = oneAtATime(async () => {
   await loading;
-  if (hasNewer()) await (loading = showNewest());
+  if (hasNewer()) await waitFor(showNewest());
   await catchUp();
   toBottom();
 });
@@ -157,6 +162,8 @@ export function arrive(event) {
     unseen.add(event.message);
     showNewer();
   }
+  // A page on its way may hold the message as it was before this.
+  if (loads) loading.then(() => { if (isShown(event.message)) refetch(event.message); });
   if (event.fetch && event.kind === "message_posted") return catchUp();
   // An answer on its way is older than this: it is asked for again, or it would take back what is shown here.
   if (event.fetch || refetches.get(event.message)?.isRunning()) return refetch(event.message);

@@ -10,17 +10,25 @@ let source = null;
 let last = "0";
 let watched = [];
 let mayBeGone = false;
+let marked = 0; // what events changed on the page itself: an answer asked for before the newest of them is too old to be shown
 
 // --- what is fetched again ----------------------------------------------------------------------------------
 const refreshSidebar = oneAtATime(async () => {
+  const before = marked;
   const response = await getFragment(`${workspace}sidebar/`).catch(() => null);
   if (response?.status === 401) return signedOut();
   if (response?.status === 404) return gone();
-  if (!response?.ok || one("#sidebar details[open]")) return;
+  if (!response?.ok) return;
+  const html = await response.text();
+  if (one("#sidebar details[open]")) {
+    owesSidebar = true;
+    return;
+  }
+  if (before !== marked) return sidebarSoon();
   const sidebar = one("#sidebar");
   const current = one("[aria-current='page']", sidebar)?.getAttribute("href");
   const focused = sidebar.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-  sidebar.innerHTML = await response.text();
+  sidebar.innerHTML = html;
   all(".nav-item", sidebar).forEach((item) => {
     const href = item.getAttribute("href");
     if (href === current) item.setAttribute("aria-current", "page");
@@ -34,16 +42,23 @@ const sidebarSoon = spread(refreshSidebar, 400, 5000);
 const refreshParts = oneAtATime(async () => {
   if (!conversation && !one("[data-refresh]") && !mayBeGone) return;
   mayBeGone = false;
-  const response = await fetch(location.href, { cache: "no-store" }).catch(() => null);
+  const before = marked;
+  const address = location.href;
+  const response = await fetch(address, { cache: "no-store" }).catch(() => null);
   if (response && [403, 404].includes(response.status)) return gone();
   if (response?.redirected && response.url.includes("/accounts/")) return signedOut();
   if (!response?.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (address !== location.href || (before !== marked && !conversation)) return partsSoon();
   const parts = conversation ? [".feed-head"] : ["[data-refresh]"];
   for (const selector of parts) {
     const old = one(selector);
     const now = one(selector, fresh);
-    if (!old || !now || one("details[open]", old) || old.innerHTML === now.innerHTML) continue;
+    if (!old || !now || old.innerHTML === now.innerHTML) continue;
+    if (one("details[open]", old)) {
+      owesParts = true;
+      continue;
+    }
     if (one(".htmx-request", old)) {  // its answer comes first
       partsSoon();
       continue;
@@ -59,6 +74,19 @@ const refreshParts = oneAtATime(async () => {
   if (conversation && Boolean(one("#composer")) !== Boolean(one("#composer", fresh))) location.reload();
 });
 const partsSoon = spread(refreshParts, 500, 5000);
+
+let owesSidebar = false; // a menu was open there: it stays, and what changed meanwhile is shown once it is closed
+let owesParts = false;
+function onMenuClosed({ target }) {
+  if (target.open) return;
+  if (owesSidebar && target.closest("#sidebar")) {
+    owesSidebar = false;
+    sidebarSoon();
+  } else if (owesParts && target.closest(".feed-head, [data-refresh]")) {
+    owesParts = false;
+    partsSoon();
+  }
+}
 
 /** Access ended: nothing of the conversation stays on the screen. */
 export function gone() {
@@ -121,6 +149,7 @@ function hidden(text) {
 /** `says`: whether the words tell that there is something new, as the page does for channels and the inbox. */
 function mark(link, isUnread, count, of, says = true) {
   if (!link) return;
+  marked += 1;
   link.classList.toggle("is-unread", isUnread);
   one(".count", link)?.remove();
   all(".visually-hidden", link).filter((words) => words.textContent.includes("something new")).forEach((words) => words.remove());
@@ -158,6 +187,7 @@ function moveUp(event) {
   const line = one(`[data-refresh] .thread-item a[href="${workspace}t/${event.thread}/"]`)?.closest(".thread-item");
   const count = line && one("[data-count]", line);
   if (!count) return false;
+  marked += 1;
   count.textContent = `${event.seq} message${event.seq === 1 ? "" : "s"}`;
   one("time", line).textContent = new Date().toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   const author = one("[data-author]", line);
@@ -297,6 +327,7 @@ export function start() {
     source.close();
     connect(after);
   });
+  document.addEventListener("toggle", onMenuClosed, true);
   addEventListener("offline", showLoss); // the stream may take minutes to notice
   addEventListener("online", () => {
     if (!source) return;

@@ -42,10 +42,11 @@ export function place(row, list) {
     }
     keepNewLine(old, row);
     for (const name of ["is-active", "is-here"]) if (old.classList.contains(name)) row.classList.add(name);
-    const held = old.contains(document.activeElement) ? document.activeElement : null;
+    const focused = old.contains(document.activeElement) ? document.activeElement : null;
     tellState(row, old.dataset.state);
     old.replaceWith(row);
-    if (held) refocus(held, row);
+    if (focused) refocus(focused, row);
+    else giveBack(row); // what was swapped into the old row settles no more
   } else {
     const pending = row.dataset.client && one(`[data-pending="${CSS.escape(row.dataset.client)}"]`, list);
     const after = rowsOf(list).findLast((other) => seqOf(other) < seqOf(row));
@@ -79,6 +80,18 @@ export function addWords({ message, from, to, words, done, tail }, list) {
   return true;
 }
 
+// --- a row that is swapped whole -----------------------------------------------------------------------------
+let outdated = ""; // what came while the answer was on its way may be newer than it: the row is still to be fetched
+
+document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
+  outdated = target?.matches?.('.message[data-stale="yes"]') ? target.id : "";
+});
+document.addEventListener("htmx:afterSwap", () => {
+  const row = outdated && document.getElementById(outdated);
+  if (row) row.dataset.stale = "yes";
+  outdated = "";
+});
+
 // --- the keyboard stays in the row --------------------------------------------------------------------------
 let held = null;
 
@@ -90,6 +103,15 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   if (!row || (held?.isElsewhere && held.row === row.id)) return;
   held = row.contains(document.activeElement) ? { row: row.id, element: document.activeElement } : null;
 });
+/** Somebody who did something in this row has the keyboard where they were, unless a form is open. */
+function giveBack(row) {
+  if (!row || held?.row !== row.id || one(".edit-form", row)) return;
+  if (document.activeElement === document.body) {
+    if (held.isElsewhere) held.element.focus();
+    else refocus(held.element, row);
+  }
+  held = null;
+}
 document.addEventListener("htmx:afterSettle", () => {
   const reason = one(".feedback-more[data-just-given]");
   if (reason) {
@@ -99,13 +121,7 @@ document.addEventListener("htmx:afterSettle", () => {
     held = null;
     return;
   }
-  const row = held && document.getElementById(held.row);
-  if (!row || one(".edit-form", row)) return;
-  if (document.activeElement === document.body) {
-    if (held.isElsewhere) held.element.focus();
-    else refocus(held.element, row);
-  }
-  held = null;
+  giveBack(held && document.getElementById(held.row));
 });
 
 // --- the menu of a message ----------------------------------------------------------------------------------

@@ -114,6 +114,47 @@ def test_a_form_that_is_asked_for_outlives_a_change_of_its_message(people: Peopl
     expect(replies(ana)).to_contain_text("Recorded")
 
 
+def test_what_came_while_an_answer_was_on_its_way_stays(people: People, installation: Installation) -> None:
+    """Neither a swapped message nor a page of the inbox takes back what an event has shown meanwhile."""
+    ana = people.ana()
+    start_thread(ana, "Newer stays", "Look here.")
+    thread, row = ana.url, ana.locator("#messages > li")
+    token, message = installation.token("ana"), row.get_attribute("data-id")
+    held: list[tuple[Route, APIResponse]] = []
+    ana.route("**/m/*/", lambda route: held.append((route, route.fetch())), times=1)
+    row.focus()
+    ana.keyboard.press("e")
+    expect(row.get_by_role("textbox")).to_be_focused()
+    ana.keyboard.press("Escape")
+    wait_until(lambda: bool(ana.evaluate("1") and held), "the answer is held back")
+    installation.api("POST", f"messages/{message}/reactions/", token, {"emoji": "🎉"})
+    expect(row).to_have_attribute("data-stale", "yes")
+    held[0][0].fulfill(response=held[0][1])
+    expect(row.get_by_role("button", name="🎉")).to_be_visible()
+
+    ana.goto("/w/willow/")
+    line = ana.locator("#inbox .thread-item", has_text="Newer stays")
+    held.clear()
+    ana.route(ana.url, lambda route: held.append((route, route.fetch())), times=1)
+    thread_id = re.findall(r"/t/(\d+)/", thread)[0]
+    installation.api("PATCH", f"threads/{thread_id}/", token, {"title": "Newer stays here"})
+    wait_until(lambda: bool(ana.evaluate("1") and held), "the inbox is asked for")
+    agent = installation.token("vibe")
+    installation.api("POST", f"threads/{thread_id}/messages/", agent, {"body": "The newest."})
+    expect(line.locator("[data-preview]")).to_have_text("The newest.")
+    held[0][0].fulfill(response=held[0][1])
+    ana.wait_for_function("new Promise((done) => setTimeout(() => requestAnimationFrame(() => done(true)), 100))")
+    expect(line.locator("[data-preview]")).to_have_text("The newest.", timeout=1)
+    ana.unroute_all(behavior="wait")
+
+    line.locator("a").focus()
+    for key in ("show-unread", "inbox-channel"):
+        choice = ana.locator(f"#{key}")
+        choice.press("Enter" if key.startswith("show") else "ArrowDown")
+        ana.wait_for_url(re.compile("show=unread" if key.startswith("show") else r"channel=\d"))
+        expect(ana.locator(f"#{key}")).to_be_focused()
+
+
 def test_the_keyboard_never_falls_back_to_the_page(people: People, installation: Installation) -> None:
     ana = people.ana(viewport={"width": 1440, "height": 640})
     start_thread(ana, "By keys", "Hello.\n\n" + "A long story.\n\n" * 20)

@@ -24,7 +24,6 @@ urlpatterns = [
     path("next/", inbox.next_unread, name="next-unread"),
     path("sidebar/", inbox.sidebar, name="sidebar"),
     path("direct/", direct_messages.direct_message, name="direct-message"),
-    path("search/", search.search, name="search"),
     path("previews/", link_previews.link_previews, name="link-previews"),
     path("read/", inbox.read_all, name="read-all"),
     path("notifications/", notifications.notifications, name="notifications"),
