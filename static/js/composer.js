@@ -14,6 +14,7 @@ const MOST_PREVIEWED = 2000;
 
 // --- drafts -------------------------------------------------------------------------------------------------
 let savedText = field?.value ?? "";
+let saving = Promise.resolve();
 
 async function saveDraft() {
   const text = field.value;
@@ -21,12 +22,12 @@ async function saveDraft() {
   try {
     await post(form.dataset.draftUrl, { body: text });
     savedText = text;
-    saved.textContent = text.trim() ? "Draft saved" : "";
+    saved.textContent = text.trim() && field.value ? "Draft saved" : "";
   } catch (problem) {
     saved.textContent = problem.status ? problem.message : "Draft not saved: offline";
   }
 }
-const saveSoon = settled(saveDraft, 800);
+const saveSoon = settled(() => { saving = saveDraft(); }, 800);
 
 function saveOnLeaving() {
   if (!field || field.value === savedText) return;
@@ -47,10 +48,16 @@ function showProblem(text) {
   one(".composer-box", form).before(line);
 }
 
-// What is on its way outlives a reload of the page, but for its files.
-const OUTBOX = `outbox-${threadId}`;
+// What is on its way outlives a reload of the page, but for its files. Of somebody else who signs in here nothing is shown.
+const OUTBOX = `outbox-${body.dataset.participant}-${threadId}`;
 const outbox = () => JSON.parse(sessionStorage.getItem(OUTBOX) ?? "[]");
-const keep = (letters) => { if (letters.length) sessionStorage.setItem(OUTBOX, JSON.stringify(letters)); else sessionStorage.removeItem(OUTBOX); };
+
+function keep(letters) {
+  try {
+    if (letters.length) sessionStorage.setItem(OUTBOX, JSON.stringify(letters));
+    else sessionStorage.removeItem(OUTBOX);
+  } catch { /* no room: it is sent all the same */ }
+}
 const forget = (key) => keep(outbox().filter((letter) => letter.key !== key));
 
 function pendingRow(text, key) {
@@ -113,6 +120,7 @@ async function deliver(text, key, files) {
   keep([...outbox().filter((letter) => letter.key !== key), { text, key }]);
   const row = pendingRow([text, fileNames(files)].filter(Boolean).join("\n"), key);
   let said;
+  await saving; // or the draft would come after what was sent of it
   try {
     said = await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files) });
   } catch (problem) {

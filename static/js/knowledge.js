@@ -94,7 +94,7 @@ function combobox(field) {
   });
 }
 
-const dress = () => all("input[data-topics]").forEach(combobox);
+const dress = (root = document) => all("input[data-topics]", root).forEach(combobox);
 
 // --- a date typed is a date meant ---------------------------------------------------------------------------
 document.addEventListener("input", ({ target }) => {
@@ -140,8 +140,8 @@ document.addEventListener("keydown", (event) => {
 }, true);
 
 // --- what htmx brings ---------------------------------------------------------------------------------------
-document.addEventListener("htmx:afterSettle", ({ detail }) => {
-  dress();
+document.addEventListener("htmx:afterSettle", ({ target, detail }) => {
+  dress(target);
   if (one("#knowledge-review") && detail.requestConfig?.verb === "post" && detail.target?.id === "knowledge-review") {
     const left = items();
     (left[Math.min(place, left.length - 1)] ?? one("#main")).focus();

@@ -8,6 +8,7 @@ from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.memory_steps import go_to, import_conversation
 from tests.journeys.test_conversation import say
+from tests.operations.processes import wait_until
 
 
 def test_what_is_said_while_later_messages_load_is_shown(people: People, installation: Installation) -> None:
@@ -27,6 +28,7 @@ def test_what_is_said_while_later_messages_load_is_shown(people: People, install
         ana.locator("[data-newer]").scroll_into_view_if_needed()
     hear = "({ detail }) => { document.body.dataset.heard = detail.kind; }"
     ana.evaluate(f"() => document.addEventListener('openvibe:event', {hear})")
+    wait_until(lambda: bool(ana.evaluate("1") and held), "the later messages are held back")
     say(other, "A frost is coming tonight.")
     expect(other.locator("#m-81")).to_contain_text("A frost is coming tonight.")
     expect(ana.locator("body")).to_have_attribute("data-heard", "message_posted")

@@ -138,13 +138,13 @@ def said_wrong(page: Page, reply: Locator) -> None:
 def renewed_by_key(owner: Page) -> None:
     """Its owner finds it in her inbox and in the queue, and lets it hold as long again."""
     owner.goto("/w/willow/")
-    expect(owner.get_by_role("list", name="Needs you")).to_contain_text("“Water needed” was said to be wrong.")
+    expect(owner.get_by_role("region", name="Waiting for you")).to_contain_text("“Water needed” was said to be wrong.")
     owner.goto("/w/willow/knowledge/review/")
     item = owner.locator("[data-review]").filter(has_text="Water needed")
     expect(item).to_contain_text("The beds were dug up.")
     item.focus()
     owner.keyboard.press("r")
-    expect(item.get_by_label(re.compile(r"As\s+long\s+again"))).to_be_focused()
+    expect(item.get_by_label(re.compile(r"As\s+long\s+as\s+before"))).to_be_focused()
     owner.keyboard.press("Enter")
     expect(item).to_have_count(0)
     owner.goto("/w/willow/")

@@ -254,7 +254,8 @@ def test_a_run_in_good_hands_is_left_alone_and_one_without_owner_is_not(
     with connection.cursor() as cursor:  # the worker's session dies
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks"
-            " WHERE locktype = 'advisory' AND classid = %s AND objid = %s",
+            " WHERE locktype = 'advisory' AND classid = %s AND objid = %s"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
             [lock_key(LockKind.RUN, run.pk) >> 32, run.pk],
         )
     wait_for(lambda: recover_runs() == [run.pk])
