@@ -32,7 +32,7 @@ class McpServerForm(StoredSecretForm):
         }
 
 
-class McpToolForm(forms.ModelForm):  # type: ignore[type-arg]
+class McpToolForm(forms.ModelForm):  # type: ignore[type-arg]  # takes none when it runs
     class Meta:
         labels: ClassVar = {"effect": "What it does", "asks_first": "Asks a person first"}
 

@@ -88,7 +88,7 @@ def administered_workspace_ids(request: HttpRequest) -> list[int]:
         if user.is_authenticated:
             memberships = user.memberships.filter(role__in=("owner", "admin"), removed_at=None)
             workspace_ids = list(memberships.values_list("workspace_id", flat=True))
-        request._administered = workspace_ids  # type: ignore[attr-defined]
+        request._administered = workspace_ids  # type: ignore[attr-defined]  # kept for the request
     return workspace_ids
 
 
@@ -154,7 +154,7 @@ def redirect_to_login(request: HttpRequest, extra_context: object = None) -> Htt
     return HttpResponseRedirect(f"{reverse('account_login')}?{urlencode({'next': target})}")
 
 
-admin.site.login = redirect_to_login  # type: ignore[method-assign]
-admin.site.has_permission = may_use_admin  # type: ignore[method-assign]
+admin.site.login = redirect_to_login  # type: ignore[method-assign]  # there is one door
+admin.site.has_permission = may_use_admin  # type: ignore[method-assign]  # owners and admins, too
 admin.site.extra_context = page_context  # type: ignore[attr-defined]  # a hook of the theme's site
 admin.site.index_title = "Overview"

@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from openvibe.base.params import MAX_ID
+from openvibe.base.params import int_param
 from openvibe.workspaces.decorators import request_timezone
 from openvibe.workspaces.models import User
 from openvibe.workspaces.services import describe_browser, end_sessions
@@ -21,9 +21,8 @@ def sessions(request: HttpRequest) -> HttpResponse:
     assert isinstance(request.user, User)
     current = request.session.session_key or ""
     if request.method == "POST":
-        wanted = request.POST.get("session", "")
-        pk = min(int(wanted), MAX_ID) if wanted.isascii() and wanted.isdigit() and len(wanted) < 19 else None
-        if wanted and pk is None:
+        pk = int_param(request.POST, "session")
+        if pk is None and request.POST.get("session"):
             return redirect("sessions")
         count = end_sessions(user=request.user, keep=current, pk=pk)
         messages.success(request, f"Signed out in {count} other {'place' if count == 1 else 'places'}.")
