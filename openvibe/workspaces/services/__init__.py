@@ -12,27 +12,26 @@ from openvibe.workspaces.services.instructions import (
     delete_snippet,
     update_snippet,
 )
-from openvibe.workspaces.services.presence import NOTE_SECONDS, note_presence
-from openvibe.workspaces.services.sessions import describe_browser, end_sessions
-from openvibe.workspaces.services.workspace import (
-    BUDGET_CHECK,
-    TOKENS_LEFT,
+from openvibe.workspaces.services.invitations import (
     accept_invitation,
     access_invitation,
+    create_invitation,
+    revoke_invitation,
+)
+from openvibe.workspaces.services.members import (
     add_member,
     check_handle,
-    create_invitation,
-    create_workspace,
     generate_handle,
-    meter_client,
     pause_notifications,
     remove_member,
-    revoke_invitation,
     set_quiet_hours,
     update_member_role,
     update_profile,
-    update_workspace,
 )
+from openvibe.workspaces.services.metering import TOKENS_LEFT, meter_client
+from openvibe.workspaces.services.presence import NOTE_SECONDS, note_presence
+from openvibe.workspaces.services.sessions import describe_browser, end_sessions
+from openvibe.workspaces.services.workspace import BUDGET_CHECK, create_workspace, update_workspace
 
 __all__ = [
     "BUDGET_CHECK",

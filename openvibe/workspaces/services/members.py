@@ -1,0 +1,217 @@
+"""Adds, changes and removes members: their handles, roles, own settings and hours."""
+
+from datetime import datetime, time
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.text import slugify
+
+from openvibe.api.models import Token
+from openvibe.base.audit import AuditAction, record_audit
+from openvibe.base.events import emit
+from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.base.text import MAX_HANDLE_CHARACTERS
+from openvibe.base.time_zones import is_time_zone
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Invitation, Member, Participant, User, Workspace, handle_validator
+from openvibe.workspaces.services.presence import forget_presence
+
+RESERVED_HANDLES = frozenset({"all", "channel", "everyone", "here", "system", "openvibe"})
+
+
+def generate_handle(workspace: Workspace, text: str) -> str:
+    """`text` made a valid handle, with a number when it is taken."""
+    base = _handle_base(text)
+    similar = Participant.objects.filter(workspace=workspace, handle__startswith=base[: MAX_HANDLE_CHARACTERS - 4])
+    return _free_handle(text, set(similar.values_list("handle", flat=True)))
+
+
+def _handle_base(text: str) -> str:
+    return slugify(text).strip("-_")[:MAX_HANDLE_CHARACTERS] or "person"
+
+
+def _free_handle(text: str, taken: set[str]) -> str:
+    base = _handle_base(text)
+    handle, number = base, 1
+    while handle in taken or handle in RESERVED_HANDLES:
+        number += 1
+        suffix = f"-{number}"
+        handle = base[: MAX_HANDLE_CHARACTERS - len(suffix)] + suffix
+    return handle
+
+
+def check_handle(handle: str) -> str:
+    try:
+        handle_validator(handle)
+    except ValidationError as error:
+        raise Problem(error.messages[0], code="bad_handle", field="handle") from None
+    if handle in RESERVED_HANDLES:
+        raise Problem(f"@{handle} is reserved. Choose another handle.", code="bad_handle", field="handle")
+    return handle
+
+
+@transaction.atomic
+def add_member(*, workspace: Workspace, user: User, role: str = Member.Role.MEMBER, handle: str = "") -> Member:
+    """Make the user a member, or bring back a removed one with the new role. A standing member is a Conflict."""
+    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    member = Member.objects.filter(workspace=workspace, user=user).select_related("participant").first()
+    if member is None:
+        member = _create_member(workspace, user, role, handle or generate_handle(workspace, _display_name(user)))
+    elif member.removed_at is None:
+        raise Conflict("You are a member of this workspace already.")
+    else:
+        member.removed_at, member.role = None, role
+        member.save(update_fields=["removed_at", "role"])
+        Participant.objects.filter(pk=member.participant_id).update(is_active=True)
+        rooms = member.participant.channel_memberships.filter(channel__first_participant=None)
+        rooms.delete()  # those of before are not given by coming back; what she and another said stays theirs
+    subject, after = f"@{member.participant.handle}", f"joined, as {member.role}"
+    record_audit(AuditAction.MEMBER, workspace_id=workspace.pk, by=member, subject=subject, after=after)
+    emit("members_changed", workspace_id=workspace.pk)
+    return member
+
+
+def create_owner(*, workspace: Workspace, user: User, handle: str = "") -> Member:
+    """The first member of a workspace that was just made; its handle comes from the name where none is given."""
+    return _create_member(workspace, user, Member.Role.OWNER, handle or _free_handle(_display_name(user), set()))
+
+
+def _display_name(user: User) -> str:
+    return user.name or user.email.split("@")[0]
+
+
+def _create_member(workspace: Workspace, user: User, role: str, handle: str) -> Member:
+    """Raises Problem for a handle that cannot be one, Conflict for one that is taken."""
+    check_handle(handle)
+    try:
+        with transaction.atomic():
+            participant = Participant.objects.create(
+                workspace=workspace, kind=Participant.Kind.MEMBER, handle=handle, name=user.name or handle
+            )
+    except IntegrityError:
+        raise Conflict(f"@{handle} is taken in this workspace. Choose another handle.", field="handle") from None
+    return Member.objects.create(participant=participant, workspace=workspace, user=user, role=role)
+
+
+def _check_not_last_owner(member: Member) -> None:
+    others = Member.objects.select_for_update().filter(
+        workspace_id=member.workspace_id, role=Member.Role.OWNER, removed_at=None
+    )
+    if member.role == Member.Role.OWNER and not others.exclude(pk=member.pk).exists():
+        raise Refused("A workspace keeps at least one owner. Make somebody else an owner first.", code="last_owner")
+
+
+def _check_may_change(by: Access, member: Member) -> None:
+    if not by.administers or by.workspace_id != member.workspace_id:
+        raise Refused("Only owners and admins may change members.")
+    if member.role == Member.Role.OWNER and by.role != "owner":
+        raise Refused("Only an owner may change an owner.")
+
+
+@transaction.atomic
+def remove_member(*, member: Member, by: Access) -> Member:
+    """End somebody's access at once, and what they could come back with: tokens and open invitations they made.
+
+    What they said stays, under their name.
+    """
+    if by.participant_id != member.participant_id:
+        _check_may_change(by, member)
+    _check_not_last_owner(member)
+    record_audit(
+        AuditAction.MEMBER,
+        workspace_id=member.workspace_id,
+        by=by,
+        subject=f"@{member.participant.handle}",
+        before=member.role,
+        after="left" if by.participant_id == member.participant_id else "removed",
+    )
+    member.removed_at = timezone.now()
+    member.save(update_fields=["removed_at"])
+    Participant.objects.filter(pk=member.participant_id).update(is_active=False)
+    Token.objects.filter(participant=member.participant_id, revoked_at=None).update(revoked_at=member.removed_at)
+    _revoke_invitations_of(member)
+    emit("members_changed", workspace_id=member.workspace_id)
+    emit("access_changed", workspace_id=member.workspace_id, participant_id=member.participant_id)
+    return member
+
+
+def _revoke_invitations_of(member: Member) -> None:
+    invitations = Invitation.objects.filter(created_by=member.participant_id, revoked_at=None)
+    invitations.update(revoked_at=timezone.now())
+
+
+@transaction.atomic
+def update_member_role(*, member: Member, role: str, by: Access) -> Member:
+    """Give a member another role. Owners are made by owners only."""
+    if role not in Member.Role.values:
+        raise Problem("Choose owner, admin, member or guest.", code="bad_role", field="role")
+    _check_may_change(by, member)
+    if role == Member.Role.OWNER and by.role != "owner":
+        raise Refused("Only an owner may make an owner.")
+    if role != Member.Role.OWNER:
+        _check_not_last_owner(member)
+    if member.role != role:
+        subject, before = f"@{member.participant.handle}", member.role
+        record_audit(
+            AuditAction.ROLE, workspace_id=member.workspace_id, by=by, subject=subject, before=before, after=role
+        )
+    member.role = role
+    member.save(update_fields=["role"])
+    if role not in (Member.Role.OWNER, Member.Role.ADMIN):
+        _revoke_invitations_of(member)
+    emit("members_changed", workspace_id=member.workspace_id)
+    emit("access_changed", workspace_id=member.workspace_id, participant_id=member.participant_id)
+    return member
+
+
+@transaction.atomic
+def update_profile(
+    *,
+    member: Member,
+    name: str,
+    theme: str,
+    enter_sends: bool,
+    shortcuts: bool,
+    is_invisible: bool = False,
+    time_zone: str = "",
+) -> Member:
+    """Change one's own name, theme, time zone (everywhere; empty: as the browser says), and habits in this workspace.
+
+    Who is invisible is here for nobody.
+    """
+    name = " ".join(name.split())
+    if not name or len(name) > 80 or "\x00" in name:
+        raise Problem("Give a name of 1 to 80 characters.", code="bad_name", field="name")
+    if theme not in ("system", "light", "dark"):
+        raise Problem("Choose system, light or dark.", code="bad_theme", field="theme")
+    if time_zone and not is_time_zone(time_zone):
+        raise Problem("Choose a time zone of the list.", code="bad_zone", field="time_zone")
+    member.user.name, member.user.theme, member.user.time_zone = name, theme, time_zone
+    member.user.save(update_fields=["name", "theme", "time_zone"])
+    Participant.objects.filter(member__user=member.user).update(name=name)
+    member.enter_sends, member.shortcuts, member.is_invisible = enter_sends, shortcuts, is_invisible
+    member.save(update_fields=["enter_sends", "shortcuts", "is_invisible"])
+    if is_invisible:
+        forget_presence(member)
+    emit("members_changed", workspace_id=member.workspace_id)
+    return member
+
+
+def pause_notifications(*, user: User, until: datetime | None) -> None:
+    """Do not disturb until then; None lets notifications come again. Daily hours stay as they are."""
+    user.dnd_until = until
+    user.save(update_fields=["dnd_until"])
+
+
+def set_quiet_hours(*, user: User, start: time | None, end: time | None, zone: str) -> None:
+    """Do not disturb daily from `start` to `end`; without both, never. Whoever chose no time zone keeps `zone`, which
+    her browser says: hours mean nothing without one."""
+    if (start is None) != (end is None):
+        raise Problem("Give both times, or none.", code="bad_hours", field="dnd_start" if start is None else "dnd_end")
+    if start is not None and start == end:
+        raise Problem("Give two different times, or none.", code="bad_hours", field="dnd_end")
+    user.dnd_start, user.dnd_end = start, end
+    if start is not None and not user.time_zone and is_time_zone(zone):
+        user.time_zone = zone
+    user.save(update_fields=["dnd_start", "dnd_end", "time_zone"])
