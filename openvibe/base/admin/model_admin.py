@@ -4,45 +4,26 @@ Every ModelAdmin of the project is a `WorkspaceScopedAdmin` that names the way f
 Lists, choices, permissions and pages all ask `rows_of`, so that they cannot differ.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
-from celery import current_app
 from django import forms
-from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
-from django.db import DatabaseError, models, transaction
+from django.db import models, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.utils import timezone
-from django.utils.formats import date_format
 from django.utils.html import format_html
-from django_celery_beat.models import (
-    ClockedSchedule,
-    CrontabSchedule,
-    IntervalSchedule,
-    PeriodicTask,
-    PeriodicTasks,
-    SolarSchedule,
-)
-from kombu.exceptions import OperationalError
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from openvibe.base.admin_site import administered_workspace_ids, may_use_admin
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.fields import UnreadableSecret, secret_hint
-from openvibe.base.models import AuditRecord, Event
 from openvibe.base.problems import Problem
-from openvibe.base.scheduler import DELIVERED, synchronise_schedule
 
 CHANNEL_READERS = (
     "Owners and admins see those of their workspace, in private channels only where they were added; superusers all."
@@ -342,126 +323,3 @@ class ReadOnlyAdmin(WorkspaceScopedAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         fields = super().get_fields(request, obj)
         return self._with_number_columns(fields) if self.fields else fields
-
-
-for model in (Group, PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule):
-    if admin.site.is_registered(model):
-        admin.site.unregister(model)
-
-
-@admin.register(Event)
-class EventAdmin(ReadOnlyAdmin):
-    workspace_path = "workspace_id"
-    list_display = ("position", "kind", "workspace_id", "channel_id", "thread_id", "message_id", "created_at")
-    list_filter = ("kind",)
-    ordering = ("-id",)
-
-
-@admin.register(AuditRecord)
-class AuditRecordAdmin(ReadOnlyAdmin):
-    """The audit log. Rows without a workspace are about accounts: for superusers."""
-
-    workspace_path = "workspace_id"
-    list_display = ("created_at", "actor", "action", "subject", "before", "after", "note", "workspace_name")
-    list_filter = ("action", "created_at")
-    search_fields = ("actor", "subject", "note")
-    ordering = ("-id",)
-
-
-@admin.register(LogEntry)
-class LogEntryAdmin(ReadOnlyAdmin):
-    """Who saved what on pages of the admin. Everything for superusers; others see what they did themselves."""
-
-    who_sees = "You see your own edits, superusers all."
-
-    list_display = ("action_time", "user", "content_type", "object_repr", "what_happened")
-    list_filter = ("action_flag",)
-    list_select_related = ("user", "content_type")
-    search_fields = ("object_repr", "change_message")
-    ordering = ("-action_time",)
-
-    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
-        rows = LogEntry.objects.all()
-        user: Any = request.user
-        return rows if user.is_superuser else rows.filter(user_id=user.pk)
-
-    @admin.display(description="Change")
-    def what_happened(self, entry: LogEntry) -> str:
-        return str(entry.get_change_message())
-
-
-class ScheduleForm(SameWorkspaceForm):
-    """Refuses times that never come, or only when the calendar has ended: beat would stop over them."""
-
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
-        try:
-            self._meta.model(**self.cleaned_data).schedule.is_due(timezone.now())
-        except (OverflowError, ValueError):
-            if not self.errors:
-                raise ValidationError("This time never comes. Choose one that does.") from None
-        return cleaned
-
-
-class ScheduleAdmin(WorkspaceScopedAdmin):
-    """What a recurring job may be set to; new ones are made beside the job."""
-
-    form = ScheduleForm
-    superusers_only = True
-    may_add = True
-
-
-admin.site.register(IntervalSchedule, ScheduleAdmin)
-admin.site.register(CrontabSchedule, ScheduleAdmin)
-
-
-@admin.register(PeriodicTask)
-class RecurringJobAdmin(WorkspaceScopedAdmin):
-    """When jobs run that nobody asks for. What is changed here stays as it is over new versions."""
-
-    superusers_only = True
-    may_change = True
-    list_display = ("name", "enabled", "schedule", "last_run_at", "next_run", "total_run_count", "description")
-    list_filter = ("enabled",)
-    list_select_related = ("interval", "crontab")
-    search_fields = ("name", "task")
-    ordering = ("name",)
-    readonly_fields = ("name", "task", "last_run_at", "next_run", "total_run_count", "description")
-    fields = ("name", "task", "enabled", "interval", "crontab", *readonly_fields[2:])
-    actions = ("run_now", "restore_schedule")
-
-    @admin.display(description="Schedule")
-    def schedule(self, job: PeriodicTask) -> str:
-        return str(job.scheduler)
-
-    @admin.display(description="Next run")
-    def next_run(self, job: PeriodicTask) -> str:
-        """After the last one, as the scheduler reckons; what is overdue comes with its next look."""
-        if not job.enabled:
-            return "Switched off"
-        now = timezone.now()
-        if job.last_run_at is None:
-            return "Not known before its first run"
-        seconds = job.schedule.remaining_estimate(job.last_run_at).total_seconds()
-        return date_format(now + timedelta(seconds=seconds), "DATETIME_FORMAT") if seconds > 0 else "Now"
-
-    def save_model(self, request: HttpRequest, job: PeriodicTask, form: Any, change: bool) -> None:
-        if form.changed_data:
-            job.description = f"Changed by {request.user}"
-        super().save_model(request, job, form, change)
-
-    @admin.action(description="Run now")
-    def run_now(self, request: HttpRequest, rows: models.QuerySet[PeriodicTask]) -> None:
-        for job in rows:
-            try:
-                current_app.send_task(job.task, json.loads(job.args), json.loads(job.kwargs), retry=False)
-            except (OperationalError, DatabaseError) as error:
-                self.message_user(request, f"The queue does not take “{job.name}”: {error}", messages.ERROR)
-            else:
-                self.message_user(request, f"A worker was asked to run “{job.name}”.")
-
-    @admin.action(description="Back to the delivered schedule")
-    def restore_schedule(self, request: HttpRequest, rows: models.QuerySet[PeriodicTask]) -> None:
-        rows.update(description=DELIVERED, enabled=True)
-        synchronise_schedule(settings.CELERY_BEAT_SCHEDULE)
-        PeriodicTasks.update_changed()

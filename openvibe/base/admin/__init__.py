@@ -1,0 +1,34 @@
+"""The admin's one rule for rows, and the pages of the ground floor: what happened, recurring jobs."""
+
+from openvibe.base.admin.jobs import RecurringJobAdmin, ScheduleAdmin
+from openvibe.base.admin.model_admin import (
+    CHANNEL_READERS,
+    AuditedAdmin,
+    ReadOnlyAdmin,
+    SameWorkspaceForm,
+    StoredSecretForm,
+    WorkspaceScopedAdmin,
+    admin_actor,
+    as_form_error,
+    number_column,
+    secret_input,
+)
+from openvibe.base.admin.records import AuditRecordAdmin, EventAdmin, LogEntryAdmin
+
+__all__ = [
+    "CHANNEL_READERS",
+    "AuditRecordAdmin",
+    "AuditedAdmin",
+    "EventAdmin",
+    "LogEntryAdmin",
+    "ReadOnlyAdmin",
+    "RecurringJobAdmin",
+    "SameWorkspaceForm",
+    "ScheduleAdmin",
+    "StoredSecretForm",
+    "WorkspaceScopedAdmin",
+    "admin_actor",
+    "as_form_error",
+    "number_column",
+    "secret_input",
+]
