@@ -4,6 +4,7 @@
 import { all, body, one, settled, workspace } from "./page.js";
 
 const known = new Map();  // reference → HTML, empty where there is nothing to see
+const MOST_ASKED = 50;
 const PLACES = [["t", "thread"], ["m", "message"], ["knowledge", "knowledge"]];
 
 /** `thread-12`, `thread-12-3`, `message-34` or `knowledge-5`; null for what leads anywhere else. */
@@ -28,18 +29,27 @@ function show(link, html) {
   if (isAtEnd || isAbove) scroller.scrollTop += scroller.scrollHeight - before;
 }
 
+/** Ask for what is not known; no answer is asked for again with the next change of the page. */
+async function learn(references) {
+  for (let at = 0; at < references.length; at += MOST_ASKED) {
+    const asked = references.slice(at, at + MOST_ASKED);
+    const query = new URLSearchParams(asked.map((each) => ["ref", each]));
+    const response = await fetch(`${workspace}previews/?${query}`, { cache: "no-store" }).catch(() => null);
+    if (!response?.ok) return;
+    const { previews } = await response.json();
+    asked.forEach((each) => known.set(each, previews[each] ?? ""));
+  }
+}
+
 async function preview() {
   const links = waiting().map((link) => [link, referenceOf(link)]);
   links.forEach(([link, reference]) => { link.dataset.preview = reference ?? ""; });
   const wanted = links.filter(([, reference]) => reference);
-  const missing = [...new Set(wanted.map(([, reference]) => reference))].filter((each) => !known.has(each)).slice(0, 50);
-  if (missing.length) {
-    const query = new URLSearchParams(missing.map((each) => ["ref", each]));
-    const response = await fetch(`${workspace}previews/?${query}`, { cache: "no-store" }).catch(() => null);
-    const found = response?.ok ? (await response.json()).previews : {};
-    missing.forEach((each) => known.set(each, found[each] ?? ""));
+  await learn([...new Set(wanted.map(([, reference]) => reference))].filter((each) => !known.has(each)));
+  for (const [link, reference] of wanted) {
+    if (!known.has(reference)) delete link.dataset.preview;
+    else if (link.isConnected && known.get(reference)) show(link, known.get(reference));
   }
-  wanted.forEach(([link, reference]) => { if (link.isConnected && known.get(reference)) show(link, known.get(reference)); });
 }
 
 export function start() {
