@@ -8,15 +8,20 @@ PORT ?= 8000
 export PORT
 unexport PYTHONDONTWRITEBYTECODE  # compiled once and kept: each process of a run starts seconds sooner
 
+# --strict: a link or an anchor that leads nowhere fails.
+BUILD_DOCS := .venv/bin/zensical build --strict --clean
+
 # Under another name: a line that names it outright is started by `make -n`, too.
 MAKE_AGAIN = $(MAKE)
 PYTEST := $(IN) -m pytest -n 2
 
-.PHONY: help python setup setup-test multilingual browser run check unit journeys test nightly lock clean
+.PHONY: help python setup setup-test multilingual browser run check docs screenshots unit journeys test nightly lock clean
 
 help:
 	@echo "make run       start OpenVibe on http://127.0.0.1:$(PORT)/ (the first time sets everything up)"
-	@echo "make check     run the checks that read code: lint, types, contracts"
+	@echo "make check     run the checks that read code: lint, types, contracts, links of the documentation"
+	@echo "make docs      build the documentation as a site, into site/"
+	@echo "make screenshots  take the documentation's pictures anew"
 	@echo "make unit      run the tests that need no browser and no second process"
 	@echo "make journeys  run the tests in real browsers"
 	@echo "make test      run every check and test"
@@ -40,7 +45,7 @@ multilingual: setup
 run: setup
 	@exec $(IN) manage.py serve --port $(PORT)
 
-check unit journeys test nightly: export OPENVIBE_VAR := $(CURDIR)/var/test
+check screenshots unit journeys test nightly: export OPENVIBE_VAR := $(CURDIR)/var/test
 
 browser: setup-test
 	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py browser
@@ -54,7 +59,15 @@ check: setup-test
 	.venv/bin/oxlint --deny-warnings static/js
 	OPENVIBE_PRODUCTION=1 OPENVIBE_SECRET_KEY="$$($(IN) -c 'import secrets; print(secrets.token_urlsafe(60))')" \
 		OPENVIBE_ALLOWED_HOSTS=openvibe.example $(IN) manage.py check --deploy --fail-level WARNING
+	$(BUILD_DOCS)
 	$(IN) -m mypy
+
+docs: setup-test
+	$(BUILD_DOCS)
+	@echo "Open site/index.html, or with search: $(IN) -m http.server --directory site 8001"
+
+screenshots: browser
+	OPENVIBE_SCREENSHOTS=1 $(IN) -m pytest -n 0 tests/journeys/test_screenshots.py
 
 unit: setup-test
 	$(PYTEST) -m unit
@@ -79,4 +92,4 @@ lock: setup-test
 		requirements-dev.in -o requirements-dev.txt $(UPGRADE)
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .cache site
