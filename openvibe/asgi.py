@@ -9,17 +9,14 @@ import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import Executor
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from a2wsgi import WSGIMiddleware
 from django.conf import settings
 from django.urls import get_resolver
 
 from openvibe.base.streams import STREAMS_KEY, Continuation, Send
+from openvibe.base.wsgi_threads import WsgiThreads
 from openvibe.wsgi import application as pages
-
-if TYPE_CHECKING:
-    from a2wsgi.wsgi_typing import WSGIApp
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -122,6 +119,13 @@ async def read_ahead(receive: Receive, seconds: float = BODY_SECONDS) -> Receive
     return receive_next
 
 
+def is_bodiless(scope: Scope) -> bool:
+    """Whether a request says nothing of a body; Django then reads none."""
+    return scope["method"] in ("GET", "HEAD") and not any(
+        name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"]
+    )
+
+
 class Dispatcher:
     """An ASGI application that hands each request to the right one of three."""
 
@@ -142,7 +146,7 @@ class Dispatcher:
                 return await receive()
 
             application = self._application_for(scope.get("path", ""))
-            if application is self._mcp:  # reads its bodies without a thread
+            if application is self._mcp or is_bodiless(scope):  # the one reads its bodies without a thread
                 await application(scope, receive_event, send)
             elif ahead := await read_ahead(receive_event):
                 await application(scope, ahead, send)
@@ -174,7 +178,7 @@ async def _answer_health(send: Send) -> None:
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 
 
-threaded_pages = WSGIMiddleware(cast("WSGIApp", pages), workers=settings.ENV.web_threads)
+threaded_pages = WsgiThreads(pages, threads=settings.ENV.web_threads)
 mcp = McpAtFirstCall(threaded_pages.executor)
 application = Dispatcher(streams=EventStreams(threaded_pages), pages=threaded_pages, mcp=mcp)
 

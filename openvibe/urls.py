@@ -27,6 +27,7 @@ urlpatterns = [
     path("v1/", include("agents.openai_api.urls")),
     path("", include("openvibe.workspaces.web.urls")),
     path("unsubscribe/<str:token>/", unsubscribe, name="unsubscribe"),
+    path("connect-model/", include("agents.web.home_urls")),
     path("w/<slug:slug>/", include("openvibe.chat.web.urls")),
     path("w/<slug:slug>/", include("openvibe.webhooks.web.urls")),
     path("w/<slug:slug>/", include("memory.urls")),

@@ -35,6 +35,8 @@ LIST_GROUPS: dict[str, tuple[ListPage, ...]] = {
     ),
     "Memory": (
         ListPage("Memory plugins", "extension", "memory.memoryplugin", "What recalls long conversations, and how."),
+        ListPage("Compactions", "compress", "memory.compaction", "What was summarised when, and how it went."),
+        ListPage("Threads in memory", "forum", "lcm.conversation", "How long threads are, and which cannot shrink."),
         ListPage("Feedback", "thumbs_up_down", "memory.feedback", "What people said of agents' answers."),
         ListPage("Episodes", "psychology", "memory.episode", "What agents remember of their past."),
     ),
@@ -70,13 +72,14 @@ LIST_GROUPS: dict[str, tuple[ListPage, ...]] = {
     ),
     "Server": (
         ListPage("Jobs", "event_repeat", "django_celery_beat.periodictask", "What the server does by itself."),
+        ListPage("Results of jobs", "fact_check", "base.jobrun", "How each run of a job went, the newest first."),
         ListPage("Events", "bolt", "base.event", "What open pages and webhooks are told."),
         ListPage("Idempotency keys", "repeat", "api.idempotencykey", "Calls of the API that are made once only."),
     ),
 }
 """What the sidebar and the first page list, in the order of what people come to do."""
 
-_PAGES = {page.url_name: page for pages in LIST_GROUPS.values() for page in pages}
+LIST_PAGES = {page.url_name: page for pages in LIST_GROUPS.values() for page in pages}
 
 
 def administered_workspace_ids(request: HttpRequest) -> list[int]:
@@ -125,7 +128,7 @@ def page_context(context: dict[str, Any], request: HttpRequest) -> dict[str, Any
     """Of every page: the theme of the reader's profile and, on a model's pages, its list with the line on it."""
     match, user = request.resolver_match, request.user
     name = match.url_name if match else ""
-    page = next((page for prefix, page in _PAGES.items() if (name or "").startswith(f"{prefix}_")), None)
+    page = next((page for prefix, page in LIST_PAGES.items() if (name or "").startswith(f"{prefix}_")), None)
     theme = getattr(user, "theme", "system")
     # static/css/admin.css has the colours: no style stands in the page
     context |= {"theme": "" if theme == "system" else theme, "colors": None, "list_page": page}

@@ -8,6 +8,7 @@ class BaseConfig(AppConfig):
     verbose_name = "Ground floor"
 
     def ready(self) -> None:
+        import openvibe.base.job_runs
         import openvibe.base.prepared_statements
         import openvibe.celery  # noqa: F401 - from here on, `task.delay()` finds our broker
         from openvibe.base.queue import install_queue

@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.template import Context, Engine, Library
 from django.utils import timezone
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 register = Library()
 """The tag of templates that `{% load fragments %}`."""
@@ -35,7 +35,7 @@ def render_fragments(template: str, rows: Iterable[Mapping[str, Hashable]]) -> S
     for values in rows:
         key = (template, timezone_name, *values.items())
         html.append(render_cached(key, template, values))
-    return mark_safe("".join(html))
+    return SafeString("".join(html))
 
 
 def render_cached(key: tuple[object, ...], template: str, context: Mapping[str, object], *, keep: bool = True) -> str:
@@ -50,7 +50,7 @@ def render_cached(key: tuple[object, ...], template: str, context: Mapping[str, 
 
 
 def with_csrf_token(html: str, csrf_token: object) -> SafeString:
-    return mark_safe(html.replace(_CSRF_PLACEHOLDER, str(csrf_token)))
+    return SafeString(html.replace(_CSRF_PLACEHOLDER, str(csrf_token)) if _CSRF_PLACEHOLDER in html else html)
 
 
 @register.simple_tag(takes_context=True)

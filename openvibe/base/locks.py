@@ -22,6 +22,7 @@ class LockKind(IntEnum):
     ENTRY_VECTORS = 7007  # its knowledge entries that wait
     VECTOR_SPACES = 7008  # vector spaces that become ready or are removed
     CONTRADICTION_SEARCH = 7009  # a knowledge entry that is compared with its neighbours
+    WORKSPACE_EXPORT = 7010  # an archive of a workspace
     WEBHOOKS = 7020  # the deliveries of all webhooks
 
 

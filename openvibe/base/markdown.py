@@ -24,6 +24,8 @@ from openvibe.base.highlighting import CODE_CLASSES, LANGUAGES, MAX_HIGHLIGHTED_
 from openvibe.base.text import HANDLE_PATTERN
 
 _SAFE_LINK_PATTERN = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
+OWN_PAGES = frozenset({"/connect-model/"})
+"""Pages of OpenVibe that texts which know no workspace link to by their path."""
 _BARE_URL_PATTERN = re.compile(r"(?<![\w@/])https?://[^\s<>\"'`|\\^{}\[\]\x00-\x1f\x7f]{1,2000}", re.IGNORECASE)
 
 # Chinese, Japanese and Korean are written without blanks, so their letters may touch a mention.
@@ -45,8 +47,8 @@ class MentionSpan:
 
 
 def is_safe_link(url: str) -> bool:
-    """Whether an address leads to the web or to an e-mail: http, https, mailto, and nothing else."""
-    return _SAFE_LINK_PATTERN.fullmatch(url) is not None
+    """Whether an address leads to the web or an e-mail (http, https, mailto), or is one of OWN_PAGES; nothing else."""
+    return url in OWN_PAGES or _SAFE_LINK_PATTERN.fullmatch(url) is not None
 
 
 def find_mentions(children: Sequence[Token]) -> Iterator[MentionSpan]:

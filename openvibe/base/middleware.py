@@ -1,7 +1,9 @@
 """Middleware of every request: an id in and out, forms in UTF-8, and the content policy the admin's theme needs."""
 
 import codecs
+import gzip
 import re
+import secrets
 import uuid
 from collections.abc import Callable
 
@@ -11,8 +13,8 @@ from csp.middleware import CSPMiddleware
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.middleware.gzip import GZipMiddleware
 from django.utils.cache import patch_vary_headers
+from zlib_ng import zlib_ng
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -70,24 +72,52 @@ class SlashMiddleware:
         return self.get_response(request)
 
 
-NO_GZIP = re.compile(r"\bgzip\s*;\s*q=0(\.0*)?\s*(,|$)")
-"""Of `Accept-Encoding` (RFC 9110 12.5.3), which Django reads without its weights."""
+TAKES_GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))")
+"""Of `Accept-Encoding` (RFC 9110 12.5.3)."""
+MIN_COMPRESSED_BYTES = 200
+COMPRESSION_LEVEL = 5  # of zlib-ng: within 2 % of level 6 of zlib, in 40 % of its time
+MAX_PADDING_BYTES = 100
+GZIP_WINDOW_BITS = 31  # of zlib: 15 bits of window, and a gzip header
 
 
-class CompressionMiddleware(GZipMiddleware):
+class CompressionMiddleware:
     """Compresses what is sent whole: pages, fragments, JSON. Streams stay as they are, or their events would wait.
 
-    Against BREACH: each answer is up to 100 random bytes longer (Django's own), form tokens are masked anew each time,
-    and the session's cookie goes with no request that another site's page makes in the background.
+    Against BREACH: each answer is up to 100 random bytes longer, form tokens are masked anew each time, and the
+    session's cookie goes with no request that another site's page makes in the background.
     """
 
-    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        if response.streaming:
-            return response
-        if NO_GZIP.search(request.headers.get("Accept-Encoding", "")):
-            patch_vary_headers(response, ("Accept-Encoding",))
-            return response
-        return super().process_response(request, response)
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if isinstance(response, HttpResponse) and len(response.content) >= MIN_COMPRESSED_BYTES:
+            _compress(response, request.headers.get("Accept-Encoding", ""))
+        return response
+
+
+def _compress(response: HttpResponse, accepted: str) -> None:
+    if response.has_header("Content-Encoding"):
+        return
+    patch_vary_headers(response, ("Accept-Encoding",))
+    if not TAKES_GZIP.search(accepted):
+        return
+    compressed = _gzip_with_padding(response.content)
+    if len(compressed) >= len(response.content):
+        return
+    response.content = compressed
+    response.headers["Content-Length"] = str(len(compressed))
+    response.headers["Content-Encoding"] = "gzip"
+    if (etag := response.headers.get("ETag", "")).startswith('"'):
+        response.headers["ETag"] = f"W/{etag}"  # RFC 9110 8.8.1
+
+
+def _gzip_with_padding(content: bytes) -> bytes:
+    """Gzip (RFC 1952) with a file name of random length in its header, as Django's own has it."""
+    compressed = zlib_ng.compress(content, COMPRESSION_LEVEL, GZIP_WINDOW_BITS)
+    padding = b"a" * secrets.randbelow(MAX_PADDING_BYTES)
+    return b"".join((compressed[:3], bytes([gzip.FNAME]), compressed[4:10], padding, b"\0", compressed[10:]))
 
 
 class PrivateCacheMiddleware:

@@ -27,6 +27,32 @@ class CacheEntry(models.Model):
         return self.cache_key
 
 
+class JobRun(models.Model):
+    """One run of a recurring job. `job_runs` writes and deletes them."""
+
+    task = models.CharField(max_length=80)
+    task_id = models.CharField(max_length=64, help_text="Of the message that asked a worker for it.")
+    started_at = models.DateTimeField()
+    milliseconds = models.PositiveIntegerField("duration (ms)")
+    problem = models.CharField(max_length=500, blank=True, default="", help_text="Why it failed.")
+    counts = models.JSONField(default=dict, help_text="What it did, in numbers.")
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["task", "-id"], name="job_run_of_task"),
+            models.Index(fields=["task_id"], name="job_run_of_message"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task} at {self.started_at:%Y-%m-%d %H:%M:%S}"
+
+    @property
+    def summary(self) -> str:
+        """What it did: "3 events deleted, 1 …"; what came to nothing is not named."""
+        return ", ".join(f"{count:,} {words}" for words, count in self.counts.items() if count) or "nothing to do"
+
+
 class Event(models.Model):
     """Something changed that a page may be showing: ids only, never text.
 

@@ -12,6 +12,11 @@ def int_param(query: Mapping[str, str], name: str) -> int | None:
     return min(int(value), MAX_ID) if value.isascii() and value.isdigit() and len(value) < 20 else None
 
 
+def words_param(query: Mapping[str, str], name: str = "q", size: int = 200) -> str:
+    """What somebody looks for, as the database takes it: at most `size` characters."""
+    return query.get(name, "").replace("\x00", "")[:size].strip()
+
+
 def date_param(query: Mapping[str, str], name: str) -> date | None:
     try:
         return date.fromisoformat(query.get(name, ""))

@@ -1,19 +1,26 @@
-"""Runs prepared statements: the server plans each once in a connection instead of every time.
+"""Runs prepared statements: the server plans each once in a connection instead of every time. Loads times fast.
 
 For few, fixed texts whose best plan does not depend on their values; planning those takes longer than
 running them. Left to itself the server would go on planning the long ones each time."""
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Self
 
 import psycopg
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.backends.utils import CursorWrapper
 from django.dispatch import receiver
+from psycopg._preparing import Prepare, PrepareManager
+from psycopg._queries import PostgresQuery
+from psycopg.abc import Buffer
+from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
+from psycopg.types.datetime import TimestamptzLoader
 
 _PLACEHOLDER = re.compile(r"(%s|%\(\w+\)s|%%)")
 
@@ -24,8 +31,47 @@ def plan_once(connection: BaseDatabaseWrapper, **_: object) -> None:
     if not connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
         with connection.cursor() as cursor:
             cursor.execute("SET plan_cache_mode = force_generic_plan")
+        connection.connection._prepared = _StatementsOfConnection()
 
 
+class UtcLoader(TimestamptzLoader):
+    """Times as Django has them, in UTC as the connection speaks it, parsed in C: a page reads hundreds."""
+
+    timezone = UTC  # Django asks for it
+
+    def load(self, data: Buffer) -> datetime:
+        try:
+            return datetime.fromisoformat(bytes(data).decode())
+        except ValueError:  # a year that Python does not know: the driver's own words
+            return super().load(data)
+
+
+@receiver(connection_created, dispatch_uid="openvibe.times")
+def load_times_fast(connection: BaseDatabaseWrapper, **_: object) -> None:
+    driver: Any = connection.connection
+    driver.adapters.register_loader("timestamptz", UtcLoader)
+
+
+class _StatementsOfConnection(PrepareManager):
+    """What is prepared in a connection stays through a rollback, as it does on the server.
+
+    The driver would forget all of it, lest the transaction had created what a statement reads: one refused form, and
+    the next requests of that thread would plan everything anew. Only what changes tables makes it forget here, too."""
+
+    def clear(self) -> bool:
+        return False
+
+    def _should_discard(self, prep: Prepare, results: Sequence[PGresult], *_: object) -> bool:
+        changes_tables = any((result.command_status or b"").startswith(_CHANGES_OF_TABLES) for result in results)
+        return changes_tables and super().clear()
+
+    def forget(self, query: PostgresQuery) -> None:
+        """Prepare this one anew next time: its rows have other types by now, and the server refuses the old plan."""
+        if name := self._names.pop(self.key(query), None):
+            self._to_flush.append(name)
+
+
+_CHANGES_OF_TABLES = (b"DROP", b"ALTER", b"DISCARD ALL", b"DEALLOCATE ALL")
 _NEVER = 1_000_000_000
 """Runs before the driver prepares a statement unasked."""
 
@@ -50,7 +96,15 @@ class _PreparedCursor(psycopg.RawCursor[Any]):
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
         numbered, keys = number_placeholders(query)
-        return super().execute(numbered, [params[key] for key in keys], prepare=True)
+        values = [params[key] for key in keys]
+        try:
+            return super().execute(numbered, values, prepare=True)
+        except psycopg.errors.FeatureNotSupported:  # a migration changed the type of a column it gives
+            prepared: Any = self.connection._prepared
+            prepared.forget(self._convert_query(numbered, values))
+            if self.connection.info.transaction_status != TransactionStatus.IDLE:
+                raise
+            return super().execute(numbered, values, prepare=True)
 
 
 @lru_cache(maxsize=1_024)
@@ -71,11 +125,12 @@ def _prepared_cursor() -> CursorWrapper:
     """A cursor of Django's connection, errors as ever. An ordinary one while statements are logged, so that the log
     shows them with their values; and behind a pooler that shares connections, where nothing may be prepared (Django's
     own setting for that)."""
-    connection.ensure_connection()
-    driver = connection.connection
-    has_pooler = connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
-    if connection.queries_logged or has_pooler or driver is None:
-        return connection.cursor()
+    wrapper = connections[DEFAULT_DB_ALIAS]  # looked up once: `connection` looks it up for each of its attributes
+    wrapper.ensure_connection()
+    driver = wrapper.connection
+    has_pooler = wrapper.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
+    if wrapper.queries_logged or has_pooler or driver is None:
+        return wrapper.cursor()
     driver.prepare_threshold = _NEVER
     cursor: Any = _PreparedCursor(driver)
-    return connection.make_cursor(cursor)
+    return wrapper.make_cursor(cursor)

@@ -34,6 +34,11 @@ class TextRefused(ValueError):
         self.message = message
 
 
+def pluralize(count: int, one: str, many: str = "") -> str:
+    """`1 message`, `1,258 messages`; `many` where the plural is no `s`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def clean_body(text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: int = MAX_BODY_CHARACTERS) -> str:
     """Return the body as it is stored: NFC, newlines as \\n, no control characters, no blanks at the end.
 

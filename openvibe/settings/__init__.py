@@ -67,6 +67,7 @@ WEBHOOK_DELIVERY_DAYS = ENV.webhook_delivery_days
 MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
 MODEL_TOTAL_SECONDS = ENV.model_total_seconds
 AGENT_SILENCE_SECONDS = ENV.agent_silence_seconds
+OWNERS_EXPORT = ENV.owners_export
 METRICS_TOKEN = ENV.metrics_token
 CONTENT_SECURITY_POLICY: dict[str, Any] = {
     "EXCLUDE_URL_PREFIXES": [],
@@ -175,11 +176,7 @@ DATABASES = {"default": database_settings(ENV.database_url, VAR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 ATOMIC_REQUESTS = False
 CACHES = {  # shared by all processes: rate limits of sign-in, one-time codes that were used
-    "default": {
-        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
-        "LOCATION": "base_cacheentry",
-        "OPTIONS": {"MAX_ENTRIES": 100_000},
-    }
+    "default": {"BACKEND": "openvibe.base.cache.SharedCache", "LOCATION": "base_cacheentry"}
 }
 CELERY_BROKER_URL = ENV.celery_broker_url or "pgmq://localhost"  # the database; openvibe/celery.py adds where it is
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
@@ -221,6 +218,7 @@ CELERY_BEAT_SCHEDULER = "openvibe.base.scheduler.Scheduler"
 CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "sweep runs": {"task": "agents.sweep_runs", "schedule": 10.0},
     "start due schedules": {"task": "agents.start_due_schedules", "schedule": 10.0},
+    "sweep exports": {"task": "agents.sweep_exports", "schedule": 60.0},
     "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
     "sweep compactions": {"task": "memory.sweep_compactions", "schedule": 15.0},
     "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
@@ -239,6 +237,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "analyze tables": {"task": "base.analyze_tables", "schedule": 60.0},
     "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
     "forget sessions": {"task": "base.forget_sessions", "schedule": 3_600.0},
+    "forget job results": {"task": "base.forget_job_runs", "schedule": 3_600.0},
     "forget idempotency keys": {"task": "api.forget_old_keys", "schedule": 3_600.0},
 }
 
@@ -265,6 +264,7 @@ ACCOUNT_RATE_LIMITS = {
     "login_account": "50/h/key",  # of all unknown browsers at one account
     "login_known_browser": "10/5m/key",
     "invitation": "60/h/user",
+    "connect_model": "60/h/user",  # each may ask a provider twice
     "reset_password": "20/m/ip,5/h/key",
 }
 ACCOUNT_EMAIL_NOTIFICATIONS = bool(ENV.email_url)  # of changed passwords and factors
@@ -330,7 +330,11 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("img/mark.svg")}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
-    "STYLES": [lambda request: static("css/palette.css"), lambda request: static("css/admin.css")],
+    "STYLES": [
+        lambda request: static("css/palette.css"),
+        lambda request: static("css/charts.css"),
+        lambda request: static("css/admin.css"),
+    ],
     "DASHBOARD_CALLBACK": "openvibe.base.admin_site.dashboard",
     "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": "openvibe.base.admin_site.sidebar"},
 }

@@ -66,6 +66,9 @@ class Environment(BaseSettings):
         ge=10,
         description="How long an agent elsewhere may be silent while it writes, before its answer is marked failed.",
     )
+    owners_export: bool = Field(
+        False, description="Owners may take out archives of their workspace, private conversations in them too."
+    )
     email_url: str = Field(
         "", description="smtp://user:password@host:port for outgoing mail; empty prints it to the log."
     )

@@ -5,8 +5,6 @@ from openvibe.base.admin.model_admin import (
     CHANNEL_READERS,
     AuditedAdmin,
     ReadOnlyAdmin,
-    SameWorkspaceForm,
-    StoredSecretForm,
     WorkspaceScopedAdmin,
     admin_actor,
     as_form_error,
@@ -14,6 +12,7 @@ from openvibe.base.admin.model_admin import (
     secret_input,
 )
 from openvibe.base.admin.records import AuditRecordAdmin, EventAdmin, LogEntryAdmin
+from openvibe.base.forms import SameWorkspaceForm, StoredSecretForm
 
 __all__ = [
     "CHANNEL_READERS",

@@ -1,10 +1,7 @@
 """Recurring jobs in the admin: when each last ran and runs next, changed, stopped, run now."""
 
-import json
-from datetime import timedelta
 from typing import Any
 
-from celery import current_app
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.models import Group
@@ -23,7 +20,10 @@ from django_celery_beat.models import (
 )
 from kombu.exceptions import OperationalError
 
-from openvibe.base.admin.model_admin import SameWorkspaceForm, WorkspaceScopedAdmin
+from openvibe.base.admin.model_admin import ReadOnlyAdmin, WorkspaceScopedAdmin
+from openvibe.base.forms import SameWorkspaceForm
+from openvibe.base.job_runs import next_run, request_job_run, schedule_in_words
+from openvibe.base.models import JobRun
 from openvibe.base.scheduler import DELIVERED, synchronise_schedule
 
 for model in (Group, PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule):
@@ -56,24 +56,47 @@ admin.site.register(IntervalSchedule, ScheduleAdmin)
 admin.site.register(CrontabSchedule, ScheduleAdmin)
 
 
+@admin.register(JobRun)
+class JobRunAdmin(ReadOnlyAdmin):
+    """Results of recurring jobs, the newest first."""
+
+    superusers_only = True
+    list_display = ("task", "started_at", "milliseconds", "result")
+    list_filter = ("task", ("problem", admin.EmptyFieldListFilter))
+    search_fields = ("task", "problem")
+    fields = ("task", "started_at", "milliseconds", "result")
+
+    @admin.display(description="Result")
+    def result(self, run: JobRun) -> str:
+        return f"Failed: {run.problem}" if run.problem else f"OK: {run.summary}"
+
+
 @admin.register(PeriodicTask)
 class RecurringJobAdmin(WorkspaceScopedAdmin):
     """When jobs run that nobody asks for. What is changed here stays as it is over new versions."""
 
     superusers_only = True
     may_change = True
-    list_display = ("name", "enabled", "schedule", "last_run_at", "next_run", "total_run_count", "description")
+    list_display = ("name", "enabled", "schedule", "last_run", "last_result", "next_run", "runs", "description")
     list_filter = ("enabled",)
     list_select_related = ("interval", "crontab")
     search_fields = ("name", "task")
     ordering = ("name",)
-    readonly_fields = ("name", "task", "last_run_at", "next_run", "total_run_count", "description")
+    readonly_fields = ("name", "task", "last_run", "last_result", "next_run", "runs", "description")
     fields = ("name", "task", "enabled", "interval", "crontab", *readonly_fields[2:])
     actions = ("run_now", "restore_schedule")
 
+    @admin.display(description="Last run", ordering="last_run_at")
+    def last_run(self, job: PeriodicTask) -> str:
+        return date_format(timezone.localtime(job.last_run_at), "DATETIME_FORMAT") if job.last_run_at else "–"
+
+    @admin.display(description="Runs", ordering="total_run_count")
+    def runs(self, job: PeriodicTask) -> str:
+        return f"{job.total_run_count:,}"
+
     @admin.display(description="Schedule")
     def schedule(self, job: PeriodicTask) -> str:
-        return str(job.scheduler)
+        return schedule_in_words(job)
 
     @admin.display(description="Next run")
     def next_run(self, job: PeriodicTask) -> str:
@@ -81,10 +104,23 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
         if not job.enabled:
             return "Switched off"
         now = timezone.now()
-        if job.last_run_at is None:
+        due_at = next_run(job, now)
+        if due_at is None:
             return "Not known before its first run"
-        seconds = job.schedule.remaining_estimate(job.last_run_at).total_seconds()
-        return date_format(now + timedelta(seconds=seconds), "DATETIME_FORMAT") if seconds > 0 else "Now"
+        return date_format(due_at, "DATETIME_FORMAT") if due_at > now else "Now"
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[PeriodicTask]:
+        newest = JobRun.objects.filter(task=models.OuterRef("task")).order_by("-pk")
+        newest_values = {"_last_problem": models.Subquery(newest.values("problem")[:1])}
+        newest_values["_last_counts"] = models.Subquery(newest.values("counts")[:1])
+        jobs: models.QuerySet[PeriodicTask] = super().get_queryset(request).annotate(**newest_values)
+        return jobs
+
+    @admin.display(description="Last result")
+    def last_result(self, job: Any) -> str:
+        if job._last_problem is None:
+            return "–"
+        return f"Failed: {job._last_problem}" if job._last_problem else f"OK: {JobRun(counts=job._last_counts).summary}"
 
     def save_model(self, request: HttpRequest, job: PeriodicTask, form: Any, change: bool) -> None:
         if form.changed_data:
@@ -95,7 +131,7 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
     def run_now(self, request: HttpRequest, rows: models.QuerySet[PeriodicTask]) -> None:
         for job in rows:
             try:
-                current_app.send_task(job.task, json.loads(job.args), json.loads(job.kwargs), retry=False)
+                request_job_run(job)
             except (OperationalError, DatabaseError) as error:
                 self.message_user(request, f"The queue does not take “{job.name}”: {error}", messages.ERROR)
             else:

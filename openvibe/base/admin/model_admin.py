@@ -17,12 +17,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils.html import format_html
+from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from openvibe.base.admin_site import administered_workspace_ids, may_use_admin
+from openvibe.base.admin_site import LIST_PAGES, administered_workspace_ids, may_use_admin
 from openvibe.base.audit import AuditAction, record_audit
-from openvibe.base.fields import UnreadableSecret, secret_hint
+from openvibe.base.forms import SameWorkspaceForm, field_changes
 from openvibe.base.problems import Problem
 
 CHANNEL_READERS = (
@@ -40,59 +41,9 @@ def as_form_error() -> Iterator[None]:
         raise ValidationError(problem.message) from None
 
 
-class SameWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
-    """Refuses choices from two workspaces in one row, whoever makes them."""
-
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
-        fields = self.cleaned_data
-        workspace_id = getattr(fields.get("workspace"), "pk", None) or getattr(self.instance, "workspace_id", None)
-        for name, value in fields.items():
-            for chosen in value if isinstance(value, models.QuerySet) else [value]:
-                chosen_workspace_id = getattr(chosen, "workspace_id", None)
-                if workspace_id is None:
-                    workspace_id = chosen_workspace_id
-                elif chosen_workspace_id not in (None, workspace_id):
-                    self.add_error(name, ValidationError(f"{chosen} belongs to another workspace."))
-        return cleaned
-
-
 def secret_input(label: str) -> forms.CharField:
     widget = UnfoldAdminPasswordWidget(render_value=False, attrs={"autocomplete": "new-password"})
     return forms.CharField(label=label, required=False, strip=True, widget=widget)
-
-
-class StoredSecretForm(SameWorkspaceForm):
-    """A row with one secret, which goes in and never comes out: a new one, the stored one, or with `forget` none.
-
-    A stored one is only for the address it was entered for: where `address_names` change it has to be entered again.
-    """
-
-    secret_name: str
-    address_names: frozenset[str]
-    forget = forms.BooleanField(required=False)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.initial.pop(self.secret_name, None)
-        field, secret = self.fields[self.secret_name], getattr(self.instance, self.secret_name)
-        noun = str(field.label).lower()
-        self.fields["forget"].label = f"Forget the stored {noun}"
-        hint = secret_hint(secret, noun)
-        field.help_text = f"A {noun} ending in {hint} is stored. Leave this empty to keep it."
-        if isinstance(secret, UnreadableSecret):
-            field.help_text = (
-                f"The stored {noun} cannot be read: the server's secret key is another one now. Enter the {noun} again."
-            )
-        elif not hint:
-            field.help_text = f"No {noun} is stored."
-
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
-        forgets = self.cleaned_data.get("forget") or self.address_names & set(self.changed_data)
-        stored = "" if forgets else getattr(self.instance, self.secret_name)
-        self.cleaned_data[self.secret_name] = self.cleaned_data.get(self.secret_name) or stored
-        return cleaned
 
 
 def number_column(field: "models.Field[Any, Any]") -> Callable[[models.Model], str | None]:
@@ -125,6 +76,11 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
         super().__init_subclass__(**options)
         if cls.superusers_only:
             cls.who_sees = "Only superusers see it."
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        page = LIST_PAGES.get(f"{self.opts.app_label}_{self.opts.model_name}")
+        title = page.title if page else capfirst(self.opts.verbose_name_plural)
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         return self._with_number_columns(super().get_list_display(request))
@@ -248,39 +204,19 @@ def admin_actor(request: HttpRequest) -> str:
     return f"{user} ({user.email}), in the admin"
 
 
-def _initial_value(form: Any, name: str) -> object:
-    """What the field held: a row where it is one's id."""
-    value, field = form.initial.get(name), form.fields[name]
-    is_id = isinstance(field, forms.ModelChoiceField) and isinstance(value, int)
-    return field.queryset.filter(pk=value).first() if is_id else value
-
-
-def _in_words(value: object) -> str:
-    """A form's value: numbers with separators, rows by their name."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value or "nothing")
-
-
 class AuditedAdmin(WorkspaceScopedAdmin):
     """Rows that forms of the admin save, each change of which stands in the audit log as `audit_action`."""
 
     audit_action: AuditAction
-    secret_fields = frozenset(("api_key", "token", "new_password"))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         if not change:
             self.audit(request, obj, after="made")
             return
-        names = [name for name in form.changed_data if name in form.fields]
-        for name in names:
-            is_secret = name in self.secret_fields or name == "forget"
-            before = "" if is_secret else _in_words(_initial_value(form, name))
-            after = "another one" if is_secret else _in_words(form.cleaned_data.get(name))
-            label = str(form.fields[name].label or name).lower()
-            if before != after:
-                self.audit(request, obj, before=before, after=after, what=label, action=self.audit_action_of(name))
+        for field_change in field_changes(form):
+            words = {"before": field_change.before, "after": field_change.after, "what": field_change.label}
+            self.audit(request, obj, **words, action=self.audit_action_of(field_change.name))
 
     def audit_action_of(self, field: str) -> AuditAction:
         return self.audit_action
