@@ -10,54 +10,23 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, JsonRes
 from django.urls import URLPattern, path
 from unfold.decorators import action
 
-from openvibe.base.admin import AuditedAdmin, StoredSecretForm, secret_input
+from openvibe.base.admin import AuditedAdmin, secret_input
 from openvibe.base.audit import AuditAction
-from openvibe.base.problems import Problem
-from openvibe.llm.endpoints import ENDPOINT_CHECK, fetch_models, try_endpoint
+from openvibe.llm.endpoints import fetch_models, try_endpoint
+from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
 from openvibe.llm.presets import PRESETS
 
-PROMPT_FIELDS = ("workspace", "name", "model", "context_window", "output_reserve", "is_default")
-"""What decides how large a prompt may be, and whose."""
 
-
-class EndpointForm(StoredSecretForm):
+class EndpointAdminForm(EndpointForm):
     api_key = secret_input("Key")
-    secret_name, address_names = "api_key", frozenset(("base_url",))
-
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
-        self._check_one_per_workspace("is_default", "{} is the default of this workspace. Switch it off there first.")
-        self._check_one_per_workspace(
-            "is_for_summaries", "{} writes the summaries of this workspace already. Switch it off there first."
-        )
-        self._check_prompts()
-        return cleaned
-
-    def _check_prompts(self) -> None:
-        """Agents that answer through it have to fit into its window."""
-        if self.errors or not set(PROMPT_FIELDS) & set(self.changed_data):
-            return
-        endpoint = Endpoint(pk=self.instance.pk)
-        for name in PROMPT_FIELDS:
-            setattr(endpoint, name, self.cleaned_data[name])
-        try:
-            ENDPOINT_CHECK.only()(endpoint)
-        except Problem as problem:
-            self.add_error("context_window", problem.message)
-
-    def _check_one_per_workspace(self, flag: str, message: str) -> None:
-        others = Endpoint.objects.filter(workspace=self.cleaned_data.get("workspace"), **{flag: True})
-        other = others.exclude(pk=self.instance.pk).first()
-        if self.cleaned_data.get(flag) and other is not None:
-            self.add_error(flag, message.format(other))
 
 
 @admin.register(Endpoint)
 class EndpointAdmin(AuditedAdmin):
     audit_action = AuditAction.ENDPOINT
     may_add = may_change = may_delete = True
-    form = EndpointForm
+    form = EndpointAdminForm
     list_display = ("name", "workspace", "kind", "model", "key", "is_default", "is_for_summaries")
     list_filter = ("kind", "is_default", "is_for_summaries")
     list_select_related = ("workspace",)

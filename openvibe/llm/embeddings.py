@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import openai
-from django.conf import settings
 from numpy.typing import NDArray
 
 from openvibe.llm.breaker import EndpointBreaker
@@ -109,7 +108,7 @@ def embedder_for(endpoint_id: int | None, *, address: str, model: str, for_query
         api_key=endpoint.api_key,
         model=endpoint.model,
         total_seconds=QUERY_TIMEOUT_SECONDS if for_query else min(endpoint.timeout_seconds, 60),
-        allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
+        allow_private=endpoint.allows_private,
         guard=guard if for_query else nullcontext,
     )
 

@@ -38,7 +38,7 @@ DECODE_ERRORS = (  # what the vendors' packages trip over in answers that are no
 )
 _TOO_LONG_PHRASES = ("context_length", "maximum context", "context window", "context size", "prompt is too long")
 _QUOTA_PHRASES = ("insufficient_quota", "billing_error", "credit balance")
-_ADDRESS_ADVICE = "Ask an admin to check the endpoint's address: it is that of the API, which often ends in /v1."
+_ADDRESS_ADVICE = "Admins can check the address (Settings, Models): it is that of the API, which often ends in /v1."
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class ErrorReport:
         if 300 <= self.status < 400:
             return BadAnswer(
                 f"The endpoint points somewhere else{self._http}, which is not followed.",
-                advice="Ask an admin to enter the address it points to.",
+                advice="Admins can enter the address it points to: Settings, Models.",
             )
         return BadAnswer(f"The endpoint did not accept the request{self._http}.{detail}")
 
@@ -175,7 +175,7 @@ def masked_line(text: str, key: str) -> str:
 def _quota_error(detail: str) -> RateLimited:
     return RateLimited(
         f"The quota of this endpoint's key is used up.{detail}",
-        advice="Ask an admin to look at the provider's billing page.",
+        advice="The provider's billing page says more to whoever holds the key.",
         may_pass=False,
     )
 

@@ -11,9 +11,11 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.dispatch import Signal
+from django.utils import timezone
 
 from openvibe.base.fields import UnreadableSecret
 from openvibe.base.registers import Register
+from openvibe.base.ssrf_guard import AddressRefused, check_url
 from openvibe.llm.breaker import BreakerClient, EndpointBreaker
 from openvibe.llm.errors import BadAnswer, ModelError
 from openvibe.llm.fences import fence
@@ -33,6 +35,8 @@ log = structlog.get_logger(__name__)
 MAX_LISTED_MODELS = 1_000
 FETCH_SECONDS_LIMIT = 15
 """For a list of models: somebody waits for it before a form."""
+TRY_OUTPUT_TOKENS = 1_000
+"""For saying hello: some models think before they speak, and what they think counts."""
 
 ENDPOINT_CHECK: Register[Callable[[Endpoint], None]] = Register("openvibe.llm.endpoints.ENDPOINT_CHECK")
 """Raises Problem, with its numbers, for an endpoint, saved or not, into whose window an agent's prompt does not fit."""
@@ -58,7 +62,7 @@ def _anthropic_client(endpoint: Endpoint) -> AnthropicModel:
 
 
 def _connection(endpoint: Endpoint) -> Connection:
-    return Connection(endpoint.base_url, endpoint.api_key, settings.ALLOW_PRIVATE_ENDPOINTS)
+    return Connection(endpoint.base_url, endpoint.api_key, endpoint.allows_private)
 
 
 def _retry_policy(endpoint: Endpoint) -> RetryPolicy:
@@ -125,29 +129,41 @@ class EndpointTryResult:
 
 
 def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
-    """Ask the endpoint one tiny question, whatever its breaker says. Never raises a ModelError.
+    """Ask the endpoint, saved or not, one tiny question, whatever its breaker says. Never raises a ModelError.
 
-    When it answers, its breaker closes and `endpoint_answered` is rung.
+    When a saved one answers, its breaker closes and `endpoint_answered` is rung. How it went stands on it.
     """
+    result = _ask_endpoint(endpoint)
+    rows = Endpoint.objects.filter(pk=endpoint.pk, updated_at=endpoint.updated_at)
+    rows.update(tested_at=timezone.now(), test_problem="" if result.ok else result.message[:500])
+    return result
+
+
+def _ask_endpoint(endpoint: Endpoint) -> EndpointTryResult:
     question = [ChatMessage("user", fence("request", "Say hello in one short sentence."))]
     started = time.monotonic()
     client = CLIENT_FACTORIES[endpoint.kind](endpoint)
     try:
-        completion = client.complete(question, max_output_tokens=256)
+        completion = client.complete(question, max_output_tokens=TRY_OUTPUT_TOKENS)
     except ModelError as error:
         return EndpointTryResult(False, f"{error} {error.advice}", time.monotonic() - started)
-    CIRCUIT_BREAKER.reset(endpoint)
-    endpoint_answered.send(sender=Endpoint, endpoint=endpoint)
+    if endpoint.pk is not None:
+        CIRCUIT_BREAKER.reset(endpoint)
+        endpoint_answered.send(sender=Endpoint, endpoint=endpoint)
     seconds = time.monotonic() - started
     return EndpointTryResult(True, completion.text.strip(), seconds, client.model, completion.usage)
 
 
 @dataclass(frozen=True)
 class ModelList:
-    """Names of models, in the order of the alphabet, and a sentence for the admin who asked."""
+    """Names of models, in the order of the alphabet, and a sentence for the admin who asked.
+
+    `is_list`: it answered with a list, which may be empty; `error` is why it did not, where it was asked."""
 
     models: list[str]
     message: str
+    is_list: bool = False
+    error: ModelError | None = None
 
 
 def find_endpoint_problem(*, endpoint: Endpoint, seconds: int) -> str:
@@ -165,7 +181,7 @@ def find_endpoint_problem(*, endpoint: Endpoint, seconds: int) -> str:
     return ""
 
 
-def fetch_models(*, endpoint: Endpoint) -> ModelList:
+def fetch_models(*, endpoint: Endpoint, seconds: int = FETCH_SECONDS_LIMIT) -> ModelList:
     """What the endpoint, saved or not, offers. Never raises: where it offers no list, the sentence says so."""
     factories: dict[str, Callable[[Endpoint], OpenAIModel | AnthropicModel]] = {
         Endpoint.Kind.OPENAI: _openai_client,
@@ -175,10 +191,13 @@ def fetch_models(*, endpoint: Endpoint) -> ModelList:
         return ModelList([], "The offline model has no list of models.")
     if not endpoint.base_url or not endpoint.api_key.isascii() or not endpoint.api_key.isprintable():
         return ModelList([], "Enter the address, and the key as its provider shows it, first.")
-    endpoint.timeout_seconds = FETCH_SECONDS_LIMIT
+    endpoint.timeout_seconds = seconds
     try:
+        check_url(endpoint.base_url, allow_private=endpoint.allows_private)
         names = factories[endpoint.kind](endpoint).list_models()
+    except AddressRefused as refused:
+        return ModelList([], f"No list of models came: {refused}")
     except ModelError as error:
-        return ModelList([], f"No list of models came: {error} The model's name can be typed as well.")
+        return ModelList([], f"No list of models came: {error} The model's name can be typed as well.", error=error)
     models = sorted({name[:200] for name in names if name.strip()})[:MAX_LISTED_MODELS]
-    return ModelList(models, f"It offers {len(models)} models. Choose one, or type another name.")
+    return ModelList(models, f"It offers {len(models)} models. Choose one, or type another name.", is_list=True)

@@ -12,7 +12,7 @@ class ModelError(Exception):
     how many seconds (None where unknown)."""
 
     code = "model_error"
-    advice = "Try again. If it happens again, ask an admin to look at the model endpoint."
+    advice = "Try again. If it happens again, admins can test the model: Settings, Models."
     may_pass = False
 
     def __init__(
@@ -30,7 +30,7 @@ class AuthRefused(ModelError):
     """The endpoint does not accept the key, or the key may not use this model."""
 
     code = "model_auth_refused"
-    advice = "Ask an admin to check the key of this model endpoint."
+    advice = "Admins can enter another key: Settings, Models."
 
 
 class RateLimited(ModelError):
@@ -45,14 +45,14 @@ class ModelTimeout(ModelError):
     """No first word, or no end, within the time the endpoint is given."""
 
     code = "model_timed_out"
-    advice = "Try again, or ask an admin to give this endpoint more time."
+    advice = "Try again. Admins can give the model more time: Settings, Models."
 
 
 class ContextTooLong(ModelError):
     """The prompt does not fit the model's window."""
 
     code = "model_context_too_long"
-    advice = "Ask an admin to set the endpoint's context window to what the model really takes."
+    advice = "Admins can set the context window to what the model really takes: Settings, Models."
 
 
 class ModelUnavailable(ModelError):
@@ -60,14 +60,14 @@ class ModelUnavailable(ModelError):
 
     code = "model_unavailable"
     may_pass = True
-    advice = "Try again in a minute. If it stays away, ask an admin to test the model endpoint."
+    advice = "Try again in a minute. If it stays away, admins can test the model: Settings, Models."
 
 
 class BadAnswer(ModelError):
     """The endpoint answered, but with nothing or with something that is not an answer."""
 
     code = "model_bad_answer"
-    advice = "Try again. If it happens again, ask an admin to check the endpoint's address and model name."
+    advice = "Try again. If it happens again, admins can check the address and the model's name: Settings, Models."
 
 
 class EmptyAnswer(BadAnswer):

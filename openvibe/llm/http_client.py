@@ -63,7 +63,7 @@ def open_http_client(
     if isinstance(connection.api_key, UnreadableSecret):
         raise AuthRefused(
             "The stored key of this endpoint cannot be read: the server's secret key is another one now.",
-            advice="Ask an admin to enter the endpoint's key again.",
+            advice="Admins can enter the key again: Settings, Models.",
         )
     transport = GuardedTransport(
         allow_private=connection.allow_private, total_seconds=total_seconds, clock=connection.clock

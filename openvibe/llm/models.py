@@ -31,6 +31,14 @@ class Endpoint(Timestamped):
         "base URL", max_length=500, blank=True, help_text="For example https://models.example/v1"
     )
     api_key = EncryptedTextField("key", blank=True, default="")
+    allowed_address = models.CharField(
+        max_length=500,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="A base URL on this server's own machine that a superuser allowed to call. It allows no other.",
+    )
     model = models.CharField(max_length=200, blank=True, help_text="The model's name, as the endpoint knows it.")
     context_window = models.PositiveIntegerField(
         default=32_000, validators=[MinValueValidator(2_000)], help_text="Tokens, prompt and answer together."
@@ -71,6 +79,9 @@ class Endpoint(Timestamped):
     query_failures = models.PositiveIntegerField(default=0, editable=False, help_text="Of vectors of questions.")
     query_rests_until = models.DateTimeField(null=True, editable=False)
 
+    tested_at = models.DateTimeField(null=True, editable=False, help_text="When a person last tried it out.")
+    test_problem = models.CharField(max_length=500, blank=True, default="", db_default="", editable=False)
+
     class Meta:
         ordering: ClassVar = ["workspace_id", "name", "id"]
         constraints: ClassVar = [
@@ -97,13 +108,21 @@ class Endpoint(Timestamped):
         """Whether asking it costs nothing. Where no price is known it is metered."""
         return self.kind == self.Kind.OFFLINE or self.price_in == self.price_out == 0
 
+    @property
+    def allows_private(self) -> bool:
+        """Whether its address may lie inside this server's own network."""
+        return settings.ALLOW_PRIVATE_ENDPOINTS or (
+            self.allowed_address != "" and self.allowed_address == self.base_url
+        )
+
     def __str__(self) -> str:
         return self.name
 
     def save(self, **options: Any) -> None:
-        """What was changed begins without failures."""
+        """What was changed begins without failures, and untested."""
         self.failures = self.query_failures = 0
-        self.rests_until = self.query_rests_until = None
+        self.rests_until = self.query_rests_until = self.tested_at = None
+        self.test_problem = ""
         super().save(**options)
 
     @property
@@ -119,7 +138,7 @@ class Endpoint(Timestamped):
                 problems["model"] = "Enter the name of the model, as the endpoint knows it."
         if self.base_url:
             try:
-                check_url(self.base_url, allow_private=settings.ALLOW_PRIVATE_ENDPOINTS)
+                check_url(self.base_url, allow_private=self.allows_private)
             except AddressRefused as refused:
                 problems["base_url"] = str(refused)
         if (self.api_key and not self.api_key.isprintable()) or not self.api_key.isascii():

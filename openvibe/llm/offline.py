@@ -20,6 +20,7 @@ from openvibe.llm.transcripts import parse_blocks
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolSpec, Usage
 
 OPENING = "I am the offline model: I do not think, I quote what I was shown."
+CONNECT_LINE = "[Connect a model](/connect-model/) and agents answer with it instead."
 _NO_MATCH = "Nothing I was shown bears on this request."
 _NO_TERMS = "This request names nothing that I could look for. Ask about something by its name."
 _FEEDBACK_MARKER = "[RECENT FEEDBACK]"
@@ -77,11 +78,13 @@ def compose_answer(messages: Sequence[ChatMessage], max_output_tokens: int | Non
     )
     if not passages:
         reason = _NO_MATCH if terms else _NO_TERMS
-        return "\n\n".join(filter(None, (f"{OPENING} {reason}", feedback)))
+        return "\n\n".join(filter(None, (f"{OPENING} {reason}", feedback, CONNECT_LINE)))
     best_first = sorted(passages, key=lambda p: (-p.score, p.position))
     for count in range(len(best_first), 0, -1):
         chosen = [p for p in passages if p in best_first[:count]]
-        text = "\n\n".join(filter(None, (f"{OPENING} This bears on it:", *map(_format_quote, chosen), feedback)))
+        text = "\n\n".join(
+            filter(None, (f"{OPENING} This bears on it:", *map(_format_quote, chosen), feedback, CONNECT_LINE))
+        )
         if max_output_tokens is None or tokens.count_tokens(text) <= max_output_tokens:
             return text
     return text

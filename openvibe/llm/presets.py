@@ -1,8 +1,10 @@
-"""Where common providers and local servers answer, by their own documentation. Prices and models are not here: they
-change, and the endpoint lists its models itself."""
+"""Where common providers and local servers answer and how their keys look, by their own documentation. Prices and names
+of models are not here: they change, and the endpoint lists its models itself; `families` only says which to prefer."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -11,12 +13,18 @@ from openvibe.llm.models import Endpoint
 
 @dataclass(frozen=True)
 class Preset:
-    """What fills the form of a new endpoint. `is_local`: on the operator's own machine, at its default port."""
+    """What fills the form of a new endpoint. `is_local`: on the operator's own machine, at its default port.
+
+    `key_pattern`: how its keys begin, or look as a whole. `families`: words in names of models that suit a team's
+    agent, good and not dear, the first preferred.
+    """
 
     name: str
     base_url: str
     kind: str = Endpoint.Kind.OPENAI
     is_local: bool = False
+    key_pattern: str = ""
+    families: tuple[str, ...] = ()
 
     @property
     def query(self) -> str:
@@ -26,15 +34,64 @@ class Preset:
 
 
 PRESETS = (
-    Preset("OpenAI", "https://api.openai.com/v1"),
-    Preset("Anthropic", "https://api.anthropic.com", Endpoint.Kind.ANTHROPIC),
-    Preset("OpenRouter", "https://openrouter.ai/api/v1"),
-    Preset("Mistral", "https://api.mistral.ai/v1"),
-    Preset("Groq", "https://api.groq.com/openai/v1"),
-    Preset("DeepSeek", "https://api.deepseek.com"),
-    Preset("Gemini", "https://generativelanguage.googleapis.com/v1beta/openai"),
+    Preset(
+        "OpenAI",
+        "https://api.openai.com/v1",
+        key_pattern=r"sk-(?!ant-|or-)(?:proj-|svcacct-|admin-|[A-Za-z0-9]{40,})",
+        families=("mini", "gpt"),
+    ),
+    Preset(
+        "Anthropic",
+        "https://api.anthropic.com",
+        Endpoint.Kind.ANTHROPIC,
+        key_pattern="sk-ant-",
+        families=("sonnet", "haiku"),
+    ),
+    Preset(
+        "OpenRouter",
+        "https://openrouter.ai/api/v1",
+        key_pattern="sk-or-",
+        families=("claude-sonnet", "gpt", "openrouter/auto"),
+    ),
+    Preset("Mistral", "https://api.mistral.ai/v1", families=("mistral-medium", "mistral-small", "mistral")),
+    Preset("Groq", "https://api.groq.com/openai/v1", key_pattern="gsk_", families=("versatile", "gpt-oss", "llama")),
+    Preset("DeepSeek", "https://api.deepseek.com", key_pattern=r"sk-[0-9a-f]{32}\Z", families=("chat",)),
+    Preset(
+        "Gemini",
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+        key_pattern="AIza",
+        families=("flash", "gemini"),
+    ),
     Preset("Ollama", "http://localhost:11434/v1", is_local=True),
     Preset("llama.cpp", "http://localhost:8080/v1", is_local=True),
     Preset("vLLM", "http://localhost:8000/v1", is_local=True),
     Preset("LM Studio", "http://localhost:1234/v1", is_local=True),
 )
+_OTHER_USES = re.compile(
+    r"embed|whisper|tts|audio|realtime|transcri|dall-e|image|imagen|veo|sora|moderation|guard|ocr|rerank|speech|search"
+    r"|instruct|codex|davinci|babbage|computer-use|deep-research|live|aqa|learnlm"
+)
+"""In names of models that do not answer in a conversation, or not only."""
+_UNSTABLE = re.compile(r"preview|beta|exp\b|experimental|:free|alpha|lite|nano")
+_DATE = re.compile(r"[-@](?:20\d{2}-?\d{2}-?\d{2}|\d{2}-\d{2}|\d{4})\b")
+
+
+def recognize_preset(key: str) -> Preset | None:
+    """The provider whose keys look like this one; None where no shape, or that of several, is known."""
+    return next((each for each in PRESETS if each.key_pattern and re.match(each.key_pattern, key)), None)
+
+
+def choose_model(names: Sequence[str], families: Sequence[str] = ()) -> str:
+    """Of the models an endpoint lists, one for answering in conversations: of the first of the families it has, the
+    newest by the numbers in its name, no preview where there is another. Empty without any name."""
+    conversational = [name for name in names if not _OTHER_USES.search(name.lower())] or list(names)
+    for family in (*families, ""):
+        if matches := [name for name in conversational if family in name.lower()]:
+            return max(matches, key=_preference)
+    return ""
+
+
+def _preference(name: str) -> tuple[bool, bool, list[float], int, str]:
+    undated = _DATE.sub("", name.lower())
+    numbers = [float(number) for number in re.findall(r"\d{1,3}(?:\.\d+)?", undated)]
+    return not _UNSTABLE.search(undated), "latest" in undated, numbers, -len(name), name

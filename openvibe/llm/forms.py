@@ -1,0 +1,69 @@
+"""The form of a model endpoint, in the admin and in the app. A key goes in and never comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from openvibe.base.forms import StoredSecretForm
+from openvibe.base.problems import Problem
+from openvibe.llm.endpoints import ENDPOINT_CHECK
+from openvibe.llm.models import Endpoint
+
+PROMPT_FIELDS = ("workspace", "name", "model", "context_window", "output_reserve", "is_default")
+"""What decides how large a prompt may be, and whose."""
+
+
+class EndpointForm(StoredSecretForm):
+    """The workspace is a field, or else that of the instance."""
+
+    api_key = forms.CharField(
+        label="Key",
+        required=False,
+        strip=True,
+        widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
+    )
+    secret_name, address_names = "api_key", frozenset(("base_url",))
+
+    class Meta:
+        model = Endpoint
+        fields = (
+            *("name", "kind", "base_url", "model", "api_key", "forget", "is_default", "is_for_summaries"),
+            *("context_window", "output_reserve", "timeout_seconds", "price_in", "price_out"),
+        )
+        labels = {"is_default": "Default of this workspace", "is_for_summaries": "Writes the summaries"}
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        self._check_one_per_workspace("name", "There is a model of this name already. Choose another.")
+        self._check_one_per_workspace("is_default", "{} is the default of this workspace. Switch it off there first.")
+        self._check_one_per_workspace(
+            "is_for_summaries", "{} writes the summaries of this workspace already. Switch it off there first."
+        )
+        self._check_prompts()
+        return cleaned
+
+    def _value(self, name: str) -> Any:
+        return self.cleaned_data[name] if name in self.fields else getattr(self.instance, name)
+
+    def _check_prompts(self) -> None:
+        """Agents that answer through it have to fit into its window."""
+        if self.errors or not set(PROMPT_FIELDS) & set(self.changed_data):
+            return
+        endpoint = Endpoint(pk=self.instance.pk)
+        for name in PROMPT_FIELDS:
+            setattr(endpoint, name, self._value(name))
+        try:
+            ENDPOINT_CHECK.only()(endpoint)
+        except Problem as problem:
+            self.add_error("context_window", problem.message)
+
+    def _check_one_per_workspace(self, name: str, message: str) -> None:
+        """Of this value: a flag that is on, or a name."""
+        value = self.cleaned_data.get(name)
+        if not value or "workspace" in self.errors:
+            return
+        others = Endpoint.objects.filter(workspace=self._value("workspace"), **{name: value})
+        if other := others.exclude(pk=self.instance.pk).first():
+            self.add_error(name, message.format(other))

@@ -1,0 +1,40 @@
+"""Saves and deletes model endpoints, and writes it to the audit log."""
+
+from collections.abc import Iterable
+
+from django.db import transaction
+
+from openvibe.base.audit import Actor, AuditAction, record_audit
+from openvibe.base.forms import FieldChange
+from openvibe.llm.models import Endpoint
+
+
+@transaction.atomic
+def save_endpoint(*, endpoint: Endpoint, by: Actor, changes: Iterable[FieldChange]) -> Endpoint:
+    """Save what an `EndpointForm` checked. The caller has checked that `by` administers the workspace."""
+    is_new = endpoint.pk is None
+    endpoint.save()
+    if is_new:
+        _audit(endpoint, by, after="made")
+        return endpoint
+    for change in changes:
+        _audit(endpoint, by, what=f"{change.label} of ", before=change.before, after=change.after)
+    return endpoint
+
+
+@transaction.atomic
+def delete_endpoint(*, endpoint: Endpoint, by: Actor) -> None:
+    """Its agents answer with the workspace's default from their next run on."""
+    _audit(endpoint, by, after="deleted")
+    endpoint.delete()
+
+
+def _audit(endpoint: Endpoint, by: Actor, *, after: str, before: str = "", what: str = "") -> None:
+    record_audit(
+        AuditAction.ENDPOINT,
+        workspace_id=endpoint.workspace_id,
+        by=by,
+        subject=f"{what}{endpoint}",
+        before=before,
+        after=after,
+    )
