@@ -51,10 +51,18 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
                     scopes=values["scopes"],
                     days=values["days"],
                     by=admin_actor(self.request),
+                    made_by_id=self._participant_id(values["participant"].workspace_id),
                 )
             except Problem as problem:
                 self.add_error(problem.field if problem.field in self.fields else None, problem.message)
         return cleaned
+
+    def _participant_id(self, workspace_id: int) -> int | None:
+        """Who makes it, as a participant of the workspace; None for a superuser who is not in it."""
+        user: Any = self.request.user
+        own = user.memberships.filter(workspace=workspace_id, removed_at=None)
+        participant_id: int | None = own.values_list("participant_id", flat=True).first()
+        return participant_id
 
 
 @admin.register(Token)

@@ -29,6 +29,12 @@ identity:
 """
 
 BODIES: Final[dict[str, Any]] = {
+    "agents_apply_feedback": {
+        "feedback": [678],
+        "rule": "Name the month when you speak of a season.",
+        "place": "principle",
+        "note": "From Ana's feedback",
+    },
     "agents_save_soul": {"source": SOUL, "note": "Its first version"},
     "agents_update": {"level": 3, "note": "Eight of ten answers were accepted"},
     "approvals_create": {"thread": 12, "what": "Order 40 litres of mulch", "reason": "The beds are bare."},
@@ -51,6 +57,7 @@ BODIES: Final[dict[str, Any]] = {
         "body": "Ana's roses were pruned in March for five years, and bloomed each time.",
         "questions": ["What of the climbers in the shade?"],
     },
+    "do_not_disturb_update": {"start": "22:00", "end": "07:00", "time_zone": "Europe/Berlin"},
     "feedback_create": {"message": 345, "verdict": "down", "text": "Name the month.", "tags": ["not_useful"]},
     "knowledge_accept": {"topic": "When roses are pruned", "note": "Checked with Dora"},
     "knowledge_archive": {"note": "The bed is gone"},
@@ -70,6 +77,7 @@ BODIES: Final[dict[str, Any]] = {
     "knowledge_settle_contradiction": {"how": "both_hold", "note": "One is of the south beds"},
     "knowledge_suggest": {"topic": "Compost", "content": "Ready after nine months.", "why": "Ana asked twice."},
     "knowledge_supersede": {"content": "Roses are pruned in May.", "note": "Late frost"},
+    "knowledge_undo": {"note": "Too early"},
     "knowledge_update": {"content": "Roses are pruned in March, on a dry day.", "note": "Said more exactly"},
     "memory_call_tool": {"thread": 12, "action": "search", "query": "roses", "limit": 5},
     "memory_compact": {"thread": 12, "full": False, "focus": "dates"},

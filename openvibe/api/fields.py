@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from openvibe.base.params import MAX_ID
@@ -34,6 +35,14 @@ class IsoField(serializers.DateTimeField):
 
     def to_representation(self, value: Any) -> str:
         return str(utc_text(datetime.fromisoformat(value)))
+
+
+@extend_schema_field({"type": "string", "pattern": r"^([01]\d|2[0-3]):[0-5]\d$", "example": "22:00"})
+class ClockTimeField(serializers.TimeField):
+    """Hours and minutes of a day, as in 22:00; JSON Schema's `time` wants seconds and an offset."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(format="%H:%M", input_formats=["%H:%M"], **options)
 
 
 def utc_text(moment: datetime | None) -> str | None:

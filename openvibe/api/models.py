@@ -16,6 +16,14 @@ class Token(models.Model):
     """A bearer token of one participant, member or agent. Shown once, stored as its SHA-256."""
 
     participant = models.ForeignKey("workspaces.Participant", on_delete=models.CASCADE, related_name="tokens")
+    made_by = models.ForeignKey(
+        "workspaces.Participant",
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Who holds its secret. Empty: whoever runs the server.",
+    )
     name = models.CharField(max_length=80)
     token_hash = models.CharField(max_length=64, unique=True, editable=False)
     hint = models.CharField(max_length=8, editable=False, help_text="The last four characters.")

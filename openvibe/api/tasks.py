@@ -10,6 +10,6 @@ from openvibe.api.models import IdempotencyKey
 
 
 @shared_task(name="api.forget_old_keys", ignore_result=True, expires=3600)
-def delete_expired_idempotency_keys() -> int:
-    """How many were deleted."""
-    return IdempotencyKey.objects.filter(created_at__lt=timezone.now() - timedelta(hours=RETENTION_HOURS)).delete()[0]
+def delete_expired_idempotency_keys() -> dict[str, int]:
+    expired = IdempotencyKey.objects.filter(created_at__lt=timezone.now() - timedelta(hours=RETENTION_HOURS))
+    return {"answers forgotten": expired.delete()[0]}
