@@ -1,6 +1,7 @@
 """`workspace_view`, the decorator of every workspace page: who asks, in which workspace, and what is answered when
 something is wrong. `request_access` says the same of an API call."""
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
@@ -22,6 +23,8 @@ from openvibe.workspaces.queries import access_member, member_access
 
 P = ParamSpec("P")
 LAST_WORKSPACE_SESSION_KEY = "last_workspace"
+SECRET_INPUTS = re.compile(r"pass|token|key|secret|code|credential", re.IGNORECASE)
+"""In names of forms' fields: never shown again, whatever goes wrong."""
 
 
 class WorkspaceRequest(HttpRequest):
@@ -97,8 +100,13 @@ def problem_response(request: HttpRequest, problem: Problem, *, status: int | No
         return response
     if isinstance(problem, Missing):
         return render(request, "404.html", {"message": problem.message}, status=404)
-    unsaved_texts = [text for name, text in request.POST.items() if name != "csrfmiddlewaretoken" and len(text) > 20]
-    return render(reader, "errors/problem.html", {"problem": problem, "kept": unsaved_texts}, status=status)
+    return render(reader, "errors/problem.html", {"problem": problem, "kept": unsaved_texts(request)}, status=status)
+
+
+def unsaved_texts(request: HttpRequest) -> list[str]:
+    """What somebody typed into the form that is refused, for her to copy."""
+    texts = [str(text) for name, text in request.POST.items() if not SECRET_INPUTS.search(name)]
+    return [text for text in texts if len(text) > 20]
 
 
 def request_access(request: Request) -> Access:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from allauth.account.authentication import get_authentication_records
+from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -38,8 +39,10 @@ class LastSeenMiddleware:
         return self.get_response(request)
 
 
-STRONG_METHODS = ("mfa", "socialaccount")
+FACTOR_METHOD, PROVIDER_METHOD = "mfa", "socialaccount"
 """Of allauth's records: a second factor or a passkey; the operator's provider, which asks for its own."""
+FACTOR_TYPES = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
+"""What recovery codes are for; alone they are no factor."""
 
 
 class TwoFactorMiddleware:
@@ -65,7 +68,7 @@ TWO_FACTOR_PROBLEM = problem_body(
 
 def _lacks_factor(request: HttpRequest) -> bool:
     user = request.user
-    if not isinstance(user, User) or request.session.get(FACTOR_SESSION_KEY) or _has_strong_record(request):
+    if not isinstance(user, User) or _is_strong(request, user):
         return False
     if settings.TWO_FACTOR_REQUIRED == "everyone" or user.is_staff or user.is_superuser:
         return True
@@ -73,6 +76,10 @@ def _lacks_factor(request: HttpRequest) -> bool:
     return Member.objects.filter(user=user, role__in=roles, removed_at=None).exists()
 
 
-def _has_strong_record(request: HttpRequest) -> bool:
-    records = get_authentication_records(request, request.user)
-    return any(record.get("method") in STRONG_METHODS for record in records)
+def _is_strong(request: HttpRequest, user: User) -> bool:
+    """Whether the session was opened by the operator's provider, or by a factor while the person still has one."""
+    methods = {record.get("method") for record in get_authentication_records(request, user)}
+    if PROVIDER_METHOD in methods:
+        return True
+    showed_factor = FACTOR_METHOD in methods or request.session.get(FACTOR_SESSION_KEY)
+    return bool(showed_factor) and Authenticator.objects.filter(user=user, type__in=FACTOR_TYPES).exists()

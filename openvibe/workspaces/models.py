@@ -8,11 +8,14 @@ import pgtrigger
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
 from django.core.validators import RegexValidator
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Func, Q, QuerySet
 from django.db.models.functions import Lower, Now
+from django.db.models.lookups import GreaterThan, LessThanOrEqual
 from django.utils import timezone
 
 from openvibe.base.models import Timestamped
+from openvibe.base.params import MAX_ID
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import HANDLE_PATTERN
 from openvibe.base.time_zones import time_zone_or_utc
 
@@ -53,7 +56,20 @@ class DoNotDisturb:
 
 
 class UserManager(BaseUserManager["User"]):
-    """Accounts are found by e-mail address, whatever its case."""
+    """Accounts are found by e-mail address, whatever its case; by number with a statement that is made once, since
+    every request of a session asks so."""
+
+    def get(self, *args: Any, **conditions: Any) -> "User":
+        pk = conditions.get("pk")
+        is_plain = (
+            type(self) is UserManager and len(conditions) == 1 and not args
+        )  # from another row, accounts are fewer
+        if not is_plain or not isinstance(pk, int) or not 0 < pk <= MAX_ID:
+            return super().get(*args, **conditions)
+        users: list[User] = _user_by_id.objects(pk)
+        if not users:
+            raise User.DoesNotExist
+        return users[0]
 
     def get_by_natural_key(self, username: str | None) -> "User":
         return self.get(email__iexact=username)
@@ -66,6 +82,11 @@ class UserManager(BaseUserManager["User"]):
 
     def create_superuser(self, email: str, password: str | None = None, **extra: Any) -> "User":
         return self.create_user(email, password, is_staff=True, is_superuser=True, **extra)
+
+
+@CompiledQuery
+def _user_by_id(user_id: int) -> QuerySet["User"]:
+    return User.objects.filter(pk=user_id)
 
 
 class User(AbstractBaseUser, PermissionsMixin):
@@ -188,6 +209,14 @@ class Participant(models.Model):
     handle = models.CharField(max_length=32, validators=[handle_validator])
     name = models.CharField(max_length=80)
     is_active = models.BooleanField(default=True)
+    picture_version = models.CharField(
+        max_length=16,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="Of its picture, which is cached by it; empty without one. The database fills it in.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
@@ -210,6 +239,57 @@ class Participant(models.Model):
     @property
     def is_agent(self) -> bool:
         return self.kind == self.Kind.AGENT
+
+    @property
+    def avatar_url(self) -> str | None:
+        """Path of its picture, None without one."""
+        return f"/pictures/{self.pk}/{self.picture_version}.webp" if self.picture_version else None
+
+
+PICTURE_PIXELS = 192
+"""Width and height of a picture: sharp at the largest size it is shown in, on dense screens."""
+
+MAX_PICTURE_BYTES = 100_000
+"""Of a picture as it is kept; 192 × 192 pixels of noise take about half of it."""
+
+
+class Picture(models.Model):
+    """What a participant looks like: a WebP square of PICTURE_PIXELS that OpenVibe itself encoded."""
+
+    participant = models.OneToOneField(Participant, on_delete=models.CASCADE, related_name="picture")
+    content = models.BinaryField(help_text="WebP.")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(
+                    GreaterThan(Func(F("content"), function="octet_length", output_field=models.IntegerField()), 0),
+                    LessThanOrEqual(
+                        Func(F("content"), function="octet_length", output_field=models.IntegerField()),
+                        MAX_PICTURE_BYTES,
+                    ),
+                ),
+                name="picture_size_bounded",
+            )
+        ]
+        triggers = [
+            pgtrigger.Trigger(
+                name="names_its_hash",
+                operation=pgtrigger.Insert | pgtrigger.Update | pgtrigger.Delete,
+                when=pgtrigger.After,
+                func=(
+                    "IF TG_OP = 'DELETE' THEN"
+                    " UPDATE workspaces_participant SET picture_version = '' WHERE id = OLD.participant_id;"
+                    " ELSE UPDATE workspaces_participant"
+                    " SET picture_version = left(encode(sha256(NEW.content), 'hex'), 16) WHERE id = NEW.participant_id;"
+                    " END IF; RETURN NULL;"
+                ),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Picture of {self.participant}"
 
 
 IMPORTED_KINDS = (Participant.Kind.IMPORTED, Participant.Kind.ASSISTANT)
@@ -267,6 +347,10 @@ class Member(models.Model):
         help_text="E-mails about missed mentions; empty: daily where e-mail is set up.",
     )
     digest_sent_at = models.DateTimeField(null=True, editable=False)
+    first_steps_since = models.DateTimeField(
+        null=True, editable=False, help_text="What was done since then counts as first steps. Empty: none are shown."
+    )
+    opened_context_at = models.DateTimeField(null=True, editable=False, help_text="When they first saw a prompt.")
 
     class Meta:
         constraints = [

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
-from django.db.models import Exists, OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils import timezone
@@ -37,6 +37,11 @@ AGENT_ACCESSES: Register[Callable[[Iterable[Participant]], dict[int, Access]]] =
     "openvibe.workspaces.queries.AGENT_ACCESSES"
 )
 """The same for many agents at once, by participant id; those that are deactivated are left out."""
+
+
+def named_like(words: str, prefix: str = "") -> Q:
+    """Participants whose name or handle holds the words, all without words; `prefix` leads to the participant."""
+    return Q(**{f"{prefix}name__icontains": words}) | Q(**{f"{prefix}handle__icontains": words.removeprefix("@")})
 
 
 def is_here(participant: str) -> Exists:
@@ -91,15 +96,20 @@ def member_access(member: Member) -> Access:
 
 @CompiledQuery
 def _members_by_participant(participant_id: int) -> QuerySet[Member]:
-    return Member.objects.filter(removed_at=None, user__is_active=True, participant=participant_id)
+    return Member.objects.select_related("user").filter(participant=participant_id)
 
 
 def participant_access(participant: Participant) -> Access | None:
-    """What a participant may see now; None when it may see nothing any more (removed, deactivated, imported)."""
+    """What a participant may see now; None when it may see nothing any more (removed, deactivated, imported).
+
+    No query for one that was read with its member and user: it is as old as they are."""
     if participant.kind == Participant.Kind.AGENT:
         return AGENT_ACCESS.only()(participant)
-    members: list[Member] = _members_by_participant.objects(participant.pk)
-    return member_access(members[0]) if members else None
+    member: Member | None = getattr(participant, "member", None) if Participant.member.is_cached(participant) else None
+    if member is None or not Member.user.is_cached(member):
+        member = next(iter(_members_by_participant.objects(participant.pk)), None)
+    stands = member is not None and member.removed_at is None and member.user.is_active
+    return member_access(member) if member is not None and stands else None
 
 
 def resolve_workspace(slug: str) -> Workspace:

@@ -11,14 +11,24 @@ from openvibe.workspaces.models import Participant, Snippet, Workspace
 
 
 class ParticipantOut(serializers.ModelSerializer[Participant]):
+    avatar_url = serializers.CharField(
+        allow_null=True, help_text="Path of their picture, for signed-in members; another one once it changes."
+    )
+
     class Meta:
         model = Participant
-        fields = ("id", "kind", "handle", "name")
+        fields = ("id", "kind", "handle", "name", "avatar_url")
         read_only_fields = fields
 
     def to_representation(self, instance: Participant) -> dict[str, Any]:
         # As the fields have it, without asking each of them: lists have one for every row.
-        return {"id": instance.pk, "kind": instance.kind, "handle": instance.handle, "name": instance.name}
+        return {
+            "id": instance.pk,
+            "kind": instance.kind,
+            "handle": instance.handle,
+            "name": instance.name,
+            "avatar_url": instance.avatar_url,
+        }
 
 
 class WorkspaceOut(serializers.ModelSerializer[Workspace]):

@@ -93,6 +93,7 @@ class Tokens(ApiView):
             scopes=values["scopes"],
             days=values.get("days"),
             by=request_access(request),
+            made_by_id=caller.token.made_by_id if caller.token else None,  # who holds one holds those it makes
         )
         data: dict[str, Any] = {**TokenOut(token).data, "secret": secret}
         return Response(data, status=201)
@@ -124,8 +125,7 @@ class WorkspaceSettings(ApiView):
         """Owners and admins. What is not sent stays. A line `@include name` in the instructions puts in a snippet."""
         data, access = self.validated_body(WorkspaceChange), request_access(request)
         workspace = Workspace.objects.get(pk=access.workspace_id)
-        kept = {name: getattr(workspace, name) for name in ("name", "description", "instructions")}
-        changed = update_workspace(workspace=workspace, by=access, **{**kept, **data})
+        changed = update_workspace(workspace=workspace, by=access, **data)
         return Response(WorkspaceSettingsOut(changed, context={"access": access}).data)
 
 

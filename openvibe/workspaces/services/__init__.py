@@ -21,14 +21,18 @@ from openvibe.workspaces.services.invitations import (
 from openvibe.workspaces.services.members import (
     add_member,
     check_handle,
+    end_first_steps,
     generate_handle,
+    note_opened_context,
     pause_notifications,
     remove_member,
+    restart_first_steps,
     set_quiet_hours,
     update_member_role,
     update_profile,
 )
 from openvibe.workspaces.services.metering import TOKENS_LEFT, meter_client
+from openvibe.workspaces.services.pictures import remove_picture, save_picture
 from openvibe.workspaces.services.presence import NOTE_SECONDS, note_presence
 from openvibe.workspaces.services.sessions import describe_browser, end_sessions
 from openvibe.workspaces.services.workspace import BUDGET_CHECK, create_workspace, update_workspace
@@ -52,13 +56,18 @@ __all__ = [
     "create_workspace",
     "delete_snippet",
     "describe_browser",
+    "end_first_steps",
     "end_sessions",
     "generate_handle",
     "meter_client",
+    "note_opened_context",
     "note_presence",
     "pause_notifications",
     "remove_member",
+    "remove_picture",
+    "restart_first_steps",
     "revoke_invitation",
+    "save_picture",
     "set_quiet_hours",
     "update_member_role",
     "update_profile",

@@ -1,9 +1,10 @@
 """Adds, changes and removes members: their handles, roles, own settings and hours."""
 
-from datetime import datetime, time
+from datetime import MAXYEAR, datetime, time
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.text import slugify
 
@@ -91,7 +92,28 @@ def _create_member(workspace: Workspace, user: User, role: str, handle: str) -> 
             )
     except IntegrityError:
         raise Conflict(f"@{handle} is taken in this workspace. Choose another handle.", field="handle") from None
-    return Member.objects.create(participant=participant, workspace=workspace, user=user, role=role)
+    return Member.objects.create(
+        participant=participant, workspace=workspace, user=user, role=role, first_steps_since=timezone.now()
+    )
+
+
+def restart_first_steps(member: Member) -> None:
+    """Count as first steps only what is done from now on: what a sample was made of was nobody's doing."""
+    member.first_steps_since = timezone.now()
+    member.save(update_fields=["first_steps_since"])
+
+
+def end_first_steps(member: Member) -> None:
+    """Show them no more: all are done, or the member does not want them."""
+    member.first_steps_since = None
+    member.save(update_fields=["first_steps_since"])
+
+
+def note_opened_context(member: Member) -> None:
+    """Somebody looked at what an agent read. Writes once."""
+    if member.opened_context_at is None:
+        member.opened_context_at = timezone.now()
+        member.save(update_fields=["opened_context_at"])
 
 
 def _check_not_last_owner(member: Member) -> None:
@@ -129,7 +151,8 @@ def remove_member(*, member: Member, by: Access) -> Member:
     member.removed_at = timezone.now()
     member.save(update_fields=["removed_at"])
     Participant.objects.filter(pk=member.participant_id).update(is_active=False)
-    Token.objects.filter(participant=member.participant_id, revoked_at=None).update(revoked_at=member.removed_at)
+    of_member = Q(participant=member.participant_id) | Q(made_by=member.participant_id)  # her own, and those of agents
+    Token.objects.filter(of_member, revoked_at=None).update(revoked_at=member.removed_at)
     _revoke_invitations_of(member)
     emit("members_changed", workspace_id=member.workspace_id)
     emit("access_changed", workspace_id=member.workspace_id, participant_id=member.participant_id)
@@ -160,6 +183,8 @@ def update_member_role(*, member: Member, role: str, by: Access) -> Member:
     member.save(update_fields=["role"])
     if role not in (Member.Role.OWNER, Member.Role.ADMIN):
         _revoke_invitations_of(member)
+        of_agents = Token.objects.filter(made_by=member.participant_id).exclude(participant=member.participant_id)
+        of_agents.filter(revoked_at=None).update(revoked_at=timezone.now())
     emit("members_changed", workspace_id=member.workspace_id)
     emit("access_changed", workspace_id=member.workspace_id, participant_id=member.participant_id)
     return member
@@ -200,6 +225,8 @@ def update_profile(
 
 def pause_notifications(*, user: User, until: datetime | None) -> None:
     """Do not disturb until then; None lets notifications come again. Daily hours stay as they are."""
+    if until is not None and until.year == MAXYEAR:  # in another time zone that may be a year there is not
+        raise Problem(f"Give a time before the year {MAXYEAR}.", code="bad_hours", field="until")
     user.dnd_until = until
     user.save(update_fields=["dnd_until"])
 

@@ -39,25 +39,36 @@ def create_workspace(*, name: str, owner: User, slug: str = "", handle: str = ""
 
 
 @transaction.atomic
-def update_workspace(*, workspace: Workspace, by: Access, name: str, description: str, instructions: str) -> Workspace:
-    """Change what the workspace is called and what its agents are told about it."""
+def update_workspace(
+    *,
+    workspace: Workspace,
+    by: Access,
+    name: str | None = None,
+    description: str | None = None,
+    instructions: str | None = None,
+) -> Workspace:
+    """Change what the workspace is called and what its agents are told about it; None leaves what there is."""
     if not by.administers or by.workspace_id != workspace.pk:
         raise Refused("Only owners and admins may change the workspace.")
-    name = name.strip()
-    if not name or len(name) > 80 or "\x00" in name + description + instructions:
+    given = {"name": name, "description": description, "instructions": instructions}
+    values = {field: text.strip() for field, text in given.items() if text is not None}
+    if (
+        not values.get("name", "x")
+        or len(values.get("name", "")) > 80
+        or any("\x00" in text for text in values.values())
+    ):
         raise Problem("Give the workspace a name of 1 to 80 plain characters.", code="bad_name", field="name")
-    if len(description) > 1000:
+    if len(description or "") > 1000:
         raise Problem("A description has at most 1,000 characters.", code="too_long", field="description")
-    if instructions.strip() != workspace.instructions.strip():
-        instructions = clean_instructions(instructions, workspace_id=workspace.pk)
-        _check_prompts(workspace, instructions)
-    values = {"name": name, "description": description.strip(), "instructions": instructions.strip()}
+    if values.get("instructions", workspace.instructions.strip()) != workspace.instructions.strip():
+        values["instructions"] = clean_instructions(values["instructions"], workspace_id=workspace.pk).strip()
+        _check_prompts(workspace, values["instructions"])
     for field, after in values.items():
         if (before := getattr(workspace, field)) != after:
             changed = {"subject": field, "before": before, "after": after}
             record_audit(AuditAction.SETTINGS, workspace_id=workspace.pk, by=by, **changed)
             setattr(workspace, field, after)
-    workspace.save(update_fields=["name", "description", "instructions", "updated_at"])
+    workspace.save(update_fields=[*values, "updated_at"])
     emit("workspace_changed", workspace_id=workspace.pk)
     return workspace
 

@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from openvibe.workspaces import oidc
-from openvibe.workspaces.web import audit, views
+from openvibe.workspaces.web import audit, jobs, pictures, views
 from openvibe.workspaces.web.sessions import sessions
 
 account_urlpatterns = [
@@ -16,9 +16,13 @@ urlpatterns = [
     path("workspaces/new/", views.workspace_create, name="workspace-create"),
     path("join/<str:token>/", views.join, name="join"),
     path("accounts/", include(account_urlpatterns)),
+    path("pictures/<int:participant_id>/<slug:picture_version>.webp", pictures.picture, name="picture"),
     path("theme/", views.save_theme, name="theme"),
     path("w/<slug:slug>/profile/", views.profile, name="profile"),
-    path("w/<slug:slug>/settings/", views.workspace_settings, name="workspace-settings"),
+    path("w/<slug:slug>/settings/", views.workspace_settings, {"is_index": True}, name="workspace-settings"),
+    path("w/<slug:slug>/settings/general/", views.workspace_settings, name="settings-general"),
+    path("w/<slug:slug>/settings/jobs/", jobs.jobs, name="settings-jobs"),
+    path("w/<slug:slug>/profile/picture/", pictures.picture_change, name="picture-change"),
     path("w/<slug:slug>/audit/", audit.audit_log, name="audit"),
     path("w/<slug:slug>/snippets/", views.snippets, name="snippets"),
     path("w/<slug:slug>/snippets/<int:snippet_id>/", views.snippet_change, name="snippet-change"),

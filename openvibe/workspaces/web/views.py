@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 import structlog
 from allauth.account.adapter import DefaultAccountAdapter
@@ -13,6 +14,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ImproperlyConfigured, RequestDataTooBig
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -21,7 +23,7 @@ from django.views.defaults import server_error as django_server_error
 
 from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, problem_body
 from openvibe.base.outages import unavailable_from
-from openvibe.base.params import MAX_ID
+from openvibe.base.params import MAX_ID, words_param
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.base.time_zones import common_time_zones
 from openvibe.workspaces import services
@@ -29,13 +31,20 @@ from openvibe.workspaces.decorators import (
     LAST_WORKSPACE_SESSION_KEY,
     WorkspaceRequest,
     problem_response,
+    unsaved_texts,
+    wants_json,
     workspace_view,
 )
 from openvibe.workspaces.known_browsers import browser_key, is_known_browser, remember_browser
 from openvibe.workspaces.models import Invitation, Member, Snippet, User, Workspace
-from openvibe.workspaces.queries import is_here
+from openvibe.workspaces.queries import is_here, named_like
 
 INVITATION_SESSION_KEY = "invitation"
+PEOPLE_ON_A_PAGE = 50
+STALE_PAGE = (
+    "This page was open for too long: you signed in or out somewhere else since. Nothing was changed, and what you "
+    "typed is still here. Copy it, reload the page and send it again."
+)
 log = structlog.get_logger(__name__)
 
 
@@ -174,7 +183,8 @@ def members(request: WorkspaceRequest) -> HttpResponse:
 
 
 def render_members(request: WorkspaceRequest, *, problem: Problem | None = None, link: str = "") -> HttpResponse:
-    """Everybody and, for admins, the open invitations. `link` is shown this once."""
+    """Everybody, or those whose name holds `?q=`, and, for admins, the open invitations. `link` is shown this once."""
+    words = words_param(request.GET)
     active_members = Member.objects.filter(workspace=request.workspace, removed_at=None)
     invitations = Invitation.objects.filter(workspace=request.workspace, revoked_at=None).order_by("-id")
     invitations = invitations.select_related("created_by").prefetch_related("channels")
@@ -182,9 +192,14 @@ def render_members(request: WorkspaceRequest, *, problem: Problem | None = None,
         invitations = invitations.none()
     if request.access.is_guest:
         active_members = active_members.filter(pk=request.member.pk)
-    active_members = active_members.annotate(is_here=is_here("participant"))
+    active_members = active_members.filter(named_like(words, "participant__")).annotate(is_here=is_here("participant"))
+    active_members = active_members.select_related("participant", "user").order_by("participant__name", "id")
+    page = Paginator(active_members, PEOPLE_ON_A_PAGE).get_page(request.GET.get("page"))
     context = {
-        "members": active_members.select_related("participant", "user").order_by("participant__name", "id"),
+        "members": page,
+        "page": page,
+        "words": words,
+        "words_query": urlencode({"q": words}) if words else "",
         "roles": [choice for choice in Member.Role.choices if choice[0] != "owner" or request.access.role == "owner"],
         "invitable": [choice for choice in Member.Role.choices if choice[0] != "owner"],
         "invitations": [each for each in invitations if each.is_open],
@@ -249,22 +264,22 @@ def invitation_revoke(request: WorkspaceRequest, invitation_id: int) -> HttpResp
 
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
-def workspace_settings(request: WorkspaceRequest) -> HttpResponse:
-    """Name, description and organisation instructions; owners and admins."""
+def workspace_settings(request: WorkspaceRequest, is_index: bool = False) -> HttpResponse:
+    """Name and description, for owners and admins; on a phone, where `is_index`, the list of all settings instead."""
     if not request.access.administers:
         raise Refused("Only owners and admins change the workspace. Ask one of them.")
     problem = None
-    fields = ("name", "description", "instructions")
+    fields = ("name", "description")
     kept = {name: str(getattr(request.workspace, name)) for name in fields}
     if request.method == "POST":
         kept = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in fields}
         try:
             services.update_workspace(workspace=request.workspace, by=request.access, **kept)
             messages.success(request, "Saved. Agents read it from their next prompt on.")
-            return redirect("workspace-settings", request.workspace.slug)
+            return redirect("settings-general", request.workspace.slug)
         except Problem as raised:
             problem = raised
-    return _render_form(request, "workspaces/settings.html", problem, kept=kept)
+    return _render_form(request, "workspaces/settings.html", problem, kept=kept, is_index=is_index and problem is None)
 
 
 @workspace_view
@@ -340,14 +355,30 @@ def profile(request: WorkspaceRequest) -> HttpResponse:
             return redirect("profile", request.workspace.slug)
         except Problem as raised:
             problem = raised
-    themes = User._meta.get_field("theme").choices
-    zones = {"zones": common_time_zones(), "browser_zone": request.COOKIES.get("zone", "")}
-    return _render_form(request, "workspaces/profile.html", problem, themes=themes, **zones)
+    return render_profile(request, problem)
+
+
+def render_profile(
+    request: WorkspaceRequest, problem: Problem | None = None, *, picture_problem: Problem | None = None
+) -> HttpResponse:
+    """The page of one's own settings, with what was wrong with them or with the picture."""
+    context = {
+        "problem": problem,
+        "picture_problem": picture_problem,
+        "themes": User._meta.get_field("theme").choices,
+        "zones": common_time_zones(),
+        "browser_zone": request.COOKIES.get("zone", ""),
+    }
+    failure = problem or picture_problem
+    return render(request, "workspaces/profile.html", context, status=failure.status if failure else 200)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """The form's key is missing or old: a sign-in elsewhere, or a page kept open for long."""
-    return render(request, "errors/csrf.html", status=403)
+    if wants_json(request) or request.headers.get("HX-Request"):
+        return problem_response(request, Refused(STALE_PAGE, code="stale_page"))
+    is_our_form = request.headers.get("Sec-Fetch-Site") == "same-origin"
+    return render(request, "errors/csrf.html", {"kept": unsaved_texts(request) if is_our_form else []}, status=403)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
