@@ -22,7 +22,7 @@ from openvibe.base.registers import Register
 from openvibe.chat.models import DiveResult, Message, Quote, Thread
 from openvibe.search.indexing import VECTOR_TABLES, EmbeddableText, VectorTable, embed_pending
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.models import Member, Participant
 
 # Sent inside the transaction that wrote the message, after its mentions:
 #   message: Message
@@ -78,6 +78,19 @@ class InboxNote:
 
 INBOX_NOTES: Register[Callable[[Access], Sequence[InboxNote]]] = Register("openvibe.chat.wiring.INBOX_NOTES")
 """What needs the reader besides new messages, the newest first."""
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    """Something that a newcomer may try, where, and whether it was done."""
+
+    text: str
+    href: str
+    is_done: bool
+
+
+FIRST_STEPS: Register[Callable[[Member, Access], Sequence[FirstStep]]] = Register("openvibe.chat.wiring.FIRST_STEPS")
+"""The checklist of the inbox, in its order, for a member to whom it is shown. One query."""
 
 
 @dataclass(frozen=True)

@@ -52,9 +52,15 @@ def _write_tar(stream: IO[bytes], dump: Path) -> None:
         _add_text(tar, ABOUT, json.dumps({"format": FORMAT, "migrations": applied}))
         tar.add(dump, DUMP)
         if settings.HOME.is_dir():
-            tar.add(settings.HOME, HOME, filter=lambda member: member if member.isreg() or member.isdir() else None)
+            tar.add(settings.HOME, HOME, filter=_belongs_in_backup)
         if not settings.ENV.secret_key:
             _add_text(tar, KEY, settings.SECRET_KEY)
+
+
+def _belongs_in_backup(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Files and folders, but no archives of workspaces, which are deleted after a day."""
+    is_kept = (member.isreg() or member.isdir()) and member.name != f"{HOME}/exports"
+    return member if is_kept else None
 
 
 def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:

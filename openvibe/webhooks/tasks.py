@@ -20,14 +20,14 @@ def _enqueue_send() -> None:
 
 
 @shared_task(name="webhooks.send_due", ignore_result=True, expires=5)
-def send_due_task() -> None:
+def send_due_task() -> dict[str, int]:
     from openvibe.webhooks.delivery import send_due
 
-    send_due()
+    return {"attempts made": send_due()}
 
 
 @shared_task(name="webhooks.forget_deliveries", ignore_result=True)
-def delete_old_deliveries_task() -> None:
+def delete_old_deliveries_task() -> dict[str, int]:
     from openvibe.webhooks.services import delete_old_deliveries
 
-    delete_old_deliveries()
+    return {"deliveries deleted": delete_old_deliveries()}

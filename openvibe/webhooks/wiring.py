@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from django.db.models import QuerySet
 from django.dispatch import receiver
 from django.urls import reverse
 
-from openvibe.chat.models import Message
+from openvibe.chat.models import AccessQuery, Message
 from openvibe.chat.wiring import INBOX_NOTES, InboxNote, message_revised
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.workspaces.access import Access
@@ -21,12 +22,16 @@ def resting_notes(access: Access) -> list[InboxNote]:
     """Webhooks that rest, for admins, the newest first. One query."""
     if not access.administers:
         return []
-    rows = Webhook.objects.visible_to(access).filter(state=Webhook.State.RESTING).order_by("-updated_at")
-    columns = rows.values_list("workspace__slug", "pk", "url", "reason", "updated_at")
     return [
         InboxNote(reverse("webhook", args=[slug, pk]), f"The webhook to {url} rests. {reason}", at)
-        for slug, pk, url, reason, at in columns[:MAX_NOTES]
+        for slug, pk, url, reason, at in _resting.rows(access)
     ]
+
+
+@AccessQuery
+def _resting(access: Access) -> QuerySet[Any, Any]:
+    rows = Webhook.objects.visible_to(access).filter(state=Webhook.State.RESTING).order_by("-updated_at")
+    return rows.values_list("workspace__slug", "pk", "url", "reason", "updated_at")[:MAX_NOTES]
 
 
 @receiver(message_revised, dispatch_uid="webhooks.forget_answers")

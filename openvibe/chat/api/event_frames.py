@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework.utils.encoders import JSONEncoder
 
 from openvibe.chat.api.serializers import MessageOut
 from openvibe.chat.live.batch import EventBatch, LiveEvent
+from openvibe.chat.live.subscriber import HEARTBEAT_FRAME
 from openvibe.chat.live.viewers import Viewer
 
 
@@ -18,6 +19,7 @@ class ApiFrames:
     kinds: frozenset[str] = frozenset()
     thread_ids: frozenset[int] = frozenset()
     with_data: bool = False
+    heartbeat: ClassVar[bytes] = HEARTBEAT_FRAME
 
     @property
     def is_plain(self) -> bool:

@@ -1,5 +1,6 @@
 """Endpoints of what a person is notified of."""
 
+from django.db import transaction
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -10,12 +11,16 @@ from openvibe.chat import queries, services
 from openvibe.chat.api.serializers import (
     DefaultNotificationsIn,
     DefaultNotificationsOut,
+    DoNotDisturbIn,
+    DoNotDisturbOut,
     NotificationsIn,
     NotificationsOut,
 )
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
+from openvibe.workspaces.models import User
+from openvibe.workspaces.services import pause_notifications, set_quiet_hours
 
 
 class Notifications(ApiView):
@@ -33,6 +38,32 @@ class Notifications(ApiView):
         """Another default."""
         level = self.validated_body(DefaultNotificationsIn)["level"]
         return Response({"level": services.set_default_notification_level(by=request_access(request), level=level)})
+
+
+class DoNotDisturb(ApiView):
+    @extend_schema(operation_id="do_not_disturb_get", responses=DoNotDisturbOut)
+    def get(self, request: Request) -> Response:
+        """When the caller wants no notifications, in all workspaces. People only."""
+        return Response(DoNotDisturbOut(_person(request)).data)
+
+    @extend_schema(operation_id="do_not_disturb_update", request=DoNotDisturbIn, responses=DoNotDisturbOut)
+    @transaction.atomic
+    def patch(self, request: Request) -> Response:
+        """A pause, daily hours, or both. What is not sent stays."""
+        data, user = self.validated_body(DoNotDisturbIn), _person(request)
+        if "until" in data:
+            pause_notifications(user=user, until=data["until"])
+        if data.keys() & {"start", "end", "time_zone"}:
+            start, end = data.get("start", user.dnd_start), data.get("end", user.dnd_end)
+            set_quiet_hours(user=user, start=start, end=end, zone=data.get("time_zone", ""))
+        return Response(DoNotDisturbOut(user).data)
+
+
+def _person(request: Request) -> User:
+    """The caller's account. Raises Refused for an agent."""
+    access = request_access(request)
+    services.check_is_person(access)
+    return User.objects.get(memberships__participant=access.participant_id)
 
 
 class ChannelNotifications(ApiView):

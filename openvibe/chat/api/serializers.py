@@ -1,16 +1,19 @@
 """Channels, threads and messages: what the API takes and gives."""
 
+from datetime import datetime
 from typing import Any
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from openvibe.api.fields import IdField, SeqField, TextField, utc_text
+from openvibe.api.fields import ClockTimeField, IdField, SeqField, TextField, utc_text
 from openvibe.base.params import MAX_ID
+from openvibe.base.time_zones import is_time_zone
 from openvibe.chat.models import Channel, Mention, Message, Thread
 from openvibe.chat.queries import MessageQuotes
 from openvibe.workspaces.api.serializers import ParticipantOut
-from openvibe.workspaces.models import NotificationLevel, Participant
+from openvibe.workspaces.models import NotificationLevel, Participant, User
 
 
 class ChannelOut(serializers.ModelSerializer[Channel]):
@@ -173,13 +176,37 @@ class DefaultNotificationsIn(serializers.Serializer[Any]):
     level = TextField(help_text="all, mentions or nothing.")
 
 
+class DoNotDisturbOut(serializers.Serializer[Any]):
+    until = serializers.DateTimeField(source="dnd_until", allow_null=True, help_text="No notifications until then.")
+    start = ClockTimeField(source="dnd_start", allow_null=True, help_text="Daily from then.")
+    end = ClockTimeField(source="dnd_end", allow_null=True, help_text="Daily until then.")
+    time_zone = serializers.CharField(help_text="Of the daily hours, as in Europe/Berlin; empty where none is known.")
+    ends_at = serializers.SerializerMethodField(help_text="When notifications come again; null where they come now.")
+
+    def get_ends_at(self, user: User) -> datetime | None:
+        return user.do_not_disturb.ends_at(timezone.now())
+
+
+class DoNotDisturbIn(serializers.Serializer[Any]):
+    until = serializers.DateTimeField(required=False, allow_null=True, help_text="Null ends a pause.")
+    start = ClockTimeField(required=False, allow_null=True, help_text="As in 22:00, with `end`; null: no hours.")
+    end = ClockTimeField(required=False, allow_null=True, help_text="As in 07:00, the next day where it is earlier.")
+    time_zone = TextField(required=False, help_text="Of the hours, for who chose none in the profile.")
+
+    def validate_time_zone(self, name: str) -> str:
+        if name and not is_time_zone(name):
+            raise serializers.ValidationError("Give a time zone as in Europe/Berlin.")
+        return name
+
+
 class PersonOut(serializers.ModelSerializer[Participant]):
     role = serializers.CharField(source="member.role", read_only=True, help_text="owner, admin, member or guest.")
     is_here = serializers.BooleanField(read_only=True, help_text="Whether a page of theirs is open now.")
+    avatar_url = serializers.CharField(read_only=True, allow_null=True, help_text="Path of their picture.")
 
     class Meta:
         model = Participant
-        fields = ("id", "handle", "name", "role", "is_here")
+        fields = ("id", "handle", "name", "avatar_url", "role", "is_here")
         read_only_fields = fields
 
 

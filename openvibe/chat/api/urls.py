@@ -5,6 +5,7 @@ from openvibe.chat.api import dives, notifications, reactions, saved, views
 urlpatterns = [
     path("people/", views.People.as_view(), name="api-people"),
     path("notifications/", notifications.Notifications.as_view(), name="api-notifications"),
+    path("do-not-disturb/", notifications.DoNotDisturb.as_view(), name="api-do-not-disturb"),
     path(
         "channels/<int:pk>/notifications/",
         notifications.ChannelNotifications.as_view(),

@@ -17,6 +17,7 @@ from openvibe.base.markdown import last_block_start, plain_text
 from openvibe.base.models import Event
 from openvibe.chat.models import Mention, Message, NotificationPreference, Thread
 from openvibe.chat.queries import message_preview, read_channel_unread, with_authors_and_mentions
+from openvibe.workspaces.models import Participant
 
 BATCH_SIZE = 200
 """Events."""
@@ -41,7 +42,8 @@ class ThreadFacts(NamedTuple):
 class MessageFacts(NamedTuple):
     """A message as it is now. `named`: whom it names; `author` and `preview` as lists of threads show it.
 
-    `is_complete`: nothing of it is still to come; `is_changed`: edited or deleted."""
+    `is_complete`: nothing of it is still to come; `is_changed`: edited or deleted; `is_writing`: of an agent's answer,
+    whether it is being written, None for what people say."""
 
     author_id: int
     kind: str
@@ -50,6 +52,7 @@ class MessageFacts(NamedTuple):
     preview: str
     is_complete: bool = True
     is_changed: bool = False
+    is_writing: bool | None = None
 
 
 class EventRow(NamedTuple):
@@ -261,6 +264,7 @@ def _message_facts(ids: set[int]) -> dict[int, MessageFacts]:
     named = Mention.objects.filter(message=OuterRef("pk")).order_by().values("participant_id")
     rows = Message.objects.filter(pk__in=ids).annotate(named=ArraySubquery(named), words=Left("body", 400))
     columns = ("pk", "author_id", "kind", "named", "author__name", "words", "state", "edited_at", "deleted_at")
+    found = rows.values_list(*columns, "author__kind")
     return {
         pk: MessageFacts(
             author_id,
@@ -270,6 +274,7 @@ def _message_facts(ids: set[int]) -> dict[int, MessageFacts]:
             message_preview(words, kind, state, is_deleted=deleted_at is not None),
             is_complete=state == Message.State.COMPLETE,
             is_changed=bool(edited_at or deleted_at),
+            is_writing=state == Message.State.WRITING if author_kind == Participant.Kind.AGENT else None,
         )
-        for pk, author_id, kind, names, author, words, state, edited_at, deleted_at in rows.values_list(*columns)
+        for pk, author_id, kind, names, author, words, state, edited_at, deleted_at, author_kind in found
     }

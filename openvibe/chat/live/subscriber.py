@@ -6,14 +6,15 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.viewers import Viewer
 
 RETRY_MILLISECONDS = (1000, 4000)
 """When a reader whose stream broke comes back: not all of them at once."""
-HEARTBEAT_SECONDS = 25.0
+HEARTBEAT_SECONDS = 15.0
+"""Pages take a server for lost that was silent for longer than two of them (`SILENCE` in live.js)."""
 MAX_QUEUED_BYTES = 4_000_000
 """What waits for a reader that takes nothing; its stream ends then, and goes on where it was when it comes back."""
 REPLAY_SECONDS = 5.0
@@ -24,11 +25,16 @@ OPEN_FRAME = b"retry: %d\n: open\n\n"
 BUSY_FRAME = b"retry: 30000\nevent: busy\ndata: {}\n\n"
 GONE_FRAME = b"event: gone\ndata: {}\n\n"
 HEARTBEAT_FRAME = b": still here\n\n"
+"""A comment: programs need not know of it."""
 RELOAD_FRAME = b"id: %d\nevent: reload\ndata: {}\n\n"
 
 
 class FrameFormat(Protocol):
-    """What the readers of one door get of an event. A hashable value: those that are equal share their frames."""
+    """What the readers of one door get of an event. A hashable value: those that are equal share their frames.
+
+    `heartbeat`: what is sent where there was nothing to send for a while."""
+
+    heartbeat: ClassVar[bytes]
 
     def shows(self, event: LiveEvent) -> bool:
         """Whether a frame of it may hold the message in full."""
@@ -118,7 +124,7 @@ class StreamSubscriber:
                 self.replay_soon()
                 await self.wait(REPLAY_SECONDS)
             elif not await self.wait(HEARTBEAT_SECONDS):
-                yield HEARTBEAT_FRAME
+                yield self.format.heartbeat
 
     async def wait(self, seconds: float) -> bool:
         """Whether something came in time."""

@@ -47,20 +47,25 @@ WITH unseen AS (
     FROM chat_mention n JOIN chat_message m ON m.id = n.message_id JOIN unseen u ON u.id = m.thread_id
     WHERE n.participant_id = %(asker)s AND m.deleted_at IS NULL AND m.seq > u.read_seq GROUP BY u.channel_id
 ), known AS (
-    SELECT p.id, p.kind, p.handle, p.name FROM workspaces_participant p
+    SELECT p.id, p.kind, p.handle, p.name, p.picture_version FROM workspaces_participant p
     WHERE p.workspace_id = %(workspace)s AND p.is_active AND (NOT %(is_guest)s OR p.id = %(asker)s OR EXISTS (
         SELECT FROM chat_channelmembership s
         WHERE s.participant_id = p.id AND s.channel_id = ANY(%(channels)s::bigint[])
     ))
 )
 SELECT to_json(ARRAY(
-    SELECT json_build_array(c.id, c.name, c.is_private, coalesce(u.is_new, false), coalesce(m.number, 0))
+    SELECT json_build_array(
+        c.id, c.name, c.is_private, coalesce(u.is_new, false), coalesce(m.number, 0), EXISTS (
+            SELECT FROM chat_channelmembership s WHERE s.channel_id = c.id AND s.participant_id = %(asker)s
+        )
+    )
     FROM chat_channel c LEFT JOIN unread u ON u.channel_id = c.id LEFT JOIN mentions m ON m.channel_id = c.id
     WHERE c.id = ANY(%(channels)s::bigint[]) AND c.archived_at IS NULL AND c.first_participant_id IS NULL
     ORDER BY c.name
 )), to_json(ARRAY(
     SELECT json_build_array(
-        t.id, c.id, p.id, p.handle, p.name, p.kind = 'agent', coalesce(u.is_new, false), coalesce(m.number, 0)
+        t.id, c.id, p.id, p.handle, p.name, p.kind = 'agent', coalesce(u.is_new, false), coalesce(m.number, 0),
+        p.picture_version
     )
     FROM chat_channel c JOIN chat_thread t ON t.channel_id = c.id AND t.parent_id IS NULL
     JOIN workspaces_participant p ON p.id IN (c.first_participant_id, c.second_participant_id) AND p.id <> %(asker)s
@@ -68,13 +73,17 @@ SELECT to_json(ARRAY(
     WHERE c.id = ANY(%(channels)s::bigint[]) AND c.first_participant_id IS NOT NULL AND t.last_seq > 0
     ORDER BY t.last_message_at DESC, t.id DESC LIMIT %(max_direct)s
 )), to_json(ARRAY(
-    SELECT json_build_array(k.id, k.handle, k.name, a.level)
+    SELECT json_build_array(k.id, k.handle, k.name, a.level, k.picture_version, ARRAY(
+        SELECT r.reply_id FROM agents_run r JOIN chat_thread t ON t.id = r.thread_id
+        WHERE r.agent_id = a.id AND r.state IN ('reading', 'writing') AND r.reply_id IS NOT NULL
+        AND t.channel_id = ANY(%(channels)s::bigint[]) ORDER BY r.reply_id
+    ))
     FROM known k JOIN agents_agent a ON a.participant_id = k.id WHERE k.kind = 'agent' ORDER BY k.name, k.id
 )), to_json(ARRAY(
     SELECT json_build_array(k.id, k.handle, k.name, NULL, EXISTS (
         SELECT FROM workspaces_presence s
         WHERE s.participant_id = k.id AND s.seen_at > now() - make_interval(secs => %(presence)s)
-    ))
+    ), k.picture_version)
     FROM known k WHERE k.kind = 'member' ORDER BY k.name, k.id LIMIT %(max_people)s
 )), to_json(ARRAY(
     SELECT json_build_array(w.slug, w.name)
@@ -102,13 +111,15 @@ FROM unnest(%s::bigint[], %s::bigint[]) AS asker(id, channel)
 
 @dataclass(frozen=True)
 class SidebarChannel:
-    """An open channel the asker reads. `mention_count`: of the asker, in what she has not read."""
+    """An open channel the asker reads. `mention_count`: of the asker, in what she has not read; `is_joined`: she was
+    added to it."""
 
     pk: int
     name: str
     is_private: bool
     unread: bool
     mention_count: int
+    is_joined: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,18 +134,21 @@ class SidebarDirect:
     is_agent: bool
     unread: bool
     mention_count: int
+    picture_version: str = ""
 
 
 @dataclass(frozen=True)
 class SidebarParticipant:
     """Somebody active whom the asker knows: a guest knows only those of her channels. `level` is an agent's;
-    `is_here`: a page of theirs is open."""
+    `is_here`: a page of theirs is open; `replies`: ids of those that an agent is writing where the asker reads."""
 
     pk: int
     handle: str
     name: str
     level: int | None
     is_here: bool = False
+    picture_version: str = ""
+    replies: tuple[int, ...] = ()
 
     @property
     def is_agent(self) -> bool:
@@ -177,7 +191,10 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
     return Sidebar(
         tuple(SidebarChannel(*row) for row in channels),
         tuple(SidebarDirect(*row) for row in direct),
-        tuple(SidebarParticipant(*row) for row in agents),
+        tuple(
+            SidebarParticipant(pk, handle, name, level, picture_version=version, replies=tuple(replies))
+            for pk, handle, name, level, version, replies in agents
+        ),
         tuple(SidebarParticipant(*row) for row in people),
         tuple(SidebarWorkspace(*row) for row in workspaces),
     )

@@ -4,6 +4,8 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from openvibe.api.models import Token
+from openvibe.api.services import revoke_token
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
@@ -96,6 +98,7 @@ def add_to_channel(*, channel: Channel, participant: Participant, by: Access) ->
     membership, is_new = ChannelMembership.objects.get_or_create(channel=channel, participant=participant)
     if is_new:
         audit_membership(channel, participant, by, "added")
+        _revoke_outsiders_tokens(channel, by)
     _emit_changed(channel)
     emit("access_changed", workspace_id=channel.workspace_id, participant_id=participant.pk)
     return membership
@@ -108,8 +111,20 @@ def remove_from_channel(*, channel: Channel, participant: Participant, by: Acces
         raise Refused("Only admins and the person who made the channel may remove others.")
     if ChannelMembership.objects.filter(channel=channel, participant=participant).delete()[0]:
         audit_membership(channel, participant, by, "taken out")
+        _revoke_outsiders_tokens(channel, by)
     _emit_changed(channel)
     emit("access_changed", workspace_id=channel.workspace_id, participant_id=participant.pk)
+
+
+def _revoke_outsiders_tokens(channel: Channel, by: Access) -> None:
+    """Tokens of agents that read the private channel end when whoever made them is not in it: she may not read there by
+    another's token what she does not see herself."""
+    if not channel.is_private or channel.is_direct:
+        return
+    memberships = ChannelMembership.objects.filter(channel=channel).values("participant")
+    tokens = Token.objects.filter(participant__kind=Participant.Kind.AGENT, participant__in=memberships)
+    for token in tokens.filter(revoked_at=None, made_by__isnull=False).exclude(made_by__in=memberships):
+        revoke_token(token=token, by=by)
 
 
 def audit_membership(channel: Channel, participant: Participant, by: Access | str, change: str) -> None:

@@ -3,16 +3,18 @@
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
+from django.core.paginator import Paginator
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from openvibe.base.markdown import plain_text
-from openvibe.base.params import int_param
+from openvibe.base.params import int_param, words_param
 from openvibe.base.problems import Problem
 from openvibe.chat import services
 from openvibe.chat.models import Channel, ChannelMembership, Thread, fresh, sees_channel
@@ -28,9 +30,13 @@ from openvibe.chat.web.notifications import channel_notify_menu
 from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
-from openvibe.workspaces.queries import is_here
+from openvibe.workspaces.queries import is_here, named_like
 
 MAX_DERIVED_TITLE_CHARACTERS = 80
+PEOPLE_ON_A_PAGE = 50
+CHANNELS_ON_A_PAGE = 100
+MAX_OFFERED = 200
+"""People and agents to choose from at a time; others are searched for."""
 
 
 @workspace_view
@@ -64,7 +70,7 @@ def render_channel_page(
 @workspace_view
 @require_safe
 def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
-    """Who reads the channel: people, and agents with their level; who could be added."""
+    """Who reads the channel: people, and agents with their level; who could be added. `?q=` keeps whom it names."""
     channel = access_channel(request.access, channel_id)
     added = ChannelMembership.objects.filter(channel=channel, participant=OuterRef("pk"))
     addable = (
@@ -72,16 +78,38 @@ def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
         .exclude(kind__in=IMPORTED_KINDS)
         .exclude(channel_memberships__channel=channel)
     )
+    words = words_param(request.GET)
+    people = members_with_access(channel).filter(named_like(words)).annotate(added=Exists(added), is_here=is_here("pk"))
+    page = Paginator(people, PEOPLE_ON_A_PAGE).get_page(request.GET.get("page"))
+    addable = addable.none() if request.access.is_guest else addable.filter(named_like(words)).order_by("kind", "name")
+    others = list(addable[: MAX_OFFERED + 1])
+    added_agents = channel.memberships.filter(participant__kind=Participant.Kind.AGENT)
     context = {
         "channel": channel,
         "agents": agents_with_access(channel),
-        "people": members_with_access(channel).annotate(added=Exists(added), is_here=is_here("pk")),
-        "added_ids": set(channel.memberships.values_list("participant_id", flat=True)),
-        "others": [] if request.access.is_guest else addable.order_by("kind", "name"),
+        "people": page,
+        "page": page,
+        "words": words,
+        "words_query": urlencode({"q": words}) if words else "",
+        "added_ids": set(added_agents.values_list("participant_id", flat=True)),
+        "others": others[:MAX_OFFERED],
+        "offered_all": len(others) <= MAX_OFFERED,
         "may_manage": may_manage_channel(channel, request.access),
         "instructions": scoped_instructions(request.access, request.workspace, channel),
     }
     return render(request, "chat/channel_members.html", context)
+
+
+@workspace_view
+@require_safe
+def channel_list(request: WorkspaceRequest) -> HttpResponse:
+    """Every open channel the asker sees, by name; `?q=` keeps those whose name or description holds the words."""
+    words = words_param(request.GET)
+    holds = Q(name__icontains=words.removeprefix("#")) | Q(description__icontains=words)
+    channels = Channel.objects.visible_to(request.access).open().filter(holds).order_by("name", "id")
+    page = Paginator(channels, CHANNELS_ON_A_PAGE).get_page(request.GET.get("page"))
+    context = {"page": page, "words": words, "words_query": urlencode({"q": words}) if words else ""}
+    return render(request, "chat/channels.html", context)
 
 
 @workspace_view

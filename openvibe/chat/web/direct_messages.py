@@ -1,15 +1,17 @@
 """Beginning direct messages: to whom, and what. Going on with them is a thread's page."""
 
+from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from openvibe.base.params import int_param
+from openvibe.base.params import int_param, words_param
 from openvibe.base.problems import Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat import services
 from openvibe.chat.queries import access_recipient, find_direct_thread, list_recipients
+from openvibe.chat.web.channels import MAX_OFFERED
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 
@@ -27,8 +29,15 @@ def direct_message(request: WorkspaceRequest) -> HttpResponse:
             problem = error
     elif to is not None and (thread := find_direct_thread(by=request.access, participant_id=to)) is not None:
         return redirect("thread", request.workspace.slug, thread.pk)
+    words = words_param(request.GET)
+    page = Paginator(list_recipients(request.access, words), MAX_OFFERED).get_page(1)
+    recipients = list(page)
+    if to is not None and all(one.pk != to for one in recipients):
+        recipients[:0] = list_recipients(request.access).filter(pk=to)
     context = {
-        "recipients": list_recipients(request.access),
+        "recipients": recipients,
+        "page": page,
+        "words": words,
         "to": to,
         "body": body.replace("\x00", ""),
         "problem": problem,

@@ -1,5 +1,6 @@
 """What is new for the reader: inbox, mentions, sidebar, and the event stream that keeps pages current."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from django.core.paginator import Paginator
@@ -15,7 +16,7 @@ from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.queries import Show, list_inbox_threads, list_unread_threads, message_preview, messages_mentioning
 from openvibe.chat.web.live import PageFrames
 from openvibe.chat.web.thread_lists import thread_list_context
-from openvibe.chat.wiring import INBOX_NOTES
+from openvibe.chat.wiring import FIRST_STEPS, INBOX_NOTES, FirstStep
 from openvibe.workspaces.decorators import (
     WorkspaceRequest,
     problem_response,
@@ -25,6 +26,7 @@ from openvibe.workspaces.decorators import (
 )
 from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import access_member
+from openvibe.workspaces.services import end_first_steps
 
 PAGE_SIZE = 50
 
@@ -43,8 +45,28 @@ def inbox(request: WorkspaceRequest) -> HttpResponse:
     listed = partial(list_inbox_threads, request.access, show=show, channel_id=channel_id)
     context = thread_list_context(request, listed, show_channel=channel_id is None)
     context["notes"] = [note for source in INBOX_NOTES for note in source(request.access)]
+    context["first_steps"] = _first_steps(request)
     context |= {"shows": SHOWS, "show": show, "channel_id": channel_id}
     return render(request, "chat/_inbox.html" if request.htmx else "chat/inbox.html", context)
+
+
+def _first_steps(request: WorkspaceRequest) -> Sequence[FirstStep]:
+    """What a newcomer may try; nothing for whoever has tried all of it, or hid it: then without any query."""
+    if request.member.first_steps_since is None:
+        return ()
+    steps = FIRST_STEPS.only()(request.member, request.access)
+    if not all(step.is_done for step in steps):
+        return steps
+    end_first_steps(request.member)
+    return ()
+
+
+@workspace_view
+@require_POST
+def first_steps_hide(request: WorkspaceRequest) -> HttpResponse:
+    """For good."""
+    end_first_steps(request.member)
+    return redirect("inbox", request.workspace.slug)
 
 
 @workspace_view

@@ -7,6 +7,7 @@ shows something of their own (who wrote it, is named in it, judged it, reacted t
 import json
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from typing import ClassVar
 from zoneinfo import ZoneInfo
 
 from django.utils import timezone
@@ -47,6 +48,8 @@ class PageFrames:
     slug: str
     zone: str
     thread_ids: frozenset[int]
+    heartbeat: ClassVar[bytes] = b"event: heartbeat\ndata: {}\n\n"
+    """No comment: scripts are not told of those."""
 
     def shows(self, event: LiveEvent) -> bool:
         return event.thread_id in self.thread_ids
@@ -146,13 +149,24 @@ def _sidebar_facts(event: LiveEvent, viewer: Viewer, batch: EventBatch) -> dict[
             "named": viewer.participant_id in event.message.named,
             "dive": event.thread.parent_id is not None,
             "seq": event.thread.last_seq,
+            **_work_facts(event),
         }
+    if event.kind == "message_changed" and event.message is not None and not event.message.is_writing:
+        return {**notify, **_work_facts(event)}
     if event.kind == "read_changed":
         unread, named = batch.channel_unread.get((viewer.participant_id, event.thread.channel_id), (False, 0))
         return {"unread": unread, "mentions": named}
     if event.kind == "thread_changed":
         return {"new": event.thread.last_seq <= NEW_THREAD_SEQ}
     return notify
+
+
+def _work_facts(event: LiveEvent) -> dict[str, object]:
+    """Whether an agent is writing this answer now; nothing for what people say."""
+    message = event.message
+    if message is None or message.is_writing is None:
+        return {}
+    return {"agent": message.author_id, "writing": message.is_writing}
 
 
 def _is_personal(message: Message, viewer: Viewer, event: LiveEvent, batch: EventBatch) -> bool:

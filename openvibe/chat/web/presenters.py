@@ -4,8 +4,9 @@ A page shows fifty messages and most were shown before, so what was rendered is 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Protocol
 
 from django.db.models import QuerySet
@@ -13,7 +14,7 @@ from django.template import Library
 from django.template.defaultfilters import filesizeformat, pluralize
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 from openvibe.base.fragments import render_cached, with_csrf_token
 from openvibe.base.markdown import last_block_start, render_markdown
@@ -124,7 +125,7 @@ def _token_words(count: int) -> str:
 def dive_chips(messages: Sequence[Message]) -> dict[int, tuple[DiveChip, ...]]:
     """The dives of each message, oldest first. One query; who sees a message sees its dives."""
     chips: dict[int, tuple[DiveChip, ...]] = {}
-    for pk, source, state, agent in _dives_from.rows(array_literal(message.pk for message in messages)):
+    for pk, source, state, agent in _dives_from.rows(array_literal(message.id for message in messages)):
         chip = DiveChip(pk, agent, state, Dive.State(state).label.lower())
         chips[source] = (*chips.get(source, ()), chip)
     return chips
@@ -166,10 +167,11 @@ def _rendered_parts(result: DiveResult | ResultDraft) -> dict[str, Any]:
 
 
 def render_safe_html(text: str, handles: frozenset[str] = frozenset()) -> SafeString:
-    return mark_safe(render_markdown(text, handles=handles))  # its HTML is sanitised
+    return SafeString(render_markdown(text, handles=handles))  # its HTML is sanitised
 
 
 GROUPING_INTERVAL = timedelta(minutes=5)
+NOBODY = frozenset[str]()
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,7 @@ class MessageRow:
 
 def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
     """What upper floors show on each message, merged: frozen values. A constant number of queries."""
-    merged: dict[int, dict[str, object]] = {message.pk: {} for message in messages}
+    merged: dict[int, dict[str, object]] = {message.id: {} for message in messages}
     for decorator in MESSAGE_DECORATORS:
         for message_id, values in decorator(messages, access).items():
             merged.setdefault(message_id, {}).update(values)
@@ -218,9 +220,9 @@ def message_rows(
             message,
             access,
             previous=previous,
-            extras=extras[message.pk],
-            dives=dives.get(message.pk, ()),
-            result=results.get(message.pk),
+            extras=extras[message.id],
+            dives=dives.get(message.id, ()),
+            result=results.get(message.id),
             is_first_new=read_seq is not None and 0 < read_seq == message.seq - 1,
         )
         for message, previous in zip(messages, (before, *messages), strict=False)
@@ -241,9 +243,9 @@ def message_row(
     mentions = message.mentioned
     is_mine = message.author_id == access.participant_id
     is_writing = message.state == Message.State.WRITING
-    starts_day = previous is None or _local_date(previous.created_at) != _local_date(message.created_at)
+    starts_day = previous is None or not _is_same_day(previous.created_at, message.created_at)
     writable = not message.is_deleted and not is_writing
-    handles = frozenset(mention["handle"] for mention in mentions)
+    handles = frozenset(mention["handle"] for mention in mentions) if mentions else NOBODY
     return MessageRow(
         message=message,
         html=render_unfinished(message.body) if is_writing else render_safe_html(_readable_body(message), handles),
@@ -253,15 +255,15 @@ def message_row(
         shows_origin=_is_imported(message) and (starts_day or previous is None or not _is_imported(previous)),
         is_first_new=is_first_new,
         is_mine=is_mine,
-        mentions_me=any(mention["participant_id"] == access.participant_id for mention in mentions),
+        mentions_me=access.participant_id in [mention["participant_id"] for mention in mentions],
         may_edit=is_mine and writable and message.kind == Message.Kind.TEXT,
         may_delete=writable and (is_mine or access.administers),
         may_trace=message.is_deleted and (is_mine or access.administers),
-        notes=tuple(mention["note"] for mention in mentions if mention["note"]),
+        notes=tuple([mention["note"] for mention in mentions if mention["note"]]),
         dives=dives,
         result=result,
-        files=file_chips(message),
-        reactions=reaction_chips(message, access.participant_id),
+        files=file_chips(message) if message.attached else (),
+        reactions=reaction_chips(message, access.participant_id) if message.reacted else (),
         is_saved=access.participant_id in message.savers,
     )
 
@@ -287,8 +289,10 @@ def render_unfinished(body: str) -> SafeString:
     return format_html('{}<p class="words">{}</p>', render_safe_html(body[:start]), body[start:])
 
 
-def _local_date(moment: datetime) -> object:
-    return timezone.localtime(moment).date()
+def _is_same_day(one: datetime, other: datetime) -> bool:
+    """Of the reader."""
+    zone = timezone.get_current_timezone()
+    return one.astimezone(zone).date() == other.astimezone(zone).date()
 
 
 def _continues_group(message: Message, before: Message | None) -> bool:
@@ -311,48 +315,42 @@ class PageReader(Protocol):
 
 def render_message(row: MessageRow, *, thread: Thread, request: PageReader, csrf_token: str) -> SafeString:
     """`chat/_message.html` for one row. Only the asker's token differs between two rows that show the same."""
-    context = {"row": row, "thread": thread, "request": request}
-    keep = row.message.state != Message.State.WRITING
-    html = render_cached(_cache_key(row, thread, request), "chat/_message.html", context, keep=keep)
-    return with_csrf_token(html, csrf_token)
+    return _render_messages([row], thread, request, csrf_token)
 
 
 @register.simple_tag(takes_context=True)
 def messages(context: dict[str, Any], rows: Sequence[MessageRow]) -> SafeString:
     """`{% messages rows %}`: the messages of these rows, of the `thread` of the page."""
-    shared = {"thread": context["thread"], "request": context["request"], "csrf_token": str(context["csrf_token"])}
-    return mark_safe("".join([render_message(row, **shared) for row in rows]))
+    return _render_messages(rows, context["thread"], context["request"], context["csrf_token"])
 
 
-def _cache_key(row: MessageRow, thread: Thread, request: PageReader) -> tuple[object, ...]:
-    """Everything the template and the fragments in it read: what is added there is added here.
+def _render_messages(rows: Sequence[MessageRow], thread: Thread, request: PageReader, csrf_token: object) -> SafeString:
+    page_key, html = _page_key(thread, request), []
+    for row in rows:
+        context = {"row": row, "thread": thread, "request": request}
+        keep = row.message.state != Message.State.WRITING
+        html.append(render_cached(page_key + _row_key(row), "chat/_message.html", context, keep=keep))
+    return with_csrf_token("".join(html), csrf_token)
 
-    By hand, since the template asks model rows and the request: `render_fragment` is for plain values.
-    """
+
+# Everything the template of a message and the fragments in it read: what is added there is added here. By hand, since
+# the template asks model rows and the request: `render_fragment` is for plain values.
+
+
+def _page_key(thread: Thread, request: PageReader) -> tuple[object, ...]:
+    zone = timezone.get_current_timezone_name()
+    return request.workspace.slug, request.access.is_guest, zone, thread.pk, thread.parent_id
+
+
+_message_key = attrgetter(*("id", "seq", "kind", "state", "body", "client_id", "created_at", "edited_at", "deleted_at"))
+_author_key = attrgetter("id", "name", "handle", "kind", "picture_version")
+_shown_key = attrgetter(*(field.name for field in fields(MessageRow) if field.name not in ("message", "extras")))
+
+
+def _row_key(row: MessageRow) -> tuple[object, ...]:
     message, author = row.message, row.message.author
-    return (
-        request.workspace.slug,
-        request.access.is_guest,
-        timezone.get_current_timezone_name(),
-        thread.pk,
-        thread.parent_id,
-        message.pk,
-        message.seq,
-        message.kind,
-        message.state,
-        message.body,
-        message.client_id,
-        message.created_at,
-        message.edited_at,
-        message.deleted_at,
-        author.pk,
-        author.name,
-        author.handle,
-        author.kind,
-        author.agent.level if author.is_agent else None,
-        *(value for name, value in vars(row).items() if name not in ("message", "extras")),
-        *row.extras.items(),
-    )
+    level = author.agent.level if author.is_agent else None
+    return (*_message_key(message), *_author_key(author), level, *_shown_key(row), *row.extras.items())
 
 
 PAGE_SIZE = 50

@@ -1,7 +1,7 @@
 """The shell: sidebar, stream position and right panel of every workspace page, made only when a template asks."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -27,6 +27,8 @@ from openvibe.workspaces.decorators import WorkspaceRequest
 register = Library()
 """Tags of templates that `{% load shell %}`."""
 
+MAX_CHANNELS = 60
+"""In the sidebar; the others are found on the page of all channels, and by the command palette."""
 LINKED_VIEWS = frozenset({"agent", "inbox", "knowledge", "mentions", "saved", "search"})
 PANEL_PATH = re.compile(r"[a-z0-9][a-z0-9/_-]{0,200}")
 
@@ -74,6 +76,10 @@ class Shell:
     @property
     def channels(self) -> tuple[SidebarChannel, ...]:
         return self.sidebar.channels
+
+    @property
+    def has_more_channels(self) -> bool:
+        return len(self.channels) > MAX_CHANNELS
 
     @property
     def agents(self) -> tuple[SidebarParticipant, ...]:
@@ -139,8 +145,21 @@ def channel_links(context: Mapping[str, Any]) -> SafeString:
     """`{% channel_links %}`: the channels of the sidebar; the page's own `channel`, if it has one, is marked."""
     slug = context["request"].workspace.slug
     current = getattr(context.get("channel"), "pk", None)
-    rows = ({"slug": slug, "channel": one, "is_current": one.pk == current} for one in context["shell"].channels)
+    listed = listed_channels(context["shell"].channels, current)
+    rows = ({"slug": slug, "channel": one, "is_current": one.pk == current} for one in listed)
     return render_fragments("chat/_sidebar_channel.html", rows)
+
+
+def listed_channels(channels: Sequence[SidebarChannel], current: int | None) -> Sequence[SidebarChannel]:
+    """At most MAX_CHANNELS of them, in their order: first of all the one shown, those with something new, and those
+    the asker was added to."""
+    if len(channels) <= MAX_CHANNELS:
+        return channels
+    by_weight = sorted(
+        channels, key=lambda one: (one.pk != current, not one.mention_count, not one.unread, not one.is_joined)
+    )
+    listed = {one.pk for one in by_weight[:MAX_CHANNELS]}
+    return [one for one in channels if one.pk in listed]
 
 
 @register.simple_tag(takes_context=True)

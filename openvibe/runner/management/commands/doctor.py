@@ -19,6 +19,7 @@ from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError as BrokerUnavailable
 
 from openvibe.base.fields import UnreadableSecret
+from openvibe.base.job_runs import newest_runs
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
 from openvibe.llm.endpoints import find_endpoint_problem
@@ -61,6 +62,7 @@ class Command(BaseCommand):
             "queue": queue,
             "workers": lambda: workers(wait),
             "scheduler": beat,
+            "jobs": jobs,
             "disk": disk,
             "secret key": secret_key,
             "search": search,
@@ -166,6 +168,16 @@ def beat() -> CheckResult:
         return CheckResult("scheduler", f"alive {max(0, silence):.0f} s ago.")
     advice = "Start it with `make run`, or `celery -A openvibe.celery beat`."
     return CheckResult("scheduler", f"silent for {silence:.0f} s.", advice)
+
+
+def jobs() -> CheckResult:
+    """The newest run of each recurring job went well."""
+    names = {job["task"]: name for name, job in settings.CELERY_BEAT_SCHEDULE.items()}
+    runs = newest_runs()
+    failed = [f"{names[task]} failed: {run.problem}" for task, run in runs.items() if run.problem and task in names]
+    if failed:
+        return CheckResult("jobs", " · ".join(failed)[:1_000], "The server's log says more; run it again under Jobs.")
+    return CheckResult("jobs", f"{len(runs)} ran, the last run of each went well.")
 
 
 def disk() -> CheckResult:

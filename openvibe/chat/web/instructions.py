@@ -1,0 +1,72 @@
+"""The settings page of instructions for agents: the organisation's and those of channels and threads in one place."""
+
+from typing import Any, NamedTuple
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from openvibe.base.params import int_param
+from openvibe.base.problems import Problem, Refused
+from openvibe.chat.models import Channel, Thread
+from openvibe.chat.queries import access_channel
+from openvibe.chat.services import set_instructions
+from openvibe.llm.tokens import count_tokens
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS
+from openvibe.workspaces.queries import expand_instructions, read_snippets
+from openvibe.workspaces.services import update_workspace
+
+MAX_THREADS = 50
+"""Threads with instructions of their own that are listed, the newest first."""
+
+
+class PlaceInstructions(NamedTuple):
+    """Instructions of a channel or thread, and their tokens with all that they include."""
+
+    row: Channel | Thread
+    tokens: int
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def instructions(request: WorkspaceRequest) -> HttpResponse:
+    """A POST saves `instructions`: of `channel`, or without one the organisation's."""
+    if not request.access.administers:
+        raise Refused("Only owners and admins write instructions for agents: they are trusted. Ask one of them.")
+    problem, text, channel_id = None, request.POST.get("instructions", "").replace("\r\n", "\n"), 0
+    if request.method == "POST":
+        try:
+            if request.POST.get("channel"):
+                channel = access_channel(request.access, int_param(request.POST, "channel") or 0)
+                channel_id = channel.pk
+                set_instructions(scope=channel, by=request.access, text=text)
+            else:
+                update_workspace(workspace=request.workspace, by=request.access, instructions=text)
+            messages.success(request, "Saved. Agents read it from their next prompt on.")
+            return redirect("settings-instructions", request.workspace.slug)
+        except Problem as raised:
+            problem = raised
+    page = {**_read_places(request), "problem": problem, "kept": text, "kept_channel": channel_id}
+    page["is_kept_above"] = any(place.row.pk == channel_id for place in page["channels"])
+    return render(request, "chat/settings_instructions.html", page, status=problem.status if problem else 200)
+
+
+def _read_places(request: WorkspaceRequest) -> dict[str, Any]:
+    """What stands on the page. Five queries, however many channels there are."""
+    access, snippets = request.access, read_snippets(request.workspace.pk)
+
+    def tokens(text: str) -> int:
+        return count_tokens(expand_instructions(text, snippets).text)
+
+    channels = list(Channel.objects.visible_to(access).open().order_by("name", "pk"))
+    threads = Thread.objects.visible_to(access).exclude(instructions="").order_by("-pk")[:MAX_THREADS]
+    return {
+        "organisation_tokens": tokens(request.workspace.instructions),
+        "limit": MAX_INSTRUCTION_TOKENS,
+        "channels": [PlaceInstructions(row, tokens(row.instructions)) for row in channels if row.instructions],
+        "other_channels": [row for row in channels if not row.instructions],
+        "threads": [PlaceInstructions(row, tokens(row.instructions)) for row in threads],
+        "snippets": [(snippet, tokens(snippet.text)) for snippet in snippets],
+    }
