@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.db import models
-from django.db.models import Q, Sum
+from django.db.models import F, Q, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -17,13 +17,15 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from memory.episodes.models import Episode, Feedback
 from memory.episodes.queries import status_label
 from memory.episodes.services import delete_episode, mark_applied
-from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
+from memory.plugins.lcm.models import Conversation
+from memory.plugins.models import DEFAULT_PLUGIN, Compaction, MemoryPlugin
 from memory.plugins.registry import PluginStatus, capability_diff, installed_plugins, plugin_statuses
 from memory.plugins.services import configure_plugin, enable_plugin
 from openvibe.base.admin import CHANNEL_READERS, ReadOnlyAdmin, WorkspaceScopedAdmin
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import channels_for_admin
+from openvibe.workspaces.decorators import LAST_WORKSPACE_SESSION_KEY
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import admin_access
 
@@ -35,13 +37,15 @@ class MemoryPluginAdmin(ReadOnlyAdmin):
     fields = ("workspace", "name", "enabled", "config", "changed_by")
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """GET shows; POST with `plugin` asks, and switches once confirmed; POST with `settings` stores settings."""
+        """GET shows; POST with `plugin` asks, and switches once confirmed; POST with `settings` stores settings.
+        Without `workspace` it is about the one visited last."""
         if not self.has_view_permission(request):
             return redirect("admin:index")
         workspaces = list(self.visible_choices(Workspace, request).order_by("name"))
         requested_id = request.POST.get("workspace") or request.GET.get("workspace", "")
+        last_slug = request.session.get(LAST_WORKSPACE_SESSION_KEY)
         workspace = next(
-            (one for one in workspaces if str(one.pk) == requested_id),
+            (one for one in workspaces if (str(one.pk) == requested_id if requested_id else one.slug == last_slug)),
             None if requested_id else next(iter(workspaces), None),
         )
         if workspace is None:
@@ -123,7 +127,7 @@ def _settings_form(status: PluginStatus) -> forms.Form:
     form = forms.Form(auto_id=f"{status.name.replace('/', '-')}-%s")
     for setting in status.settings:
         options: dict[str, Any] = {
-            "label": setting.name.replace("_", " ").capitalize(),
+            "label": setting.label,
             "required": False,
             "initial": status.config.get(setting.name, ""),
         }
@@ -135,6 +139,89 @@ def _settings_form(status: PluginStatus) -> forms.Form:
             options["help_text"] = f"{setting.description} Left empty: {setting.default}."
             form.fields[f"set-{setting.name}"] = forms.CharField(**options, widget=UnfoldAdminTextInputWidget)
     return form
+
+
+@admin.register(Compaction)
+class CompactionAdmin(ReadOnlyAdmin):
+    """No titles and no texts: threads are read in the app, with the reader's own access."""
+
+    workspace_path = "thread__workspace"
+    list_display = (
+        "id",
+        "thread_id",
+        "trigger",
+        "state",
+        "tokens_before",
+        "tokens_after",
+        "queued_at",
+        "finished_at",
+        "error",
+    )
+    list_filter = ("state", "trigger")
+    ordering = ("-id",)
+    fields = (
+        "thread_id",
+        "plugin",
+        "trigger",
+        "full",
+        "state",
+        "attempt",
+        "error",
+        "tokens_before",
+        "tokens_after",
+        "created_count",
+        "queued_at",
+        "started_at",
+        "finished_at",
+        "memory_map",
+    )
+    readonly_fields = ("memory_map",)
+
+    @admin.display(description="Its thread")
+    def memory_map(self, compaction: Compaction) -> str:
+        return thread_link(self, compaction.thread)
+
+
+class StuckFilter(admin.SimpleListFilter):
+    title = "over their trigger"
+    parameter_name = "stuck"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("yes", "Over it, with nothing left to summarise")]
+
+    def queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> models.QuerySet[Any]:
+        return queryset.filter(exhausted_version=F("version")) if self.value() == "yes" else queryset
+
+
+@admin.register(Conversation)
+class ConversationAdmin(ReadOnlyAdmin):
+    """No titles and no texts."""
+
+    workspace_path = "thread__workspace"
+    list_display = ("thread_id", "messages", "is_stuck")
+    list_filter = (StuckFilter,)
+    list_select_related = ("thread",)
+    ordering = ("-id",)
+    fields = ("thread_id", "messages", "is_stuck", "memory_map")
+    readonly_fields = ("memory_map",)
+
+    @admin.display(description="Messages", ordering="thread__last_seq")
+    def messages(self, conversation: Conversation) -> str:
+        return f"{conversation.thread.last_seq:,}"
+
+    @admin.display(description="Over its trigger, with nothing left to summarise", boolean=True)
+    def is_stuck(self, conversation: Conversation) -> bool:
+        return conversation.exhausted_version == conversation.version
+
+    @admin.display(description="Its thread")
+    def memory_map(self, conversation: Conversation) -> str:
+        return thread_link(self, conversation.thread)
+
+
+def thread_link(page: ReadOnlyAdmin, thread: Thread) -> str:
+    """To the memory map, for who may see the thread there."""
+    address = reverse("thread-memory", args=[thread.workspace.slug, thread.pk])
+    return page.app_link(thread, thread.workspace, address, "Open its memory map")
 
 
 @admin.register(Feedback)
@@ -171,7 +258,7 @@ class SettledFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> models.QuerySet[Any]:
         if self.value() == "no":
-            return queryset.filter(kind=Episode.Kind.FEEDBACK_RECEIVED, applied_at=None)
+            return queryset.filter(kind=Episode.Kind.FEEDBACK_RECEIVED, applied_at=None, archived_at=None)
         return queryset.exclude(applied_at=None) if self.value() == "yes" else queryset
 
 

@@ -4,7 +4,7 @@ from django.urls import path
 
 from memory.blocks import api as blocks_api
 from memory.blocks.api import Profile
-from memory.episodes.api import Accepted, Applied, Episodes, FeedbackGiven, Proposals, Rejected, Undone
+from memory.episodes.api import Accepted, Applied, Episodes, FeedbackGiven, Proposals, Rejected, SuggestedAlways, Undone
 from memory.plugins import api as plugins_api
 from memory.plugins.api import OneSession, SessionMessages, Sessions
 from memory.work.api import Approvals, Decide, DecideConstraint, OneWork, Progress, Work
@@ -13,6 +13,7 @@ urlpatterns = [
     path("feedback/", FeedbackGiven.as_view(), name="api-feedback"),
     path("episodes/", Episodes.as_view(), name="api-episodes"),
     path("episodes/<int:pk>/applied/", Applied.as_view(), name="api-episode-applied"),
+    path("episodes/<int:pk>/suggest/", SuggestedAlways.as_view(), name="api-episode-suggest"),
     path("work/", Work.as_view(), name="api-work"),
     path("work/<int:pk>/", OneWork.as_view(), name="api-one-work"),
     path("work/<int:pk>/decide/", DecideConstraint.as_view(), name="api-work-decide"),

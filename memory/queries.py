@@ -2,7 +2,7 @@
 
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.queries import blocks_context, is_public_thread, notes_context
-from memory.episodes.queries import list_proposals, status_label
+from memory.episodes.queries import access_episode, list_proposals, status_label
 from memory.plugins.base import (
     ENVELOPE_TOKENS,
     FRESH_TAIL,
@@ -14,6 +14,7 @@ from memory.plugins.base import (
     Session,
     pair_tool_calls,
 )
+from memory.plugins.health import CompactionHealth, compaction_health
 from memory.plugins.registry import provider_for, provider_named
 from memory.plugins.sessions import context_budget, message_entries, messages_for_prompts, open_session
 from memory.plugins.tool import build_tool
@@ -24,13 +25,16 @@ __all__ = [
     "FRESH_TAIL",
     "MAX_ENTRY_TOKENS",
     "WINDOW_STEP",
+    "CompactionHealth",
     "Compactor",
     "ContextBlocks",
     "ContextEntry",
     "MemoryProvider",
     "Session",
+    "access_episode",
     "blocks_context",
     "build_tool",
+    "compaction_health",
     "context_budget",
     "is_public_thread",
     "list_proposals",

@@ -1,13 +1,14 @@
 """Memory's services, re-exported from its rooms: the verbs that other apps call."""
 
 from memory.blocks.services import check_thread_is_public
-from memory.episodes.services import record_failure, record_trust_check
+from memory.episodes.services import apply_to_soul, record_failure, record_trust_check, reopen_applied_since
 from memory.plugins.compaction import request_compaction
 from memory.plugins.sessions import check_profile_update
 from memory.work.approvals import lapse_approval, request_approval
 from memory.work.services import close_work_item, create_work_item, log_progress
 
 __all__ = [
+    "apply_to_soul",
     "check_profile_update",
     "check_thread_is_public",
     "close_work_item",
@@ -16,6 +17,7 @@ __all__ = [
     "log_progress",
     "record_failure",
     "record_trust_check",
+    "reopen_applied_since",
     "request_approval",
     "request_compaction",
 ]

@@ -19,18 +19,18 @@ __all__ = [
 
 
 @shared_task(name="memory.forget_episodes")
-def delete_expired_episodes() -> None:
+def delete_expired_episodes() -> dict[str, int]:
     """Episodes past their 90 days. Feedback has no such day: it stays until a person settles or deletes it."""
-    Episode.objects.filter(expires_at__lte=timezone.now()).delete()
+    return {"episodes deleted": Episode.objects.filter(expires_at__lte=timezone.now()).delete()[0]}
 
 
 @shared_task(name="memory.review_sessions", ignore_result=True, expires=3_000)
-def review_sessions() -> None:
+def review_sessions() -> dict[str, int]:
     """Agents look back at new messages and propose what they would learn; a bounded number of threads each hour."""
-    review_due_sessions()
+    return {"threads reviewed": review_due_sessions()}
 
 
 @shared_task(name="memory.lapse_approvals", ignore_result=True, expires=3_000)
-def lapse_approvals() -> None:
+def lapse_approvals() -> dict[str, int]:
     """Approvals that nobody decided in time are asked about no more."""
-    lapse_overdue_approvals()
+    return {"approvals lapsed": lapse_overdue_approvals()}

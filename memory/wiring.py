@@ -1,5 +1,8 @@
 """What memory plugs into chat, and where other apps plug into memory: registers, signals, jobs for its workers."""
 
+from typing import Any
+
+from django.db.models import QuerySet
 from django.urls import reverse
 
 from memory import quotes
@@ -9,11 +12,12 @@ from memory.episodes.session_review import AGENT_CLIENT, REVIEWER_AGENTS
 from memory.plugins.compaction import erase_focus
 from memory.plugins.lcm.correction import forget_quoting_summaries
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_check_on_commit
-from memory.plugins.web import CACHE_RATES
+from memory.plugins.timeline import PROMPT_HISTORY, PromptPart, PromptReading, Step, steps_beside
 from memory.work.approvals import approval_decided
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
 from memory.work.models import Approval
 from memory.work.queries import APPROVAL_CALLS, ApprovalCall, count_pending_approvals, visible_approvals
+from openvibe.chat.models import AccessQuery
 from openvibe.chat.wiring import (
     INBOX_NOTES,
     MESSAGE_DECORATORS,
@@ -31,17 +35,21 @@ __all__ = [
     "ACTIONS",
     "AGENT_CLIENT",
     "APPROVAL_CALLS",
-    "CACHE_RATES",
     "HANDOFF_SOURCES",
     "INSTRUCTIONS",
+    "PROMPT_HISTORY",
     "RESOURCES",
     "REVIEWER_AGENTS",
     "ApprovalCall",
     "HandoffLine",
+    "PromptPart",
+    "PromptReading",
+    "Step",
     "approval_decided",
     "ask_compaction",
     "enqueue_compaction_check_on_commit",
     "notes_cleared",
+    "steps_beside",
     "wire",
 ]
 
@@ -60,12 +68,26 @@ def approval_notes(access: Access) -> list[InboxNote]:
     """Approvals that the asker may decide, the newest first."""
     if access.is_agent or access.is_guest:
         return []
-    rows = visible_approvals(access).filter(state=Approval.State.REQUESTED).select_related("thread__workspace")
     return [
         InboxNote(
-            href=reverse("thread-work", args=[row.thread.workspace.slug, row.thread_id]) + f"#approval-{row.pk}",
-            text=f"{row.requested_by.name} waits for a decision in “{row.thread.title}”: {row.what}",
-            at=row.created_at,
+            href=reverse("thread-work", args=[slug, thread_id]) + f"#approval-{pk}",
+            text=f"{name} waits for a decision in “{title}”: {what}",
+            at=at,
         )
-        for row in rows.order_by("-id")[:MAX_INBOX_NOTES]
+        for slug, thread_id, title, pk, name, what, at in _requested_approvals.rows(access)
     ]
+
+
+@AccessQuery
+def _requested_approvals(access: Access) -> QuerySet[Any, Any]:
+    rows = visible_approvals(access).filter(state=Approval.State.REQUESTED).order_by("-id")
+    columns = (
+        "thread__workspace__slug",
+        "thread_id",
+        "thread__title",
+        "pk",
+        "requested_by__name",
+        "what",
+        "created_at",
+    )
+    return rows.values_list(*columns)[:MAX_INBOX_NOTES]

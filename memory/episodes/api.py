@@ -11,7 +11,14 @@ from rest_framework.response import Response
 
 from memory.episodes.models import Episode, Feedback, Proposal
 from memory.episodes.queries import visible_episodes, visible_proposals
-from memory.episodes.services import accept_proposal, give_feedback, mark_applied, reject_proposal, undo_proposal
+from memory.episodes.services import (
+    accept_proposal,
+    give_feedback,
+    mark_applied,
+    reject_proposal,
+    suggest_always,
+    undo_proposal,
+)
 from openvibe.api.fields import IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
@@ -62,6 +69,8 @@ class EpisodeOut(serializers.ModelSerializer[Episode]):
             "prompt_count",
             "applied_at",
             "applied_how",
+            "soul_version",
+            "suggested_at",
         )
         read_only_fields = fields
 
@@ -124,6 +133,17 @@ class Applied(ApiView):
         """The feedback has been taken up: it leaves the agent's prompts. Admins and whoever gave it."""
         access = request_access(request)
         mark_applied(episode=get_object_or_404(visible_episodes(access), pk=pk), by=access)
+        return Response(EpisodeOut(visible_episodes(access).get(pk=pk)).data)
+
+
+class SuggestedAlways(ApiView):
+    scopes = {"POST": "memory"}
+
+    @extend_schema(operation_id="episodes_suggest_always", request=None, responses=EpisodeOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """Suggest that the agent's SOUL says it from now on: whoever gave the feedback. Admins decide."""
+        access = request_access(request)
+        suggest_always(episode=get_object_or_404(visible_episodes(access), pk=pk), by=access)
         return Response(EpisodeOut(visible_episodes(access).get(pk=pk)).data)
 
 

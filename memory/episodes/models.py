@@ -104,6 +104,12 @@ class Episode(models.Model):
         blank=True,
         choices=[("person", "By a person"), ("soul", "By a SOUL change"), ("withdrawn", "Withdrawn")],
     )
+    soul_version = models.PositiveIntegerField(
+        null=True, editable=False, help_text="Number of the version of the agent's SOUL that applied it."
+    )
+    suggested_at = models.DateTimeField(
+        null=True, editable=False, help_text="When whoever gave the feedback suggested to apply it always."
+    )
     archived_at = models.DateTimeField(null=True, blank=True)
 
     objects: ClassVar[models.Manager[Episode]] = EpisodeQuerySet.as_manager()
@@ -121,6 +127,12 @@ class Episode(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["agent", "kind", "subject"], condition=~Q(subject=""), name="episode_once_per_subject"
+            ),
+            models.CheckConstraint(
+                condition=Q(soul_version=None) | Q(applied_how="soul"), name="episode_applied_by_soul_version"
+            ),
+            models.CheckConstraint(
+                condition=Q(suggested_at=None) | Q(applied_at=None), name="episode_suggested_while_open"
             ),
         ]
         indexes = [

@@ -16,23 +16,28 @@ from openvibe.workspaces.models import Participant
 
 
 def status_label(episode: Episode) -> str:
-    """Recorded → In prompt 3× → Applied by Ana, or Withdrawn. `applied_by` should be loaded."""
+    """Recorded → In prompt 3× → Applied by Ana, or in SOUL version 4, or Withdrawn. `applied_by` should be loaded."""
     if episode.applied_how == "withdrawn":
         return "Withdrawn"
     if episode.applied_at is not None:
         by = episode.applied_by.name if episode.applied_by else "somebody who has left"
-        return f"Applied to the SOUL by {by}" if episode.applied_how == "soul" else f"Applied by {by}"
-    return f"In prompt {episode.prompt_count}×" if episode.prompt_count else "Recorded"
+        return f"Applied in SOUL version {episode.soul_version}" if episode.soul_version else f"Applied by {by}"
+    words = f"In prompt {episode.prompt_count}×" if episode.prompt_count else "Recorded"
+    return f"{words}, suggested for the SOUL" if episode.suggested_at else words
 
 
 class FeedbackStatus(NamedTuple):
-    """One 👎 and what became of it. `words` is the chip's text, `details` the whole sentence behind it."""
+    """One 👎 and what became of it. `words` is the chip's text, `details` the whole sentence behind it; `soul_version`
+    is the number of the version that applied it."""
 
     episode_id: int
     words: str
     details: str
     is_open: bool
     may_settle: bool
+    may_apply_always: bool
+    may_suggest: bool
+    soul_version: int | None
 
 
 @dataclass(frozen=True)
@@ -98,13 +103,20 @@ def _feedback_status(feedback: Feedback, access: Access) -> FeedbackStatus | Non
     episode: Episode | None = getattr(feedback, "episode", None)
     if episode is None or feedback.verdict != Feedback.Verdict.DOWN:
         return None
-    is_giver = feedback.participant_id == access.participant_id
+    is_giver, is_open = feedback.participant_id == access.participant_id, episode.applied_at is None
     return FeedbackStatus(
         episode_id=episode.pk,
         words=status_label(episode),
         details=f"{'You' if is_giver else feedback.participant.name}: {episode.summary}",
-        is_open=episode.applied_at is None,
+        is_open=is_open,
         may_settle=is_giver or access.administers,
+        may_apply_always=is_open and access.administers and bool(feedback.text),
+        may_suggest=is_open
+        and is_giver
+        and not access.administers
+        and bool(feedback.text)
+        and not episode.suggested_at,
+        soul_version=episode.soul_version,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -95,8 +95,9 @@ def _record_feedback_episode(feedback: Feedback, message: Message) -> None:
             thread=message.thread,
         )
     elif episode.summary != summary or episode.applied_how == "withdrawn":
-        episode.summary, episode.applied_at, episode.applied_by, episode.applied_how = summary, None, None, ""
-        episode.save(update_fields=["summary", "applied_at", "applied_by", "applied_how"])
+        episode.summary = summary
+        _set_applied(episode, None, None, "")
+        episode.save()
 
 
 def _record_praise(feedback: Feedback, message: Message) -> None:
@@ -116,7 +117,7 @@ def _forget_praise(feedback: Feedback) -> None:
 
 def _withdraw_episode(feedback: Feedback, by: Access) -> None:
     Episode.objects.filter(feedback=feedback, applied_at=None).update(
-        applied_at=timezone.now(), applied_by=by.participant_id, applied_how="withdrawn"
+        applied_at=timezone.now(), applied_by=by.participant_id, applied_how="withdrawn", suggested_at=None
     )
 
 
@@ -149,9 +150,18 @@ def _check_may_settle(episode: Episode, by: Access) -> None:
         raise Refused("Only an admin or the person who gave the feedback may settle it.")
 
 
-def _save_applied(episode: Episode, at: datetime | None, by_id: int | None, how: str) -> Episode:
+def _set_applied(
+    episode: Episode, at: datetime | None, by_id: int | None, how: str, soul_version: int | None = None
+) -> None:
     episode.applied_at, episode.applied_by_id, episode.applied_how = at, by_id, how
-    episode.save(update_fields=["applied_at", "applied_by", "applied_how"])
+    episode.soul_version, episode.suggested_at = soul_version, None
+
+
+def _save_applied(
+    episode: Episode, at: datetime | None, by_id: int | None, how: str, soul_version: int | None = None
+) -> Episode:
+    _set_applied(episode, at, by_id, how, soul_version)
+    episode.save(update_fields=["applied_at", "applied_by", "applied_how", "soul_version", "suggested_at"])
     _emit_episode_changed(episode)
     return episode
 
@@ -170,9 +180,54 @@ def _emit_episode_changed(episode: Episode) -> None:
 def mark_applied(*, episode: Episode, by: Access) -> Episode:
     """The feedback has been taken up: it leaves the agent's prompts with the next one."""
     current = _lock_episode(episode, by)
-    if current.applied_at is not None:
-        raise Conflict("This feedback is settled already.", code="settled")
+    _check_open(current)
     return _save_applied(current, timezone.now(), by.participant_id, "person")
+
+
+def _check_open(episode: Episode) -> None:
+    if episode.applied_at is not None:
+        raise Conflict("This feedback is settled already.", code="settled")
+
+
+@transaction.atomic
+def suggest_always(*, episode: Episode, by: Access) -> Episode:
+    """Whoever gave the feedback suggests that the agent's SOUL says it from now on; admins find it on the agent's page.
+
+    Suggested twice is suggested once. Raises Refused, Conflict when it is settled already.
+    """
+    current = _lock_episode(episode, by)
+    if current.feedback is None or current.feedback.participant_id != by.participant_id:
+        raise Refused("Only the person who gave the feedback may suggest it for the SOUL.")
+    _check_open(current)
+    current.suggested_at = current.suggested_at or timezone.now()
+    current.save(update_fields=["suggested_at"])
+    _emit_episode_changed(current)
+    return current
+
+
+def apply_to_soul(*, agent_id: int, episode_ids: Collection[int], by: Access, soul_version: int) -> None:
+    """A version of the agent's SOUL says what this feedback asked for; with the next prompt the SOUL alone says it.
+
+    Inside the transaction that saves the version. Raises Missing for what is no feedback to the agent that the asker
+    may read, Refused, Conflict when some is settled already.
+    """
+    threads = Thread.objects.visible_to(by)
+    feedback = Episode.objects.filter(agent=agent_id, kind=Episode.Kind.FEEDBACK_RECEIVED, archived_at=None)
+    feedback = feedback.filter(pk__in=episode_ids, thread__in=threads).select_for_update(of=("self",))
+    episodes = list(feedback.select_related("agent", "feedback").order_by("pk"))
+    if len(episodes) != len(set(episode_ids)):
+        raise Missing
+    for episode in episodes:
+        _check_may_settle(episode, by)
+        _check_open(episode)
+        _save_applied(episode, timezone.now(), by.participant_id, "soul", soul_version)
+
+
+def reopen_applied_since(*, agent_id: int, soul_version: int) -> None:
+    """An earlier version of the SOUL is back: feedback that a later one applied is open again. In its transaction."""
+    rows = Episode.objects.select_for_update(of=("self",)).select_related("agent", "feedback")
+    for episode in rows.filter(agent=agent_id, soul_version__gt=soul_version).order_by("pk"):
+        _save_applied(episode, None, None, "")
 
 
 @transaction.atomic

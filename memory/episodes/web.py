@@ -17,6 +17,7 @@ from memory.episodes.services import (
     mark_applied,
     reject_proposal,
     reopen_episode,
+    suggest_always,
     undo_proposal,
     withdraw_feedback,
 )
@@ -53,6 +54,7 @@ def feedback(request: WorkspaceRequest, message_id: int) -> HttpResponse:
 
 EPISODE_VERBS: dict[str, Callable[..., object]] = {
     "applied": mark_applied,
+    "suggest": suggest_always,
     "reopen": reopen_episode,
     "delete": delete_episode,
 }
@@ -61,8 +63,8 @@ EPISODE_VERBS: dict[str, Callable[..., object]] = {
 @require_POST
 @workspace_view
 def change_episode(request: WorkspaceRequest, episode_id: int, verb: str) -> HttpResponse:
-    """Mark applied, reopen or delete; then to the message's feedback line, or to the agent's page where the button was
-    pressed there."""
+    """Mark applied, suggest for the SOUL, reopen or delete; then to the message's feedback line, or to the agent's page
+    where the button was pressed there."""
     episode = access_episode(request.access, episode_id)
     EPISODE_VERBS[verb](episode=episode, by=request.access)
     feedback = episode.feedback

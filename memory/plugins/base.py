@@ -175,6 +175,16 @@ class SummaryRevision:
     content: str
 
 
+class SummarySpan(NamedTuple):
+    """A summary by the numbers of the messages it stands for; its size in tokens."""
+
+    id: int
+    first: int
+    last: int
+    depth: int
+    tokens: int
+
+
 @dataclass(frozen=True, slots=True)
 class SummaryExpansion:
     """What a summary stands for, one step down. `cursor` asks for the rest; None when this was all."""
@@ -311,6 +321,15 @@ class Corrector(Protocol):
 
 
 @runtime_checkable
+class PointInTime(Protocol):
+    """What stood in the context at a time that has passed. Not a capability that anybody is offered: only the memory
+    map asks for it."""
+
+    def summaries_at(self, session: Session, at: datetime) -> list[SummarySpan]:
+        """The summaries in the context then, oldest first, none of them part of another. One query."""
+
+
+@runtime_checkable
 class Pausable(Protocol):
     """What pauses after failures in a row can also go on. Not a capability that anybody is offered: only the page and
     the endpoint with which admins resume it ask for it."""
@@ -355,13 +374,19 @@ SettingParser = Callable[[Any], Any]
 @dataclass(frozen=True)
 class PluginSetting:
     """One setting of a plugin. `default` says in words what holds when it is not set; `choices` are all it takes,
-    where it takes a few words alone."""
+    where it takes a few words alone; `title`: what people call it, where that is not its name."""
 
     name: str
     description: str
     default: str
     parse: SettingParser
     choices: tuple[str, ...] = ()
+    title: str = ""
+
+    @property
+    def label(self) -> str:
+        """What forms call it."""
+        return self.title or self.name.replace("_", " ").capitalize()
 
 
 def integer_parser(minimum: int, maximum: int, *, keyword: str = "") -> SettingParser:

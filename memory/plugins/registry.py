@@ -93,9 +93,10 @@ BUILT_IN_PLUGINS: tuple[Plugin, ...] = (
         (
             PluginSetting(
                 "fresh_tail_tokens",
-                "How many tokens the newest messages, which are never summarised, may take; none for no such limit.",
+                "How many tokens the newest messages, which are never summarised, may take; “none” for no such limit.",
                 "a quarter of the prompt's budget",
                 integer_parser(1, 1_000_000, keyword="none"),
+                title="Recent messages, in tokens",
             ),
             PluginSetting(
                 "summaries",

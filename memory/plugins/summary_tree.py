@@ -11,8 +11,6 @@ MAX_TREE_TOKENS = 100_000
 """How much of a conversation the map looks at, the newest part."""
 
 MAX_LISTED_MESSAGES, MAX_LISTED_SUMMARIES = 40, 200
-BAR_WIDTH = 1000
-"""Units of the bar's drawing."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class TreeLine:
 
 @dataclass(frozen=True)
 class TreeLevel:
-    """One kind of thing the memory holds. `hidden`: lines not listed; `x` and `width` in units of BAR_WIDTH."""
+    """One kind of thing the memory holds. `hidden`: lines not listed."""
 
     key: str
     title: str
@@ -37,8 +35,6 @@ class TreeLevel:
     tokens: int
     earliest: datetime
     latest: datetime
-    x: float
-    width: float
 
     @property
     def hidden(self) -> int:
@@ -59,15 +55,10 @@ def build_summary_tree(provider: MemoryProvider, session: Session, budget: int) 
     entries = provider.assemble(session, MAX_TREE_TOKENS, FRESH_TAIL)
     tail_start = fresh_tail_index(entries, FRESH_TAIL, budget, getattr(provider, "config", {}))
     tokens = sum(entry.cost for entry in entries)
-    levels: list[TreeLevel] = []
-    x = 0.0
-    for key, title, about, members in reversed(_groups(entries, tail_start)):  # oldest at the left, as a prompt reads
-        if members:
-            width = round(BAR_WIDTH * sum(entry.cost for entry in members) / max(tokens, 1), 2)
-            levels.append(_tree_level(key, title, about, members, round(x, 2), width))
-            x += width
+    groups = _groups(entries, tail_start)
+    levels = [_tree_level(key, title, about, members) for key, title, about, members in groups if members]
     is_cut = tokens > MAX_TREE_TOKENS * 3 // 4 and bool(entries) and entries[0].ordinal > 1
-    return SummaryTree(tuple(reversed(levels)), tokens, entries[0].ordinal if is_cut else None)
+    return SummaryTree(tuple(levels), tokens, entries[0].ordinal if is_cut else None)
 
 
 def _groups(entries: Sequence[ContextEntry], tail_start: int) -> list[tuple[str, str, str, Sequence[ContextEntry]]]:
@@ -87,7 +78,7 @@ def _groups(entries: Sequence[ContextEntry], tail_start: int) -> list[tuple[str,
     return groups
 
 
-def _tree_level(key: str, title: str, about: str, entries: Sequence[ContextEntry], x: float, width: float) -> TreeLevel:
+def _tree_level(key: str, title: str, about: str, entries: Sequence[ContextEntry]) -> TreeLevel:
     lines = tuple(tree_lines(entries))
     max_listed = MAX_LISTED_SUMMARIES if entries[0].summary_id is not None else MAX_LISTED_MESSAGES
     return TreeLevel(
@@ -100,8 +91,6 @@ def _tree_level(key: str, title: str, about: str, entries: Sequence[ContextEntry
         sum(entry.cost for entry in entries),
         min(line.at for line in lines),
         max(line.until for line in lines),
-        x,
-        width,
     )
 
 

@@ -77,6 +77,8 @@ def check_compaction_due(thread_id: int, had_bulky_result: bool = False) -> None
 
 
 @shared_task(name="memory.sweep_compactions", ignore_result=True, expires=30)
-def sweep_compactions() -> None:
-    for compaction_id in recover_compactions():
+def sweep_compactions() -> dict[str, int]:
+    compaction_ids = recover_compactions()
+    for compaction_id in compaction_ids:
         enqueue_compaction(compaction_id)
+    return {"compactions sent again": len(compaction_ids)}

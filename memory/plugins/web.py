@@ -2,7 +2,6 @@
 
 Whoever sees the thread sees its map; the summaries and messages are asked for through a session each time."""
 
-from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,42 +20,55 @@ from memory.plugins.compaction import (
     resume_compaction,
 )
 from memory.plugins.correction import correct_summary
+from memory.plugins.memory_map import MemoryMap, build_memory_map
 from memory.plugins.models import Compaction
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget, open_session
-from memory.plugins.summary_tree import BAR_WIDTH, build_summary_tree, tree_lines
+from memory.plugins.summary_tree import build_summary_tree, tree_lines
 from memory.plugins.tasks import enqueue_compaction_on_commit
+from memory.plugins.timeline import PROMPT_HISTORY
 from memory.plugins.token_chart import CompactionStep, Growth, TokenChart, build_token_chart
 from openvibe.base.markdown import render_markdown
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import access_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
-CACHE_RATES: Register[Callable[[Thread, Access], Sequence[object]]] = Register("memory.plugins.web.CACHE_RATES")
-"""What the page shows of each agent that answered in a thread: how well its prompts were cached, where the asker sees
-them."""
-
 MAX_HISTORY = 60
 """Compactions in the drawing and in the table, the newest."""
 
 MAX_QUERY_CHARACTERS = 500
-PART_TEMPLATES = {"state": "memory/_map_state.html", "search": "memory/_map_search.html"}
+PART_TEMPLATES = {
+    "state": "memory/_map_state.html",
+    "search": "memory/_map_search.html",
+    "picture": "memory/_map_picture.html",
+}
 
 
 @workspace_view
 @require_safe
-def thread_memory(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """A page, or a fragment for the right panel; `?part=` gives one part of it anew, `?q=` searches."""
+def thread_memory(request: WorkspaceRequest, thread_id: int, run_id: int = 0, compaction_id: int = 0) -> HttpResponse:
+    """A page, or a fragment for the right panel; `?part=` gives one part of it anew, `?q=` searches. The picture
+    is that of a prompt or of a compaction, else of the newest of both."""
     thread = access_thread(request.access, thread_id)
     part = PART_TEMPLATES.get(request.GET.get("part", ""))
-    context = _page_context(thread, request.access, query=request.GET.get("q", ""), is_full_page=part is None)
+    if part == PART_TEMPLATES["picture"]:
+        context: dict[str, Any] = {"thread": thread}
+    else:
+        context = _page_context(thread, request.access, query=request.GET.get("q", ""), is_full_page=part is None)
+    if (part is None or "state" not in context) and thread.access != Thread.Access.HUMAN_ONLY:
+        context["map"] = _memory_map(thread, request.access, min(run_id, MAX_ID), min(compaction_id, MAX_ID))
     name = part if part and request.htmx else "memory/_map.html" if request.htmx else "memory/map.html"
     return render(request, name, context)
+
+
+def _memory_map(thread: Thread, access: Access, run_id: int, compaction_id: int) -> MemoryMap:
+    """Raises Missing."""
+    session, provider = open_session(access, thread.pk), provider_for(thread.workspace_id)
+    return build_memory_map(thread, provider, session, run_id=run_id, compaction_id=compaction_id)
 
 
 @workspace_view
@@ -187,10 +199,10 @@ def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_pa
         hits = provider.search(session, query[:MAX_QUERY_CHARACTERS])
         context["hits"] = [(hit, datetime.fromisoformat(hit.at)) for hit in hits]
     if is_full_page and isinstance(provider, Explorer):
-        context |= {"tree": build_summary_tree(provider, session, budget), "bar": BAR_WIDTH}
+        context |= {"tree": build_summary_tree(provider, session, budget)}
     if is_full_page and context["denied_reason"] is None:
         chart = _token_chart(thread, finished, tokens=state["stats"].tokens, budget=budget)
-        context |= {"history": finished, "chart": chart, "caches": CACHE_RATES.only()(thread, access)}
+        context |= {"history": finished, "chart": chart, "caches": PROMPT_HISTORY.only().charts(thread, access)}
     return context
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Case, QuerySet, Value, When
+from django.db.models import Case, Count, QuerySet, Value, When
 
 from memory.work.models import Approval, ProgressEntry, WorkItem
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
@@ -91,7 +92,15 @@ def visible_work_items(access: Access) -> QuerySet[WorkItem]:
 
 def count_pending_approvals(thread: Thread) -> int:
     """Who asks must have been let into the thread before."""
-    return Approval.objects.filter(thread=thread, state=Approval.State.REQUESTED).count()
+    rows = _pending_approvals.rows(thread.pk)
+    return int(rows[0][0]) if rows else 0
+
+
+@CompiledQuery
+def _pending_approvals(thread_id: int) -> QuerySet[Any, Any]:
+    """One row, none without any."""
+    pending = Approval.objects.filter(thread=thread_id, state=Approval.State.REQUESTED)
+    return pending.order_by().values("thread").annotate(count=Count("pk")).values_list("count")
 
 
 def visible_approvals(access: Access) -> QuerySet[Approval]:

@@ -1,6 +1,7 @@
 """Lossless memory as a plugin: every capability, over the modules beside it."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -17,6 +18,7 @@ from memory.plugins.base import (
     SessionStats,
     SummaryDescription,
     SummaryExpansion,
+    SummarySpan,
 )
 from memory.plugins.lcm import assembly, compaction, correction, items, pause, retrieval
 from memory.plugins.lcm.models import Conversation, Summary, SummaryMessage
@@ -101,6 +103,9 @@ class LcmProvider(ProfileMixin, SessionMixin, ReviewMixin):
         summary = retrieval.access_summary(session, summary_id)
         correction.correct_summary(session, summary, content=content, version=version)
         return retrieval.describe_summary(session, summary_id)
+
+    def summaries_at(self, session: Session, at: datetime) -> list[SummarySpan]:
+        return retrieval.summaries_at(session, at)
 
     def expand(self, session: Session, summary_id: int, cursor: int | None = None) -> SummaryExpansion:
         return retrieval.expand_summary(session, summary_id, cursor)

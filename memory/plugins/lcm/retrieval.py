@@ -10,9 +10,10 @@ thread is a message number, taken before anything is loaded: nothing is reviewed
 import re
 import unicodedata
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, OuterRef, QuerySet, Subquery, Value
+from django.db.models import BigIntegerField, Count, Exists, F, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, Greatest, Least
 from psycopg import sql
 
@@ -23,10 +24,11 @@ from memory.plugins.base import (
     SummaryDescription,
     SummaryExpansion,
     SummaryRevision,
+    SummarySpan,
     UnreviewedSession,
 )
 from memory.plugins.lcm import items
-from memory.plugins.lcm.models import Summary
+from memory.plugins.lcm.models import Summary, SummaryEdge
 from memory.plugins.models import ReviewMark
 from memory.plugins.sessions import message_entries, messages_for_prompts, prompt_messages
 from openvibe.base.problems import Missing
@@ -55,6 +57,16 @@ WHERE found.together <= %(cap)s OR found.ordinal = (SELECT min(ordinal) FROM hel
 """)
 LEAF_MESSAGES = _STEP_DOWN.format(held=_FROM_LEAF, row=items.ENTRY_COLUMNS).as_string()
 CONSTITUENTS = _STEP_DOWN.format(held=_FROM_CONDENSED, row=items.ENTRY_COLUMNS).as_string()
+
+
+def summaries_at(session: Session, at: datetime) -> list[SummarySpan]:
+    """The summaries that stood in the context at that time, oldest first: made by then, and in no container yet."""
+    containers = SummaryEdge.objects.filter(constituent=OuterRef("pk"), container__created_at__lte=at)
+    rows = Summary.objects.filter(conversation__thread=session.thread_id, created_at__lte=at).exclude(
+        Exists(containers)
+    )
+    columns = rows.order_by("first_seq").values_list("pk", "first_seq", "last_seq", "depth", "token_count")
+    return [SummarySpan(*row) for row in columns]
 
 
 def describe_summary(session: Session, summary_id: int) -> SummaryDescription:

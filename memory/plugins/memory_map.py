@@ -1,0 +1,95 @@
+"""The drawing of a thread's memory at one of its steps: what is read for it, and the sentence that says it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils import timezone
+
+from memory.plugins.base import MemoryProvider, PointInTime, Session, SummarySpan
+from memory.plugins.models import Compaction
+from memory.plugins.sessions import context_budget
+from memory.plugins.thread_drawing import Measure, Piece, ThreadDrawing, draw_thread, split_thread
+from memory.plugins.timeline import (
+    PROMPT_HISTORY,
+    Neighbours,
+    PromptPart,
+    PromptReading,
+    Step,
+    access_compaction,
+    neighbours,
+    newest_step,
+)
+from openvibe.base.prepared_statements import fetch_unprepared
+from openvibe.chat.models import Thread
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """One step, those beside it, and its drawing: None where the text of the prompt is no longer kept, and where
+    nothing was said. `step` is None before the first one: then it is the memory as it stands."""
+
+    step: Step | None
+    beside: Neighbours
+    drawing: ThreadDrawing | None
+    prompt: PromptReading | None = None
+    compaction: Compaction | None = None
+
+
+def build_memory_map(
+    thread: Thread, provider: MemoryProvider, session: Session, *, run_id: int = 0, compaction_id: int = 0
+) -> MemoryMap:
+    """At a prompt, at a compaction, else at the newest step. At most six statements. Raises Missing."""
+    if not (run_id or compaction_id):
+        step = newest_step(thread)
+        if step is None:
+            drawing = _draw_context(thread, _spans(provider, session, timezone.now()), thread.last_seq)
+            return MemoryMap(None, Neighbours(None, None), drawing)
+        run_id, compaction_id = (step.id, 0) if step.kind == "prompt" else (0, step.id)
+    if run_id:
+        prompt = PROMPT_HISTORY.only().read(thread, run_id)
+        spans = _spans(provider, session, prompt.step.at)
+        return MemoryMap(prompt.step, neighbours(thread, prompt.step), _draw_prompt(thread, prompt, spans), prompt)
+    compaction = access_compaction(thread, compaction_id)
+    at = compaction.finished_at or compaction.queued_at
+    step = Step(at, "compaction", compaction.pk)
+    drawing = _draw_context(thread, _spans(provider, session, at), compaction.at_seq, compaction)
+    return MemoryMap(step, neighbours(thread, step), drawing, compaction=compaction)
+
+
+def _spans(provider: MemoryProvider, session: Session, at: datetime) -> list[SummarySpan]:
+    return provider.summaries_at(session, at) if isinstance(provider, PointInTime) else []
+
+
+def _draw_prompt(thread: Thread, prompt: PromptReading, spans: Sequence[SummarySpan]) -> ThreadDrawing | None:
+    if prompt.parts is None:
+        return None
+    pieces = split_thread(prompt.parts, spans, end=prompt.request_seq, last=thread.last_seq)
+    return _draw(thread, pieces, tokens=prompt.tokens, budget=prompt.budget)
+
+
+def _draw_context(
+    thread: Thread, spans: Sequence[SummarySpan], end: int, compaction: Compaction | None = None
+) -> ThreadDrawing | None:
+    """What memory holds where no prompt was read: its summaries, and every other message up to `end`."""
+    parts = [PromptPart("summary", span.first, span.last, span.tokens, span.id) for span in spans]
+    created = compaction.summary_ids if compaction else ()
+    pieces = split_thread(parts, spans, end=end, last=thread.last_seq, created=created)
+    whole = [piece if piece.kind != "unseen" else Piece("whole", piece.first, piece.last) for piece in pieces]
+    return _draw(thread, whole, tokens=0, budget=context_budget(thread))
+
+
+_SELECT_MEASURES = """
+SELECT width_bucket(seq, %(starts)s::bigint[]), count(*), sum(token_count)::bigint, min(id)
+FROM chat_message WHERE thread_id = %(thread)s AND deleted_at IS NULL AND seq <= %(last)s GROUP BY 1
+"""
+
+
+def _draw(thread: Thread, pieces: Sequence[Piece], *, tokens: int, budget: int) -> ThreadDrawing | None:
+    starts = [piece.first for piece in pieces if piece.kind != "recalled"]
+    if not starts:
+        return None
+    values = {"starts": starts, "thread": thread.pk, "last": thread.last_seq}
+    rows = fetch_unprepared(_SELECT_MEASURES, values)
+    measures = {starts[part - 1]: Measure(*measure) for part, *measure in rows if part}
+    return draw_thread(pieces, measures, tokens=tokens, budget=budget)

@@ -1,0 +1,326 @@
+"""The drawing of a thread to scale: above, what was said, by its own tokens; below, what a prompt holds of it, within
+the prompt's budget. Plain values, no database."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, NamedTuple
+
+from memory.plugins.base import SummarySpan
+from memory.plugins.timeline import PromptPart
+from openvibe.base.text import pluralize
+
+WIDTH = 1000
+"""Units of the drawing, whatever its width on the page."""
+
+MAX_PIECES = 60
+"""Pieces above, and clusters of recalled messages: beyond that neighbours are drawn as one."""
+
+MIN_WIDTH = 2.0
+"""Units at which a piece can still be seen."""
+
+PieceKind = Literal["whole", "summary", "recalled", "unseen", "later"]
+
+
+class Measure(NamedTuple):
+    """What was said in a stretch of a thread: messages that were not deleted, their tokens, and the first one's id."""
+
+    messages: int = 0
+    tokens: int = 0
+    message_id: int | None = None
+
+
+class Interval(NamedTuple):
+    """Place and width in units of the drawing."""
+
+    x: float
+    width: float
+
+    @property
+    def end(self) -> float:
+        return round(self.x + self.width, 2)
+
+
+NOTHING_SAID, NOWHERE = Measure(), Interval(0, 0)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of the thread, message numbers `first` to `last`, seen in one way. `tokens`: in the prompt; `said`:
+    what its messages take. `above` is its place among what was said, `below` in the prompt where it is there."""
+
+    kind: PieceKind
+    first: int
+    last: int
+    tokens: int = 0
+    depth: int = 0
+    summary_ids: tuple[int, ...] = ()
+    said: Measure = NOTHING_SAID
+    is_new: bool = False
+    above: Interval = NOWHERE
+    below: Interval | None = None
+
+    @property
+    def key(self) -> str:
+        """How it looks: `whole`, `leaf`, `condensed-1` to `condensed-3`, `recalled`, `unseen`, `later`."""
+        if self.kind != "summary":
+            return self.kind
+        return f"condensed-{min(self.depth, 3)}" if self.depth else "leaf"
+
+    @property
+    def title(self) -> str:
+        return PIECE_TITLES[self.key]
+
+    @property
+    def words(self) -> str:
+        """What it is, in one line: of the drawing for who points at it, and of the list for who does not see it."""
+        which = f"message {self.first}" if self.first == self.last else f"messages {self.first}–{self.last}"
+        if self.kind == "summary":
+            new = ", new" if self.is_new else ""
+            count = len(self.summary_ids)
+            name = f"{count} summaries" if count > 1 else "Summary of summaries" if self.depth else "Summary"
+            return f"{name} of {which}{new}: {self.said.tokens:,} → {self.tokens:,} tokens"
+        if self.kind == "unseen" and self.summary_ids:
+            return f"In no view, {which}: the summary was left out; {self.said.tokens:,} tokens were said"
+        tokens = self.tokens if self.kind in ("whole", "recalled") else self.said.tokens
+        return f"{self.title}, {which}: {tokens:,} tokens"
+
+    @property
+    def link(self) -> str:
+        """A polygon that joins its two places: what was said, and what the prompt has of it."""
+        if self.below is None:
+            return ""
+        top, bottom = 48 if self.kind == "recalled" else 36, 104  # edges of the lanes, as the template has them
+        return f"{self.above.x},{top} {self.above.end},{top} {self.below.end},{bottom} {self.below.x},{bottom}"
+
+
+PIECE_TITLES: Mapping[str, str] = {
+    "whole": "Word for word",
+    "leaf": "Summaries of messages",
+    "condensed-1": "Summaries of summaries, level 1",
+    "condensed-2": "Summaries of summaries, level 2",
+    "condensed-3": "Summaries of summaries, level 3 and above",
+    "recalled": "Recalled for this question",
+    "unseen": "In no view",
+    "later": "Said afterwards",
+}
+
+
+class KindTotal(NamedTuple):
+    """All pieces of one kind, for the legend."""
+
+    key: str
+    title: str
+    pieces: int
+    messages: int
+    said: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class ThreadDrawing:
+    """`pieces` stand above in the order of the thread, `recalled` under them. `taken` is what a prompt
+    holds of the thread, `rest_tokens` what it holds besides, `free` what is left of its `budget`; all in tokens."""
+
+    pieces: tuple[Piece, ...]
+    recalled: tuple[Piece, ...]
+    said: int
+    messages: int
+    budget: int
+    taken: int
+    rest: Interval
+    rest_tokens: int
+    free: int
+    budget_x: float
+
+    @property
+    def all_pieces(self) -> tuple[Piece, ...]:
+        return (*self.pieces, *self.recalled)
+
+    @property
+    def totals(self) -> tuple[KindTotal, ...]:
+        return tuple(
+            _kind_total(key, own, self.recalled if key == "unseen" else ())
+            for key in PIECE_TITLES
+            if (own := [piece for piece in self.all_pieces if piece.key == key])
+        )
+
+    @property
+    def sentence(self) -> str:
+        """How the messages were seen."""
+        counts = {total.key: total.messages for total in self.totals}
+        summaries = [total for total in self.totals if total.key == "leaf" or total.key.startswith("condensed")]
+        parts = [pluralize(counts.get("whole", 0), "message") + " word for word"]
+        if summaries:
+            pieces, messages = sum(total.pieces for total in summaries), sum(total.messages for total in summaries)
+            parts.append(f"{pluralize(pieces, 'summary', 'summaries')} of {messages:,} older ones")
+        if "recalled" in counts:
+            parts.append(f"{counts['recalled']:,} recalled for this question")
+        if counts.get("unseen"):
+            parts.append(f"{counts['unseen']:,} in no view")
+        return ", ".join(parts) + "."
+
+
+def _kind_total(key: str, pieces: Sequence[Piece], recalled: Iterable[Piece]) -> KindTotal:
+    """`recalled` lies outside of them, wherever it was said."""
+    inside = [each for each in recalled if any(piece.first <= each.first <= piece.last for piece in pieces)]
+    return KindTotal(
+        key,
+        PIECE_TITLES[key],
+        sum(max(len(piece.summary_ids), 1) for piece in pieces),
+        max(sum(piece.said.messages for piece in pieces) - sum(each.said.messages for each in inside), 0),
+        max(sum(piece.said.tokens for piece in pieces) - sum(each.said.tokens for each in inside), 0),
+        sum(piece.tokens for piece in pieces),
+    )
+
+
+def split_thread(
+    parts: Iterable[PromptPart], spans: Sequence[SummarySpan], *, end: int, last: int, created: Iterable[int] = ()
+) -> list[Piece]:
+    """The thread's messages 1 to `last` as pieces: those of the prompt, what it left out up to message `end`, and what
+    was said afterwards. Recalled messages come last; they may stand in a summary, too. `created`: ids of new summaries.
+    """
+    depths, new = {span.id: span.depth for span in spans}, set(created)
+    pieces: list[Piece] = []
+    recalled: list[Piece] = []
+    covered = 0
+    for part in sorted(parts, key=lambda each: (each.first, each.kind != "summary")):
+        if part.kind == "recalled" or part.first <= covered:
+            recalled.append(
+                Piece("recalled", part.first, part.last, part.tokens, said=Measure(1, part.tokens, part.row_id))
+            )
+            continue
+        pieces += _gap(covered + 1, part.first - 1, spans, end)
+        if part.kind == "summary":
+            is_new, ids = part.row_id in new, (part.row_id,)
+            depth = depths.get(part.row_id, 0)
+            pieces.append(Piece("summary", part.first, part.last, part.tokens, depth, ids, is_new=is_new))
+        else:
+            pieces.append(Piece("whole", part.first, part.last, part.tokens))
+        covered = part.last
+    pieces += _gap(covered + 1, min(end, last), spans, end)
+    pieces += _gap(max(covered, end) + 1, last, (), end)
+    clusters = _join(recalled, lambda before, after: after.first <= before.last + 1)
+    return [*_join(pieces, _is_same_stretch), *_fewer(clusters, _messages_between)]
+
+
+def _gap(first: int, last: int, spans: Sequence[SummarySpan], end: int) -> Iterator[Piece]:
+    """What the prompt has nothing of; where a summary stands for it that was left out, with that summary."""
+    kind: PieceKind = "unseen" if first <= end else "later"
+    for span in spans:
+        if first <= span.first and span.last <= last:
+            if first < span.first:
+                yield Piece(kind, first, span.first - 1)
+            yield Piece(kind, span.first, span.last, summary_ids=(span.id,))
+            first = span.last + 1
+    if first <= last:
+        yield Piece(kind, first, last)
+
+
+def _is_same_stretch(before: Piece, after: Piece) -> bool:
+    return before.kind == after.kind != "summary" and not (before.summary_ids or after.summary_ids)
+
+
+def _join(pieces: Iterable[Piece], is_one: Callable[[Piece, Piece], bool]) -> list[Piece]:
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and is_one(joined[-1], piece):
+            joined[-1] = _merge(joined[-1], piece)
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _merge(before: Piece, after: Piece) -> Piece:
+    larger = max(before, after, key=lambda piece: piece.said.tokens)
+    said = Measure(
+        before.said.messages + after.said.messages,
+        before.said.tokens + after.said.tokens,
+        before.said.message_id or after.said.message_id,
+    )
+    return replace(
+        larger,
+        first=before.first,
+        last=max(before.last, after.last),
+        tokens=before.tokens + after.tokens,
+        summary_ids=before.summary_ids + after.summary_ids,
+        said=said,
+        is_new=before.is_new or after.is_new,
+    )
+
+
+def _fewer(pieces: list[Piece], distance: Callable[[Piece, Piece], int]) -> list[Piece]:
+    """At most MAX_PIECES: the nearest neighbours become one."""
+    reach = 1
+    while len(pieces) > MAX_PIECES:
+        reach *= 2
+        pieces = _join(pieces, partial(_is_near, distance, reach))
+    return pieces
+
+
+def _is_near(distance: Callable[[Piece, Piece], int], reach: int, before: Piece, after: Piece) -> bool:
+    return distance(before, after) < reach
+
+
+def _messages_between(before: Piece, after: Piece) -> int:
+    return after.first - before.last
+
+
+def _smaller_tokens(before: Piece, after: Piece) -> int:
+    return min(before.said.tokens, after.said.tokens)
+
+
+def draw_thread(pieces: Sequence[Piece], measures: Mapping[int, Measure], *, tokens: int, budget: int) -> ThreadDrawing:
+    """The drawing. `measures`: what was said, by the first message of each piece that is not recalled; `tokens` is the
+    size of the whole prompt."""
+    stretches = [_measured(piece, measures) for piece in pieces if piece.kind != "recalled"]
+    stretches = _fewer(_join([piece for piece in stretches if piece.said.messages], _is_same_stretch), _smaller_tokens)
+    said = sum(piece.said.tokens for piece in stretches)
+    placed = list(_place(stretches, max(said, 1)))
+    recalled = [_place_recalled(piece, placed) for piece in pieces if piece.kind == "recalled" and placed]
+    taken = sum(piece.tokens for piece in (*placed, *recalled))
+    scale = WIDTH / max(budget, tokens, taken, 1)
+    drawn, x = [], 0.0
+    for piece in (*placed, *recalled):
+        if piece.tokens:
+            width = piece.tokens * scale
+            piece = replace(piece, below=Interval(round(x, 2), round(width, 2)))
+            x += width
+        drawn.append(piece)
+    rest = max(tokens - taken, 0)
+    return ThreadDrawing(
+        tuple(drawn[: len(placed)]),
+        tuple(drawn[len(placed) :]),
+        said,
+        sum(piece.said.messages for piece in stretches),
+        budget,
+        taken,
+        Interval(round(x, 2), round(rest * scale, 2)),
+        rest,
+        max(budget - max(tokens, taken), 0),
+        round(budget * scale, 2),
+    )
+
+
+def _measured(piece: Piece, measures: Mapping[int, Measure]) -> Piece:
+    """What no prompt has measured takes what it says."""
+    said = measures.get(piece.first, Measure())
+    tokens = said.tokens if piece.kind == "whole" and not piece.tokens else piece.tokens
+    return replace(piece, said=said, tokens=tokens)
+
+
+def _place(pieces: Iterable[Piece], said: int) -> Iterator[Piece]:
+    x = 0.0
+    for piece in pieces:
+        width = WIDTH * piece.said.tokens / said
+        yield replace(piece, above=Interval(round(x, 2), round(max(width, MIN_WIDTH), 2)))
+        x += width
+
+
+def _place_recalled(piece: Piece, placed: Sequence[Piece]) -> Piece:
+    """About where it was said: within its stretch, by the numbers of messages."""
+    stretch = next((each for each in placed if each.first <= piece.first <= each.last), placed[-1])
+    unit = stretch.above.width / (stretch.last - stretch.first + 1)
+    x = min(stretch.above.x + unit * max(piece.first - stretch.first, 0), WIDTH - MIN_WIDTH)
+    width = max(min(unit * (piece.last - piece.first + 1), WIDTH - x), MIN_WIDTH)
+    return replace(piece, above=Interval(round(x, 2), round(width, 2)))

@@ -1,0 +1,121 @@
+"""A thread's memory through time: its steps are the prompts that were read there and its compactions, in order."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, Protocol
+
+from django.db.models import Q, QuerySet
+
+from memory.plugins.models import Compaction
+from openvibe.base.problems import Missing
+from openvibe.base.registers import Register
+from openvibe.chat.models import Thread
+from openvibe.workspaces.access import Access
+
+StepKind = Literal["compaction", "prompt"]
+
+
+class Step(NamedTuple):
+    """A compaction, or a prompt (`id` is its run). Steps are ordered as they compare: at one instant by kind and id."""
+
+    at: datetime
+    kind: StepKind
+    id: int
+
+
+class PromptPart(NamedTuple):
+    """What a prompt holds of its thread: a message or a summary, by numbers of messages, with its tokens there."""
+
+    kind: Literal["message", "summary", "recalled"]
+    first: int
+    last: int
+    tokens: int
+    row_id: int
+
+
+@dataclass(frozen=True)
+class PromptReading:
+    """A prompt as a step. Sizes in tokens. `parts` is None once its text is no longer kept."""
+
+    step: Step
+    agent: str
+    request_seq: int
+    tokens: int
+    budget: int
+    parts: tuple[PromptPart, ...] | None
+
+
+class PromptHistory(Protocol):
+    """The prompts that were read in a thread, for whoever sees the thread."""
+
+    def steps_beside(self, thread: Thread, step: Step | None) -> list[Step]:
+        """The step before and the one after, as far as there are any; of None the newest. One statement."""
+
+    def read(self, thread: Thread, run_id: int) -> PromptReading:
+        """Raises Missing. One statement."""
+
+    def charts(self, thread: Thread, access: Access) -> Sequence[object]:
+        """For each agent that answered: its prompts over time, and how well they were cached. Two statements."""
+
+
+PROMPT_HISTORY: Register[PromptHistory] = Register("memory.plugins.timeline.PROMPT_HISTORY")
+"""What the memory map shows of prompts."""
+
+
+class Neighbours(NamedTuple):
+    earlier: Step | None
+    later: Step | None
+
+
+def steps_beside(rows: QuerySet[Any, Any], kind: StepKind, step: Step | None, *, at: str, id: str) -> list[Step]:
+    """Of rows of one kind, the nearest before and after a step; of None the newest. `at` and `id` name its columns."""
+    columns = rows.order_by().values_list(at, id)
+    newest_first = (f"-{at}", f"-{id}")
+    if step is None:
+        found = columns.order_by(*newest_first)[:1]
+    else:
+        before, after = _same_time(kind, step, at, id)
+        earlier = columns.filter(Q(**{f"{at}__lt": step.at}) | before).order_by(*newest_first)[:1]
+        later = columns.filter(Q(**{f"{at}__gt": step.at}) | after).order_by(at, id)[:1]
+        found = earlier.union(later, all=True)
+    return [Step(time, kind, pk) for time, pk in found]
+
+
+def _same_time(kind: StepKind, step: Step, at: str, id: str) -> tuple[Q, Q]:
+    """Which rows of the kind, of the instant of the step, come before it and after it."""
+    everything, nothing = Q(**{at: step.at}), Q(pk__in=())
+    if kind != step.kind:
+        return (everything, nothing) if kind < step.kind else (nothing, everything)
+    return everything & Q(**{f"{id}__lt": step.id}), everything & Q(**{f"{id}__gt": step.id})
+
+
+def _compactions(thread: Thread) -> QuerySet[Compaction]:
+    return thread.compactions.filter(state=Compaction.State.DONE, finished_at__isnull=False)
+
+
+def newest_step(thread: Thread) -> Step | None:
+    """Two statements."""
+    return max(_beside(thread, None), default=None)
+
+
+def neighbours(thread: Thread, step: Step) -> Neighbours:
+    """Two statements."""
+    beside = _beside(thread, step)
+    return Neighbours(
+        max((each for each in beside if each < step), default=None),
+        min((each for each in beside if each > step), default=None),
+    )
+
+
+def _beside(thread: Thread, step: Step | None) -> Iterable[Step]:
+    prompts = PROMPT_HISTORY.only().steps_beside(thread, step)
+    return [*prompts, *steps_beside(_compactions(thread), "compaction", step, at="finished_at", id="pk")]
+
+
+def access_compaction(thread: Thread, compaction_id: int) -> Compaction:
+    """A compaction of the thread that did something. Raises Missing."""
+    compaction = _compactions(thread).filter(pk=compaction_id).first()
+    if compaction is None:
+        raise Missing
+    return compaction
