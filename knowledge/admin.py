@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
+from django.db import models
+from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 
 from knowledge.expiry import compute_freshness
 from knowledge.models import Contradiction, Entry, Revision
+from knowledge.queries import review_condition
 from openvibe.base.admin import ReadOnlyAdmin
+
+
+class ReviewFilter(admin.SimpleListFilter):
+    title = "review"
+    parameter_name = "review"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("waits", "Waits for a decision")]
+
+    def queryset(self, request: HttpRequest, queryset: models.QuerySet[Entry]) -> models.QuerySet[Entry]:
+        return queryset.filter(review_condition(timezone.now())) if self.value() == "waits" else queryset
 
 
 @admin.register(Entry)
 class EntryAdmin(ReadOnlyAdmin):
     list_display = ("topic", "kind", "status", "visibility", "fresh", "owner", "use_count", "last_used_at")
-    list_filter = ("status", "kind", "visibility", "source")
+    list_filter = (ReviewFilter, "status", "kind", "visibility", "source")
     list_select_related = ("owner",)
     search_fields = ("topic", "owner__handle")
     ordering = ("-id",)

@@ -280,6 +280,7 @@ class Revision(models.Model):
         FLAGGED = "flagged", "Sent to review"
         EXPIRED = "expired", "Expired"
         SETTLED = "settled", "Contradiction settled"
+        UNDONE = "undone", "Taken back"
 
     entry = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="revisions")
     number = models.PositiveIntegerField()

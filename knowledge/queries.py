@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 
 from django.db.models import Case, Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Subquery, Value, When
 
-from knowledge.expiry import compute_freshness, parse_expiry
+from knowledge.expiry import EXPIRING_WITHIN, compute_freshness, parse_expiry
 from knowledge.filters import freshness_condition, newest_topics
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
 from knowledge.search import CandidateEntry, EntryHit, NearCopy, Subject, find_entries, find_usable_entries
@@ -19,6 +19,7 @@ from openvibe.chat.models import AccessQuery, Thread
 from openvibe.workspaces.access import Access
 
 __all__ = [
+    "EXPIRING_WITHIN",
     "CandidateEntry",
     "EntryHit",
     "NearCopy",
@@ -158,13 +159,6 @@ def review_condition(now: datetime) -> Q:
 def entries_to_review(access: Access, now: datetime) -> EntryQuerySet:
     """Those that need a decision, among what the asker may read."""
     return Entry.objects.visible_to(access).filter(review_condition(now))
-
-
-def count_to_review(workspace_ids: Iterable[int], now: datetime) -> int:
-    """Decisions that wait in these workspaces for who runs them: entries, and pairs that seem to disagree."""
-    ids = list(workspace_ids)
-    pairs = Contradiction.objects.filter(workspace__in=ids, settled_at=None)
-    return Entry.objects.filter(review_condition(now), workspace__in=ids).count() + pairs.count()
 
 
 def ordered_review_queue(access: Access, now: datetime) -> EntryQuerySet:

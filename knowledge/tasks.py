@@ -7,28 +7,28 @@ TURN_SECONDS = 8.0
 
 
 @shared_task(name="knowledge.embed_entries", ignore_result=True, expires=30)
-def embed_entries() -> None:
+def embed_entries() -> dict[str, int]:
     from knowledge.search import embed_pending_entries
 
-    embed_pending_entries(seconds=TURN_SECONDS)
+    return {"vectors made": embed_pending_entries(seconds=TURN_SECONDS)}
 
 
 @shared_task(name="knowledge.expire_entries", ignore_result=True, expires=60)
-def expire_entries() -> None:
+def expire_entries() -> dict[str, int]:
     from knowledge import maintenance
 
-    maintenance.expire_entries()
+    return {"entries expired": maintenance.expire_entries()}
 
 
 @shared_task(name="knowledge.archive_unused", ignore_result=True, expires=3_600)
-def archive_unused() -> None:
+def archive_unused() -> dict[str, int]:
     from knowledge import maintenance
 
-    maintenance.archive_unused()
+    return {"entries archived": maintenance.archive_unused()}
 
 
 @shared_task(name="knowledge.find_contradictions", ignore_result=True, expires=60)
-def find_contradictions() -> None:
+def find_contradictions() -> dict[str, int]:
     from knowledge.contradictions.detect import detect_contradictions
 
-    detect_contradictions(seconds=TURN_SECONDS)
+    return {"entries compared": detect_contradictions(seconds=TURN_SECONDS)}

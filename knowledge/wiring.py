@@ -78,7 +78,7 @@ class EntryPin:
 
 def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
     """`pins` for messages that stand in knowledge the asker may read. One query."""
-    ids = [message.pk for message in messages if not message.is_deleted]
+    ids = [message.id for message in messages if not message.is_deleted]
     if not ids or access.knowledge == "none":
         return {}
     pins_by_id: dict[int, tuple[EntryPin, ...]] = {}

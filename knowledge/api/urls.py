@@ -20,5 +20,6 @@ urlpatterns = [
     path("knowledge/<int:pk>/restore/", views.Restore.as_view(), name="api-entry-restore"),
     path("knowledge/<int:pk>/accept/", views.Accept.as_view(), name="api-entry-accept"),
     path("knowledge/<int:pk>/reject/", views.Reject.as_view(), name="api-entry-reject"),
+    path("knowledge/<int:pk>/undo/", views.Undo.as_view(), name="api-entry-undo"),
     path("knowledge/<int:pk>/flag/", views.Flag.as_view(), name="api-entry-flag"),
 ]

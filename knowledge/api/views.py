@@ -71,6 +71,7 @@ from knowledge.services import (
     settle_contradiction,
     suggest_entry,
     supersede_entry,
+    undo_decision,
     update_entry,
 )
 from knowledge.similarity import find_similar_entries
@@ -246,6 +247,9 @@ Restore = action_view(
 )
 Accept = action_view("accept", accept_entry, AcceptIn, "A suggestion holds from now on, as it is or in better words.")
 Reject = action_view("reject", reject_entry, NoteIn, "A suggestion is archived and never held.")
+Undo = action_view(
+    "undo", undo_decision, NoteIn, "Take back the caller's own last decision about it: it waits, or holds, as before."
+)
 Flag = action_view(
     "flag", flag_entry, FlagIn, "Send it to review: it is in no prompt until somebody renews, edits or archives it."
 )

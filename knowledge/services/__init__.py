@@ -14,6 +14,7 @@ from knowledge.services.review import (
     supersede_entry,
 )
 from knowledge.services.revisions import mark_notices_seen
+from knowledge.services.undo import is_undoable, undo_decision
 from knowledge.services.update import change_owner, renew_entry, update_entry
 from knowledge.services.validation import KEEP, may_manage
 
@@ -28,6 +29,7 @@ __all__ = [
     "entry_erased",
     "erase_entry",
     "flag_entry",
+    "is_undoable",
     "mark_notices_seen",
     "may_erase",
     "may_manage",
@@ -38,5 +40,6 @@ __all__ = [
     "settle_contradiction",
     "suggest_entry",
     "supersede_entry",
+    "undo_decision",
     "update_entry",
 ]

@@ -7,8 +7,8 @@ from typing import Any, Unpack
 
 import pgtrigger
 from django.db import transaction
+from django.db.models.functions import Now
 from django.dispatch import Signal
-from django.utils import timezone
 
 from knowledge.models import Contradiction, Entry, Revision
 from knowledge.services.create import create_entry
@@ -253,8 +253,10 @@ def settle_contradiction(
             mark_decided(entry, by)
             save_revision(entry, before=before, action=Action.SETTLED, by=by, how=door, note=note or "Both hold.")
         current.first_version, current.second_version = first.version, second.version
-        current.settled_at, current.settled_by_id, current.settled_how = timezone.now(), by.participant_id, how
+        current.settled_by_id, current.settled_how = by.participant_id, how
         current.save()
+        Contradiction.objects.filter(pk=current.pk).update(settled_at=Now())  # by the clock of the revisions
+        current.refresh_from_db()
         return current
     if keep is None or keep.pk not in (first.pk, second.pk) or how not in ("superseded", "archived"):
         raise Problem(

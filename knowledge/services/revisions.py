@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from knowledge.models import Contradiction, Entry, Notice, Revision
@@ -254,8 +255,7 @@ def mark_superseded(entry: Entry, *, by: Access, how: str, note: str) -> None:
 def settle_open_contradictions(entry: Entry, by: Access | None, how: str) -> None:
     """The open contradictions of an entry that holds no more are settled by that."""
     pairs = Contradiction.objects.filter(settled_at=None)
-    now = timezone.now()
     for side in ("first", "second"):
         pairs.filter(**{side: entry}).update(
-            settled_at=now, settled_by_id=by.participant_id if by else None, settled_how=how
+            settled_at=Now(), settled_by_id=by.participant_id if by else None, settled_how=how
         )
