@@ -1,7 +1,7 @@
 """Cache rates: which share of a prompt stands in the prefix it has in common with the one before, and which share of
 what was sent the provider read from its cache; over time, and before and after each compaction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
@@ -9,7 +9,9 @@ from typing import NamedTuple
 from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
+from agents.charts import CHART_HEIGHT, CHART_WIDTH
 from agents.models import Agent, Run, Snapshot
+from agents.prompt_chart import CompactionMark, PromptChart, PromptSize, build_prompt_chart
 from agents.statistics import PERIOD_DAYS
 from memory.models import Compaction
 from openvibe.chat.models import Thread
@@ -27,8 +29,6 @@ RUNS_AROUND = 5
 MAX_THREADS = 10
 """Threads of an agent's page, those answered in last."""
 
-CHART_WIDTH, CHART_HEIGHT = 600, 100
-
 
 @dataclass(frozen=True)
 class Rate:
@@ -44,7 +44,8 @@ class Rate:
 
 @dataclass(frozen=True)
 class CachePoint:
-    """One run. `shared`: of its first prompt, the prefix in common with the run before; `cached`: of all it sent."""
+    """One run. `shared`: of its first prompt, the prefix in common with the run before; `cached`: of all it sent. The
+    others are its prompt's ceiling and tokens by layer and by section."""
 
     run_id: int
     agent: str
@@ -53,6 +54,9 @@ class CachePoint:
     at: datetime
     shared: Rate
     cached: Rate
+    budget: int
+    layers: Mapping[str, int]
+    sections: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,14 @@ def cache_history(runs: QuerySet[Run]) -> CacheHistory:
             "tokens",
             "run__cached_tokens",
             "run__input_tokens",
+            "budget",
+            "layers",
+            "sections",
         )
     )
     points = tuple(
-        CachePoint(run, agent, thread, title, at, Rate(shared, tokens), Rate(cached, sent))
-        for run, agent, thread, title, at, shared, tokens, cached, sent in reversed(rows[:MAX_POINTS])
+        CachePoint(run, agent, thread, title, at, Rate(shared, tokens), Rate(cached, sent), *sizes)
+        for run, agent, thread, title, at, shared, tokens, cached, sent, *sizes in reversed(rows[:MAX_POINTS])
     )
     if not points:
         return CacheHistory((), ())
@@ -218,6 +225,7 @@ class ThreadCache:
     cached: Rate
     chart: RateChart
     compactions: tuple[CompactionRates, ...]
+    prompts: PromptChart | None
 
 
 def thread_caches(thread: Thread, access: Access) -> tuple[ThreadCache, ...]:
@@ -238,8 +246,27 @@ def _thread_caches(history: CacheHistory) -> tuple[ThreadCache, ...]:
         )
         newest = points[-RUNS_AROUND:]
         shared, cached = (total_rate(rates) for rates in zip(*((p.shared, p.cached) for p in newest), strict=True))
-        caches.append(ThreadCache(agent, thread_id, points[-1].thread_title, len(points), shared, cached, chart, own))
+        title, prompts = points[-1].thread_title, _prompt_chart(points, own)
+        caches.append(ThreadCache(agent, thread_id, title, len(points), shared, cached, chart, own, prompts))
     return tuple(caches)
+
+
+def _prompt_chart(points: Sequence[CachePoint], compactions: Iterable[CompactionRates]) -> PromptChart | None:
+    marks = [CompactionMark(0, one.at, one.tokens_before, one.tokens_after) for one in compactions]
+    sizes = [
+        PromptSize(
+            point.run_id,
+            point.at,
+            point.shared.whole or 0,
+            point.budget,
+            point.layers,
+            point.sections,
+            point.shared.percent,
+            point.cached.percent,
+        )
+        for point in points
+    ]
+    return build_prompt_chart(sizes, marks)
 
 
 @dataclass(frozen=True)
@@ -256,7 +283,7 @@ class AgentCache:
 def agent_cache(agent: Agent, access: Access) -> AgentCache:
     """For the agent's page. Three queries."""
     history = cache_history(visible_runs(access).filter(agent=agent))
-    days = _daily_rates(agent)
+    days = daily_rates(run__agent=agent)
     chart = None
     if days:
         now = datetime.now(UTC)
@@ -269,12 +296,13 @@ def agent_cache(agent: Agent, access: Access) -> AgentCache:
     return AgentCache(chart, shared, cached, tuple(threads[:MAX_THREADS]))
 
 
-def _daily_rates(agent: Agent) -> list[tuple[datetime, Rate, Rate]]:
-    """Noon of each of the last 30 UTC days with runs, and its rates. Counts of all threads, as in the token chart."""
+def daily_rates(**scope: object) -> list[tuple[datetime, Rate, Rate]]:
+    """Noon of each of the last 30 UTC days with runs, and its rates: of the prompts that `scope` filters. Counts of all
+    threads, as in the token chart. One query."""
     since = datetime.combine(datetime.now(UTC).date() - timedelta(days=PERIOD_DAYS - 1), time(), UTC)
     has_prefix, has_cached = Q(prefix_shared__isnull=False), Q(run__cached_tokens__isnull=False)
     rows = (
-        Snapshot.objects.filter(run__agent=agent, created_at__gte=since, tokens__gt=0)
+        Snapshot.objects.filter(created_at__gte=since, tokens__gt=0, **scope)
         .annotate(day=TruncDate("created_at", tzinfo=UTC))
         .values("day")
         .annotate(

@@ -67,7 +67,7 @@ class DayChart:
 
 def bar_chart(title: str, days: Sequence[date], series: Sequence[Series], unit: Unit = "") -> DayChart:
     """Columns, the series on top of each other."""
-    top = _round_up(max((sum(one.values.get(day) or 0 for one in series) for day in days), default=0))
+    top = round_up(max((sum(one.values.get(day) or 0 for one in series) for day in days), default=0))
     top = max(top, 2) if unit == "" else top  # counts have no halves
     step = CHART_WIDTH / len(days)
     base = dict.fromkeys(days, 0.0)
@@ -91,7 +91,7 @@ def line_chart(
 ) -> DayChart:
     """Lines through the days that have a value. `top` fixes the vertical axis, as 100 does for percent."""
     values = [value for one in series for day in days if (value := one.values.get(day)) is not None]
-    top = top or _round_up(max(values, default=0))
+    top = top or round_up(max(values, default=0))
     step = CHART_WIDTH / len(days)
     drawings = []
     for number, one in enumerate(series):
@@ -112,7 +112,7 @@ def _chart(title: str, days: Sequence[date], top: float, unit: Unit, drawings: S
     return DayChart(title, ticks, days[0], days[len(days) // 2], days[-1], tuple(drawings))
 
 
-def _round_up(value: float) -> float:
+def round_up(value: float) -> float:
     """The next 1, 2 or 4 times a power of ten, whose half is a round number too; 2 for nothing."""
     if value <= 0:
         return 2

@@ -1,6 +1,6 @@
 """Services of agents: create, update, deactivate and reactivate; save and restore a SOUL; set a trust level."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -8,8 +8,9 @@ from django.utils import timezone
 from agents.models import Agent, SoulVersion, TrustChange
 from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_to_dict, soul_tokens
 from agents.soul_parser import parse_soul
+from agents.soul_rules import MAX_RULE_CHARACTERS, SoulRule, add_rule, rules_of
 from memory.models import Episode
-from memory.services import record_trust_check
+from memory.services import apply_to_soul, record_trust_check, reopen_applied_since
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
@@ -225,11 +226,45 @@ def _create_soul_version(
     return version
 
 
+@transaction.atomic
 def restore_soul(*, version: SoulVersion, by: Access, based_on: int) -> SoulVersion:
-    """Roll back: the old text becomes a new version, so nothing in the history changes."""
-    return save_soul(
+    """Roll back: the old text becomes a new version, so nothing in the history changes. Feedback that a later version
+    applied is open again, since the SOUL does not say it any more."""
+    restored = save_soul(
         agent=version.agent, by=by, text=version.source, note=f"Back to version {version.number}", based_on=based_on
     )
+    reopen_applied_since(agent_id=version.agent.participant_id, soul_version=version.number)
+    return restored
+
+
+@transaction.atomic
+def apply_feedback_always(
+    *, agent: Agent, by: Access, feedback: Collection[int], rule: SoulRule, note: str, based_on: int
+) -> SoulVersion:
+    """The next version of the SOUL, with a rule made from feedback (ids of episodes), which that version applies.
+
+    Raises what `save_soul` raises; Conflict `unchanged` when the SOUL has the rule already, `settled` when some of the
+    feedback is settled; Missing for feedback that is not to this agent or not for `by` to read.
+    """
+    _check_administers(by, agent.workspace_id, "change a SOUL")
+    current = Agent.objects.select_for_update(of=("self",)).select_related("soul").get(pk=agent.pk)
+    version = save_soul(agent=agent, by=by, text=soul_with_rule(current, rule), note=note, based_on=based_on)
+    apply_to_soul(agent_id=agent.participant_id, episode_ids=feedback, by=by, soul_version=version.number)
+    return version
+
+
+def soul_with_rule(agent: Agent, rule: SoulRule) -> str:
+    """The text of its SOUL with the rule in it.
+
+    Raises SoulError, Problem for a rule that is empty or too long, Conflict where there is no SOUL or it has the rule.
+    """
+    if not rule.text or len(rule.text) > MAX_RULE_CHARACTERS:
+        raise Problem(f"Write a rule of 1 to {MAX_RULE_CHARACTERS:,} characters.", code="bad_rule", field="rule")
+    if agent.soul is None:
+        raise Conflict("It has no SOUL yet. Write one first.", code="no_soul")
+    if rule.text.casefold() in map(str.casefold, rules_of(parse_soul(agent.soul.source), rule.place)):
+        raise Conflict("Its SOUL says this already. Mark the feedback as applied instead.", code="unchanged")
+    return add_rule(agent.soul.source, rule)
 
 
 @transaction.atomic

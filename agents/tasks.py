@@ -6,6 +6,7 @@ import structlog
 from celery import shared_task
 from django.db import transaction
 
+from agents.archive.jobs import delete_expired_archives, execute_export, recover_exports
 from agents.assembler.snapshots.store import expire_records
 from agents.runs.executor import execute_run
 from agents.runs.recovery import recover_runs
@@ -35,17 +36,48 @@ def execute_run_task(run_id: int) -> None:
 
 
 @shared_task(name="agents.sweep_runs", ignore_result=True, expires=30)
-def recover_runs_task() -> None:
-    for run_id in recover_runs():
+def recover_runs_task() -> dict[str, int]:
+    run_ids = recover_runs()
+    for run_id in run_ids:
         enqueue_run(run_id)
+    return {"runs sent again": len(run_ids)}
 
 
 @shared_task(name="agents.start_due_schedules", ignore_result=True, expires=30)
-def start_due_schedules_task() -> None:
-    for run_id in start_due_schedules():
+def start_due_schedules_task() -> dict[str, int]:
+    run_ids = start_due_schedules()
+    for run_id in run_ids:
         enqueue_run(run_id)
+    return {"runs started": len(run_ids)}
+
+
+def enqueue_export(export_id: int, delay_seconds: int = 0) -> None:
+    """Ask a worker to write the archive. A broker that is down is only logged: the sweep asks again."""
+    try:
+        execute_export_task.apply_async((export_id,), countdown=delay_seconds, retry=False)
+    except Exception as error:  # every transport has errors of its own
+        log.warning("export_not_sent", export_id=export_id, error=type(error).__name__)
+
+
+def enqueue_export_on_commit(export_id: int) -> None:
+    transaction.on_commit(partial(enqueue_export, export_id))
+
+
+@shared_task(name="agents.export_workspace", acks_late=True, ignore_result=True)
+def execute_export_task(export_id: int) -> None:
+    delay_seconds = execute_export(export_id)
+    if delay_seconds is not None:
+        enqueue_export(export_id, delay_seconds)
+
+
+@shared_task(name="agents.sweep_exports", ignore_result=True, expires=60)
+def recover_exports_task() -> dict[str, int]:
+    export_ids = recover_exports()
+    for export_id in export_ids:
+        enqueue_export(export_id)
+    return {"archives sent again": len(export_ids), "archives deleted": delete_expired_archives()}
 
 
 @shared_task(name="agents.thin_snapshots", ignore_result=True)
-def expire_records_task() -> None:
-    expire_records()
+def expire_records_task() -> dict[str, int]:
+    return {"prompts and results emptied": expire_records()}

@@ -21,9 +21,10 @@ from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_sna
 from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
 from agents.audience import visible_calls
-from agents.cache_rates import thread_caches
+from agents.first_steps import list_first_steps
 from agents.mcp.tools import allowed_tools
 from agents.models import Agent, LoadedSkill, ToolCall
+from agents.prompt_history import PromptSteps
 from agents.services import PROMPT_CHECK
 from agents.statistics import recent_entry_uses
 from agents.tools.toolbox import EXTRA_TOOLS
@@ -33,9 +34,9 @@ from memory.wiring import (
     ACTIONS,
     AGENT_CLIENT,
     APPROVAL_CALLS,
-    CACHE_RATES,
     HANDOFF_SOURCES,
     INSTRUCTIONS,
+    PROMPT_HISTORY,
     RESOURCES,
     REVIEWER_AGENTS,
     ApprovalCall,
@@ -43,7 +44,7 @@ from memory.wiring import (
 )
 from openvibe.base.admin_site import DASHBOARD
 from openvibe.chat.models import Thread
-from openvibe.chat.wiring import MESSAGE_DECORATORS, REPLY_DENIED_REASONS, TEXT_ERASERS, TextEraser
+from openvibe.chat.wiring import FIRST_STEPS, MESSAGE_DECORATORS, REPLY_DENIED_REASONS, TEXT_ERASERS, TextEraser
 from openvibe.llm.endpoints import ENDPOINT_CHECK, client_for
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
@@ -63,9 +64,10 @@ def wire() -> None:
     PROMPT_CHECK.add(check_agent)
     TOKENS_LEFT.add(tokens_left)
     MESSAGE_DECORATORS.add(runs_by_message)
+    FIRST_STEPS.add(list_first_steps)
     REPLY_DENIED_REASONS.add(dive_denied_reasons)
     ENTRY_USES.add(recent_entry_uses)
-    CACHE_RATES.add(thread_caches)
+    PROMPT_HISTORY.add(PromptSteps())
     HANDOFF_SOURCES.add(handoff_lines)
     APPROVAL_CALLS.add(approval_calls)
     REVIEWER_AGENTS.add(iter_reviewer_agents)

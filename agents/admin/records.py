@@ -101,6 +101,7 @@ class SnapshotAdmin(ReadOnlyAdmin):
         "budget",
         "counter",
         "layers",
+        "sections",
         "prefix_shared",
         "included_count",
         "dropped_count",

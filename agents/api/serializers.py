@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
+from agents.soul_rules import RULE_PLACES
 from openvibe.api.fields import IdField, TextField
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.workspaces.api.serializers import ParticipantOut
@@ -54,6 +55,21 @@ class SoulOut(serializers.Serializer[Any]):
 
 class SoulIn(serializers.Serializer[Any]):
     source = TextField(max_length=200_000, help_text="YAML or JSON.")  # type: ignore[assignment]
+    note = TextField(help_text="What changed and why, 1 to 300 characters.")
+
+
+class SoulRuleIn(serializers.Serializer[Any]):
+    feedback = serializers.ListField(
+        child=IdField(), min_length=1, max_length=20, help_text="Episodes: the feedback that the rule answers."
+    )
+    rule = TextField(
+        required=False,
+        default="",
+        help_text="At most 2,000 characters; empty: the first feedback's own words, where everybody may read them.",
+    )
+    place = serializers.ChoiceField(
+        choices=RULE_PLACES, default="principle", help_text="Of `rule`: a principle, or what it must never do."
+    )
     note = TextField(help_text="What changed and why, 1 to 300 characters.")
 
 

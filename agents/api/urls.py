@@ -19,4 +19,5 @@ urlpatterns = [
     path("agents/<slug:handle>/", views.OneAgent.as_view(), name="api-agent"),
     path("agents/<slug:handle>/cache/", views.AgentCache.as_view(), name="api-agent-cache"),
     path("agents/<slug:handle>/soul/", views.OneSoul.as_view(), name="api-soul"),
+    path("agents/<slug:handle>/soul/rules/", views.SoulRules.as_view(), name="api-soul-rules"),
 ]

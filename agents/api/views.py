@@ -27,6 +27,7 @@ from agents.api.serializers import (
     RunsQuery,
     SoulIn,
     SoulOut,
+    SoulRuleIn,
     UseOut,
 )
 from agents.assembler.assemble import assemble
@@ -44,12 +45,14 @@ from agents.runs.external import (
 )
 from agents.runs.lifecycle import retry_run, stop_run
 from agents.runs.timeline import run_timeline
-from agents.services import save_soul, set_trust_level
+from agents.services import apply_feedback_always, save_soul, set_trust_level
 from agents.soul import SoulError
+from agents.soul_rules import SoulRule, rule_from_reason
 from agents.statistics import entry_uses
 from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import Toolbox
 from knowledge.queries import accessible_entries
+from memory.queries import access_episode, is_public_thread
 from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.api.auth import caller_of
 from openvibe.api.etags import PreconditionFailed, require_if_match
@@ -136,6 +139,35 @@ class OneSoul(ApiView):
             save_soul(agent=agent, by=access, text=data["source"], note=data["note"], based_on=based_on)
         except SoulError as error:
             raise Problem(str(error), code="bad_soul", field="source") from None
+        return _soul_response(_access_agent(handle, access))
+
+
+class SoulRules(ApiView):
+    scopes = {"POST": "admin"}
+
+    @extend_schema(operation_id="agents_apply_feedback", parameters=[IF_MATCH], request=SoulRuleIn, responses=SoulOut)
+    def post(self, request: Request, handle: str) -> Response:
+        """Apply feedback always: save the next version of the SOUL, on the one that If-Match names, with a rule made
+        from it. The feedback is applied by that version and leaves the agent's prompts. Admins."""
+        access, data = request_access(request), self.validated_body(SoulRuleIn)
+        agent = _check_soul_access(_access_agent(handle, access), access)
+        based_on = _matched_version(request)
+        if access.administers and based_on != (agent.soul.number if agent.soul else 0):
+            raise PreconditionFailed("There is a newer version. Read it, compare, then send this again.")
+        if data["rule"]:
+            rule = SoulRule(data["place"], " ".join(data["rule"].split()))
+        else:
+            episode = access_episode(access, data["feedback"][0])
+            if episode.thread_id is None or not is_public_thread(episode.thread_id):
+                sentence = "Not everybody reads where this was said. Word the rule yourself."
+                raise Problem(sentence, code="bad_rule", field="rule")
+            rule = rule_from_reason(episode.feedback.text if episode.feedback else "")
+        try:
+            apply_feedback_always(
+                agent=agent, by=access, feedback=data["feedback"], rule=rule, note=data["note"], based_on=based_on
+            )
+        except SoulError as error:
+            raise Problem(str(error), code="bad_soul", field="rule") from None
         return _soul_response(_access_agent(handle, access))
 
 

@@ -4,7 +4,9 @@ import pgtrigger
 from django.db import IntegrityError, connection, transaction
 from psycopg import sql
 
+from agents.archive.folders import delete_folders
 from agents.archive.tables import Table, workspace_tables
+from agents.models import Agent
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Conflict
@@ -16,9 +18,11 @@ BATCH_ROWS = 5_000
 def delete_workspace(*, workspace: Workspace) -> int:
     """Delete the workspace and every row that belongs to it, all or nothing; how many rows. Accounts stay.
 
-    What is never deleted otherwise (versions of a SOUL, revisions, changes of trust) goes, too, but not the audit log,
-    which says that it is deleted. Raises Conflict when somebody wrote into it meanwhile.
+    What is never deleted otherwise (versions of a SOUL, revisions, changes of trust) goes, too, and the folders of its
+    agents alone (`<handle>@<slug>`), but not the audit log, which says that it is deleted. Raises Conflict when
+    somebody wrote into it meanwhile.
     """
+    agents = list(Agent.objects.filter(workspace=workspace).select_related("participant", "workspace"))
     try:
         with transaction.atomic():
             Workspace.objects.select_for_update().get(pk=workspace.pk)
@@ -32,6 +36,7 @@ def delete_workspace(*, workspace: Workspace) -> int:
                 cursor.execute("SET CONSTRAINTS ALL DEFERRED")
     except IntegrityError:
         raise Conflict("Somebody wrote in the workspace meanwhile. Nothing was deleted; try again.") from None
+    delete_folders(agents)
     return deleted
 
 

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import os
+import tempfile
 import zipfile
 from array import array
 from bisect import bisect_left
@@ -23,8 +24,10 @@ from django.db import connection, transaction
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
+from agents.archive.folders import folder_files
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Reference, Table, archived_tables
-from openvibe.base.audit import AuditAction, record_audit
+from agents.models import Agent
+from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Erasure
 from openvibe.workspaces.models import User, Workspace
@@ -73,19 +76,24 @@ class Archive:
     def write_text(self, name: str, text: str) -> None:
         self._file.writestr(_entry(name), text)
 
+    def write_bytes(self, name: str, content: bytes) -> None:
+        self._file.writestr(_entry(name), content)
 
-def export_workspace(*, workspace: Workspace, path: Path, progress: Progress = lambda rows: None) -> dict[str, Any]:
+
+def export_workspace(
+    *, workspace: Workspace, path: Path, by: Actor | None = None, progress: Progress = lambda rows: None
+) -> dict[str, Any]:
     """Write the workspace, as it is at one moment, to a new file that only this system user can read. Its manifest.
 
     Raises Conflict while a deleted text has not left everything that repeats it, and OSError. A file of that name
     stays as it is until the new one is whole.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    unfinished = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream, zipfile.ZipFile(stream, "w") as file, _one_moment():
             manifest = _write(Archive(file), workspace, progress)
-        record_audit(AuditAction.EXPORT, workspace_id=workspace.pk, by=None, subject="the workspace", after=path.name)
+        record_audit(AuditAction.EXPORT, workspace_id=workspace.pk, by=by, subject="the workspace", after=path.name)
         unfinished.replace(path)
     finally:
         with suppress(FileNotFoundError):
@@ -128,6 +136,9 @@ def _write(archive: Archive, workspace: Workspace, progress: Progress) -> dict[s
     for table in tables:
         if table.model in FILE_FIELDS:
             _write_files(archive, table, workspace.pk)
+    about_files = _write_folders(archive, workspace)
+    lines = archive.write_lines(entry_name(FOLDERS), iter(about_files))
+    entries.append({"name": FOLDERS, "columns": list(FOLDER_COLUMNS), **lines})
     manifest = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -140,10 +151,16 @@ def _write(archive: Archive, workspace: Workspace, progress: Progress) -> dict[s
 
 
 USERS = "accounts"
+FOLDERS = "folders"
+FOLDER_COLUMNS = ("agent", "path", "sha256")
 
 
 def entry_name(table: str) -> str:
     return f"tables/{table}.jsonl"
+
+
+def folder_file_name(agent: int, path: str) -> str:
+    return f"files/agents/{agent}/{path}"
 
 
 def file_name(table: str, number: int) -> str:
@@ -199,6 +216,17 @@ def _write_files(archive: Archive, table: Table, workspace_id: int) -> None:
     texts = table.rows(workspace_id).values_list(FILE_FIELDS[table.model], flat=True).iterator(chunk_size=1)
     for number, text in enumerate(texts, 1):
         archive.write_text(file_name(table.name, number), text)
+
+
+def _write_folders(archive: Archive, workspace: Workspace) -> list[dict[str, Any]]:
+    """The agents' folders, file by file; what the archive says of each file."""
+    agents = Agent.objects.filter(workspace=workspace).select_related("participant", "workspace").order_by("pk")
+    about_files = []
+    for number, path, file in folder_files(list(agents)):
+        content = file.read_bytes()
+        archive.write_bytes(folder_file_name(number, path), content)
+        about_files.append({"agent": number, "path": path, "sha256": hashlib.sha256(content).hexdigest()})
+    return about_files
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

@@ -24,8 +24,10 @@ from django.utils import timezone
 from psycopg import Error as DriverError
 from psycopg import sql
 
-from agents.archive.export import FORMAT, FORMAT_VERSION, USERS, entry_name, file_name
+from agents.archive.export import FOLDERS, FORMAT, FORMAT_VERSION, USERS, entry_name, file_name, folder_file_name
+from agents.archive.folders import MAX_FILE_BYTES, MAX_FILES, folder_writer, is_plain, own_folder
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Table, archived_tables, is_number
+from agents.models import Agent
 from openvibe.base.problems import Problem
 from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.search.models import VectorSpace
@@ -65,8 +67,13 @@ def import_workspace(
         with zipfile.ZipFile(path) as file:
             _check_entries(file, max_bytes)
             manifest = _read_manifest(file)
-            with transaction.atomic():
-                return _Import(file, manifest, slug or manifest.slug, progress).run()
+            with folder_writer() as write_folder, transaction.atomic():
+                return _Import(file, manifest, slug or manifest.slug, progress, write_folder).run()
+    except FileExistsError as error:
+        name = str(error.filename or error)[-120:]
+        raise BadArchive(
+            f"The agents' folder {name!r} is there already. Move it away first. Nothing was changed."
+        ) from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise BadArchive(f"{path.name} is no archive, or a damaged one ({error}). Nothing was changed.") from None
     except (DatabaseError, DriverError, ValidationError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -117,8 +124,16 @@ def _check_version(manifest: Mapping[str, Any]) -> None:
 class _Import:
     """One archive on its way in. Everything happens in the caller's transaction."""
 
-    def __init__(self, file: zipfile.ZipFile, manifest: Manifest, slug: str, progress: Callable[[int], object]) -> None:
+    def __init__(
+        self,
+        file: zipfile.ZipFile,
+        manifest: Manifest,
+        slug: str,
+        progress: Callable[[int], object],
+        write_folder: Callable[[Path, Mapping[str, bytes]], None],
+    ) -> None:
         self._file, self._manifest, self._slug, self._progress = file, manifest, slug, progress
+        self._write_folder = write_folder
         self._ids: dict[type[Model], Sequence[int]] = {}
         self._users: list[int] = []
 
@@ -137,15 +152,37 @@ class _Import:
             cursor.execute("SET CONSTRAINTS ALL DEFERRED")
         workspace = Workspace.objects.get(pk=self._ids[Workspace][0])
         _want_vectors(workspace)
+        self._restore_folders()
         return workspace
 
+    def _restore_folders(self) -> None:
+        """The folders of agents, each under the name that is of this agent alone."""
+        folders: dict[int, dict[str, bytes]] = {}
+        for count, row in enumerate(self._lines(FOLDERS), 1):
+            number, path = _place(row["agent"], len(self._ids[Agent])), row["path"]
+            files = folders.setdefault(self._ids[Agent][number], {})
+            if count > MAX_FILES or not isinstance(path, str) or not is_plain(path) or path in files:
+                raise BadArchive("The archive holds an agent's file that could not be one. Nothing was changed.")
+            files[path] = self._folder_file(row["agent"], path, row["sha256"])
+        handles = dict(Agent.objects.filter(pk__in=folders).values_list("pk", "participant__handle"))
+        for pk, files in folders.items():
+            self._write_folder(own_folder(handles[pk], self._slug), files)
+
+    def _folder_file(self, number: int, path: str, sha256: object) -> bytes:
+        with self._file.open(folder_file_name(number, path)) as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES or hashlib.sha256(content).hexdigest() != sha256:
+            raise BadArchive("An agent's file was changed after it was exported. Nothing was changed here.")
+        return content
+
     def _check_tables(self, tables: Sequence[Table]) -> None:
-        known = {table.name for table in tables} | {USERS}
+        known = {table.name for table in tables} | {USERS, FOLDERS}
         for name in self._manifest.tables:
             if name not in known:
                 raise BadArchive(f"The archive holds a table {name[:80]!r}, which this version has not.")
         if self._count(Workspace._meta.label) != 1:
             raise BadArchive("The archive holds no workspace, or several. Nothing was changed.")
+        Workspace._meta.get_field("slug").clean(self._slug, None)  # it names folders, too
         if Workspace.objects.filter(slug=self._slug).exists():
             raise BadArchive(
                 f"There is a workspace {self._slug!r} already. Give another name for addresses with --slug. "

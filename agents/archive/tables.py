@@ -17,7 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import AutoField, BigAutoField, Field, Model, Q, QuerySet
 
 from agents.assembler.snapshots.store import load_content, pack_content
-from agents.models import Run, Snapshot, ToolCall, ToolSource
+from agents.models import Run, Snapshot, ToolCall, ToolSource, WorkspaceExport
 from knowledge.models import Entry, Revision
 from memory.models import (
     Approval,
@@ -36,6 +36,7 @@ from openvibe.api.models import IdempotencyKey, Token
 from openvibe.base.fields import EncryptedTextField
 from openvibe.base.models import AuditRecord, Event
 from openvibe.chat.models import Attachment, Message, Quote, Thread
+from openvibe.llm.models import Endpoint
 from openvibe.search.models import VectorSpace
 from openvibe.webhooks.models import Webhook
 from openvibe.workspaces.models import Invitation, Participant, Presence, User, Workspace
@@ -48,9 +49,15 @@ LEFT_OUT: dict[type[Model], str] = {
     Presence: "who has a page open at this moment",
     Token: "a secret",
     VectorSpace: "vectors are made anew from the texts",
+    WorkspaceExport: "files of this installation, which are deleted after a day",
     Webhook: "signs with a secret, and a copy would tell everything twice",
 }
 """Tables of a workspace that are in no archive, each with its reason; what cannot be without them goes with them."""
+
+LEFT_OUT_FIELDS: dict[tuple[type[Model], str], str] = {
+    (Endpoint, "allowed_address"): "is a superuser's leave to call this installation's own machine"
+}
+"""Fields that are in no archive, each with its reason, besides secrets."""
 
 USER_FIELDS = ("email", "name", "is_active")
 """What an archive says of an account: enough to find it by its address, or to make one without a password."""
@@ -178,7 +185,11 @@ class Table:
 
     def fields(self) -> list[Field[Any, Any]]:
         """What stands in a row of the archive: no number, nothing that the database computes, no secrets, no files."""
-        return [field for field in self.stored_fields() if not isinstance(field, EncryptedTextField)]
+        return [
+            field
+            for field in self.stored_fields()
+            if not isinstance(field, EncryptedTextField) and (self.model, field.name) not in LEFT_OUT_FIELDS
+        ]
 
     def file_field(self) -> Field[Any, Any] | None:
         """What of a row is a file of its own in the archive."""

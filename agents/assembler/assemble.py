@@ -12,7 +12,15 @@ from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.fit import RequiredPartsTooLarge, fit
-from agents.assembler.items import DroppedItem, FitResult, Item, SectionCandidates, make_tool_item, section_candidates
+from agents.assembler.items import (
+    DroppedItem,
+    FitResult,
+    Item,
+    SectionCandidates,
+    make_tool_item,
+    section_candidates,
+    summarised_messages,
+)
 from agents.assembler.render import overhead_tokens, render, sent_tokens
 from agents.assembler.sections import (
     blocks,
@@ -49,6 +57,7 @@ from agents.models import Agent
 from agents.soul import TaskType
 from openvibe.base.problems import Missing, Problem
 from openvibe.base.query_cache import JsonRows, json_array, json_object
+from openvibe.base.text import pluralize
 from openvibe.chat.models import AccessQuery, Message, Thread
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import TokenCounter, counter_for
@@ -281,17 +290,11 @@ def _with_view(
     newest, recalled = keys["history"], keys["recall"]
     total = newest if is_whole else request.end_seq - 1
     named = sum(left.section == "history" and left.key.startswith("message:") for left in _dropped_items(fitted))
-    summarised = sum(map(_summarised_messages, fitted.included))
+    summarised = sum(map(summarised_messages, fitted.included))
     unseen = total - newest - recalled - hidden_count - named - summarised
-    words = f"{unseen:,} older message{'' if unseen == 1 else 's'}, not recalled"
+    words = f"{pluralize(unseen, 'older message')}, not recalled"
     left_out = DroppedItem("older messages", "P6", "recall", words, "", 0, "over budget")
     return situation.with_view(request, fitted, newest, recalled, total), (left_out,) if unseen > 0 else ()
-
-
-def _summarised_messages(item: Item) -> int:
-    """How many messages a summary in the prompt stands for."""
-    first, _, last = item.ref.partition("-") if item.key.startswith("summary:") else ("", "", "")
-    return int(last) - int(first) + 1 if last else 0
 
 
 def _history_tokens(fitted: FitResult) -> int:

@@ -249,6 +249,12 @@ def group_in_steps(items: Sequence[Item], *, step: int) -> tuple[AtomicGroup, ..
     return tuple(reversed([*(AtomicGroup(tuple(group)) for _, group in steps), *singles]))
 
 
+def summarised_messages(item: Item) -> int:
+    """How many messages a summary stands for; 0 for what is no summary."""
+    first, _, last = item.ref.partition("-") if item.key.startswith("summary:") else ("", "", "")
+    return int(last) - int(first) + 1 if last else 0
+
+
 def relative_time(past: datetime, now: datetime) -> str:
     """`2 days ago`, `3 hours ago`, `just now`: how fresh something is, in the largest whole unit."""
     elapsed = max(now - past, timedelta())

@@ -1,12 +1,14 @@
 """Models of agents: who answers, their runs and schedules, what chat clients ask, and the tools of MCP servers."""
 
 from agents.models.agent import Agent, LoadedSkill, SoulVersion, TrustChange
+from agents.models.archive_export import EXPORTS, WorkspaceExport
 from agents.models.client_turn import ClientConversation, ClientTurn
 from agents.models.mcp import McpServer, McpTool
 from agents.models.run import EXTERNAL_RUNS, RUNS, KnowledgeUse, Run, Snapshot, ToolCall, ToolSource
 from agents.models.schedule import Schedule
 
 __all__ = [
+    "EXPORTS",
     "EXTERNAL_RUNS",
     "RUNS",
     "Agent",
@@ -23,4 +25,5 @@ __all__ = [
     "ToolCall",
     "ToolSource",
     "TrustChange",
+    "WorkspaceExport",
 ]

@@ -272,6 +272,7 @@ class Snapshot(models.Model):
     tokens = models.PositiveIntegerField(help_text="Tokens of the whole prompt, by `counter`.")
     counter = models.CharField(max_length=40)
     layers = models.JSONField(default=dict, help_text="Tokens per layer.")
+    sections = models.JSONField(default=dict, db_default={}, help_text="Tokens per section.")
     prefix_shared = models.PositiveIntegerField(
         null=True, help_text="Tokens in common with the start of the prompt before it. Empty where there was none."
     )

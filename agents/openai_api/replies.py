@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from django.db import connection
 
@@ -18,6 +18,7 @@ from agents.runs.lifecycle import stop_run
 from openvibe.base.problems import Problem
 from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.stream import event_stream
+from openvibe.chat.live.subscriber import HEARTBEAT_FRAME
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
@@ -64,6 +65,7 @@ class ReplyFrames:
     run_id: int
     thread_id: int
     trigger_id: int
+    heartbeat: ClassVar[bytes] = HEARTBEAT_FRAME
 
     def shows(self, event: LiveEvent) -> bool:
         return event.thread_id == self.thread_id

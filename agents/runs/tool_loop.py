@@ -26,7 +26,7 @@ from agents.runs.store import (
     begin_request,
     check_open,
     is_stop_requested,
-    runs_with_relations,
+    run_as_it_is,
     save_partial,
     wait_for_approval,
 )
@@ -153,7 +153,9 @@ class RunSession:
 
     def _toolbox(self) -> Toolbox:
         """What the agent may call as things are now. Raises Problem when it may not answer (any more)."""
-        return toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.block_stamps)
+        for run in run_as_it_is.objects(self.run.pk):
+            return toolbox_for_run(run, self.block_stamps)
+        raise Run.DoesNotExist
 
     def _hand_over(self, completion: Completion, round_number: int) -> bool:
         """Whether the model called tools of the client: that ends the run. Our own beside them are not called."""

@@ -142,7 +142,7 @@ class NewAgentForm(PlainSoulForm, TrialForm, PlaceForm):
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_create(request: WorkspaceRequest) -> HttpResponse:
     """The form of a new agent: try a question, then make it."""
-    _check_may(request, "make agents")
+    check_may(request, "make agents")
     form, answers = NewAgentForm(request), []
     if request.method == "POST" and form.is_valid():
         draft = partial(form.create, request)
@@ -221,7 +221,7 @@ class SettingsForm(PlaceForm):
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_settings(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """Model, budget, channels, and whether it is active."""
-    _check_may(request, "change an agent's settings")
+    check_may(request, "change an agent's settings")
     agent = access_agent(request, handle)
     form = SettingsForm(request, agent)
     if request.method == "POST" and form.is_valid():
@@ -246,7 +246,7 @@ class SoulForm(PlainSoulForm, SaveForm):
 
     def text(self, agent: Agent) -> str:
         """YAML of what the fields say, beside what they do not hold; as it stands where nothing was changed."""
-        before = _current_soul(agent)
+        before = current_soul(agent)
         soul = self.to_soul(before)
         return agent.soul.source if agent.soul and soul == before else soul_to_yaml(soul)
 
@@ -275,7 +275,7 @@ class SoulTextForm(SaveForm):
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_soul(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """Change the SOUL, in plain fields or as YAML; try a question with it first."""
-    _check_may(request, "change a SOUL")
+    check_may(request, "change a SOUL")
     agent = access_agent(request, handle)
     is_yaml = request.GET.get("as") == "yaml"
     form, answers = _soul_form(request, agent, is_yaml), []
@@ -302,7 +302,7 @@ def _soul_form(request: WorkspaceRequest, agent: Agent, is_yaml: bool) -> SoulFo
     kind: type[SoulForm | SoulTextForm] = SoulTextForm if is_yaml else SoulForm
     if request.method == "POST":
         return kind(request.POST)
-    soul = _current_soul(agent)
+    soul = current_soul(agent)
     values: dict[str, Any] = {"based_on": agent.soul.number if agent.soul else 0, "name": agent.participant.name}
     if is_yaml:
         values["soul"] = agent.soul.source if agent.soul else ""
@@ -311,7 +311,7 @@ def _soul_form(request: WorkspaceRequest, agent: Agent, is_yaml: bool) -> SoulFo
     return kind(initial=values)
 
 
-def _current_soul(agent: Agent) -> Soul | None:
+def current_soul(agent: Agent) -> Soul | None:
     return soul_from_dict(agent.soul.content) if agent.soul else None
 
 
@@ -323,16 +323,22 @@ def _save_soul(request: WorkspaceRequest, agent: Agent, form: SoulForm | SoulTex
 
 
 def _try_soul(request: WorkspaceRequest, agent: Agent, form: SoulForm | SoulTextForm) -> list[Trial]:
-    """With what the form says, as if it were saved; and, where that says something else, with the current version."""
     is_other = form.text(agent).strip() != (agent.soul.source.strip() if agent.soul else "")
+    save = partial(_save_soul, request, agent, form, "Trial")
+    return try_soul(request, agent, form.cleaned_data["question"], save, is_other=is_other)
+
+
+def try_soul(
+    request: WorkspaceRequest, agent: Agent, question: str, save: Callable[[], object], *, is_other: bool = True
+) -> list[Trial]:
+    """With what `save` makes its SOUL; and, where that says something else (`is_other`), with the current version."""
 
     def draft() -> Agent:
-        _save_soul(request, agent, form, "Trial")
+        save()
         return agent
 
     channels = Channel.objects.visible_to(request.access).filter(archived_at=None)
     channel = channels.filter(memberships__participant=agent.participant).order_by("pk").first()
-    question = form.cleaned_data["question"]
     if not (is_other and agent.soul):
         return [_ask(request, draft, channel, question, "As it is now")]
     title = f"As it is now, version {agent.soul.number}"
@@ -352,7 +358,7 @@ def agent_level(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """What each level may see and do, every change so far, and for owners and admins the form of another change."""
     agent = access_agent(request, handle)
     if request.method == "POST":
-        _check_may(request, "set a trust level")
+        check_may(request, "set a trust level")
     form = LevelForm(request.POST if request.method == "POST" else None, initial={"level": agent.level})
     if request.method == "POST" and form.is_valid():
         try:
@@ -371,7 +377,7 @@ def agent_level(request: WorkspaceRequest, handle: str) -> HttpResponse:
     return _render_form(request, "agents/level.html", form, **context)
 
 
-def _check_may(request: WorkspaceRequest, action: str) -> None:
+def check_may(request: WorkspaceRequest, action: str) -> None:
     if not request.access.administers:
         raise Refused(f"Only owners and admins may {action}. Ask one of them.")
 

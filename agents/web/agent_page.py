@@ -1,16 +1,18 @@
 """An agent's page, and its view of the workspace."""
 
-from typing import Any
+from collections import defaultdict
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django import forms
+from django.db.models import F
 from django.http import HttpResponse
 from django.shortcuts import render
 
 from agents.access import tokens_used_today, visible_to
 from agents.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
 from agents.cache_rates import agent_cache
-from agents.models import Agent, Run
+from agents.models import Agent, Run, SoulVersion
 from agents.soul import FieldChange, diff_souls, render_soul
 from agents.soul_parser import soul_from_dict
 from agents.statistics import agent_acceptance, agent_charts, tokens_per_day
@@ -115,11 +117,37 @@ def _soul_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
     return {
         "soul": soul,
         "soul_sections": render_soul(soul, "dive") if soul else (),
-        "versions": list(agent.soul_versions.select_related("author").defer("source", "content")[:100]),
+        "versions": _soul_versions(agent, request.access),
         "from_number": before,
         "to_number": after,
         "changes": _soul_changes(agent, before, after) if before and after else None,
     }
+
+
+FEEDBACK_OF_VERSION = ("feedback__message_id", "feedback__participant__name")
+
+
+class AppliedFeedback(NamedTuple):
+    message_id: int
+    giver: str
+
+
+class VersionRow(NamedTuple):
+    """A version of the SOUL, and the feedback it applied."""
+
+    version: SoulVersion
+    feedback: list[AppliedFeedback]
+
+
+def _soul_versions(agent: Agent, access: Access) -> list[VersionRow]:
+    """The newest hundred, with the feedback that the asker may read."""
+    versions = list(agent.soul_versions.select_related("author").defer("source", "content")[:100])
+    applied = Episode.objects.filter(agent=agent.participant_id, thread__in=Thread.objects.visible_to(access))
+    applied = applied.exclude(feedback=None).exclude(soul_version=None).order_by("pk")
+    by_version: defaultdict[int, list[AppliedFeedback]] = defaultdict(list)
+    for number, message_id, giver in applied.values_list("soul_version", *FEEDBACK_OF_VERSION):
+        by_version[number or 0].append(AppliedFeedback(message_id, giver))
+    return [VersionRow(version, by_version[version.number]) for version in versions]
 
 
 def _soul_changes(agent: Agent, from_number: str, to_number: str) -> list[FieldChange]:
@@ -133,30 +161,35 @@ def _soul_changes(agent: Agent, from_number: str, to_number: str) -> list[FieldC
 
 
 def _memory_context(agent: Agent, access: Access) -> dict[str, Any]:
-    """Blocks and notes, open feedback with the five newest marked as in use, and other episodes: what the asker may
-    read of them."""
+    """Blocks and notes, feedback suggested for the SOUL, open feedback with the five newest marked as in use, and other
+    episodes: what the asker may read of them."""
     episodes = Episode.objects.of(agent.participant_id)
     in_use = set(episodes.open_feedback().values_list("pk", flat=True)[:MAX_FEEDBACK_ITEMS])
     threads = Thread.objects.visible_to(access)
     readable = episodes.filter(thread__in=threads) | episodes.filter(thread=None)
-    rows = list(readable.select_related("applied_by", "feedback__participant", "thread").order_by("-created_at")[:50])
+    related = readable.select_related("applied_by", "feedback__participant", "thread")
+    rows = list(related.order_by(F("suggested_at").asc(nulls_last=True), "-created_at")[:50])
     shown = [_episode_row(row, access, row.pk in in_use) for row in rows]
     return {
         **blocks_context(agent.participant, access),
         **notes_context(agent.participant, access),
-        "episodes_in_use": [row for row in shown if row["in_use"]],
-        "episodes": [row for row in shown if not row["in_use"]],
+        "episodes_suggested": [row for row in shown if row["episode"].suggested_at],
+        "episodes_in_use": [row for row in shown if row["in_use"] and not row["episode"].suggested_at],
+        "episodes": [row for row in shown if not row["in_use"] and not row["episode"].suggested_at],
         "episodes_hidden": episodes.count() - readable.count(),
     }
 
 
 def _episode_row(row: Episode, access: Access, in_use: bool) -> dict[str, Any]:
     is_feedback = row.kind == Episode.Kind.FEEDBACK_RECEIVED
+    is_open = is_feedback and row.applied_at is None
+    is_giver = row.feedback is not None and row.feedback.participant_id == access.participant_id
     return {
         "episode": row,
+        "message_id": row.feedback.message_id if row.feedback else None,
         "in_use": in_use,
-        "is_open": is_feedback and row.applied_at is None,
+        "is_open": is_open,
         "fate": status_label(row) if is_feedback else "",
-        "may_settle": access.administers
-        or (row.feedback is not None and row.feedback.participant_id == access.participant_id),
+        "may_settle": access.administers or is_giver,
+        "may_suggest": is_open and is_giver and not row.suggested_at,
     }

@@ -2,7 +2,7 @@
 
 Beside an entry of knowledge stand its freshness now and the form to flag it as wrong."""
 
-from collections import Counter
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,9 +13,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from agents.access import reply_denied_reason
+from agents.answer_sources import SharedPassage, find_sources
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.fit import RequiredPartsTooLarge
 from agents.assembler.snapshots.redaction import (
+    ItemView,
     SectionView,
     SnapshotView,
     previous_snapshot,
@@ -25,6 +27,8 @@ from agents.assembler.snapshots.redaction import (
 )
 from agents.assembler.stack import STACK
 from agents.models import Agent, Run, Snapshot
+from agents.prompt_chart import SEGMENT_TITLES, segment_tokens
+from agents.prompt_words import SECTION_TITLES, read_parts
 from agents.tools.toolbox import Toolbox
 from agents.web.runs import access_run
 from knowledge.models import Entry
@@ -36,20 +40,12 @@ from openvibe.chat.models import Draft, Thread
 from openvibe.chat.queries import access_dive, access_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.services import note_opened_context
 
 PREVIEW_TABS = (("sections", "Sections"), ("dropped", "Dropped"), ("raw", "Raw messages"))
 RUN_TABS = (*PREVIEW_TABS, ("compared", "Compared with previous turn"), ("tools", "Tool calls"))
 
 TRUST_LABELS = {"trusted": "Trusted", "semi_trusted": "Semi-trusted", "untrusted": "Untrusted"}
-SHORT_LAYER_TITLES = {
-    "P0": "SOUL and policy",
-    "P1": "Current task",
-    "P2": "Feedback",
-    "P3": "Knowledge",
-    "P4": "Channel",
-    "P5": "Dives",
-    "P6": "Recall",
-}
 BAR_UNITS = 1000
 """Units of the segmented bar's drawing, whatever its width on the page."""
 
@@ -72,6 +68,7 @@ def run_context(request: WorkspaceRequest, run_id: int, tab: str = "sections") -
     if tab not in dict(RUN_TABS):
         raise Missing
     run = access_run(request.access, run_id)
+    note_opened_context(request.member)
     view = read_snapshot(run, request.access)
     page = {
         "run": run,
@@ -83,9 +80,36 @@ def run_context(request: WorkspaceRequest, run_id: int, tab: str = "sections") -
     }
     if view is not None:
         page |= viewer_values(view, tab)
+    if view is not None and tab == "sections":
+        page["sources"] = _answer_sources(run, view)
     if view is not None and tab == "compared":
         page["comparison"] = _comparison(run, view.snapshot)
     return render(request, "agents/_context.html" if request.htmx else "agents/context.html", page)
+
+
+_FENCE_LINE = re.compile(r"^</?[a-z_]+(?: [^\n]*)?>$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class AnswerSource:
+    """An item that the answer shares words with, and which."""
+
+    item: ItemView
+    passage: SharedPassage
+
+
+def _answer_sources(run: Run, view: SnapshotView) -> list[AnswerSource]:
+    """What of the prompt the answer's words come from, but for the question; nothing while there is no answer."""
+    items = [
+        item
+        for section in view.sections
+        if section.section not in ("request", "tools", "policy")
+        for item in section.items
+        if not item.hidden
+    ]
+    texts = [_FENCE_LINE.sub("", item.text) for item in items]
+    passages = find_sources(run.reply.body if run.reply else "", texts)
+    return [AnswerSource(items[passage.place], passage) for passage in passages]
 
 
 def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:
@@ -97,24 +121,23 @@ def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:
         "prefix_percent": _percent(view.snapshot.prefix_shared or 0, view.snapshot.tokens),
         "layers": _layer_rows(view.sections) if tab == "sections" else [],
         "trust_labels": TRUST_LABELS,
+        "section_titles": SECTION_TITLES,
+        "read_parts": read_parts([item for section in view.sections for item in section.items]),
     }
 
 
 def bar_segments(view: SnapshotView) -> tuple[BarSegment, ...]:
     """P0 to P6, tools, wrappers and free room, in this order; the empty ones are left out."""
-    sums: Counter[str] = Counter({key: int(value) for key, value in view.snapshot.layers.items()})
-    tools = sum(section.tokens for section in view.sections if section.section == "tools")
-    sums["P0"] -= tools
-    parts: list[tuple[str, str, int]] = [
-        (layer.name, f"{layer.name} {SHORT_LAYER_TITLES[layer.name]}", sums[layer.name]) for layer in STACK
-    ]
-    parts += [("tools", "Tools", tools), ("frame", "Wrappers", sums["frame"]), ("free", "Free", view.free)]
+    tools = view.snapshot.sections.get("tools") or sum(
+        section.tokens for section in view.sections if section.section == "tools"
+    )
+    parts = segment_tokens(view.snapshot.layers, tools=tools, free=view.free)
     total = max(view.snapshot.budget, view.snapshot.tokens, 1)
     segments, x = [], 0.0
-    for key, title, tokens in parts:
+    for key, tokens in parts.items():
         if tokens > 0:
             width = round(tokens * BAR_UNITS / total, 2)
-            segments.append(BarSegment(key, title, tokens, _percent(tokens, total), round(x, 2), width))
+            segments.append(BarSegment(key, SEGMENT_TITLES[key], tokens, _percent(tokens, total), round(x, 2), width))
             x += width
     return tuple(segments)
 
@@ -141,7 +164,8 @@ def _comparison(run: Run, snapshot: Snapshot) -> dict[str, Any]:
         "shared_percent": _percent(shared, snapshot.tokens),
         "new": max(snapshot.tokens - shared, 0),
         "layers": [
-            (layer.name, before.layers.get(layer.name, 0), snapshot.layers.get(layer.name, 0)) for layer in STACK
+            (SEGMENT_TITLES[layer.name], before.layers.get(layer.name, 0), snapshot.layers.get(layer.name, 0))
+            for layer in STACK
         ],
     }
 

@@ -138,7 +138,7 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
 
     One query, two where agents wrote without a run.
     """
-    runs: list[Run] = _runs_at.objects(array_literal(message.pk for message in messages)) if messages else []
+    runs: list[Run] = _runs_at.objects(array_literal(message.id for message in messages)) if messages else []
     decorations: dict[int, dict[str, Any]] = defaultdict(dict)
     for run in runs:
         if run.reply_id is not None:

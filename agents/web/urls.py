@@ -2,13 +2,34 @@
 
 from django.urls import path
 
-from agents.web import agent_forms, agent_page, budgets, context_viewer, runs, schedules
+from agents.web import (
+    agent_forms,
+    agent_page,
+    budgets,
+    connect_model,
+    context_viewer,
+    endpoints,
+    exports,
+    feedback_rules,
+    runs,
+    schedules,
+)
 
 urlpatterns = [
     path("budgets/", budgets.budgets, name="budgets"),
+    path("settings/agents/", endpoints.agents, name="settings-agents"),
+    path("settings/models/", endpoints.endpoints, name="settings-models"),
+    path("settings/models/new/", endpoints.endpoint_create, name="settings-model-new"),
+    path("settings/models/offered/", endpoints.endpoint_models, name="settings-models-offered"),
+    path("settings/models/<int:endpoint_id>/", endpoints.endpoint_change, name="settings-model"),
+    path("settings/exports/", exports.exports, name="settings-exports"),
+    path("settings/exports/<int:export_id>/", exports.export_download, name="settings-export"),
+    path("connect-model/", connect_model.connect_model_page, name="connect-model"),
+    path("connect-model/local/", connect_model.local_servers, name="connect-model-local"),
     path("new-agent/", agent_forms.agent_create, name="agent-new"),
     path("agents/<slug:handle>/settings/", agent_forms.agent_settings, name="agent-settings"),
     path("agents/<slug:handle>/soul/", agent_forms.agent_soul, name="agent-soul"),
+    path("agents/<slug:handle>/feedback/<int:episode_id>/always/", feedback_rules.apply_always, name="feedback-always"),
     path("agents/<slug:handle>/level/", agent_forms.agent_level, name="agent-level"),
     path("agents/<slug:handle>/", agent_page.agent_detail, name="agent"),
     path("agents/<slug:handle>/view/", agent_page.view_as, name="agent-view"),

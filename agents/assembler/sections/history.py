@@ -25,6 +25,7 @@ from agents.assembler.items import (
     opening_tokens,
     section_candidates,
     shorten_message,
+    summarised_messages,
     trust_drop_reason,
 )
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
@@ -53,8 +54,8 @@ from openvibe.workspaces.models import Participant
 MENTION_TAIL = 5
 """Messages before the request that a mention always asks for."""
 
-SUMMARY_TOKENS = 1_200
-"""Tokens of summaries that stand beside a mention's neighbours, the newest first."""
+SUMMARY_TOKENS = MAX_ENTRY_TOKENS + 100
+"""Tokens (o200k_base) of summaries beside a mention's neighbours, those of most messages first: the longest, fenced."""
 
 SHORT_THREAD_MESSAGES, WHOLE_MESSAGE_TOKENS = 240, 30
 """A thread of at most so many messages, or of one for so many tokens of room, may stand whole in a mention's prompt."""
@@ -120,17 +121,19 @@ def history_candidates(
 ) -> list[SectionCandidates]:
     """What was said before the request; where it may be the `whole` thread, past the caps too.
 
-    A mention asks for its neighbours and the gist; other tasks for all that the plugin recalls, up to P1's cap. A
-    window that depends on nothing else begins at the same message in the next prompt.
+    A mention asks for its neighbours and the gist, the summaries of most messages first; other tasks for all that the
+    plugin recalls, up to P1's cap. A window that depends on nothing else begins at the same message in the next prompt.
     """
     candidates = partial(SectionCandidates, "P1", "history", contiguous=True, frame=_opening_room(request.counter))
     if request.task != "mention":
         return [candidates(groups, extendable=whole)]
     tail = _first_messages(groups, MENTION_TAIL)
     others = groups[len(tail) :]
-    summaries = tuple(group for group in others if group.items[0].key.startswith("summary:"))
+    summaries = (group for group in others if summarised_messages(group.items[0]))
+    by_size = tuple(sorted(summaries, key=lambda group: -summarised_messages(group.items[0])))
+    cap = int(SUMMARY_TOKENS * (1 if request.counter.exact else OVERCOUNT_FACTOR))
     rest = (candidates(others, cap=0, extendable=True),) if whole else ()
-    return [candidates(tail, extendable=whole), candidates(summaries, cap=SUMMARY_TOKENS), *rest]
+    return [candidates(tail, extendable=whole), candidates(by_size, cap=cap, contiguous=False), *rest]
 
 
 def more_history(

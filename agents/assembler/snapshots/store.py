@@ -3,6 +3,7 @@
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
@@ -88,9 +89,17 @@ def snapshot_counts(prompt: Prompt) -> dict[str, Any]:
         "tokens": prompt.tokens,
         "counter": prompt.counter.name,
         "layers": dict(prompt.layers),
+        "sections": section_tokens(prompt.included),
         "included_count": len(prompt.included),
         "dropped_count": len(prompt.dropped),
     }
+
+
+def section_tokens(items: Iterable[Item]) -> dict[str, int]:
+    sums: Counter[str] = Counter()
+    for item in items:
+        sums[item.section] += item.tokens
+    return dict(sums)
 
 
 def key_ids(keys: Iterable[str], kind: str) -> set[int]:
@@ -116,11 +125,11 @@ def _count_episode_uses(episode_ids: set[int]) -> None:
         )
 
 
-def expire_records() -> None:
-    """Remove texts of prompts and results of tools past their retention; the counts, and what was called, stay."""
+def expire_records() -> int:
+    """Remove texts of prompts and results of tools past their retention; how many. The counts stay."""
     expiry = timezone.now() - RETENTION
-    Snapshot.objects.filter(created_at__lt=expiry, content__isnull=False).update(content=None)
-    ToolCall.objects.filter(created_at__lt=expiry).exclude(result="").update(result="")
+    prompts = Snapshot.objects.filter(created_at__lt=expiry, content__isnull=False).update(content=None)
+    return prompts + ToolCall.objects.filter(created_at__lt=expiry).exclude(result="").update(result="")
 
 
 def snapshot_content(prompt: Prompt) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.queries import member_access
-from openvibe.workspaces.services import create_workspace, update_workspace
+from openvibe.workspaces.services import create_workspace, restart_first_steps, update_workspace
 
 WORKSPACE_SLUG = "willow"
 WORKSPACE_NAME = "Willow & Co"
@@ -115,7 +115,7 @@ There is a real conversation to ask about. Open **Spring planting** in #meetings
 `@vibe when do we prune the roses, and who brings the mulch?` It finds the right passage in long threads too.""",
     """\
 To begin with, `@vibe` runs on the built-in offline model. It needs no key and no network: it quotes what bears on \
-your question and does not think. For real answers an admin adds a model endpoint and gives it to the agent.""",
+your question and does not think. For real answers [connect a model](/connect-model/): paste a key into one field.""",
 )
 INTRODUCTION_MESSAGE = """\
 Hello, I am Vibe, an agent at level L2. I answer when somebody mentions me, and I can follow a thread. I read the \
@@ -239,6 +239,7 @@ def create_demo_workspace(*, password: str) -> Member:
     for kind, text in WORK_ITEMS:
         create_work_item(thread=meeting, by=by, kind=kind, text=text)
     _create_knowledge(_create_dive(meetings, by, vibe), by)
+    restart_first_steps(owner)
     return owner
 
 

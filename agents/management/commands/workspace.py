@@ -82,7 +82,7 @@ class Command(BaseCommand):
         with options["file"].open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         self.stdout.write(f"{workspace.name}: {rows:,} rows in {options['file']}, SHA-256 {digest}.")
-        self.stdout.write("Not in it: keys, tokens, passwords, invitations, webhooks, audit log, agents' folders.")
+        self.stdout.write("Not in it: keys, tokens, passwords, invitations, webhooks, audit log.")
 
     def bring_in(self, options: dict[str, Any]) -> None:
         max_bytes = int(options["max_gib"] * 1024**3)

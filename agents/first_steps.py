@@ -1,0 +1,84 @@
+"""The first steps of a newcomer, each ticked by what the database says was done."""
+
+from django.urls import reverse
+
+from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.chat.wiring import FirstStep
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Member
+
+# What was done since the steps began; the last answer to the member, and the agent who is asked first.
+_SELECT_FACTS = """
+SELECT
+    EXISTS (SELECT FROM agents_run r WHERE r.requested_by_id = %(me)s AND r.queued_at > %(since)s),
+    EXISTS (
+        SELECT FROM memory_feedback f JOIN chat_message m ON m.id = f.message_id
+        JOIN agents_agent a ON a.participant_id = m.author_id JOIN agents_run r ON r.agent_id = a.id
+        WHERE f.participant_id = %(me)s AND f.verdict = 'down' AND f.created_at > %(since)s
+        AND r.queued_at > f.updated_at
+    ),
+    EXISTS (
+        SELECT FROM chat_dive d WHERE d.started_by_id = %(me)s AND d.state = 'published' AND d.ended_at > %(since)s
+    ),
+    EXISTS (
+        SELECT FROM knowledge_revision v WHERE v.by_id = %(me)s AND v.action IN ('created', 'pinned', 'accepted')
+        AND v.created_at > %(since)s
+    ),
+    EXISTS (SELECT FROM llm_endpoint e WHERE e.workspace_id = %(workspace)s AND e.kind <> 'offline'),
+    EXISTS (SELECT FROM workspaces_invitation i WHERE i.workspace_id = %(workspace)s)
+        OR (SELECT count(*) FROM workspaces_member b WHERE b.workspace_id = %(workspace)s AND b.removed_at IS NULL) > 1,
+    (
+        SELECT json_build_array(r.id, r.reply_id) FROM agents_run r
+        WHERE r.requested_by_id = %(me)s AND r.queued_at > %(since)s AND r.reply_id IS NOT NULL
+        ORDER BY r.id DESC LIMIT 1
+    ),
+    (
+        SELECT json_build_array(p.id, p.name)
+        FROM agents_agent a JOIN workspaces_participant p ON p.id = a.participant_id
+        WHERE a.workspace_id = %(workspace)s AND a.deactivated_at IS NULL AND (NOT %(is_guest)s OR EXISTS (
+            SELECT FROM chat_channelmembership own JOIN chat_channelmembership b ON b.channel_id = own.channel_id
+            WHERE own.participant_id = %(me)s AND b.participant_id = p.id
+        ))
+        ORDER BY a.id LIMIT 1
+    )
+"""
+
+
+def list_first_steps(member: Member, access: Access) -> list[FirstStep]:
+    """What the member may try, ticked where it was done. Links lead to where it is done: to their last answer, once
+    there is one. One query."""
+    values = {
+        "me": member.participant_id,
+        "workspace": member.workspace_id,
+        "since": member.first_steps_since,
+        "is_guest": access.is_guest,
+    }
+    (row,) = fetch_prepared(_SELECT_FACTS, values)
+    asked, has_feedback, published, pinned, connected, invited, answer, agent = row
+    slug = member.workspace.slug
+    if agent:
+        words, ask = f"Ask {agent[1]} something", f"{reverse('direct-message', args=[slug])}?to={agent[0]}"
+    elif access.administers:
+        words, ask = "Make an agent and ask it something", reverse("agent-new", args=[slug])
+    else:
+        words, ask = "Ask an agent something, once one is where you are", reverse("inbox", args=[slug])
+    context = reverse("run-context", args=[slug, answer[0]]) if answer else ask
+    reply = reverse("message", args=[slug, answer[1]]) if answer else ask
+    steps = [
+        FirstStep(words, ask, asked),
+        FirstStep(
+            "See what it read: press “Why this answer?” under its words", context, member.opened_context_at is not None
+        ),
+        FirstStep("Press thumbs down on an answer, say why, and ask again: it reads your words", reply, has_feedback),
+    ]
+    if not access.is_guest:
+        steps += [
+            FirstStep("Dive into a question and publish the result", reply, published),
+            FirstStep("Pin an answer or a result as knowledge", reply, pinned),
+        ]
+    if access.administers:
+        steps += [
+            FirstStep("Connect a model", reverse("connect-model", args=[slug]), connected),
+            FirstStep("Invite somebody", reverse("members", args=[slug]) + "#invite", invited),
+        ]
+    return steps

@@ -1,0 +1,221 @@
+"""Services: connect a model with nothing but its key.
+
+The provider is asked first, for its models and for a word of each that is chosen; rows are written only once it has
+answered, so nothing is ever half connected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from agents.models import Agent
+from agents.services import update_agent
+from openvibe.base.audit import AuditAction, record_audit
+from openvibe.base.events import emit
+from openvibe.base.problems import Problem, Refused
+from openvibe.chat.models import Channel
+from openvibe.llm.endpoints import ENDPOINT_CHECK, EndpointTryResult, endpoint_answered, fetch_models, try_endpoint
+from openvibe.llm.models import Endpoint
+from openvibe.llm.presets import Preset, choose_model, recognize_preset
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Workspace
+
+TRY_SECONDS_LIMIT = 45
+"""For the first word of a model: somebody waits for it, and one on this machine may have to be loaded first."""
+MAX_KEY_CHARACTERS = 1_000
+NOTHING_SAVED = "Nothing was saved."
+
+
+class ConnectionFailed(Problem):
+    """The provider was asked, and it does not work. `models`: what it offers, where it said so."""
+
+    code = "model_not_connected"
+
+    def __init__(self, message: str, *, field: str | None = None, models: Sequence[str] = ()) -> None:
+        super().__init__(f"{message} {NOTHING_SAVED}", field=field)
+        self.models = tuple(models)
+
+
+@dataclass(frozen=True)
+class ModelConnection:
+    """A model that answered when it was connected. `agents` answer with it from now on."""
+
+    endpoint: Endpoint
+    agents: tuple[Agent, ...]
+    trial: EndpointTryResult
+
+    @property
+    def summary(self) -> str:
+        """What happened, in a sentence or two."""
+        names = [agent.participant.name for agent in self.agents]
+        who = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+        verb = "answers" if len(names) == 1 else "answer"
+        first = f"{who} {verb} with {self.endpoint.model} from now on." if who else f"{self.endpoint} is connected."
+        return f"{first} It was asked to say hello and did, in {self.trial.seconds:.1f} seconds."
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """What somebody wants connected. `preset`: the provider, None to recognise it by the key; `model` empty: a sensible
+    one. `agent`: who answers with it; None: every agent without a model of its own."""
+
+    api_key: str = field(default="", repr=False)
+    preset: Preset | None = None
+    model: str = ""
+    agent: Agent | None = None
+
+
+def connect_model(*, workspace: Workspace, by: Access, request: ModelRequest, is_superuser: bool) -> ModelConnection:
+    """Find out what the key is for, ask it, and let agents answer with it. Takes up to a minute: outside transactions.
+
+    A local preset lets OpenVibe call that one address of its own machine, and is for superusers alone. Raises Problem
+    (`field`: api_key, provider, model), ConnectionFailed, and Refused.
+    """
+    _check_administers(by, workspace.pk)
+    preset = request.preset or recognize_preset(request.api_key.strip())
+    if preset is None:
+        raise Problem(
+            "Nobody's keys that OpenVibe knows look like this one. Choose the provider below. " + NOTHING_SAVED,
+            field="provider",
+        )
+    if preset.is_local and not is_superuser:
+        raise Refused("Only superusers may let OpenVibe call the machine it runs on. Ask who installed it.")
+    endpoint = _draft_endpoint(workspace, preset, request.api_key.strip())
+    models = _list_models(endpoint, request.model)
+    endpoint.model = request.model or choose_model(models, preset.families)
+    trial = _try(endpoint, models)
+    with transaction.atomic():
+        endpoint = _store(endpoint, by)
+        agents = _hand_over(endpoint, by, request.agent)
+    endpoint_answered.send(sender=Endpoint, endpoint=endpoint)
+    return ModelConnection(endpoint, agents, trial)
+
+
+def _check_administers(by: Access, workspace_id: int) -> None:
+    if not by.administers or by.workspace_id != workspace_id:
+        raise Refused("Only owners and admins may connect a model.")
+
+
+def _draft_endpoint(workspace: Workspace, preset: Preset, key: str) -> Endpoint:
+    """Not saved, with every field but the model in order."""
+    if not key and preset.key_pattern:
+        raise Problem("Paste the key, as its provider shows it.", field="api_key")
+    if len(key) > MAX_KEY_CHARACTERS:
+        raise Problem(f"That is longer than any key is. {NOTHING_SAVED}", field="api_key")
+    free = {"price_in": 0, "price_out": 0} if preset.is_local else {}
+    allowed = preset.base_url if preset.is_local else ""
+    endpoint = Endpoint(
+        workspace=workspace,
+        name=preset.name,
+        kind=preset.kind,
+        base_url=preset.base_url,
+        api_key=key,
+        allowed_address=allowed,
+        model="any",
+        timeout_seconds=TRY_SECONDS_LIMIT,
+        **free,
+    )
+    _check_fields(endpoint)
+    return endpoint
+
+
+def _check_fields(endpoint: Endpoint) -> None:
+    """Raise Problem with the first sentence of what the fields themselves refuse."""
+    try:
+        endpoint.full_clean(exclude=["workspace", "name"], validate_unique=False, validate_constraints=False)
+    except ValidationError as error:
+        name, sentences = next(iter(error.message_dict.items()))
+        raise Problem(f"{sentences[0]} {NOTHING_SAVED}", field=name) from None
+
+
+def _list_models(endpoint: Endpoint, model: str) -> list[str]:
+    """What it offers; nothing where it keeps no list and the model's name was typed."""
+    result = fetch_models(endpoint=endpoint)
+    if not result.models and not model:
+        words = f"{endpoint.name} answered, but offers no model." if result.is_list else str(result.error)
+        help_words = " Load one there first." if result.is_list else ""
+        raise ConnectionFailed(words + help_words)
+    endpoint.timeout_seconds = TRY_SECONDS_LIMIT
+    return result.models
+
+
+def _try(endpoint: Endpoint, models: Sequence[str]) -> EndpointTryResult:
+    trial = try_endpoint(endpoint=endpoint)
+    if not trial.ok:
+        raise ConnectionFailed(f"{endpoint.model} does not answer: {trial.message}", models=models)
+    return trial
+
+
+def _store(endpoint: Endpoint, by: Access) -> Endpoint:
+    """In a transaction: the endpoint, saved under a free name, or the one that has its address and key already."""
+    workspace = Workspace.objects.select_for_update().get(pk=endpoint.workspace_id)
+    endpoint.timeout_seconds = Endpoint._meta.get_field("timeout_seconds").default
+    others = list(Endpoint.objects.filter(workspace=workspace))
+    for other in others:
+        same = (other.kind, other.base_url) == (endpoint.kind, endpoint.base_url)
+        if same and str(other.api_key) == endpoint.api_key:
+            other.model, other.allowed_address = endpoint.model, endpoint.allowed_address
+            other.save()
+            _audit(other, by, subject=f"model of {other}", after=other.model)
+            return other
+    names, number = {other.name for other in others}, 1
+    name = endpoint.name
+    while endpoint.name in names:
+        number += 1
+        endpoint.name = f"{name} {number}"
+    endpoint.save()
+    _audit(endpoint, by, after=f"made, with {endpoint.model}")
+    if endpoint.allowed_address:
+        _audit(endpoint, by, subject=f"calls to {endpoint.allowed_address}", after="allowed for this endpoint")
+    return endpoint
+
+
+def _hand_over(endpoint: Endpoint, by: Access, agent: Agent | None) -> tuple[Agent, ...]:
+    """Let the agent, or else all that have no model of their own, answer with it."""
+    if agent is None:
+        _make_default(endpoint, by)
+        emit("agent_changed", workspace_id=endpoint.workspace_id)
+        return tuple(_agents_of(endpoint))
+    channels = Channel.objects.visible_to(by).filter(archived_at=None, memberships__participant=agent.participant_id)
+    changed = update_agent(
+        agent=agent,
+        by=by,
+        endpoint=endpoint,
+        daily_token_budget=agent.daily_token_budget,
+        answers_itself=False,
+        channels=channels,
+        is_active=agent.is_active,
+    )
+    return (changed,)
+
+
+def _make_default(endpoint: Endpoint, by: Access) -> None:
+    previous = Endpoint.objects.filter(workspace=endpoint.workspace_id, is_default=True).exclude(pk=endpoint.pk)
+    before = ", ".join(map(str, previous))
+    endpoint.is_default = True
+    ENDPOINT_CHECK.only()(endpoint)
+    previous.update(is_default=False)
+    endpoint.save()
+    _audit(endpoint, by, subject="the default model", before=before or "offline", after=str(endpoint))
+
+
+def _agents_of(endpoint: Endpoint) -> list[Agent]:
+    """Active agents that answer with it, by name."""
+    agents = Agent.objects.filter(workspace=endpoint.workspace_id, deactivated_at=None, answers_itself=False)
+    own = agents.filter(endpoint=endpoint)
+    chosen = own | agents.filter(endpoint=None) if endpoint.is_default else own
+    return list(chosen.select_related("participant").order_by("participant__name", "pk"))
+
+
+def _audit(endpoint: Endpoint, by: Access, *, subject: str = "", before: str = "", after: str) -> None:
+    record_audit(
+        AuditAction.ENDPOINT,
+        workspace_id=endpoint.workspace_id,
+        by=by,
+        subject=subject or str(endpoint),
+        before=before,
+        after=after,
+    )

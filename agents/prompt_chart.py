@@ -1,0 +1,170 @@
+"""What prompts are made of, as segments of one bar; and the prompts of an agent in a thread as one chart of such bars.
+Pure: plain values for an SVG."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from agents.assembler.stack import STACK
+from agents.charts import CHART_WIDTH, round_up
+from openvibe.base.text import pluralize
+
+BARS_HEIGHT, STRIP_HEIGHT, GAP = 140, 20, 6
+"""Units: the bars, and under them a strip that says how much of each prompt began as the one before."""
+
+MAX_BARS = 60
+"""Prompts drawn, the newest."""
+MAX_STEP, BAR_SHARE = 75.0, 0.8
+
+SEGMENT_TITLES: Mapping[str, str] = {
+    "P0": "P0 SOUL and policy",
+    "P1": "P1 Current task",
+    "P2": "P2 Feedback",
+    "P3": "P3 Knowledge",
+    "P4": "P4 Channel",
+    "P5": "P5 Dives",
+    "P6": "P6 Recall",
+    "tools": "Tools",
+    "frame": "Wrappers",
+    "free": "Free",
+}
+
+
+def segment_tokens(layers: Mapping[str, int], *, tools: int, free: int) -> dict[str, int]:
+    """Tokens by key of SEGMENT_TITLES, in its order. Of `layers`, P0 holds the tools, too."""
+    sums = Counter({key: int(value) for key, value in layers.items()})
+    sums["P0"] -= tools
+    return {**{layer.name: sums[layer.name] for layer in STACK}, "tools": tools, "frame": sums["frame"], "free": free}
+
+
+@dataclass(frozen=True)
+class PromptSize:
+    """One prompt of a run, in tokens: `layers` and `sections` as its snapshot has them. `shared` and `cached` are %."""
+
+    run_id: int
+    at: datetime
+    tokens: int
+    budget: int
+    layers: Mapping[str, int]
+    sections: Mapping[str, int]
+    shared: float | None
+    cached: float | None
+
+    @property
+    def segments(self) -> dict[str, int]:
+        free = max(self.budget - self.tokens, 0)
+        return segment_tokens(self.layers, tools=self.sections.get("tools", 0), free=free)
+
+
+class Box(NamedTuple):
+    """A piece of a bar: what it is, its tokens, its top edge and its height in drawing units."""
+
+    key: str
+    tokens: int
+    y: float
+    height: float
+
+    @property
+    def title(self) -> str:
+        return f"{SEGMENT_TITLES[self.key]}: {self.tokens:,} tokens"
+
+
+@dataclass(frozen=True)
+class PromptBar:
+    """A prompt in the chart. `budget_y` is the height of its ceiling, `shared_height` that of its part of the strip."""
+
+    size: PromptSize
+    x: float
+    width: float
+    boxes: tuple[Box, ...]
+    budget_y: float
+    shared_y: float
+    shared_height: float
+
+    @property
+    def end(self) -> float:
+        return round(self.x + self.width, 2)
+
+    @property
+    def words(self) -> str:
+        size = self.size
+        shared = "" if size.shared is None else f", {size.shared:.0f} % the same beginning as the one before"
+        cached = "" if size.cached is None else f", {size.cached:.0f} % read from the provider's cache"
+        return f"{size.at:%-d %b %H:%M}: {size.tokens:,} of {size.budget:,} tokens{shared}{cached}"
+
+    @property
+    def columns(self) -> list[int]:
+        """For the table: tokens by segment, without what is free."""
+        return [tokens for key, tokens in self.size.segments.items() if key != "free"]
+
+
+class CompactionMark(NamedTuple):
+    """Where a compaction stands between the prompts."""
+
+    x: float
+    at: datetime
+    before: int | None
+    after: int | None
+
+
+@dataclass(frozen=True)
+class PromptChart:
+    """`ticks`: tokens at the top of the axis and half-way. `keys` are the segments there are, with their titles."""
+
+    bars: tuple[PromptBar, ...]
+    marks: tuple[CompactionMark, ...]
+    ticks: tuple[int, int]
+    keys: tuple[tuple[str, str], ...]
+    width: int = CHART_WIDTH
+    bars_height: int = BARS_HEIGHT
+    height: int = BARS_HEIGHT + GAP + STRIP_HEIGHT
+
+    @property
+    def columns(self) -> list[str]:
+        return [title for key, title in SEGMENT_TITLES.items() if key != "free"]
+
+    @property
+    def summary(self) -> str:
+        """All of it in a sentence."""
+        sizes = [bar.size.tokens for bar in self.bars]
+        fullest = max(bar.size.tokens / max(bar.size.budget, 1) for bar in self.bars)
+        count = pluralize(len(sizes), "prompt")
+        return f"{count} of {min(sizes):,} to {max(sizes):,} tokens, at most {100 * fullest:.0f} % of the budget"
+
+
+def build_prompt_chart(sizes: Sequence[PromptSize], compactions: Iterable[CompactionMark]) -> PromptChart | None:
+    """The newest MAX_BARS of these prompts, the oldest first; None without any. `x` of the compactions is set here."""
+    sizes = sizes[-MAX_BARS:]
+    if not sizes:
+        return None
+    top = round(round_up(max(max(size.budget, size.tokens) for size in sizes)))
+    step = min(CHART_WIDTH / len(sizes), MAX_STEP)
+    bars = tuple(_bar(size, at * step, step * BAR_SHARE, BARS_HEIGHT / top) for at, size in enumerate(sizes))
+    marks = tuple(
+        mark._replace(x=round(sum(size.at <= mark.at for size in sizes) * step - step * (1 - BAR_SHARE) / 2, 1))
+        for mark in compactions
+        if mark.at >= sizes[0].at
+    )
+    present = {box.key for bar in bars for box in bar.boxes}
+    keys = tuple((key, title) for key, title in SEGMENT_TITLES.items() if key in present)
+    return PromptChart(bars, marks, (top, top // 2), keys)
+
+
+def _bar(size: PromptSize, x: float, width: float, scale: float) -> PromptBar:
+    boxes, y = [], float(BARS_HEIGHT)
+    for key, tokens in size.segments.items():
+        if tokens > 0:
+            y -= tokens * scale
+            boxes.append(Box(key, tokens, round(y, 2), round(tokens * scale, 2)))
+    shared = STRIP_HEIGHT * (size.shared or 0) / 100
+    return PromptBar(
+        size,
+        round(x, 2),
+        round(width, 2),
+        tuple(boxes),
+        round(BARS_HEIGHT - size.budget * scale, 2),
+        round(BARS_HEIGHT + GAP + STRIP_HEIGHT - shared, 2),
+        round(shared, 2),
+    )

@@ -1,0 +1,86 @@
+"""What a prompt holds, in words for people: a name for each section, and one sentence for the whole. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from agents.assembler.items import Item, summarised_messages
+from agents.assembler.stack import LayerName, SectionName
+from openvibe.base.text import pluralize
+
+SECTION_TITLES: Mapping[SectionName, str] = {
+    "policy": "Built-in policy",
+    "soul": "SOUL",
+    "instructions": "Instructions",
+    "tools": "Tools it may call",
+    "request": "The request",
+    "later": "Posted after the request",
+    "source": "What the dive began with",
+    "files": "Files",
+    "constraints": "Constraints that bind",
+    "reminders": "Reminders",
+    "situation": "Time, place and asker",
+    "history": "Conversation",
+    "work": "Work and tool results",
+    "feedback": "Feedback",
+    "blocks": "Context blocks",
+    "profile": "Notes about the asker",
+    "skills": "Skills",
+    "topics": "Topics of knowledge",
+    "knowledge": "Knowledge",
+    "workspace": "Workspace",
+    "channel": "Channel",
+    "dives": "Dive results",
+    "episodes": "Its own past",
+    "recall": "Recalled messages",
+}
+
+
+class ReadPart(NamedTuple):
+    """Some of what was read, the layer that holds it, and what joins it to the next in the sentence."""
+
+    words: str
+    layer: LayerName
+    ending: str = ""
+
+
+def _is(kind: str) -> Callable[[Item], bool]:
+    return lambda item: item.key.startswith(f"{kind}:")
+
+
+def _any(_item: Item) -> bool:
+    return True
+
+
+_NOUNS: tuple[tuple[SectionName, Callable[[Item], bool], str, str], ...] = (
+    ("recall", _any, "recalled message", ""),
+    ("later", _any, "message posted after the request", "messages posted after the request"),
+    ("files", _any, "file", ""),
+    ("knowledge", _any, "knowledge entry", "knowledge entries"),
+    ("dives", _any, "dive result", ""),
+    ("feedback", _any, "piece of feedback", "pieces of feedback"),
+    ("constraints", _any, "constraint", ""),
+    ("work", _is("observation"), "tool result", ""),
+    ("work", lambda item: not item.key.startswith("observation:"), "item of work", "items of work"),
+    ("blocks", _any, "context block", ""),
+    ("episodes", _any, "memory of its own past", "memories of its own past"),
+)
+"""Sections that are counted in the sentence, which of their items, and what one and many of them are called."""
+
+
+def read_parts(items: Sequence[Item]) -> list[ReadPart]:
+    """What was read of each kind, the conversation first; what stands in every prompt (SOUL, tools, …) is not said."""
+    messages = [item for item in items if item.section == "history" and item.key.startswith("message:")]
+    summaries = [item for item in items if item.section == "history" and item.key.startswith("summary:")]
+    parts = [ReadPart("the request", "P1")] if any(item.section == "request" for item in items) else []
+    if messages:
+        parts.append(ReadPart(f"{pluralize(len(messages), 'message')} before it whole", messages[0].layer))
+    if summaries:
+        older = sum(map(summarised_messages, summaries))
+        words = f"{pluralize(len(summaries), 'summary', 'summaries')} of {older:,} older ones"
+        parts.append(ReadPart(words, summaries[0].layer))
+    for section, belongs, one, many in _NOUNS:
+        own = [item for item in items if item.section == section and belongs(item)]
+        if own:
+            parts.append(ReadPart(pluralize(len(own), one, many), own[0].layer))
+    endings = [*[","] * (len(parts) - 2), " and", "."][-len(parts) :] if parts else []
+    return [part._replace(ending=ending) for part, ending in zip(parts, endings, strict=True)]

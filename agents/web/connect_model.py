@@ -1,0 +1,173 @@
+"""The page *Connect a model*, for owners and admins: a key in one field, and agents answer with what it is for."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from allauth.core import ratelimit
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_safe
+from django_htmx.http import HttpResponseClientRedirect
+
+from agents.model_connection import ConnectionFailed, ModelConnection, ModelRequest, connect_model
+from agents.models import Agent
+from openvibe.base.forms import ServiceForm
+from openvibe.base.params import int_param
+from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.chat.models import Channel
+from openvibe.llm.local_servers import LOCAL_PRESETS, find_local_servers
+from openvibe.llm.models import Endpoint
+from openvibe.llm.presets import PRESETS, Preset
+from openvibe.workspaces.decorators import LAST_WORKSPACE_SESSION_KEY, WorkspaceRequest, workspace_view
+from openvibe.workspaces.models import User
+from openvibe.workspaces.queries import list_memberships
+
+OTHER = "other"
+PROVIDERS = {preset.name: preset for preset in PRESETS if not preset.is_local}
+
+
+class ConnectForm(ServiceForm):
+    """The key, and what is asked besides it only where the key does not say."""
+
+    api_key = forms.CharField(
+        label="Key",
+        required=False,
+        strip=True,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}),
+        help_text="Stored encrypted, shown to nobody again, sent to its provider alone.",
+    )
+    provider = forms.ChoiceField(
+        label="Provider",
+        required=False,
+        choices=[("", "Recognised by the key"), *((name, name) for name in PROVIDERS), (OTHER, "Another address")],
+    )
+    base_url = forms.CharField(
+        label="Address",
+        required=False,
+        max_length=500,
+        widget=forms.TextInput(attrs={"inputmode": "url", "placeholder": "https://models.example/v1"}),
+        help_text="Only for another address: of any OpenAI-compatible API. It often ends in /v1.",
+    )
+    model = forms.CharField(
+        label="Model", required=False, max_length=200, help_text="Empty: a sensible one of those that the key may use."
+    )
+    agent = forms.ModelChoiceField(
+        Agent.objects.none(),
+        required=False,
+        label="Who answers with it",
+        empty_label="Every agent without a model of its own",
+    )
+
+    def __init__(self, request: WorkspaceRequest) -> None:
+        super().__init__(request.POST if request.method == "POST" else None)
+        agents = Agent.objects.filter(workspace=request.workspace, deactivated_at=None).select_related("participant")
+        self.fields["agent"].queryset = agents  # type: ignore[attr-defined]  # a field of models
+
+    def preset(self) -> Preset | None:
+        """None: recognised by the key. Raises Problem where an address is missing."""
+        provider, base_url = self.cleaned_data["provider"], self.cleaned_data["base_url"]
+        if provider in PROVIDERS:
+            return PROVIDERS[provider]
+        if provider != OTHER and not base_url:
+            return None
+        if not base_url:
+            raise Problem("Enter the address of its API.", field="base_url")
+        return Preset(_host(base_url) or "Model", base_url)
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:  # what is no address is refused where it is checked
+        return None
+
+
+@login_required
+@require_safe
+def connect_model_home(request: HttpRequest) -> HttpResponse:
+    """The page of the workspace visited last: where links lead that know no workspace."""
+    assert isinstance(request.user, User)
+    slugs = [member.participant.workspace.slug for member in list_memberships(request.user)]
+    last = request.session.get(LAST_WORKSPACE_SESSION_KEY)
+    if not slugs:
+        return redirect("workspace-create")
+    return redirect("connect-model", last if last in slugs else slugs[0])
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+@sensitive_post_parameters("api_key")
+def connect_model_page(request: WorkspaceRequest) -> HttpResponse:
+    """A POST connects what the key is for, or with `local` the server of this machine that has that name."""
+    form = ConnectForm(request)
+    if request.method != "POST" or not request.access.administers:
+        return _render_page(request, form, status=403 if request.method == "POST" else 200)
+    try:
+        if form.is_valid():
+            return _finish(request, _connect(request, form))
+        failure = Problem("Some of it cannot be read. Nothing was saved.")
+    except Problem as problem:
+        failure = problem
+    return _render_page(request, form, failure=failure, status=failure.status)
+
+
+def _connect(request: WorkspaceRequest, form: ConnectForm) -> ModelConnection:
+    _check_rate(request)
+    local = request.POST.get("local", "")
+    if local:
+        preset = next((each for each in LOCAL_PRESETS if each.name == local), None)
+        if preset is None:
+            raise Problem("There is no such server. Nothing was saved.")
+        wanted = ModelRequest(preset=preset, model=request.POST.get("local_model", "")[:200])
+    else:
+        values = form.cleaned_data
+        model = request.POST.get("other_model", "")[:200] or values["model"]
+        wanted = ModelRequest(values["api_key"], form.preset(), model, values["agent"])
+    return connect_model(
+        workspace=request.workspace, by=request.access, request=wanted, is_superuser=request.user.is_superuser
+    )
+
+
+def _check_rate(request: WorkspaceRequest) -> None:
+    if not ratelimit.consume(request, action="connect_model"):
+        raise Refused("You tried many within an hour. Wait a little; nothing was saved.")
+
+
+def _finish(request: WorkspaceRequest, connection: ModelConnection) -> HttpResponse:
+    messages.success(request, connection.summary)
+    address = f"{reverse('connect-model', args=[request.workspace.slug])}?connected={connection.endpoint.pk}"
+    return HttpResponseClientRedirect(address) if request.htmx else redirect(address)
+
+
+def _render_page(
+    request: WorkspaceRequest, form: ConnectForm, *, failure: Problem | None = None, status: int = 200
+) -> HttpResponse:
+    """The page; for htmx only what came of the attempt, so that the key stays in its field."""
+    context: dict[str, Any] = {"form": form, "failure": failure}
+    if isinstance(failure, ConnectionFailed):
+        context["models"] = failure.models
+    if request.htmx:
+        return render(request, "agents/_connect_result.html", context)
+    if request.access.administers:
+        models = Endpoint.objects.filter(workspace=request.workspace).exclude(kind=Endpoint.Kind.OFFLINE)
+        context["connected"] = models.filter(pk=int_param(request.GET, "connected") or 0).first()
+        context["has_models"] = models.exists()
+        context["ask_in"] = Channel.objects.visible_to(request.access).filter(archived_at=None, first_participant=None)
+        context["ask_in"] = context["ask_in"].order_by("pk").first()
+    return render(request, "agents/connect_model.html", context, status=status)
+
+
+@workspace_view
+@require_safe
+def local_servers(request: WorkspaceRequest) -> HttpResponse:
+    """Model servers of the machine OpenVibe runs on, for superusers who administer the workspace: looked for now."""
+    if not (request.user.is_superuser and request.access.administers):
+        raise Missing
+    servers = find_local_servers(own_port=request.get_port())
+    template = "agents/_local_servers.html" if request.htmx else "agents/local_servers.html"
+    return render(request, template, {"servers": servers, "places": LOCAL_PRESETS})

@@ -1,0 +1,128 @@
+"""Settings pages of agents and of the models behind them, for owners and admins."""
+
+from django.contrib import messages
+from django.db.models import Count, QuerySet
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from agents.models import Agent
+from agents.services import deactivate_agent, reactivate_agent
+from openvibe.base.forms import field_changes
+from openvibe.base.params import MAX_ID, int_param
+from openvibe.base.problems import Missing, Refused
+from openvibe.llm.endpoints import fetch_models, try_endpoint
+from openvibe.llm.forms import EndpointForm
+from openvibe.llm.models import Endpoint
+from openvibe.llm.presets import PRESETS
+from openvibe.llm.services import delete_endpoint, save_endpoint
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def agents(request: WorkspaceRequest) -> HttpResponse:
+    """All agents, the deactivated last. A POST brings the `agent` back, or ends its answering (`deactivate`)."""
+    _check_administers(request.access)
+    rows = Agent.objects.filter(workspace=request.workspace).select_related("participant", "endpoint")
+    if request.method == "POST":
+        agent = rows.filter(pk=int_param(request.POST, "agent") or 0).first()
+        if agent is None:
+            raise Missing
+        change = deactivate_agent if "deactivate" in request.POST else reactivate_agent
+        change(agent=agent, by=request.access)
+        words = "answers again" if agent.is_active else "answers no more; what it said stays"
+        messages.success(request, f"{agent} {words}.")
+        return redirect("settings-agents", request.workspace.slug)
+    default = Endpoint.objects.filter(workspace=request.workspace, is_default=True).first()
+    listed = rows.annotate(channel_count=Count("participant__channel_memberships"))
+    page = {"agents": listed.order_by("-participant__is_active", "participant__name", "pk"), "default": default}
+    return render(request, "agents/settings_agents.html", page)
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD"])
+def endpoints(request: WorkspaceRequest) -> HttpResponse:
+    """The models of this workspace and, of each, who answers with it."""
+    _check_administers(request.access)
+    rows = _endpoints(request).order_by("-is_default", "name", "pk").prefetch_related("agents__participant")
+    answering = Agent.objects.filter(workspace=request.workspace, deactivated_at=None, answers_itself=False)
+    undecided = answering.filter(endpoint=None).select_related("participant").order_by("participant__name", "pk")
+    return render(request, "agents/settings_models.html", {"endpoints": rows, "undecided": undecided})
+
+
+@never_cache
+@sensitive_post_parameters("api_key")
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def endpoint_create(request: WorkspaceRequest) -> HttpResponse:
+    """A form for a new one; the address of a preset fills in kind and base URL."""
+    _check_administers(request.access)
+    return _save_form(request, Endpoint(workspace=request.workspace))
+
+
+@never_cache
+@sensitive_post_parameters("api_key")
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def endpoint_change(request: WorkspaceRequest, endpoint_id: int) -> HttpResponse:
+    """The form of one; with `act` = `test` it is asked a tiny question, with `delete` it goes."""
+    endpoint, act = _access_endpoint(request, endpoint_id), request.POST.get("act", "")
+    if act == "test":
+        result = try_endpoint(endpoint=endpoint)
+        note = f"{result.summary} It said: {result.message}" if result.ok else f"{endpoint}: {result.message}"
+        (messages.success if result.ok else messages.error)(request, note)
+        return redirect("settings-models", request.workspace.slug)
+    if act == "delete":
+        delete_endpoint(endpoint=endpoint, by=request.access)
+        messages.success(request, f"{endpoint} is deleted. Its agents answer with the workspace's default model.")
+        return redirect("settings-models", request.workspace.slug)
+    return _save_form(request, endpoint)
+
+
+@sensitive_post_parameters("api_key")
+@workspace_view
+@require_POST
+def endpoint_models(request: WorkspaceRequest) -> HttpResponse:
+    """The names of the models that the endpoint of the form offers, as JSON, saved or not. The stored key goes only to
+    the address that it was entered for."""
+    _check_administers(request.access)
+    form = request.POST
+    asked = Endpoint(kind=form.get("kind", ""), base_url=form.get("base_url", "").strip())
+    asked.api_key = form.get("api_key", "").strip()
+    stored = _endpoints(request).filter(pk=int_param(form, "endpoint") or 0).first()
+    if stored and not asked.api_key and stored.base_url == asked.base_url:
+        asked.api_key = stored.api_key
+    models = fetch_models(endpoint=asked)
+    return JsonResponse({"models": models.models, "message": models.message})
+
+
+def _save_form(request: WorkspaceRequest, endpoint: Endpoint) -> HttpResponse:
+    initial = request.GET.dict() if endpoint.pk is None else None
+    form = EndpointForm(request.POST or None, instance=endpoint, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        save_endpoint(endpoint=form.instance, by=request.access, changes=field_changes(form))
+        messages.success(request, f"{form.instance} is saved. Test it to see that it answers.")
+        return redirect("settings-models", request.workspace.slug)
+    page = {"form": form, "endpoint": endpoint, "presets": PRESETS}
+    return render(request, "agents/settings_model.html", page, status=400 if form.errors else 200)
+
+
+def _endpoints(request: WorkspaceRequest) -> QuerySet[Endpoint]:
+    return Endpoint.objects.filter(workspace=request.workspace)
+
+
+def _access_endpoint(request: WorkspaceRequest, endpoint_id: int) -> Endpoint:
+    _check_administers(request.access)
+    endpoint = _endpoints(request).select_related("workspace").filter(pk=min(endpoint_id, MAX_ID)).first()
+    if endpoint is None:
+        raise Missing
+    return endpoint
+
+
+def _check_administers(access: Access) -> None:
+    if not access.administers:
+        raise Refused("Only owners and admins see and change agents and their models here. Ask one of them.")

@@ -1,0 +1,7 @@
+"""Addresses of pages that find the workspace themselves."""
+
+from django.urls import path
+
+from agents.web.connect_model import connect_model_home
+
+urlpatterns = [path("", connect_model_home, name="connect-model-home")]
