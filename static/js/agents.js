@@ -24,8 +24,8 @@ document.addEventListener("keydown", (event) => {
 
 // A segment of the context bar leads to its layer, opened, in the page or in the panel.
 document.addEventListener("click", (event) => {
-  const segment = event.target.closest?.("a.segment");
-  const layer = segment && document.getElementById(segment.hash.slice(1));
+  const segment = event.target.closest?.("a[data-layer]"); // of the bar, too, which is a drawing
+  const layer = segment && document.getElementById(segment.getAttribute("href").slice(1));
   if (!layer) return;
   event.preventDefault();
   for (let next = layer.matches("details") ? layer : layer.nextElementSibling; next?.matches("details"); next = next.nextElementSibling) next.open = true;

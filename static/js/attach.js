@@ -1,6 +1,9 @@
 // Files chosen for a message: listed above the composer until they are sent, each with a button that takes it out.
 
-import { one } from "./page.js";
+import { all, announce, one } from "./page.js";
+
+const PREVIEWED_BYTES = 600;
+const PREVIEWED_LINES = 3;
 
 const inputOf = (form) => one('input[type="file"]', form);
 
@@ -63,8 +66,52 @@ function chip(form, file) {
     inputOf(form).focus();
   });
   item.append(name, size, out);
+  showBeginning(item, file);
   return item;
 }
+
+/** The first lines of a file, where it is text. */
+async function showBeginning(item, file) {
+  const text = await file.slice(0, PREVIEWED_BYTES).text().catch(() => "");
+  if (!text.trim() || ["\u0000", "\ufffd"].some((sign) => text.slice(0, -1).includes(sign))) return;
+  const beginning = document.createElement("span");
+  beginning.className = "file-beginning";
+  beginning.textContent = text.trimStart().split("\n").slice(0, PREVIEWED_LINES).join("\n");
+  item.append(beginning);
+}
+
+// --- by drop and by paste -----------------------------------------------------------------------------------
+const hasFiles = (data) => Boolean(data?.types.includes("Files"));
+
+/** The form that takes a file dropped or pasted there: of the thread or of the dive. */
+function formAt(target) {
+  const place = target.closest?.("#conversation, #dive");
+  const form = place && one("form:has(.attach)", place);
+  return form && inputOf(form) ? form : null;
+}
+
+function addFiles(form, files) {
+  chooseFiles(form, [...chosenFiles(form), ...files]);
+  announce(`Attached: ${fileNames(files)}`);
+}
+
+for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
+  document.addEventListener(kind, (event) => {
+    if (!hasFiles(event.dataTransfer)) return;
+    event.preventDefault(); // or the browser would leave the page for the file
+    const form = formAt(event.target);
+    all(".takes-drop").forEach((other) => other.classList.remove("takes-drop"));
+    if (!form) event.dataTransfer.dropEffect = "none";
+    else if (kind === "drop") addFiles(form, [...event.dataTransfer.files]);
+    else if (kind !== "dragleave") form.classList.add("takes-drop");
+  });
+}
+document.addEventListener("paste", (event) => {
+  const form = event.target.matches?.("textarea") && hasFiles(event.clipboardData) && event.target.closest("form:has(.attach)");
+  if (!form || event.clipboardData.types.includes("text/plain")) return; // words of a table come with a picture of it
+  event.preventDefault();
+  addFiles(form, [...event.clipboardData.files]);
+});
 
 document.addEventListener("change", (event) => {
   if (event.target.matches('.attach input[type="file"]')) list(event.target.form);

@@ -38,7 +38,7 @@ function saveOnLeaving() {
 }
 
 // --- sending ------------------------------------------------------------------------------------------------
-function showProblem(text) {
+export function showProblem(text) {
   one(".form-problem", form)?.remove();
   if (!text) return;
   const line = document.createElement("p");
@@ -122,7 +122,9 @@ async function deliver(text, key, files) {
   let said;
   await saving; // or the draft would come after what was sent of it
   try {
-    said = await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files) });
+    const state = one(".send-state", row);
+    const onProgress = files.length ? (share) => { state.textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
+    said = await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files), onProgress });
   } catch (problem) {
     if (problem.status >= 400 && problem.status < 500 && problem.status !== 401) {
       forget(key);

@@ -3,7 +3,7 @@
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
 import { all, body, elements, focusWithin, getFragment, one, oneAtATime, post, settled, workspace } from "./page.js";
 import { close as closePanel } from "./panel.js";
-import { addWords, isInHand, place, rowsOf, seqOf } from "./rows.js";
+import { addWords, insertPage, isInHand, pageLoads, place, rowsOf, seqOf } from "./rows.js";
 
 const NEAR_BOTTOM = 80;
 const TRY_AGAIN = 3000;
@@ -12,6 +12,8 @@ const list = () => one("#dive-messages");
 const scroller = () => one("#dive-scroller");
 const isAtBottom = () => scroller().scrollHeight - scroller().scrollTop - scroller().clientHeight < NEAR_BOTTOM;
 const toBottom = () => { scroller().scrollTop = scroller().scrollHeight; };
+const isShown = (id) => Boolean(list() && one(`.message[data-id="${id}"]`, list()));
+const loads = pageLoads();
 const told = (name) => document.dispatchEvent(new CustomEvent(`openvibe:${name}`));
 
 // --- what arrives -------------------------------------------------------------------------------------------
@@ -30,8 +32,9 @@ function put(rows) {
   told("dive-shown");
 }
 
-/** Everything after the last message that is shown. */
+/** Everything after the last message that is shown, once what is on its way has come. */
 const catchUp = oneAtATime(async () => {
+  await loads.settled();
   for (let more = true; more;) {
     const shown = dive();
     if (!shown || one("[data-newer]", shown)) return;
@@ -47,8 +50,7 @@ const refetches = new Map();
 
 /** One message again; one that is not shown may be on its way. */
 function refetch(id) {
-  const isShown = () => one(`.message[data-id="${id}"]`, list());
-  if (!isShown()) return catchUp().then(() => (list() && isShown() ? refetch(id) : undefined));
+  if (!isShown(id)) return catchUp().then(() => (isShown(id) ? refetch(id) : undefined));
   if (!refetches.has(id)) {
     refetches.set(id, oneAtATime(async () => {
       const shown = dive();
@@ -61,6 +63,8 @@ function refetch(id) {
 
 /** Show what an event holds of this dive's message; only what it does not hold, or what came before, is fetched. */
 function arrive(event) {
+  // A page on its way may hold the message as it was before this.
+  if (loads.isLoading()) loads.settled().then(() => { if (isShown(event.message)) refetch(event.message); });
   if (event.fetch || refetches.get(event.message)?.isRunning()) return refetch(event.message); // as feed.js has it
   const stays = isAtBottom();
   if (event.to !== undefined && !addWords(event, list())) return refetch(event.message);
@@ -158,7 +162,8 @@ async function send(form) {
   draftSoon.cancel();
   showProblem(form, "");
   try {
-    await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files) });
+    const onProgress = files.length ? (share) => { one("[data-saved]", form).textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
+    await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files), onProgress });
     keyed = "";
     chooseFiles(form, chosenFiles(form).filter((file) => !files.includes(file)));
     if (field.value === text) field.value = "";
@@ -237,18 +242,10 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   send(event.target);
 });
-document.addEventListener("click", async (event) => {
-  const link = event.target.closest("#dive-messages .more-line a");
-  if (!link) return;
+document.addEventListener("click", (event) => {
+  const line = event.target.closest("#dive-messages .more-line a")?.closest(".more-line");
+  if (!line) return;
   event.preventDefault();
-  const line = link.closest(".more-line");
-  const found = await fetched(link.href, () => {});
-  if (!found || !line.isConnected) return;
-  const isOlder = line.dataset.older !== undefined;
-  const wanted = found.filter((item) => item.dataset[isOlder ? "newer" : "older"] === undefined);
-  const before = scroller().scrollHeight;
-  line.replaceWith(...wanted);
-  wanted.forEach((item) => htmx.process(item));
-  if (isOlder) scroller().scrollTop += scroller().scrollHeight - before;
+  loads.add(insertPage(line, dive().dataset.url, scroller()));
 });
 onShown();

@@ -1,7 +1,7 @@
 // The list of messages: loading as one scrolls, keeping the place, reading, and what arrives meanwhile.
 
 import { all, elements, getFragment, one, oneAtATime, post, spread, toast, workspace } from "./page.js";
-import { addWords, isInHand, place as put, rowsOf, seqOf } from "./rows.js";
+import { addWords, insertPage, isInHand, pageLoads, place as put, rowsOf, seqOf } from "./rows.js";
 
 const MOST_ROWS = 400;
 const NEAR_BOTTOM = 80;
@@ -13,13 +13,7 @@ const scroller = one("#scroller");
 const list = one("#messages");
 const newer = one("#newer");
 const unseen = new Set(); // ids of what others posted below what is in sight
-let loading = Promise.resolve(); // pages of messages that are on their way
-let loads = 0;
-function waitFor(page) {
-  loads += 1;
-  loading = Promise.all([loading, page]).finally(() => { loads -= 1; });
-  return loading;
-}
+const loads = pageLoads();
 
 export const threadId = conversation ? Number(conversation.dataset.thread) : null;
 export const rows = () => rowsOf(list);
@@ -61,26 +55,10 @@ function trim(fromTop) {
 }
 
 async function load(line) {
-  if (line.dataset.loading) return;
-  line.dataset.loading = "yes";
+  const items = await insertPage(line, conversation.dataset.url, scroller);
+  if (!items.length) return;
+  items.forEach((item) => (item.dataset.seq ? watch(item) : edges.observe(item)));
   const upward = line.dataset.older !== undefined;
-  const query = upward ? `before_seq=${line.dataset.older}` : `after_seq=${line.dataset.newer}`;
-  const response = await getFragment(`${conversation.dataset.url}?${query}`).catch(() => null);
-  if (!response?.ok) {
-    delete line.dataset.loading;
-    return;
-  }
-  const height = scroller.scrollHeight;
-  const top = scroller.scrollTop;
-  const found = elements(await response.text());
-  const wanted = found.filter((item) => item.dataset[upward ? "newer" : "older"] === undefined);
-  line.replaceWith(...wanted);
-  wanted.forEach((item) => {
-    htmx.process(item);
-    if (item.dataset.seq) watch(item);
-    else edges.observe(item);
-  });
-  if (upward) scroller.scrollTop = top + scroller.scrollHeight - height;
   const before = scroller.scrollHeight;
   trim(!upward);
   if (!upward) scroller.scrollTop -= before - scroller.scrollHeight;
@@ -88,7 +66,7 @@ async function load(line) {
 
 const edges = new IntersectionObserver(
   (seen) => {
-    for (const entry of seen) if (entry.isIntersecting) waitFor(load(entry.target));
+    for (const entry of seen) if (entry.isIntersecting) loads.add(load(entry.target));
   },
   { root: scroller, rootMargin: "400px 0px" },
 );
@@ -106,7 +84,7 @@ function answered(response, again) {
  */
 export const catchUp = oneAtATime(async () => {
   if (!conversation) return;
-  await loading;
+  await loads.settled();
   if (hasNewer()) return;
   for (let page = 0; page < 8; page += 1) {
     const from = lastRow()?.dataset.seq ?? 0;
@@ -150,8 +128,8 @@ async function showNewest() {
 
 /** Leave what was said earlier for the newest messages; what is being sent stays below them. */
 export const toNewest = oneAtATime(async () => {
-  await loading;
-  if (hasNewer()) await waitFor(showNewest());
+  await loads.settled();
+  if (hasNewer()) await loads.add(showNewest());
   await catchUp();
   toBottom();
 });
@@ -163,7 +141,7 @@ export function arrive(event) {
     showNewer();
   }
   // A page on its way may hold the message as it was before this.
-  if (loads) loading.then(() => { if (isShown(event.message)) refetch(event.message); });
+  if (loads.isLoading()) loads.settled().then(() => { if (isShown(event.message)) refetch(event.message); });
   if (event.fetch && event.kind === "message_posted") return catchUp();
   // An answer on its way is older than this: it is asked for again, or it would take back what is shown here.
   if (event.fetch || refetches.get(event.message)?.isRunning()) return refetch(event.message);

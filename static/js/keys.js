@@ -44,7 +44,7 @@ export const shortcuts = [
   ["d", "Dive from the message", () => press("[data-dive]")],
   ["e", "Edit your message", () => press("[data-edit]")],
   ["m", "More to do with the message", openMenu],
-  ["x", "What the agent read", () => press('a[href*="/context/"]')],
+  ["x", "Why this answer? What the agent read", () => press('a[href*="/context/"]')],
   ["+", "Helpful", () => press(".thumb")],
   ["-", "Not helpful", () => press(".thumb + .thumb")],
   ["g i", "Go to the inbox", () => location.assign(workspace)],

@@ -108,10 +108,10 @@ const items = () => all("[data-review]").filter((item) => item.closest("#knowled
 const current = () => items().find((item) => item.contains(document.activeElement)) ?? items()[0];
 let place = 0;
 
-/** Press what the key stands on in the entry that is looked at; a menu opens at its first choice. */
+/** Press what the key stands on in the entry that is looked at, or above the queue; a menu opens at its first choice. */
 function press(key) {
   const item = current();
-  const button = item && one(`[data-key="${key}"]`, item);
+  const button = (item && one(`[data-key="${key}"]`, item)) ?? one(`.review-state [data-key="${key}"]`);
   if (!button) return;
   place = items().indexOf(item);
   const menu = button.closest("summary") && button.closest("details");
@@ -122,7 +122,8 @@ function press(key) {
 
 function startReview() {
   if (!one("#knowledge-review")) return;
-  for (const [key, label] of [["r", "Renew, or bring back"], ["e", "Edit the entry"], ["s", "Supersede the entry"], ["a", "Archive the entry"], ["y", "Accept the suggestion"], ["n", "Reject the suggestion"], ["b", "Keep both"], ["1", "Keep the first"], ["2", "Keep the second"]]) register(key, label, () => press(key));
+  for (const [key, label] of [["r", "Renew, or bring back"], ["t", "Renew until another date"], ["u", "Undo the last decision"], ["e", "Edit the entry"], ["s", "Supersede the entry"], ["a", "Archive the entry"], ["y", "Accept the suggestion"], ["n", "Reject the suggestion"], ["b", "Keep both"], ["1", "Keep the first"], ["2", "Keep the second"]]) register(key, label, () => press(key));
+  if (document.activeElement === document.body) items()[0]?.focus({ preventScroll: true });
 }
 
 document.addEventListener("submit", ({ target }) => {
@@ -144,7 +145,9 @@ document.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   dress(target);
   if (one("#knowledge-review") && detail.requestConfig?.verb === "post" && detail.target?.id === "knowledge-review") {
     const left = items();
-    (left[Math.min(place, left.length - 1)] ?? one("#main")).focus();
+    const back = detail.requestConfig.path.match(/\/(\d+)\/undo\/$/); // what was taken back is looked at again
+    const same = back && (document.getElementById(`review-${back[1]}`) ?? one(`[data-review]:has([href$="/knowledge/${back[1]}/"])`));
+    (same ?? left[Math.min(place, left.length - 1)] ?? one("#main")).focus();
     announce(one("#knowledge-review [role=status]")?.textContent ?? "");
   }
 });

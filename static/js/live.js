@@ -1,9 +1,9 @@
 // One event stream per tab. Events hold what the page needs of them: messages of the thread that is shown as HTML, what
 // the sidebar marks as data. The little that they do not hold is fetched, not by all pages at once.
 
-import { all, announce, body, getFragment, one, oneAtATime, spread, workspace } from "./page.js";
+import { all, announce, body, getFragment, one, oneAtATime, spread, toast, workspace } from "./page.js";
 import { arrive, catchUp, conversation, threadId } from "./feed.js";
-import { forgetNames } from "./composer.js";
+import { forgetNames, showProblem } from "./composer.js";
 
 const RETRY = 3000;
 let source = null;
@@ -38,6 +38,13 @@ const refreshSidebar = oneAtATime(async () => {
 });
 const sidebarSoon = spread(refreshSidebar, 400, 5000);
 
+/** One may write here now, or no longer: then what was typed meanwhile stays. */
+function onComposerChanged(fresh) {
+  const reason = one(".composer-closed", fresh)?.textContent.trim();
+  if (!reason || !one("#composer-body")?.value.trim()) location.reload();
+  else showProblem(`${reason} What you typed is still here, to be copied.`);
+}
+
 /** Replace parts of the page by what the server shows now; the whole content goes when it is not visible any more. */
 const refreshParts = oneAtATime(async () => {
   if (!conversation && !one("[data-refresh]") && !mayBeGone) return;
@@ -71,7 +78,7 @@ const refreshParts = oneAtATime(async () => {
     if (link) one(`[href="${CSS.escape(link)}"]`, old)?.focus();
     else if (place) (document.getElementById(place) ?? one("[data-review]", old))?.focus({ preventScroll: true });
   }
-  if (conversation && Boolean(one("#composer")) !== Boolean(one("#composer", fresh))) location.reload();
+  if (conversation && Boolean(one("#composer")) !== Boolean(one("#composer", fresh))) onComposerChanged(fresh);
 });
 const partsSoon = spread(refreshParts, 500, 5000);
 
@@ -208,6 +215,18 @@ function moveUp(event) {
   return true;
 }
 
+/** An agent began or ended this answer: it works while one of those it writes is left. */
+function markWork({ agent, message, writing }) {
+  const label = one(`#sidebar .agent-works[data-agent="${agent}"]`);
+  if (!label) return;
+  marked += 1;
+  const replies = new Set(label.dataset.replies.split(" ").filter(Boolean));
+  if (writing) replies.add(String(message));
+  else replies.delete(String(message));
+  label.dataset.replies = [...replies].join(" ");
+  label.hidden = replies.size === 0;
+}
+
 // --- the stream ---------------------------------------------------------------------------------------------
 const IN_THREADS = ["message_changed", "reactions_changed", "run_changed", "feedback_changed", "pins_changed", "work_changed", "memory_changed"];
 const shownChannel = /\/c\/(\d+)\//.exec(location.pathname)?.[1];
@@ -231,6 +250,7 @@ function onEvent(given) {
     if (event.kind === "thread_changed") forgetNames();
     if (["thread_changed", "dive_changed", "work_changed"].includes(event.kind)) partsSoon();
   }
+  if (event.agent) markWork(event);
   if (event.kind === "message_posted") onPosted(event);
   if (event.kind === "read_changed" && event.unread !== undefined) markChannel(event.channel, event.unread, event.mentions);
   if (event.kind === "access_changed") {
@@ -239,6 +259,7 @@ function onEvent(given) {
     refreshParts();
   }
   if (["channel_changed", "agent_changed", "members_changed"].includes(event.kind)) forgetNames();
+  if (event.kind === "channel_changed" && conversation) partsSoon();
   refreshWhatIsMeant(event);
   document.dispatchEvent(new CustomEvent("openvibe:event", { detail: event }));
 }
@@ -254,6 +275,8 @@ async function onGone() {
 
 // --- the connection -----------------------------------------------------------------------------------------
 const GRACE = 1000; // a stream that ends and begins again at once is no loss
+const SILENCE = 40_000; // the server says every 15 s that it is there: one that hangs says nothing, and closes nothing
+let heardAt = 0;
 let lossTimer = null;
 
 function showLoss() {
@@ -288,11 +311,33 @@ function onEventAgain(given) {
   document.dispatchEvent(new CustomEvent("openvibe:event", { detail: event }));
 }
 
+/** What this page missed is not kept any more. What is typed in the composer is a draft; of anything else nothing is taken. */
+function onReload() {
+  const isTyping = all("textarea, input:not([type=hidden])").some((field) => field.id !== "composer-body" && field.value !== field.defaultValue);
+  if (!isTyping) return location.reload();
+  toast("This page was open for so long that it no longer shows all that was said. What you typed is still here: send it or copy it, then reload.", { lasts: true });
+}
+
+function onHeard() {
+  heardAt = Date.now();
+}
+
+/** Nothing came for too long: it is as if the connection were lost, until another one opens. */
+function checkSilence() {
+  if (!source || Date.now() - heardAt < SILENCE) return;
+  body.dataset.live = "off";
+  showLoss();
+  source.close();
+  connect();
+}
+
 /** From the last event on, or from an earlier one that a dive on the page does not know of yet. */
 function connect(after = last) {
   const dive = Number(one("#dive[data-dive]")?.dataset.thread);
   watched = [threadId, dive].filter(Boolean);
   source = new EventSource(`${body.dataset.events}?after=${after}${watched.map((id) => `&thread=${id}`).join("")}`);
+  onHeard();
+  for (const name of ["open", "message", "presence", "heartbeat"]) source.addEventListener(name, onHeard);
   source.addEventListener("message", (event) => {
     if (Number(event.lastEventId) <= Number(last)) return onEventAgain(event);
     last = event.lastEventId;
@@ -300,7 +345,7 @@ function connect(after = last) {
   });
   source.addEventListener("gone", onGone);
   source.addEventListener("presence", ({ data }) => document.dispatchEvent(new CustomEvent("openvibe:presence", { detail: JSON.parse(data) })));
-  source.addEventListener("reload", () => location.reload());
+  source.addEventListener("reload", onReload);
   source.addEventListener("open", onConnected);
   source.addEventListener("error", () => {
     body.dataset.live = "off";
@@ -319,6 +364,7 @@ function connect(after = last) {
 export function start() {
   last = body.dataset.after;
   if (body.dataset.events) connect();
+  setInterval(checkSilence, 5000);
   document.addEventListener("openvibe:dive-opened", () => {
     const dive = one("#dive[data-dive]");
     if (!source || !dive) return;

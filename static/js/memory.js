@@ -1,31 +1,64 @@
 // The memory map keeps up: while a compaction runs its numbers move, and once it is over the map is drawn anew.
 
-import { all, elements, getFragment, oneAtATime, one, settled } from "./page.js";
+import { all, elements, getFragment, oneAtATime, one, settled, workspace } from "./page.js";
+import { setAddress } from "./panel.js";
 
-async function fresh(map, part) {
-  const response = await getFragment(`${map.dataset.url}${part ? `?part=${part}` : ""}`).catch(() => null);
+async function fresh(url) {
+  const response = await getFragment(url).catch(() => null);
   return response?.ok ? elements(await response.text())[0] : null;
 }
 
-function put(old, now) {
-  const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
+function put(old, now, focus = "") {
+  const focused = focus || (old.contains(document.activeElement) ? document.activeElement.id : "");
   old.replaceWith(now);
   htmx.process(now);
-  if (focused) document.getElementById(focused)?.focus();
+  if (focused) (one(`#${focused}`, now) ?? (now.id === focused ? now : null))?.focus();
 }
 
 const refresh = oneAtATime(async () => {
   for (const map of all(".memory-map[data-url]")) {
-    const state = await fresh(map, "state");
+    const state = await fresh(`${map.dataset.url}?part=state`);
     const old = one(".map-state", map);
     if (!state || !old) continue;
     const isOver = one(".map-progress", old) && !one(".map-progress", state);
     put(old, state);
     // What somebody has opened, or is typing, stays as it is.
     if (!isOver || one("details[open]", map) || map.contains(document.activeElement?.closest?.("input"))) continue;
-    const whole = await fresh(map, "");
+    const whole = await fresh(map.dataset.shown);
     if (whole) put(map, whole);
   }
+});
+
+// Steps through time replace the picture alone; the address says which step it is, so that it survives a reload.
+let newest = 0; // an older answer never replaces a newer one
+async function goToStep(link) {
+  const picture = link.closest(".map-picture");
+  const asked = (newest += 1);
+  const response = await getFragment(`${link.pathname}?part=picture`).catch(() => null);
+  const html = response?.ok ? await response.text().catch(() => "") : "";
+  if (asked !== newest || !picture.isConnected) return;
+  if (!html) {
+    location.assign(link.href);
+    return;
+  }
+  picture.closest(".memory-map").dataset.shown = link.pathname;
+  const isInPanel = picture.closest("#panel");
+  put(picture, elements(html)[0], link.id);
+  if (isInPanel) setAddress(link.pathname.slice(workspace.length));
+  else history.replaceState(history.state, "", link.pathname);
+}
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[data-step]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+  event.preventDefault();
+  goToStep(link);
+});
+const STEP_KEYS = { ArrowLeft: "#map-earlier", ArrowRight: "#map-later" };
+document.addEventListener("keydown", (event) => {
+  const picture = event.target.closest?.(".map-picture");
+  if (!picture || !STEP_KEYS[event.key] || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  one(`${STEP_KEYS[event.key]}[data-step]`, picture)?.click();
 });
 
 // A summary that stands open shows what was deleted or edited below it no longer than it takes to ask.

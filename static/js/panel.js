@@ -10,7 +10,8 @@ let trail = []; // addresses of what was shown before, when a link inside the pa
 
 const shown = () => new URL(location.href).searchParams.get("panel") ?? "";
 
-function setAddress(path) {
+/** `path`: of what the panel shows, after the workspace's own; empty for nothing. */
+export function setAddress(path) {
   const url = new URL(location.href);
   if (path) url.searchParams.set("panel", path);
   else url.searchParams.delete("panel");
@@ -37,15 +38,21 @@ async function show(url) {
   focusWithin(panel, panel);
 }
 
-export function close() {
+export function close({ refocuses = true } = {}) {
   if (!shell?.classList.contains("has-panel")) return false;
   shell.classList.remove("has-panel");
   panel.replaceChildren();
   setAddress("");
-  if (opener) refocus(opener, document.getElementById(openerRow) ?? one("#main"));
+  if (opener && refocuses) refocus(opener, document.getElementById(openerRow) ?? one("#main"));
   opener = null;
   trail = [];
   return true;
+}
+
+/** Where the panel lies over the page, what the keyboard reaches behind it is shown. */
+function onFocusBehind({ target }) {
+  if (!shell.classList.contains("has-panel") || getComputedStyle(panel).position !== "fixed") return;
+  if (target.getBoundingClientRect().left >= panel.getBoundingClientRect().left) close({ refocuses: false });
 }
 
 function button(name, mark, words) {
@@ -70,15 +77,17 @@ export function start() {
   if (!panel) return;
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[data-panel]");
+    if (link?.hasAttribute("data-tab") && !panel.contains(link)) return; // a tab of the page changes the page
     if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0) {
       event.preventDefault();
-      open(link.href, link);
+      open(link.getAttribute("href"), link); // of an SVG link, too
     } else if (event.target.closest("[data-panel-close]")) close();
     else if (event.target.closest("[data-panel-back]")) show(new URL(workspace + trail.pop(), location.href));
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !event.defaultPrevented && !event.target.closest("textarea, input, dialog")) close();
   });
+  one("#main").addEventListener("focusin", onFocusBehind);
   panel.addEventListener("htmx:afterSettle", onShown);
   body.addEventListener("htmx:responseError", (event) => { if (event.detail.target === panel) close(); });
 }

@@ -1,9 +1,46 @@
 // Messages in a list, of a thread or of a dive: each where its number belongs, none taken from under anybody's hands.
 
-import { all, announce, elements, one, refocus, toast } from "./page.js";
+import { all, announce, elements, getFragment, one, refocus, toast } from "./page.js";
 
 export const rowsOf = (list) => (list ? all(".message[data-seq]", list) : []);
 export const seqOf = (row) => Number(row.dataset.seq);
+
+/** Pages of messages that are on their way to one list: what is told meanwhile is newer than they are. */
+export function pageLoads() {
+  let count = 0;
+  let settled = Promise.resolve();
+  return {
+    isLoading: () => count > 0,
+    settled: () => settled,
+    add(page) {
+      count += 1;
+      settled = Promise.allSettled([settled, page]).finally(() => { count -= 1; });
+      return settled;
+    },
+  };
+}
+
+/**
+ * Put the page that a "more" line stands for in its place, without moving what is in sight. Resolves to what was put
+ * there: nothing when no answer came, or the line is gone.
+ */
+export async function insertPage(line, url, scroller) {
+  if (line.dataset.loading) return [];
+  line.dataset.loading = "yes";
+  const isOlder = line.dataset.older !== undefined;
+  const query = isOlder ? `before_seq=${line.dataset.older}` : `after_seq=${line.dataset.newer}`;
+  const response = await getFragment(`${url}?${query}`).catch(() => null);
+  const found = response?.ok ? elements(await response.text()) : [];
+  delete line.dataset.loading;
+  if (!found.length || !line.isConnected) return [];
+  const wanted = found.filter((item) => item.dataset[isOlder ? "newer" : "older"] === undefined);
+  const height = scroller.scrollHeight;
+  const top = scroller.scrollTop;
+  line.replaceWith(...wanted);
+  wanted.forEach((item) => htmx.process(item));
+  if (isOlder) scroller.scrollTop = top + scroller.scrollHeight - height;
+  return wanted;
+}
 
 /** Whether somebody is typing in this row, has its menu open, or waits for the answer to something pressed in it. */
 export const isInHand = (row) => Boolean(one("[data-editing], .message-more[open], .htmx-request", row));
