@@ -1,7 +1,9 @@
 """The documents tell the truth about the repository: the files they name exist, and hold what is said to be in them."""
 
 import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ API_PATHS = ("memory/tool/",)
 def named_paths(document: Path) -> set[str]:
     """Paths of the repository in backticks, and the targets of links."""
     text = document.read_text()
-    quoted = {path for path in re.findall(r"`([^`\s]+)`", text) if path.startswith(TOP_FOLDERS)}
+    quoted = {path.partition("::")[0] for path in re.findall(r"`([^`\s]+)`", text) if path.startswith(TOP_FOLDERS)}
     linked = {
         str((document.parent / target).resolve().relative_to(ROOT))
         for target in re.findall(r"\]\(([^)#\s]+)\)", text)
@@ -33,6 +35,19 @@ def test_every_path_a_document_names_exists(document: Path) -> None:
 def test_every_module_a_document_names_exists(document: Path) -> None:
     dotted = re.findall(r"`((?:openvibe|memory|knowledge|agents)(?:\.\w+)+)`", document.read_text())
     assert [name for name in dotted if not names_something(name)] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_test_a_document_names_exists(document: Path) -> None:
+    named = re.findall(r"`(tests/[^`\s]+\.py)::(\w+)`", document.read_text())
+    assert [f"{file}::{test}" for file, test in named if not defines((ROOT / file).read_text(), test)] == []
+
+
+def test_every_point_of_the_interface_names_what_shows_it() -> None:
+    tables = [block for block in (ROOT / "docs/interface.md").read_text().split("\n\n") if block.startswith("| what |")]
+    points = [row for table in tables for row in table.splitlines()[2:]]
+    assert {number for row in points if (number := row[2:].partition(".")[0]).isdigit()} == set(map(str, range(1, 17)))
+    assert [row for row in points if "::test_" not in row and ".png" not in row] == []
 
 
 def names_something(dotted: str) -> bool:
@@ -65,6 +80,19 @@ def test_thirty_questions_have_a_room() -> None:
 @pytest.mark.parametrize(("question", "file", "name"), room_rows(), ids=lambda cell: cell)
 def test_a_room_holds_what_is_looked_for(question: str, file: str, name: str) -> None:
     assert defines((ROOT / file).read_text(), name)
+
+
+def nav_pages(entry: Any) -> list[str]:
+    """The pages below an entry of the site's navigation: a title with a page, or with further entries."""
+    if isinstance(entry, str):
+        return [entry]
+    below = entry.values() if isinstance(entry, dict) else entry
+    return [page for part in below for page in nav_pages(part)]
+
+
+def test_the_site_leads_to_every_page_once() -> None:
+    nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
+    assert sorted(nav_pages(nav)) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
 
 
 def test_every_decision_has_a_date_a_status_and_what_lost() -> None:

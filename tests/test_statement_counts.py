@@ -10,12 +10,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from agents.models import Agent
+from agents.models import Agent, WorkspaceExport
 from memory.work.services import create_work_item
 from openvibe.api.models import SCOPES
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Message
 from openvibe.chat.services import add_to_channel
+from openvibe.llm.models import Endpoint
 from openvibe.webhooks.models import Webhook
 from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
@@ -31,9 +32,9 @@ api-schema api-docs api-not-here join api-events events attachment api-attachmen
 thread-export api-thread-export knowledge-export api-knowledge-export
 api-run-context run-context-tab result-full work-handoff api-snippet api-memory-summary thread-memory-summary
 api-memory-stats api-block context-preview-tab api-schedule openai-not-here
-unsubscribe
+unsubscribe connect-model-local picture thread-memory-prompt thread-memory-compaction settings-export settings-jobs
 """
-"""They show no rows, are streams and files, or show one row that this world does not have."""
+"""They show no rows, are streams and files, are for superusers, or show one row that this world does not have."""
 OF_AGENTS = (
     "/api/v1/memory",
     "/api/v1/blocks",
@@ -68,6 +69,11 @@ def make_world(name: str, count: int) -> World:
     places = []
     for number in range(count):
         agent: Agent = factories.make_agent(owner, f"fern{number}", level=4)
+        agent.endpoint = Endpoint.objects.create(workspace=owner.workspace, name=f"Model {number}", kind="offline")
+        agent.save()
+        WorkspaceExport.objects.create(
+            workspace=owner.workspace, requested_by=owner.participant, state="failed", error="The disk is full."
+        )
         channel = factories.make_channel(owner, f"room{number}")
         add_to_channel(channel=channel, participant=agent.participant, by=factories.access(owner))
         place = make_place(owner, channel, agent, f"Bed {number}")
@@ -112,6 +118,7 @@ def address(name: str, path: str, world: World) -> str:
     ids: dict[str, object] = {**world.place.ids(), "handle": world.place.agent, "tab": "prompt", "label": "notes"}
     ids |= {"slug": world.owner.workspace.slug, "item": world.place.work}
     ids["webhook"] = Webhook.objects.filter(workspace=world.owner.workspace).earliest("pk").pk
+    ids["endpoint"] = Endpoint.objects.filter(workspace=world.owner.workspace).earliest("pk").pk
     parts = []
     for before, part in zip(("", *path.split("/")), path.split("/"), strict=False):
         argument = part.strip("<>").partition(":")[2].removesuffix("_id")

@@ -7,6 +7,7 @@ from django.test import Client
 from memory.plugins.models import MemoryPlugin
 from memory.plugins.registry import active_plugin_name
 from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import create_workspace
 from tests import factories
 from tests.admin.conftest import staff
 
@@ -31,6 +32,14 @@ def test_the_page_shows_which_one_is_enabled(browser: Client) -> None:
     assert page.count('<span class="ov-chip">enabled</span>') == 1
     assert "Enable Simple memory…" in page
     assert "Enable Lossless memory…" not in page
+
+
+def test_of_several_workspaces_the_one_visited_last_is_shown(ana: Member) -> None:
+    create_workspace(owner=ana.user, name="Acorn")
+    browser = staff(ana)
+    assert browser.get(PAGE).context["home"].name == "Acorn"
+    browser.get(f"/w/{ana.workspace.slug}/")
+    assert browser.get(PAGE).context["home"] == ana.workspace
 
 
 def test_switching_asks_first_and_says_what_happens(ana: Member, browser: Client) -> None:

@@ -129,7 +129,7 @@ def test_the_overview_opens_with_numbers(root: Client, garden: Member) -> None:
         "Failed runs, 24 h",
         "Open thumbs down",
         "Tokens used today",
-        "Shared prefix",
+        "Same beginning",
         "Runs waiting",
         "Knowledge expiring",
         "Knowledge to review",

@@ -61,7 +61,7 @@ def test_instructions_too_large_are_refused_on_both_pages(ana: Member, vibe: Age
     page = staff(ana).post(address, workspace_form(ana, instructions=LONG_RULES)).content.decode()
     assert "the instructions 2," in page
     assert Workspace.objects.get(pk=ana.workspace_id).instructions == ""
-    settings = staff(ana).post(f"/w/{ana.workspace.slug}/settings/", {"name": "Garden", "instructions": LONG_RULES})
+    settings = staff(ana).post(f"/w/{ana.workspace.slug}/settings/instructions/", {"instructions": LONG_RULES})
     assert "choose a model with a larger window" in settings.content.decode()
 
 

@@ -109,6 +109,8 @@ def test_jobs_say_when_they_run_next(ana: Member) -> None:
     for name, last, enabled in rows:
         PeriodicTask.objects.create(name=name, task=name, interval=daily, last_run_at=last, enabled=enabled)
     page = superuser(ana).get(reverse("admin:django_celery_beat_periodictask_changelist"))
+    assert page.context["title"] == "Jobs"
+    assert "every day" in page.content.decode()
     view = admin.site._registry[PeriodicTask]
     said = {job.name: view.next_run(job) for job in page.context["cl"].result_list}  # type: ignore[attr-defined]
     assert said["late"] == "Now"

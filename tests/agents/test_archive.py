@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import tracemalloc
 import zipfile
@@ -13,6 +14,7 @@ import pytest
 from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
 from django.apps import apps
+from django.conf import LazySettings
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
@@ -24,8 +26,9 @@ from agents.archive.restore import BadArchive, import_workspace
 from agents.archive.tables import LEFT_OUT, REFERENCES, archived_tables, workspace_tables
 from agents.assembler.snapshots.store import load_content
 from agents.management.commands.demo import create_demo_workspace
-from agents.models import Run, Snapshot
+from agents.models import Agent, Run, Snapshot
 from agents.runs.executor import execute_run
+from agents.skills import skill_text
 from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token
 from openvibe.base.fields import EncryptedTextField, encrypt
@@ -86,12 +89,29 @@ def willow(db: None) -> Member:
     return owner
 
 
+NOTES = b"\xff\x00 no text"
+FOLDER_FILES = ["SYSTEM.md", "skills/graft/SKILL.md", "skills/graft/notes.txt"]
+
+
+@pytest.fixture
+def folder(settings: LazySettings, tmp_path: Path) -> Path:
+    """Vibe's, with a skill, what is no text, and a link that leads out of it."""
+    settings.HOME = tmp_path / "home"
+    folder = tmp_path / "home/workspaces/vibe"
+    (folder / "skills/graft").mkdir(parents=True)
+    (folder / "SYSTEM.md").write_text("You garden.")
+    (folder / "skills/graft/SKILL.md").write_text("Cut at an angle.")
+    (folder / "skills/graft/notes.txt").write_bytes(NOTES)
+    (folder / "SOUL.md").symlink_to("/etc/hostname")
+    return folder
+
+
 def export(workspace: Workspace, path: Path) -> str:
     export_workspace(workspace=workspace, path=path)
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path) -> None:
+def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path, folder: Path) -> None:
     first = export(willow.workspace, tmp_path / "first.zip")
     assert (tmp_path / "first.zip").stat().st_mode & 0o777 == 0o600
     old_trigger, old_messages = Snapshot.objects.get().run.trigger_id, Message.objects.count()
@@ -103,6 +123,17 @@ def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path) -> None
     back = import_workspace(path=tmp_path / "first.zip")
     assert export(back, tmp_path / "second.zip") == first
     assert back.pk != willow.workspace_id
+    restored = folder.with_name("vibe@willow")
+    assert sorted(file.relative_to(restored).as_posix() for file in restored.rglob("*.*")) == FOLDER_FILES
+    assert (restored / "skills/graft/notes.txt").read_bytes() == NOTES
+    vibe = Agent.objects.get(workspace=back, participant__handle="vibe")
+    assert skill_text(vibe, "graft") == "Cut at an angle."
+    folder.with_name("vibe@other").mkdir()
+    with pytest.raises(BadArchive, match="vibe@other"):
+        import_workspace(path=tmp_path / "first.zip", slug="other")
+    delete_workspace(workspace=Workspace.objects.get(pk=back.pk))
+    assert not restored.exists()  # who makes a workspace of this name must not find it
+    back = import_workspace(path=tmp_path / "first.zip")
     assert Quote.objects.get().ref > restore.GONE
     snapshot = Snapshot.objects.get()
     keys = {item["key"] for item in load_content(snapshot)["items"]}
@@ -123,6 +154,17 @@ def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path) -> None
         == Message.objects.filter(thread__title="Spring planting").latest("seq").seq
     )
     say(Thread.objects.get(title="Spring planting"), Member.objects.get(workspace=back), "Life goes on.")
+
+
+def test_what_a_killed_export_left_is_in_nobodys_way(ana: Member, tmp_path: Path) -> None:
+    """In a container the process that tries again often has the number of the one that was killed."""
+    path = tmp_path / "willow.zip"
+    path.with_name(f".{path.name}.{os.getpid()}").write_bytes(b"half")
+
+    export_workspace(workspace=ana.workspace, path=path)
+
+    assert zipfile.is_zipfile(path)
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_no_secret_is_in_an_archive(willow: Member, tmp_path: Path) -> None:
@@ -150,7 +192,7 @@ def test_every_table_of_ours_is_in_the_archive_or_left_out_with_a_reason() -> No
     """When this fails for a new model, its rows would be lost or their ids would lead astray: see tables.py."""
     tables = workspace_tables()
     of_people = {"workspaces.User", "workspaces.User_groups", "workspaces.User_user_permissions", "api.CallCount"}
-    of_processes = {"base.CacheEntry"}  # limits of sign-in, for minutes
+    of_processes = {"base.CacheEntry", "base.JobRun"}  # limits of sign-in; how the server's own jobs went
     ours = {"base", "search", "llm", "api", "workspaces", "chat", "webhooks", "memory", "lcm", "knowledge", "agents"}
     models = [m for m in apps.get_models(include_auto_created=True) if m._meta.app_label in ours]
     assert {m._meta.label for m in models} - {table.name for table in tables} == of_people | of_processes
@@ -224,6 +266,14 @@ def manifest_says(**values: object) -> Callable[[bytes], bytes]:
     return lambda raw: json.dumps({**json.loads(raw), **values}).encode()
 
 
+BAD_PATHS = (b"../../evil", b"/etc/evil", b"a//b", b"..", b"x" * 400, b"a\\\\b", b"a\\n")
+
+
+def renamed(path: bytes) -> Callable[[bytes], bytes]:
+    """The rows of agents' files, the first with another path."""
+    return lambda rows: rows.replace(b"SYSTEM.md", path)
+
+
 HOSTILE: dict[str, tuple[dict[str, Callable[[bytes], bytes]], str]] = {
     "traversal": ({"files/../../etc/passwd": lambda _: b"x"}, "leads out"),
     "absolute": ({"/etc/passwd": lambda _: b"x"}, "belongs to none"),
@@ -243,6 +293,10 @@ HOSTILE: dict[str, tuple[dict[str, Callable[[bytes], bytes]], str]] = {
         with_digest("chat.Message", lambda rows: re.sub(rb'"seq":\d+', b'"seq":1', rows)),
         "no workspace has",
     ),
+    **{f"folder {path!r}": (with_digest("folders", renamed(path)), "could not be") for path in BAD_PATHS},
+    "folder of nobody": (with_digest("folders", lambda rows: rows.replace(b'"agent":', b'"agent":9')), "refers"),
+    "folder file missing": (with_digest("folders", renamed(b"B.md")), "no workspace has"),
+    "folder file changed": ({"files/agents/1/SYSTEM.md": lambda text: text + b"!"}, "was changed after"),
     "handle": (
         with_digest("workspaces.Participant", lambda rows: rows.replace(b'"vibe"', b'"<b>"')),
         "no workspace has",
@@ -250,12 +304,32 @@ HOSTILE: dict[str, tuple[dict[str, Callable[[bytes], bytes]], str]] = {
 }
 
 
-def test_a_hostile_archive_is_refused_with_a_sentence(willow: Member, tmp_path: Path) -> None:
+def test_a_hostile_archive_is_refused_with_a_sentence(willow: Member, tmp_path: Path, folder: Path) -> None:
     export(willow.workspace, tmp_path / "willow.zip")
     for changes, sentence in HOSTILE.values():
         with pytest.raises(BadArchive, match=sentence):
             import_workspace(path=forged(tmp_path / "willow.zip", **changes), slug="other")
     assert Workspace.objects.count() == 1
+    assert [place.name for place in folder.parent.iterdir()] == ["vibe"]
+
+
+def test_an_archive_cannot_say_where_folders_go(willow: Member, tmp_path: Path, folder: Path) -> None:
+    export(willow.workspace, tmp_path / "willow.zip")
+    table = "workspaces.Workspace"
+    changes = with_digest(table, lambda rows: re.sub(rb'"slug":"[^"]*",', b"", rows))
+    agree = changes["manifest.json"]
+
+    def change_manifest(raw: bytes) -> bytes:
+        manifest = json.loads(agree(raw))
+        manifest["workspace"]["slug"] = "../../../evil"
+        for each in manifest["tables"]:
+            each["columns"] = [name for name in each["columns"] if (each["name"], name) != (table, "slug")]
+        return json.dumps(manifest).encode()
+
+    with pytest.raises(BadArchive, match="no workspace has"):
+        import_workspace(path=forged(tmp_path / "willow.zip", **{**changes, "manifest.json": change_manifest}))
+    assert not (tmp_path / "evil").exists()
+    assert [place.name for place in folder.parent.iterdir()] == ["vibe"]
 
 
 def test_what_is_cut_off_too_large_or_no_zip_is_refused(

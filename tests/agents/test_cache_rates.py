@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 
 from agents.cache_rates import (
-    CHART_HEIGHT,
-    CHART_WIDTH,
     Rate,
     agent_cache,
     build_rate_chart,
@@ -20,6 +18,7 @@ from agents.cache_rates import (
     total_rate,
     visible_runs,
 )
+from agents.charts import CHART_HEIGHT, CHART_WIDTH
 from agents.models import Agent, Run, Snapshot
 from agents.runs.executor import execute_run
 from memory.models import Compaction

@@ -14,17 +14,17 @@ from tests.api.client import Api
 Enter = Callable[..., Api]
 
 
+def token_client(
+    participant: Participant, scopes: tuple[str, ...] = ("read", "write", "memory", "knowledge", "admin")
+) -> Api:
+    """An API client with a fresh token of a participant; `scopes` as given, all of them otherwise."""
+    token, secret = issue_token(participant=participant, name="tests", scopes=scopes)
+    return Api(Client(), {"Authorization": f"Bearer {secret}"}, token=token)
+
+
 @pytest.fixture
 def by_token() -> Enter:
-    """An API client with a fresh token of a participant; `scopes` as given, all of them otherwise."""
-
-    def enter(
-        participant: Participant, scopes: tuple[str, ...] = ("read", "write", "memory", "knowledge", "admin")
-    ) -> Api:
-        token, secret = issue_token(participant=participant, name="tests", scopes=scopes)
-        return Api(Client(), {"Authorization": f"Bearer {secret}"}, token=token)
-
-    return enter
+    return token_client
 
 
 @pytest.fixture

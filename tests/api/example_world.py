@@ -97,6 +97,7 @@ def make_example_world() -> ExampleWorld:
     names = {
         **{"thread": thread.pk, "channel": channel.pk, "message": place.message.pk, "ref": quote.pk},
         **{"feedback_create message": place.reply.pk, "profile_update If-Match": '"0"'},
+        "agents_apply_feedback feedback": [place.episode.pk],
         **{"blocks_update If-Match": place.block, "runs_begin message": asked[0].pk},
         **{"schedules_create agent": "dawn", "webhooks_create url": HOOK_URL, "direct_messages_open to": "vibe"},
         "number": send_test(webhook=webhooks[0], by=access).pk,
@@ -113,7 +114,7 @@ def make_example_world() -> ExampleWorld:
         **{"schedules": schedules[0], "schedules_delete": schedules[1]},
         **{"webhooks": webhooks[0].pk, "webhooks_delete": webhooks[1].pk},
         **dict(zip(("runs_read", "runs_write", "runs_finish"), begun, strict=True)),
-        "knowledge_restore": archived.pk,
+        **dict.fromkeys(("knowledge_restore", "knowledge_undo"), archived.pk),
         "snippets": create_snippet(workspace=ana.workspace, by=access, name="style", text="Be brief.").pk,
     }
     return ExampleWorld(ana, vibe, scout, names, ids)

@@ -92,6 +92,8 @@ ROWS = {
     "PATCH api-channel": Row("channels/{channel}/", "channel", 200, OTHERS, body={"instructions": "Be brief."}),
     "GET api-notifications": Row("notifications/", but=NOT_AGENTS),
     "PATCH api-notifications": Row("notifications/", but=NOT_AGENTS, body={"level": "all"}),
+    "GET api-do-not-disturb": Row("do-not-disturb/", but=NOT_AGENTS),
+    "PATCH api-do-not-disturb": Row("do-not-disturb/", but=NOT_AGENTS, body={"until": None}),
     "GET api-channel-notifications": Row("channels/{channel}/notifications/", "channel", but=NOT_AGENTS),
     "PUT api-channel-notifications": Row(
         "channels/{channel}/notifications/", "channel", but=NOT_AGENTS, body={"level": "nothing"}
@@ -168,6 +170,7 @@ ROWS = {
     "POST api-schedule-stop": Row("schedules/1/stop/", status=404),
     "GET api-episodes": Row("episodes/", lists="episode"),
     "POST api-episode-applied": Row("episodes/{episode}/applied/", "episode", 200, NOT_AGENTS),
+    "POST api-episode-suggest": Row("episodes/{episode}/suggest/", "episode", 200, NOT_AGENTS),
     "GET api-proposals": Row("proposals/", lists="proposal"),
     "POST api-proposal-accept": Row("proposals/{proposal}/accept/", "proposal", 409, NOT_AGENTS),
     "POST api-proposal-reject": Row("proposals/{proposal}/reject/", "proposal", 409, NOT_AGENTS),
@@ -237,6 +240,7 @@ ROWS = {
     "POST api-entry-restore": Row("knowledge/{entry}/restore/", "entry", 409, MEMBERS_ONLY),
     "POST api-entry-accept": Row("knowledge/{suggestion}/accept/", "suggestion", 200, MEMBERS_ONLY),
     "POST api-entry-reject": Row("knowledge/{suggestion}/reject/", "suggestion", 200, MEMBERS_ONLY),
+    "POST api-entry-undo": Row("knowledge/{entry}/undo/", "entry", 409, MEMBERS_ONLY),
     "POST api-entry-flag": Row("knowledge/{entry}/flag/", "entry", 200, MEMBERS_ONLY, {"reason": "wrong"}),
     "GET api-runs": Row("runs/", lists="run"),
     "GET api-run": Row("runs/{run}/", "run"),
@@ -263,6 +267,14 @@ ROWS = {
         200,
         OTHERS,
         {"source": SOUL.format(name="L1"), "note": "Again"},
+        {"If_Match": '"1"'},
+    ),
+    "POST api-soul-rules": Row(
+        "agents/{agent}/soul/rules/",
+        "agent",
+        404,  # feedback that there is not
+        OTHERS,
+        {"feedback": [999_999], "rule": "Name the month", "note": "Always"},
         {"If_Match": '"1"'},
     ),
     "GET api-blocks": Row("blocks/?agent={agent}", "agent", 200, OTHER_AGENTS),
@@ -321,7 +333,9 @@ class Entrance:
         if way == "session":
             client = Client()
             client.force_login(self.scene.members[caller].user)
-            return Api(client, {})
+            api = Api(client, {})
+            api.get("me/")  # else each call on it would note the session's first use
+            return api
         token, secret = issue_token(
             participant=self.scene.participant(caller),
             name="matrix",

@@ -12,10 +12,12 @@ from agents.models import Agent
 from agents.services import deactivate_agent
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token, revoke_token
+from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Thread
+from openvibe.chat.services import add_to_channel, remove_from_channel
 from openvibe.workspaces.models import Member
-from openvibe.workspaces.services import add_member, create_workspace, remove_member
+from openvibe.workspaces.services import add_member, create_workspace, remove_member, update_member_role
 from tests import factories
 from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
@@ -67,6 +69,21 @@ def test_a_token_ends_at_once_when_revoked_expired_or_its_owner_removed(
     deactivate_agent(agent=vibe, by=factories.access(ana))
 
     assert [api.get("me/").status_code for api in (revoked, expired, member, agent)] == [401] * 4
+
+
+def test_tokens_that_an_admin_made_of_agents_end_when_she_is_none_any_more(
+    ana: Member, dora: Member, vibe: Agent, nobody: Api
+) -> None:
+    update_member_role(member=dora, role="admin", by=factories.access(ana))
+    secrets = [
+        issue_token(participant=owner, name="x", scopes=["read"], by=factories.access(dora))[1]
+        for owner in (dora.participant, vibe.participant)
+    ]
+    statuses = []
+    for role in ("owner", "guest"):
+        update_member_role(member=dora, role=role, by=factories.access(ana))
+        statuses += [nobody.get("me/", Authorization=f"Bearer {secret}").status_code for secret in secrets]
+    assert statuses == [200, 200, 200, 401]
 
 
 def test_a_wrong_token_is_not_rescued_by_a_session(ana: Member, by_session: Enter) -> None:
@@ -233,3 +250,30 @@ def test_the_command_issues_lists_and_revokes(vibe: Agent) -> None:
 def test_the_command_says_what_is_wrong(ana: Member, arguments: tuple[str, ...]) -> None:
     with pytest.raises(CommandError):
         call_command("token", *arguments)
+
+
+def test_a_token_of_an_agent_opens_no_private_channel_that_its_maker_is_not_in(
+    ana: Member, dora: Member, vibe: Agent, by_token: Enter
+) -> None:
+    by, owner = factories.access(ana), vibe.participant
+    theirs, outside = issue_token(participant=owner, name="Ana's", scopes=["read", "admin"], by=by)
+    child = Api(Client(), {"Authorization": f"Bearer {outside}"}).call(
+        "POST", "tokens/", {"name": "n", "scopes": ["read"]}
+    )
+    dora_made, inside = issue_token(participant=owner, name="Dora's", scopes=["read"], by=factories.access(dora))
+    _, operators = issue_token(participant=owner, name="The operator's", scopes=["read"])
+    Member.objects.filter(pk=dora.pk).update(role="admin")
+    dora.refresh_from_db()
+    secret_room = factories.make_channel(dora, "board", private=True)
+    add_to_channel(channel=secret_room, participant=owner, by=factories.access(dora))
+
+    def status(secret: str) -> int:
+        return Client().get("/api/v1/me/", headers={"Authorization": f"Bearer {secret}"}).status_code
+
+    statuses = [status(secret) for secret in (outside, child.json()["secret"], inside, operators)]
+    assert statuses == [401, 401, 200, 200]
+    ended = AuditRecord.objects.filter(action="token", after="revoked").values_list("actor", "subject")
+    assert ("Dora (@dora)", f"“Ana's” …{theirs.hint} of @vibe") in ended
+    remove_from_channel(channel=secret_room, participant=dora.participant, by=factories.access(dora))
+    assert (status(inside), status(operators)) == (401, 200)
+    assert Token.objects.get(pk=dora_made.pk).revoked_at

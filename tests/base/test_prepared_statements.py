@@ -1,9 +1,11 @@
 """Placeholders of prepared statements are numbered; values find theirs by name or by position."""
 
-import pytest
-from django.db import connection
+from datetime import UTC, datetime
 
-from openvibe.base.prepared_statements import fetch_prepared, number_placeholders
+import pytest
+from django.db import DataError, NotSupportedError, connection, transaction
+
+from openvibe.base.prepared_statements import fetch_prepared, fetch_unprepared, number_placeholders
 
 
 def test_a_name_has_one_number_wherever_it_stands() -> None:
@@ -33,5 +35,71 @@ def test_a_connection_plans_once_from_its_opening_on_whatever_is_rolled_back() -
         with another.cursor() as cursor:
             cursor.execute("SHOW plan_cache_mode")
             assert cursor.fetchone() == ("force_generic_plan",)
+    finally:
+        another.close()
+
+
+TIMES = (
+    "2025-01-07 01:40:00+00",
+    "2025-01-07 01:40:00.12+01",
+    "1999-12-31 23:59:59.999999+00",
+    "0001-01-01 00:00:00+00",
+)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("text", TIMES)
+def test_times_come_in_utc_prepared_or_not(text: str) -> None:
+    statement, moment = "SELECT %s::timestamptz", datetime.fromisoformat(text)
+    for rows in (fetch_prepared(statement, [text]), fetch_unprepared(statement, [text])):
+        assert rows == [(moment,)]
+        assert rows[0][0].tzinfo is UTC
+
+
+@pytest.mark.django_db
+def test_a_time_beyond_pythons_is_the_drivers_error() -> None:
+    with pytest.raises(DataError, match="infinity"):
+        fetch_prepared("SELECT %s::timestamptz", ["infinity"])
+
+
+def prepared_statements() -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement FROM pg_prepared_statements")
+        return [statement for (statement,) in cursor.fetchall()]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_prepared_stays_through_rollbacks_and_goes_when_tables_change() -> None:
+    for nested in (False, True):
+        with transaction.atomic(), transaction.atomic():
+            assert fetch_prepared("SELECT 1 + %s", [int(nested)]) == [(1 + nested,)]
+            transaction.set_rollback(nested)
+        with transaction.atomic():
+            transaction.set_rollback(not nested)
+    assert prepared_statements().count("SELECT 1 + $1") == 1
+
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE chat_thread ALTER title SET STATISTICS 100")
+        cursor.execute("ALTER TABLE chat_thread ALTER title SET STATISTICS -1")
+    assert fetch_prepared("SELECT 2 + %s", [1]) == [(3,)]
+    assert prepared_statements() == ["SELECT 2 + $1"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_column_that_a_migration_changes_elsewhere_fails_one_transaction_at_most() -> None:
+    statement, another = "SELECT word FROM changing WHERE word = %s", connection.copy()
+    try:
+        with another.cursor() as elsewhere:
+            elsewhere.execute("CREATE TABLE changing (word varchar(5)); INSERT INTO changing VALUES ('ab')")
+            assert fetch_prepared(statement, ["ab"]) == [("ab",)]
+            elsewhere.execute("ALTER TABLE changing ALTER word TYPE varchar(9)")
+            assert fetch_prepared(statement, ["ab"]) == [("ab",)]
+            elsewhere.execute("ALTER TABLE changing ALTER word TYPE varchar(12)")
+            with pytest.raises(NotSupportedError), transaction.atomic():
+                fetch_prepared(statement, ["ab"])
+            with transaction.atomic():
+                assert fetch_prepared(statement, ["ab"]) == [("ab",)]
+            assert prepared_statements().count("SELECT word FROM changing WHERE word = $1") == 1
+            elsewhere.execute("DROP TABLE changing")
     finally:
         another.close()

@@ -4,8 +4,11 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
+from django.apps import apps
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
+from django.db.models.fields.related_descriptors import ForeignKeyDeferredAttribute
+from django.db.models.signals import post_init, pre_init
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -107,3 +110,35 @@ def test_a_field_that_the_row_has_not_is_refused_at_once() -> None:
 def test_a_condition_that_nothing_meets_asks_nothing() -> None:
     compiled = CompiledQuery(lambda pk: Message.objects.filter(pk=pk).none())
     assert (compiled.rows(1), compiled.objects(1)) == ([], [])
+
+
+def test_models_need_not_be_told_of_each_value_that_is_loaded() -> None:
+    """What `CompiledQuery.objects` leaves out of `Model.from_db`."""
+    assert not pre_init.receivers
+    assert not post_init.receivers
+    for model in apps.get_models():
+        if model.__module__.startswith(("openvibe.", "memory.", "knowledge.", "agents.", "django.contrib.")):
+            assert model.__init__ is Model.__init__
+            assert "from_db" not in {
+                name for base in model.__mro__[: model.__mro__.index(Model)] for name in vars(base)
+            }
+            setters = {field.name for field in model._meta.concrete_fields if _has_setter(model, field)}
+            assert not setters, model
+
+
+def _has_setter(model: type[Model], field: Any) -> bool:
+    attribute = getattr(model, field.attname, None)
+    return hasattr(type(attribute), "__set__") and not isinstance(attribute, ForeignKeyDeferredAttribute)
+
+
+def test_what_is_deferred_is_read_when_it_is_asked_for_and_a_loaded_row_is_saved_as_one(said: list[Message]) -> None:
+    compiled = CompiledQuery(lambda ids: Message.objects.filter(pk__any_of=ids).defer("body"))
+
+    found = compiled.objects(array_literal([said[1].pk]))[0]
+
+    assert "body" in found.get_deferred_fields()
+    assert found.body == said[1].body
+    assert not found._state.adding
+    found.client_id = "another"
+    found.save(update_fields=["client_id"])
+    assert Message.objects.get(pk=said[1].pk).client_id == "another"

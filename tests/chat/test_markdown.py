@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openvibe.base.markdown import mentioned_handles, plain_text, render_markdown
+from openvibe.llm.offline import CONNECT_LINE
 from tests.examples import examples
 
 _ALLOWED = {
@@ -262,6 +263,12 @@ class TestMentions:
         mentioned = frozenset(mentioned_handles(body))
 
         assert ('class="mention"' in render_markdown(body, handles=mentioned)) == bool(mentioned)
+
+
+def test_of_paths_only_those_of_own_pages_are_links() -> None:
+    assert 'href="/connect-model/"' in render_markdown(CONNECT_LINE)
+    for path in ("/accounts/logout/", "//evil.example/", "/connect-model/../x", "connect-model/", "/\\\\evil.example"):
+        assert "href" not in render_markdown(f"[here]({path})")
 
 
 def test_plain_text_is_one_line_without_signs() -> None:

@@ -138,12 +138,27 @@ class Installation:
 
     def kill(self, service: str) -> None:
         """`kill -9` for every process of one of the services (`openvibe.runner.services`)."""
+        for process in self._processes(service):
+            with suppress(psutil.Error):
+                process.kill()
+
+    @contextmanager
+    def hanging(self, service: str) -> Iterator[None]:
+        """Inside, its processes do nothing, and close nothing."""
+        processes = self._processes(service)
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
+
+    def _processes(self, service: str) -> list[psutil.Process]:
         name = f"{PROCESS_NAME_PREFIX}{service}"
         processes = processes_of(self.var, name)
         assert processes, f"nothing runs as {name}"
-        for process in processes:
-            with suppress(psutil.Error):
-                process.kill()
+        return processes
 
     def shell(self, code: str) -> str:
         """Run Python inside the installation, as `manage.py shell -c` does; what it printed."""

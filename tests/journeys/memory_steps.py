@@ -57,7 +57,7 @@ def answer_to(page: Page, question: str) -> Locator:
 
 def context_of(page: Page, reply: Locator) -> Locator:
     """The context viewer of a reply, in the panel."""
-    reply.get_by_role("link", name=re.compile(r"^\s*Context")).click()
+    reply.get_by_role("link", name=re.compile("Why this answer")).click()
     panel = page.locator("#panel")
     expect(panel.get_by_role("heading", name="Prompt of Vibe")).to_be_visible()
     return panel

@@ -48,7 +48,7 @@ def test_a_passkey_signs_in_without_a_password(people: People) -> None:
     page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_role("link", name="Add a passkey").click()
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Confirm").click()
+    page.get_by_role("button", name="Go on").click()
     page.get_by_label("Passwordless").check()
     page.get_by_role("button", name="Add").click()
     expect(page.get_by_role("heading", name="Recovery Codes")).to_be_visible()

@@ -114,6 +114,15 @@ def test_a_form_that_is_asked_for_outlives_a_change_of_its_message(people: Peopl
     expect(replies(ana)).to_contain_text("Recorded")
 
 
+KEEP_PREVIEWS = """(thread) => {
+  window.previews = [];
+  const preview = () => document.querySelector(`.thread-item:has([href$="${thread}"]) [data-preview]`)?.textContent;
+  new MutationObserver(() => window.previews.push(preview()))
+    .observe(document.querySelector("[data-refresh]"), { childList: true, subtree: true, characterData: true });
+}"""
+"""Every preview the page shows of a thread from now on."""
+
+
 def test_what_came_while_an_answer_was_on_its_way_stays(people: People, installation: Installation) -> None:
     """Neither a swapped message nor a page of the inbox takes back what an event has shown meanwhile."""
     ana = people.ana()
@@ -142,9 +151,11 @@ def test_what_came_while_an_answer_was_on_its_way_stays(people: People, installa
     agent = installation.token("vibe")
     installation.api("POST", f"threads/{thread_id}/messages/", agent, {"body": "The newest."})
     expect(line.locator("[data-preview]")).to_have_text("The newest.")
+    ana.evaluate(KEEP_PREVIEWS, f"/t/{thread_id}/")
     held[0][0].fulfill(response=held[0][1])
-    ana.wait_for_function("new Promise((done) => setTimeout(() => requestAnimationFrame(() => done(true)), 100))")
-    expect(line.locator("[data-preview]")).to_have_text("The newest.", timeout=1)
+    installation.api("PATCH", f"threads/{thread_id}/", token, {"title": "Newer stays for good"})
+    expect(line).to_contain_text("Newer stays for good")  # in what the page asked for after it
+    assert set(ana.evaluate("window.previews")) == {"The newest."}
     ana.unroute_all(behavior="wait")
 
     line.locator("a").focus()
@@ -189,7 +200,7 @@ def test_the_keyboard_never_falls_back_to_the_page(people: People, installation:
     expect(size).to_be_visible()
     assert size.inner_text() in read
     press("Escape")
-    expect(last.get_by_role("link", name="Context")).to_be_focused()
+    expect(last.get_by_role("link", name="Why this answer?")).to_be_focused()
 
     own = ana.locator('.message[data-mine="yes"]').last
     for key, place in (("Escape", composer), ("Enter", composer)):
@@ -226,7 +237,7 @@ def test_a_long_press_shows_what_there_is_to_do(people: People, installation: In
     move("touchEnd")
     expect(replies(ana).get_by_role("link", name="Reply")).to_be_hidden()
     move("touchStart", points[0])
-    for name in ("Reply", "Dive", "Pin to knowledge", "Context"):
+    for name in ("Reply", "Dive", "Pin to knowledge", "Why this answer?"):
         expect(replies(ana).get_by_role("link", name=name)).to_be_visible()
     move("touchEnd")
     bar = replies(ana).locator(".message-bar").bounding_box()
@@ -288,7 +299,7 @@ def test_the_viewer_shows_what_the_agent_read(people: People, installation: Inst
     start_thread(ana, "Watering", "The greenhouse needs twelve litres a day.")
     say(ana, "@vibe how much water?")
     expect(replies(ana)).to_have_attribute("data-state", "complete")
-    replies(ana).get_by_role("link", name=re.compile("context", re.I)).click()
+    replies(ana).get_by_role("link", name="Why this answer?").click()
     panel = ana.locator("#panel")
     expect(panel).to_contain_text("/ 8,000")
     expect(panel).to_contain_text("semi")
@@ -325,11 +336,27 @@ def test_an_answer_from_before_does_not_take_a_finished_reply_back(people: Peopl
     expect(replies(ana).last).to_have_attribute("data-state", "complete")
 
 
+GIVE_FILE = """(place, kind) => {
+  const data = new DataTransfer();
+  data.items.add(new File(["day,litres"], `${kind}.csv`, { type: "text/csv" }));
+  const given = { bubbles: true, cancelable: true };
+  place.dispatchEvent(kind === "drop"
+    ? new DragEvent("drop", { ...given, dataTransfer: data })
+    : new ClipboardEvent("paste", { ...given, clipboardData: data }));
+}"""
+
+
 def test_a_file_is_attached_read_on_and_saved(people: People, installation: Installation) -> None:
     rows = "\n".join(f"Day {n}: {n % 13} litres" for n in range(5_000))
     model, ana = installation.model, people.ana()
     ana.goto("/w/willow/")
     start_thread(ana, "Watering log", "Here it comes.")
+    for kind, place in (("drop", "#messages"), ("paste", "#composer-body")):
+        ana.locator(place).evaluate(GIVE_FILE, kind)
+    chips = ana.locator("[data-chosen] .file-chip")
+    expect(chips).to_have_text([re.compile(r"drop\.csv.*\s*day,litres", re.S), re.compile(r"paste\.csv", re.S)])
+    for name in ("drop.csv", "paste.csv"):
+        ana.get_by_role("button", name=f"Take {name} out").click()
     files = [("photo.txt", b"\x00\x01"), ("log.txt", rows.encode())]
     chosen = [FilePayload(name=name, mimeType="text/plain", buffer=data) for name, data in files]
     ana.get_by_label("Attach text files").set_input_files(chosen)
@@ -420,6 +447,44 @@ def test_nothing_is_missed_while_the_server_restarts(people: People, installatio
     expect(ana.locator(".new-line")).to_have_count(0)  # it was seen live
 
 
+ROOM = """
+from openvibe.chat.models import Channel
+from openvibe.chat.services import archive_channel
+from openvibe.workspaces.models import Member
+from openvibe.workspaces.queries import member_access
+from tests.factories import make_channel, make_thread
+ana = Member.objects.get(workspace__slug="willow", participant__handle="ana")
+"""
+QUARRY = f"""{ROOM}
+print(make_thread(make_channel(ana, "quarry"), ana, "Hanging").pk)
+"""
+ARCHIVE = f"""{ROOM}
+archive_channel(channel=Channel.objects.get(name="quarry"), by=member_access(ana), archived=True)
+"""
+
+
+def test_a_server_that_hangs_and_a_channel_that_is_archived_take_no_text(
+    people: People, installation: Installation
+) -> None:
+    thread = f"/w/willow/t/{installation.shell(QUARRY)}/"
+    ana = people.page(storage_state=people.signed_in_ana)
+    ana.clock.install()
+    ana.goto(thread)
+    expect(ana.locator("body")).to_have_attribute("data-live", "on")
+    with installation.hanging("web"):
+        ana.clock.fast_forward("01:00")
+        expect(ana.locator("#composer .connection")).to_contain_text("What you write is kept here")
+    expect(ana.locator("body")).to_have_attribute("data-live", "on")
+    expect(ana.locator(".connection")).to_have_count(0)
+    say(ana, "Is somebody there?")
+    expect(ana.locator("#messages .message[data-seq]").last).to_contain_text("Is somebody there?")
+
+    ana.locator("#composer-body").fill("Half a thought")
+    installation.shell(ARCHIVE)
+    expect(ana.locator("#composer .form-problem")).to_contain_text("archived")
+    expect(ana.locator("#composer-body")).to_have_value("Half a thought")
+
+
 def test_hostile_text_stays_text(people: People, installation: Installation) -> None:
     attack = "<img src=x onerror=alert(1)> <script>alert(2)</script> [x](javascript:alert(3)) ![y](http://evil.example/y.png)"
     installation.model.says(attack)
@@ -434,6 +499,6 @@ def test_hostile_text_stays_text(people: People, installation: Installation) -> 
     start_thread(ana, attack, attack)
     say(ana, f"@vibe {attack}")
     expect(replies(ana)).to_have_attribute("data-state", "complete")
-    replies(ana).get_by_role("link", name=re.compile("context", re.I)).click()
+    replies(ana).get_by_role("link", name="Why this answer?").click()
     expect(ana.locator("#panel")).to_contain_text("/ 8,000")
     assert dialogs == []

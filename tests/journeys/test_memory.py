@@ -23,7 +23,7 @@ def test_a_long_conversation_is_compacted_searched_and_forgets(people: People, i
     reply = answer_to(ana, "where is the key?")
     assert KEY in model.last_prompt, "the tool's result was not given back"
     viewer = context_of(ana, reply)
-    viewer.get_by_text("history", exact=True).click()
+    viewer.get_by_text("Conversation", exact=True).click()
     expect(viewer).to_contain_text("They spoke about roses and 4711.")
     viewer.get_by_role("link", name="Tool calls (1)").click()
     viewer.get_by_text("memory", exact=True).click()
@@ -58,7 +58,7 @@ def test_plugins_are_switched_in_the_middle_of_a_conversation(people: People, in
     expect(panel).to_contain_text("7 messages in")
     expect(panel.get_by_role("button", name="Compact now")).to_be_visible()
     ana.goto(f"{ana.url.split('?')[0]}preview/vibe/")
-    ana.get_by_text("history", exact=True).click()
+    ana.get_by_text("Conversation", exact=True).click()
     expect(ana.get_by_text("We planted forty quinces.")).to_be_visible()
 
 
@@ -85,7 +85,8 @@ def compact_and_open(page: Page) -> None:
     before, after = re.findall(r"[\d,]+", panel.locator(".map-state strong").last.inner_text())
     assert int(after.replace(",", "")) < int(before.replace(",", ""))
     expect(panel.locator(".plot-mark")).to_have_count(1)
-    panel.get_by_text("Summaries of messages", exact=True).click()
+    expect(panel.locator(".map-sentence")).to_contain_text("1 summary of 60 older ones")
+    panel.locator(".map-shelves").get_by_text("Summaries of messages", exact=True).click()
     panel.get_by_text(re.compile(r"^\s*60\s+messages")).click()
     expect(panel).to_contain_text("They spoke about roses and 4711.")
     expect(panel.locator(".map-original").first).to_contain_text("Bed 1: the roses")
@@ -100,7 +101,7 @@ def compact_and_open(page: Page) -> None:
 def forget_the_code(page: Page) -> None:
     """Delete a message that stands in a summary: its words leave the open map, and no later prompt holds them."""
     panel = in_panel(page, "Memory")
-    panel.get_by_text("Summaries of messages", exact=True).click()
+    panel.locator(".map-shelves").get_by_text("Summaries of messages", exact=True).click()
     panel.get_by_text(re.compile(r"^\s*60\s+messages")).click()
     expect(panel.locator(".map-words")).to_contain_text("They spoke about roses and 4711.")
     page.once("dialog", lambda dialog: dialog.accept())

@@ -1,4 +1,4 @@
-"""Agents in other processes, with the client people install: the README's own, and commands behind `openvibe run`."""
+"""Agents in other processes, with the client people install: the guide's own, and commands behind `openvibe run`."""
 
 import os
 import re
@@ -69,8 +69,8 @@ def listening(
 def test_an_agent_elsewhere_writes_is_stopped_and_learns(people: People, installation: Installation) -> None:
     model = {"OPENAI_BASE_URL": installation.shell(MODEL_URL), "OPENAI_API_KEY": "sk-of-its-own"}
     token = installation.token("ana")
-    readme = Path(__file__).parents[2] / "client" / "README.md"
-    (script,) = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    guide = Path(__file__).parents[2] / "docs" / "client.md"
+    (script,) = re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
     assert len(script.splitlines()) <= 30
     with listening(installation, "ivy", "-c", script, **model):
         ana = people.ana()

@@ -10,6 +10,23 @@ from tests.journeys.memory_steps import go_to, import_conversation
 from tests.journeys.test_conversation import say
 from tests.operations.processes import wait_until
 
+HOTHOUSE = """
+from openvibe.chat.models import Channel
+from openvibe.workspaces.models import Member
+from tests.factories import make_thread, say_all
+ana = Member.objects.get(workspace__slug="willow", participant__handle="ana")
+thread = make_thread(Channel.objects.get(workspace__slug="willow", name="general"), ana, "The hothouse")
+say_all(thread, ana, [f"Bed {number}: the roses have come on since last week." for number in range(1, 461)])
+"""
+OTHERS = """
+from agents.access import visible_to
+from agents.models import Agent
+from openvibe.chat.models import Thread
+from openvibe.chat.services import post_message
+vibe = visible_to(Agent.objects.get(participant__handle="vibe"))
+post_message(thread=Thread.objects.get(title="The hothouse"), by=vibe, body="Somebody left the door open.")
+"""
+
 
 def test_what_is_said_while_later_messages_load_is_shown(people: People, installation: Installation) -> None:
     import_conversation(installation, "The nursery")
@@ -38,19 +55,35 @@ def test_what_is_said_while_later_messages_load_is_shown(people: People, install
     expect(ana.locator("#m-81")).to_contain_text("A frost is coming tonight.")
 
 
-def test_whoever_writes_there_is_led_to_the_newest(people: People, installation: Installation) -> None:
-    import_conversation(installation, "The hothouse", 160)
+def test_a_long_way_up_keeps_the_place_and_whoever_writes_is_led_to_the_newest(
+    people: People, installation: Installation
+) -> None:
+    installation.shell(HOTHOUSE)
     ana = people.ana()
     go_to(ana, "The hothouse")
-    ana.goto(f"{ana.url.split('?')[0]}?at=3#m-3")
-    expect(ana.locator("#m-3")).to_be_in_viewport()
+    rows = ana.locator("#messages .message[data-seq]")
+    for top in range(411, 11, -50):
+        first = ana.locator(f"#m-{top}")
+        expect(first).to_be_attached()
+        before = first.evaluate("row => { row.scrollIntoView(); return row.getBoundingClientRect().top }")
+        expect(ana.locator(f"#m-{top - 50}")).to_be_attached()
+        assert abs(first.evaluate("row => row.getBoundingClientRect().top") - before) < 1
+        assert rows.count() <= 400
+    installation.shell(OTHERS)
+    expect(ana.locator("#newer")).to_have_text("1 new ↓")
+    expect(ana.locator("#m-61")).to_be_in_viewport()
 
     say(ana, "Are these still the same beds?")
-    expect(ana.locator("#m-161")).to_contain_text("Are these still the same beds?")
-    expect(ana.locator("#m-161")).to_be_in_viewport()
-    expect(ana.locator("#m-160")).to_be_attached()
-    expect(ana.locator("#m-3")).to_have_count(0)
+    expect(ana.locator("#m-462")).to_contain_text("Are these still the same beds?")
+    expect(ana.locator("#m-462")).to_be_in_viewport()
+    expect(ana.locator("#m-461")).to_contain_text("Somebody left the door open.")
+    expect(ana.locator("#m-61")).to_have_count(0)
     expect(ana.locator(".is-pending")).to_have_count(0)
+
+    ana.goto(f"{ana.url.split('?')[0]}?at=3#m-3")
+    expect(ana.locator("#m-3")).to_be_in_viewport()
+    say(ana, "And this one?")
+    expect(ana.locator("#m-463")).to_be_in_viewport()
     assert "at=" not in ana.url
     ana.locator("[data-older]").scroll_into_view_if_needed()
-    expect(ana.locator("#m-100")).to_be_attached()
+    expect(ana.locator("#m-402")).to_be_attached()

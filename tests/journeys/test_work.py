@@ -33,7 +33,7 @@ def test_a_constraint_holds_and_a_person_decides(people: People, installation: I
     start_thread(ana, "Tulips for spring", LIMIT)
     ana.locator("#m-1").hover()
     ana.locator("#m-1").hover()
-    ana.locator("#m-1 summary[aria-label=More]").click()
+    ana.locator("#m-1 summary[data-label=More]").click()
     ana.locator("#m-1").get_by_role("link", name="Keep as constraint").click()
     panel = ana.locator("#panel")
     panel.get_by_role("button", name="Keep").click()

@@ -29,12 +29,14 @@ def test_each_request_reaches_the_right_application_and_lifespan_neither() -> No
         return application
 
     dispatcher = Dispatcher(streams=recording("stream"), pages=recording("page"), mcp=recording("mcp"))
-    asyncio.run(drive(dispatcher, {"type": "http", "path": "/w/garden/events/"}, "http.request"))
-    asyncio.run(drive(dispatcher, {"type": "http", "path": "/w/garden/"}, "http.request"))
+    page: dict[str, Any] = {"type": "http", "method": "GET", "headers": []}
+    asyncio.run(drive(dispatcher, {**page, "path": "/w/garden/events/"}))
+    asyncio.run(drive(dispatcher, {**page, "path": "/w/garden/"}))
+    asyncio.run(drive(dispatcher, {**page, "method": "POST", "path": "/w/garden/"}, "http.request"))
     asyncio.run(drive(dispatcher, {"type": "http", "path": "/mcp"}))
     answers = asyncio.run(drive(dispatcher, {"type": "lifespan"}, "lifespan.startup", "lifespan.shutdown"))
 
-    assert reached == ["stream /w/garden/events/", "page /w/garden/", "mcp /mcp"]
+    assert reached == ["stream /w/garden/events/", "page /w/garden/", "page /w/garden/", "mcp /mcp"]
     assert answers == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 

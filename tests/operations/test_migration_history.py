@@ -23,6 +23,7 @@ from openvibe.runner.bootstrap import BEFORE, FRESH, count_unapplied_migrations,
 from openvibe.runner.postgres.server import program_path
 from openvibe.workspaces.models import Participant
 
+pytestmark = pytest.mark.django_db(transaction=True)  # where no test of a run has it, there is no test database
 DUMP = Path(__file__).parent.parent / "data/version_before.sql.gz"  # pg_dump; most of its messages left out
 
 

@@ -1,6 +1,7 @@
 """When somebody wants no notifications, and whose time that is."""
 
 from datetime import UTC, datetime, time, timedelta
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -8,7 +9,9 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.workspaces.models import DoNotDisturb, Member, User
+from agents.models import Agent
+from openvibe.api.services import issue_token
+from openvibe.workspaces.models import DoNotDisturb, Member, Participant, User
 
 NIGHT = DoNotDisturb(start=time(22), end=time(7), zone="Europe/Berlin")
 
@@ -62,3 +65,27 @@ def test_the_zone_she_chose_is_that_of_every_time_and_the_browsers_else(dora: Me
     assert "Do not disturb until Wed 1 Jan, 13:00" in browser.get(home).content.decode()
     answer = browser.post(f"{home}profile/", {**form, "time_zone": "Mars/Olympus"})
     assert (answer.status_code, "Choose a time zone of the list." in answer.content.decode()) == (400, True)
+
+
+@pytest.mark.django_db
+def test_a_program_pauses_and_sets_the_hours(dora: Member, vibe: Agent) -> None:
+    def call(body: Any = None, owner: Participant = dora.participant) -> Any:
+        _, secret = issue_token(participant=owner, name="x", scopes=["read", "write"])
+        program, path = Client(headers={"Authorization": f"Bearer {secret}"}), "/api/v1/do-not-disturb/"
+        answer = program.get(path) if body is None else program.patch(path, body, content_type="application/json")
+        return answer.status_code, answer.json()
+
+    assert call()[1] == {"until": None, "start": None, "end": None, "time_zone": "", "ends_at": None}
+    hours = {"start": "22:00", "end": "07:00", "time_zone": "Europe/Berlin"}
+    assert call(hours)[1].items() >= hours.items()
+    paused = call({"until": "2200-01-01T12:00:00Z"})[1]
+    assert (paused["start"], paused["ends_at"][:10]) == ("22:00", "2200-01-01")
+    assert call({"until": None})[1]["until"] is None
+    wrong: dict[str, list[dict[str, Any]]] = {
+        "bad_hours": [{"start": None}, {"end": "22:00"}, {"until": "9999-12-31T23:00:00Z"}],
+        "invalid": [{"until": "soon"}, {"start": "25:00"}, {"time_zone": "Mars/Olympus"}],
+    }
+    for code, body in ((code, body) for code, bodies in wrong.items() for body in bodies):
+        status, problem = call(body)
+        assert (status, problem["code"]) == (400, code)
+    assert call(owner=vibe.participant)[0] == 403

@@ -117,10 +117,11 @@ def test_members_change_only_what_their_role_allows(
 
 
 def test_settings_are_kept_and_too_long_instructions_come_back(ana: Member, home: str, signed_in: SignedIn) -> None:
-    browser, good = signed_in(ana), {"name": "Orchard", "description": "We grow.", "instructions": "Be kind."}
-    assert browser.post(f"{home}settings/", good).status_code == 302
+    browser, good = signed_in(ana), {"name": "Orchard", "description": "We grow."}
+    assert browser.post(f"{home}settings/general/", good).status_code == 302
+    assert browser.post(f"{home}settings/instructions/", {"instructions": "Be kind."}).status_code == 302
     assert Workspace.objects.get(slug=ana.workspace.slug).instructions == "Be kind."
-    answer = browser.post(f"{home}settings/", {**good, "instructions": "word " * 3000})
+    answer = browser.post(f"{home}settings/instructions/", {"instructions": "word " * 3000})
     assert answer.status_code == 400
     assert b"at most 2,000 fit" in answer.content
     assert b"word word" in answer.content
@@ -156,9 +157,38 @@ def test_members_page_costs_the_same_for_more_members(
     assert len(few) == len(many)
 
 
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/accounts/login/", "password"),
+        ("/accounts/password/change/", "oldpassword"),
+        ("/accounts/password/change/", "password1"),
+        ("/accounts/2fa/authenticate/", "code"),
+        ("/accounts/2fa/webauthn/login/", "credential"),
+        ("/admin/agents/toolsource/add/", "token"),
+        ("/admin/llm/endpoint/add/", "api_key"),
+        ("/admin/workspaces/user/add/", "new_password"),
+    ],
+)
+def test_the_page_of_a_stale_form_shows_no_secret(path: str, field: str) -> None:
+    secret = "a secret of thirty characters."
+    answer = Client(enforce_csrf_checks=True).post(path, {field: secret}, headers={"Sec-Fetch-Site": "same-origin"})
+    assert answer.status_code == 403
+    assert b"This page was open for too long" in answer.content
+    assert secret.encode() not in answer.content
+
+
 def test_the_page_of_a_stale_form_says_what_to_do(ana: Member, home: str) -> None:
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(ana.user)
-    answer = browser.post(f"{home}profile/", {"name": "x"})
+    typed = {"name": "Ana, who wrote all of this and would hate to lose it"}
+    ours, elsewhere = ({"Sec-Fetch-Site": site} for site in ("same-origin", "cross-site"))
+    answer = browser.post(f"{home}profile/", typed, headers=ours)
     assert answer.status_code == 403
     assert b"This page was open for too long" in answer.content
+    assert typed["name"].encode() in answer.content
+    assert typed["name"].encode() not in browser.post(f"{home}profile/", typed, headers=elsewhere).content
+    for asked in ({"Accept": "application/json"}, {"HX-Request": "true"}):
+        told = browser.post(f"{home}profile/", typed, headers=asked)
+        assert told.status_code == 403
+        assert b"Copy it, reload the page and send it again." in told.content

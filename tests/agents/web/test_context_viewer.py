@@ -1,11 +1,16 @@
 """The context viewer shows what a run saw, to whoever may see it."""
 
+import re
+
 import pytest
 
 from agents.assembler.assemble import assemble
+from agents.assembler.items import Item
 from agents.assembler.snapshots.redaction import view_of_prompt
 from agents.assembler.snapshots.store import store_snapshot
+from agents.assembler.stack import STACK
 from agents.models import Agent, Run, Snapshot
+from agents.prompt_words import SECTION_TITLES, read_parts
 from agents.runs.executor import execute_run
 from agents.web.context_viewer import BAR_UNITS, bar_segments
 from memory.episodes.services import give_feedback
@@ -37,6 +42,7 @@ def test_the_texts_stand_there_with_source_author_and_label(ana: Member, answere
     assert "We prune the apple trees in late February." in page
     assert "Semi-trusted" in page
     assert "Trusted" in page
+    assert "<mark>We prune the apple trees in late February</mark>" in page  # why it answered so
 
 
 def test_deleted_since_is_withheld_everywhere(ana: Member, answered: Run, thread: Thread) -> None:
@@ -131,3 +137,40 @@ def test_guests_do_not_read_the_organisations_instructions(
         assert "Margins" not in shown
         assert "1 item hidden by your access" in shown
         assert "Answer in one sentence." in shown
+
+
+def test_one_sentence_says_what_was_read(ana: Member, answered: Run) -> None:
+    page = " ".join(signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/").content.decode().split())
+    found = re.search(r'context-read">(.*?)</p>', page)
+    assert found
+    sentence = " ".join(re.sub("<[^>]+>", "", found[1]).split())
+    assert sentence.startswith("Vibe read the request")
+    assert sentence.split(" left out")[0].count(".") >= 1
+    assert '<a data-layer href="#context-P1">the request</a>' in page
+    assert page.count('<a data-layer href="#context-P0"') == 1  # in the bar
+
+
+def test_each_kind_is_counted_once_in_the_sentence() -> None:
+    def item(section: str, key: str, ref: str = "", layer: str = "P1") -> Item:
+        return Item(layer, section, "history", key, "text", 5, "untrusted", "source", ref=ref)  # type: ignore[arg-type]
+
+    items = [
+        item("policy", "policy", layer="P0"),
+        item("history", "summary:1", "1-60"),
+        item("history", "summary:2", "61-70"),
+        *(item("history", f"message:{n}", str(n)) for n in range(71, 75)),
+        item("recall", "message:5", "5", "P6"),
+        item("knowledge", "knowledge:3", layer="P3"),
+        item("work", "observation:7"),
+        item("work", "work:8"),
+        item("request", "message:75", "75"),
+    ]
+    parts = read_parts(items)
+    assert " ".join(part.words + part.ending for part in parts) == (
+        "the request, 4 messages before it whole, 2 summaries of 70 older ones, 1 recalled message,"
+        " 1 knowledge entry, 1 tool result and 1 item of work."
+    )
+    assert [part.layer for part in parts] == ["P1", "P1", "P1", "P6", "P3", "P1", "P1"]
+    assert [part.ending for part in read_parts(items[-1:])] == ["."]
+    assert read_parts(items[:1]) == []
+    assert set(SECTION_TITLES) == {section for layer in STACK for section in layer.sections}

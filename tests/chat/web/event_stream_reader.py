@@ -6,17 +6,14 @@ import queue
 import threading
 from collections.abc import MutableMapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from a2wsgi import WSGIMiddleware
 from django.db import connection
 from django.test import Client
 
 from openvibe.asgi import EventStreams
+from openvibe.base.wsgi_threads import WsgiThreads
 from openvibe.wsgi import application as pages
-
-if TYPE_CHECKING:
-    from a2wsgi.wsgi_typing import WSGIApp
 
 PATIENCE = 30.0
 Message = MutableMapping[str, Any]
@@ -87,7 +84,7 @@ class Reader:
         self._loop = asyncio.get_running_loop()
         self._hung_up = asyncio.Event()
         self._asked = False
-        door = WSGIMiddleware(cast("WSGIApp", pages), workers=1)
+        door = WsgiThreads(pages, threads=1)
         await EventStreams(door)(self._scope, self._receive, self._send)
         door.executor.submit(lambda: connection.close()).result()
         door.executor.shutdown()

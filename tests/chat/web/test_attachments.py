@@ -33,7 +33,8 @@ def test_files_are_sent_with_the_words_and_shown_under_them(
     ana: Member, thread: Thread, address: str, signed_in: SignedIn
 ) -> None:
     browser = signed_in(ana)
-    sent = {"body": "Read *this*", "client_id": "k", "files": [upload(), upload("../../<b>.csv", b"a;b\n1;2\n")]}
+    drawing = upload("../../<b>.svg", b"<svg onload='alert(1)'/>")
+    sent = {"body": "Read *this*", "client_id": "k", "files": [upload(), drawing]}
     answer = browser.post(address, sent, headers=JSON)
     assert (answer.status_code, answer.json()["seq"]) == (201, 1)
     assert Message.objects.get().body == "Read *this*"
@@ -41,11 +42,11 @@ def test_files_are_sent_with_the_words_and_shown_under_them(
     page = browser.get(address).content.decode()
     links = re.findall(r'<a class="file-chip" href="([^"]+)" download>(.*?)</a>', page, re.DOTALL)
     words = [" ".join(re.sub(r"<[^>]*>", " ", inner).replace("\xa0", " ").split()) for _, inner in links]
-    assert words == ["plan.md 15 bytes · 5 tokens", "&lt;b&gt;.csv 8 bytes · 7 tokens"]
+    assert words == ["plan.md 15 bytes · 5 tokens", "&lt;b&gt;.svg 24 bytes · 10 tokens"]
     saved = browser.get(links[1][0])
-    assert saved.content == b"a;b\n1;2\n"
+    assert saved.content == b"<svg onload='alert(1)'/>"
     assert saved["Content-Type"] == "text/plain; charset=utf-8"
-    assert saved["Content-Disposition"] == 'attachment; filename="<b>.csv"'
+    assert saved["Content-Disposition"] == 'attachment; filename="<b>.svg"'
     assert saved["X-Content-Type-Options"] == "nosniff"
 
 

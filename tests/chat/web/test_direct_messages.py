@@ -30,6 +30,22 @@ def test_a_first_message_begins_them_and_the_link_leads_back(
         assert browser.get(f"{home}c/{thread.channel_id}/{settings}").status_code == 404
 
 
+def test_of_many_the_first_are_offered_and_others_are_searched_for(
+    ana: Member, dora: Member, home: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openvibe.chat.web.direct_messages.MAX_OFFERED", 1)
+    browser, zoe = signed_in(ana), make_member("Zoe", ana.workspace)
+    page = browser.get(f"{home}direct/").content.decode()
+    assert "the first 1 of 2" in page
+    assert "@zoe" not in page
+    assert "@zoe" in browser.get(f"{home}direct/?q=zo").content.decode()
+    assert (
+        f'value="{zoe.participant_id}" selected'
+        in browser.get(f"{home}direct/?to={zoe.participant_id}").content.decode()
+    )
+    assert "Nobody here" in browser.get(f"{home}direct/?q=nobody").content.decode()
+
+
 @pytest.mark.parametrize(("to", "body", "status"), [("", "Hello!", 400), ("{ben}", "Hello!", 404), ("{ana}", " ", 400)])
 def test_what_cannot_be_sent_is_kept_and_nothing_is_begun(
     ana: Member, cleo: Member, dora: Member, home: str, signed_in: SignedIn, to: str, body: str, status: int

@@ -23,6 +23,7 @@ from openvibe.chat.queries import ThreadItem
 from openvibe.chat.services import create_reply, mark_read
 from openvibe.runner.bootstrap import StaticStorage
 from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import end_first_steps
 from tests.factories import access, make_channel, make_entry, make_thread, say, say_all
 
 SignedIn = Callable[[Member], Client]
@@ -49,11 +50,25 @@ def test_a_page_takes_few_statements(
     reply = create_reply(thread=thread, author=vibe.participant, client_id="1")
     Message.objects.filter(pk=reply.pk).update(body="In March.", state="complete")
     make_entry(ana)
+    end_first_steps(ana)
     browser, address = signed_in(ana), home + page.format(t=thread.pk, c=thread.channel_id)
     browser.get(address)
     with CaptureQueriesContext(connection) as statements:
         assert browser.get(address).status_code == 200
     assert len(statements) == REQUEST_STATEMENTS + SHELL_STATEMENTS + content_statements
+
+
+def test_first_steps_cost_the_inbox_one_statement_while_they_are_shown(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    browser, counts = signed_in(ana), []
+    for _ in range(2):
+        browser.get(home)
+        with CaptureQueriesContext(connection) as statements:
+            assert browser.get(home).status_code == 200
+        counts.append(len(statements))
+        assert browser.post(f"{home}first-steps/hide/").status_code == 302
+    assert counts[0] == counts[1] + 1
 
 
 def test_the_sidebar_counts_what_was_not_read_outside_dives_and_archives(
@@ -113,7 +128,7 @@ def test_what_is_sent_whole_is_compressed_and_streams_are_not(
     def get_response(_request: HttpRequest) -> HttpResponseBase:
         return stream
 
-    assert "Content-Encoding" not in CompressionMiddleware(get_response).process_response(request, stream)
+    assert "Content-Encoding" not in CompressionMiddleware(get_response)(request)
 
 
 def test_a_thread_page_weighs_25_kb_and_all_its_files_150(

@@ -13,8 +13,9 @@ from pytest_django import DjangoAssertNumQueries
 from agents.models import Agent
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel, create_reply, update_thread
-from openvibe.workspaces.models import Member, Participant
-from tests.factories import access, attach, make_agent, make_channel, make_thread, say
+from openvibe.chat.web.shell import MAX_CHANNELS
+from openvibe.workspaces.models import Member, Participant, User, Workspace
+from tests.factories import access, attach, make_agent, make_channel, make_member, make_thread, say
 
 SignedIn = Callable[[Member], Client]
 PAGES = ("", "mentions/", "search/?q=pruning", "c/{c}/", "c/{c}/members/", "t/{t}/", "members/", "profile/", "sidebar/")
@@ -263,3 +264,48 @@ def test_a_result_drafted_in_json_is_shown_in_words(
     assert "headline&quot;" not in page
     assert re.search(r"<h\d>Headline</h\d>\s*<p>Prune in March</p>", page)
     assert '{"a": 1}' in page  # other JSON is what the agent meant to say
+
+
+def write_members(workspace: Workspace, count: int) -> None:
+    """Helper 0 to Helper `count` - 1, past the services."""
+    names = [f"Helper {number}" for number in range(count)]
+    users = User.objects.bulk_create(User(email=f"{name.replace(' ', '')}@example.org", name=name) for name in names)
+    people = Participant.objects.bulk_create(
+        Participant(workspace=workspace, kind="member", handle=f"helper{user.pk}", name=user.name) for user in users
+    )
+    pairs = zip(users, people, strict=True)
+    Member.objects.bulk_create(Member(workspace=workspace, user=user, participant=one) for user, one in pairs)
+
+
+def text_of(browser: Client, address: str) -> str:
+    answer = browser.get(address)
+    assert answer.status_code == 200, address
+    return answer.content.decode()
+
+
+def test_what_there_are_thousands_of_is_shown_a_page_at_a_time(ana: Member, home: str, signed_in: SignedIn) -> None:
+    browser = signed_in(ana)
+    channels = [Channel(workspace=ana.workspace, name=f"bed-{number:03}") for number in range(120)]
+    Channel.objects.bulk_create(channels)
+    told = make_channel(ana, "zinnias")
+    dora = make_member("Dora", ana.workspace)
+    say(make_thread(told, dora), dora, "@ana look")
+    write_members(ana.workspace, 70)
+
+    sidebar = text_of(browser, f"{home}sidebar/")
+    assert sidebar.count("data-channel=") == MAX_CHANNELS
+    assert "zinnias" in sidebar  # where she is named
+    assert f'href="{home}channels/"' in sidebar
+    assert f'href="{home}c/{channels[-1].pk}/"' not in sidebar
+    shown = text_of(browser, f"{home}c/{channels[-1].pk}/").partition("<main")[0]
+    assert re.search(rf'c/{channels[-1].pk}/"[^>]*aria-current="page"', shown)  # where she is
+
+    for path, in_all in (("channels/", 100), ("members/", 50), (f"c/{told.pk}/members/", 50)):
+        listed = text_of(browser, f"{home}{path}").partition("<main")[2]
+        assert listed.count('<li class="person"') == in_all
+        assert "?page=2" in listed
+    assert text_of(browser, f"{home}channels/?q=zinn").partition("<main")[2].count('<li class="person"') == 1
+    for path in ("members/", f"c/{told.pk}/members/"):
+        found = text_of(browser, f"{home}{path}?q=Helper+1%00").partition("<main")[2]
+        assert found.count('<li class="person"') == 11
+        assert "Helper 61" not in found

@@ -1,5 +1,6 @@
 """Pinning what was found out, and the review queue: every button decides, nobody sees what is not theirs."""
 
+import re
 from datetime import timedelta
 
 from django.db import connection
@@ -8,7 +9,7 @@ from django.utils import timezone
 
 from agents.models import Agent
 from knowledge.models import Contradiction, Entry, Notice
-from knowledge.services import accept_entry, flag_entry
+from knowledge.services import accept_entry, flag_entry, suggest_entry
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import add_to_channel, delete_message
 from openvibe.workspaces.models import Member
@@ -43,7 +44,7 @@ def test_pinning_a_result_takes_two_requests(ana: Member, thread: Thread) -> Non
 def test_what_an_agent_suggested_is_no_pin_until_somebody_accepts_it(ana: Member, vibe: Agent, thread: Thread) -> None:
     entry = make_suggestion(vibe, source_message=say(thread, ana, "Prune in March, I think."))
     client, address = signed_in(ana), f"/w/{ana.workspace.slug}/t/{thread.pk}/"
-    assert f"Suggested as {entry.topic}" in text(client, address)
+    assert f"Proposed as {entry.topic}" in text(client, address)
     accept_entry(entry=entry, by=access(ana))
     assert f"Pinned as {entry.topic}" in text(client, address)
 
@@ -111,6 +112,60 @@ def test_the_queue_holds_what_waits_and_every_button_decides(ana: Member, dora: 
     assert client.post(at(ana, f"{wrong.pk}/renew/")).status_code == 400
     assert client.post(at(ana, f"{wrong.pk}/explode/")).status_code == 404
     assert client.get(at(ana, f"{wrong.pk}/archive/")).status_code == 405
+
+
+def test_the_last_decision_is_undone_with_all_it_did(ana: Member, dora: Member) -> None:
+    wrong = make_entry(ana, "Hours", "We open at 9.")
+    flag_entry(entry=wrong, by=access(dora), reason="wrong", note="It is 10.")
+    over = make_entry(ana, "Sale", "Half price.", expires_at=timezone.now() + timedelta(days=3))
+    Entry.objects.filter(pk=over.pk).update(expires_at=timezone.now() - timedelta(minutes=1))
+    earlier = make_entry(ana, "Pricing", "Pro costs $79.")
+    proposal = suggest_entry(by=access(dora), topic="Pricing", content="Pro costs $99.", supersedes=earlier)
+    pair = contradicting(ana)
+    client = signed_in(ana)
+    state = ("status", "reason", "reason_note", "expires_at", "supersedes", "decided_by", "content")
+    before = list(Entry.objects.order_by("pk").values_list(*state))
+
+    def send(path: str, **fields: object) -> str:
+        response = client.post(at(ana, path), {"from": "review", **fields}, headers=PANEL)
+        again = client.get(response.headers["HX-Replace-Url"], headers=PANEL)
+        status = re.compile(r'role="status">(.*?)</p>', re.DOTALL)
+        assert status.findall(again.content.decode()) == status.findall(response.content.decode()) != []
+        return " ".join(response.content.decode().split())
+
+    deeds: list[tuple[str, dict[str, object], Entry]] = [
+        (f"{wrong.pk}/archive/", {}, wrong),
+        (f"{wrong.pk}/renew/", {"expires": "90d"}, wrong),
+        (f"{over.pk}/renew/", {"expires": "same"}, over),
+        (f"{proposal.pk}/accept/", {}, proposal),
+        (f"{proposal.pk}/reject/", {}, proposal),
+        (f"review/{pair.pk}/settle/", {"how": "both_hold"}, pair.first),
+        (f"review/{pair.pk}/settle/", {"how": "superseded", "keep": pair.second_id}, pair.second),
+    ]
+    for path, fields, entry in deeds:
+        page = send(path, of=4, **fields)
+        assert "3 of 4 left" in page
+        version = Entry.objects.get(pk=entry.pk).version
+        assert "4 wait for a decision" in send(f"{entry.pk}/undo/", of=4, based_on=version)
+        assert list(Entry.objects.order_by("pk").values_list(*state)) == before, path
+        assert Contradiction.objects.get(pk=pair.pk).settled_at is None
+    assert client.post(at(ana, f"{wrong.pk}/undo/")).status_code == 409  # undone already
+    send(f"{wrong.pk}/archive/")
+    assert signed_in(dora).post(at(ana, f"{wrong.pk}/undo/")).status_code == 409  # somebody else's
+
+
+def test_without_javascript_the_queue_leads_on_and_quotes_its_source(
+    ana: Member, dora: Member, vibe: Agent, thread: Thread
+) -> None:
+    said = say(thread, dora, "From May on Pro costs $99.")
+    make_suggestion(vibe, source_message=said)
+    second = make_suggestion(vibe, "Moon", "It is cheese.")
+    client = signed_in(ana)
+    assert re.search(r"review-source.*From May on Pro costs \$99\..*Dora\s+in", text(client, at(ana, "review/")), re.S)
+    response = client.post(at(ana, f"{second.pk}/reject/"), {"from": "review", "of": 2})
+    page = text(client, response.headers["Location"])
+    assert "1 of 2 left" in " ".join(page.split())
+    assert f'action="{at(ana, f"{second.pk}/undo/")}"' in page
 
 
 def test_renewing_for_the_same_span_again(ana: Member) -> None:

@@ -24,14 +24,16 @@ NO_PLUGIN = "class Notebook:\n    def __init__(self, config):\n        pass\n"
 
 
 @contextmanager
-def installed_package(folder: Path, *, name: str = "acme/notebook", source: str = SOUND) -> Iterator[str]:
+def installed_package(
+    folder: Path, *, name: str = "acme/notebook", source: str = SOUND, provider: str = "Notebook"
+) -> Iterator[str]:
     """While this lasts, a package offers a memory plugin of this name; the name of its module."""
     module = "acme_notebook"
     (folder / f"{module}.py").write_text(source)
     record = folder / f"{module}-1.0.dist-info"
     record.mkdir()
     (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (record / "entry_points.txt").write_text(f"[{registry.ENTRY_POINT_GROUP}]\n{name} = {module}:Notebook\n")
+    (record / "entry_points.txt").write_text(f"[{registry.ENTRY_POINT_GROUP}]\n{name} = {module}:{provider}\n")
     sys.path.insert(0, str(folder))
     registry.clear_plugin_cache()
     try:

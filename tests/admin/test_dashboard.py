@@ -1,0 +1,106 @@
+"""The admin's first page: each number is that of the rows it leads to, and only of one's own workspaces."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from agents.models import Agent, Run
+from knowledge.models import Contradiction, Entry
+from memory.models import Compaction, Episode
+from memory.plugins.lcm.models import Conversation
+from openvibe.chat.models import Thread
+from openvibe.workspaces.models import Member
+from tests import factories
+from tests.admin.conftest import staff, superuser
+from tests.agents.runs.scripted_runs import ask
+from tests.memory.plugins.lcm.factories import leaf, taken_in
+
+pytestmark = pytest.mark.django_db
+NOW = timezone.now()
+
+
+def compacted(thread: Thread, state: str, days_ago: int = 1, **more: object) -> Compaction:
+    at = None if state == "queued" else NOW - timedelta(days=days_ago)
+    row = {"plugin": "memory/lcm", "trigger": "hand", "state": state, "finished_at": at, **more}
+    return Compaction.objects.create(thread=thread, **row)
+
+
+def furnish(member: Member, agent: Agent, thread: Thread) -> None:
+    """Of each kind one that counts and one that does not."""
+    for state, hours in (("failed", 1), ("failed", 48), ("queued", 1)):
+        run = ask(thread, member, f"@{agent.handle} {state} {hours}?")
+        Run.objects.filter(pk=run.pk).update(state=state, error="It broke.", queued_at=NOW - timedelta(hours=hours))
+    for archived_at in (None, NOW):
+        Episode.objects.create(
+            agent=agent.participant, kind="feedback_received", summary="Shorter.", archived_at=archived_at
+        )
+    first, second = (factories.make_entry(member, f"Prices {n}", f"{n}0 a month.") for n in (1, 2))
+    Entry.objects.filter(pk=first.pk).update(expires_at=NOW + timedelta(days=3))
+    Entry.objects.filter(pk=second.pk).update(status="needs_review", reason="wrong")
+    Contradiction.objects.create(
+        workspace=member.workspace, first=first, second=second, first_version=1, second_version=1, why="Sums differ."
+    )
+    for n in range(3):
+        factories.say(thread, member, f"Roses {n}")
+    conversation = taken_in(thread)
+    leaf(conversation, 1, 4)
+    Conversation.objects.filter(pk=conversation.pk).update(exhausted_version=conversation.version)
+    compacted(thread, "queued")
+    compacted(thread, "done")
+    compacted(thread, "failed", error="The model timed out.")
+    compacted(thread, "failed", days_ago=40, error="Long ago.")
+
+
+@pytest.fixture
+def cards(ana: Member, vibe: Agent, thread: Thread) -> Client:
+    furnish(ana, vibe, thread)
+    other = factories.make_member("Cleo")
+    channel = factories.make_channel(other)
+    furnish(other, factories.make_agent(other, "fern", channel=channel), factories.make_thread(channel, other))
+    return staff(ana)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_each_tile_counts_the_rows_it_leads_to(everywhere: bool, cards: Client, ana: Member) -> None:
+    browser = superuser(ana) if everywhere else cards
+    tiles = {tile.title: tile for tile in browser.get(reverse("admin:index")).context["cards"]}
+    counted = {}
+    for title, tile in tiles.items():
+        if tile.link.startswith("/admin/") and tile.number.isdigit():
+            counted[title] = int(tile.number)
+            listed = browser.get(tile.link)
+            assert listed.status_code == 200, tile.link
+            assert listed.context["cl"].result_count == counted[title], title
+    each = 2 if everywhere else 1
+    assert counted == {
+        "Failed runs, 24 h": each,
+        "Runs waiting": each,
+        "Knowledge expiring, 14 days": each,
+        "Open thumbs down": each,
+        "Compactions waiting": each,
+        "Compactions failed, 30 days": each,
+        "Threads over their trigger": each,
+        **({"Knowledge to review": each, "Contradictions": each} if everywhere else {}),
+    }
+    assert tiles["Compactions failed, 30 days"].note == "The last one: The model timed out."
+    if not everywhere:
+        assert tiles["Knowledge to review"].number == "2"
+
+
+def test_the_page_draws_thirty_days_with_axes_and_asks_little(cards: Client, thread: Thread) -> None:
+    cards.get(reverse("admin:index"))
+    with CaptureQueriesContext(connection) as queries:
+        page = cards.get(reverse("admin:index")).content.decode()
+    for words in ("Tokens per day", "Compactions per day", "Cache rate per day", ": 1 failed", ": 1 done", "100 %"):
+        assert words in page
+    compactions = [query["sql"] for query in queries if "memory_compaction" in query["sql"]]
+    assert len(compactions) == 2
+    assert not [sql for sql in compactions if "chat_message" in sql]
+    summarised = next(tile for tile in cards.get(reverse("admin:index")).context["cards"] if "summaries" in tile.title)
+    thread.refresh_from_db()
+    assert summarised.note == f"4 of {thread.last_seq}"

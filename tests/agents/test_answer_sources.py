@@ -1,0 +1,32 @@
+"""Which of what a run read its answer's words come from."""
+
+import time
+
+from agents.answer_sources import find_sources
+
+READ = [
+    "We water the beds every morning.",
+    "Notes of March: we prune the apple trees in **late February**, before the buds open, Dora said.",
+    "Prices rose in May and the invoices follow in June.",
+]
+
+
+def test_the_longest_shared_words_come_first_in_their_own_writing() -> None:
+    [found] = find_sources("In short: We prune the apple trees in late february.", [*READ, READ[1]])
+    assert (found.place, found.is_exact, found.words) == (1, True, 8)
+    assert found.match == "we prune the apple trees in **late February"
+    assert found.before.endswith("Notes of March: ")
+    assert find_sources("we water the", READ) == []
+
+
+def test_an_answer_in_its_own_words_leads_to_what_it_has_most_in_common_with() -> None:
+    found = find_sources("Invoices will follow, since prices rose.", READ)
+    assert [(source.place, source.is_exact) for source in found] == [(2, False)]
+    assert find_sources("", READ) == []
+    assert find_sources("Yes.", READ) == []
+
+
+def test_long_and_repetitive_texts_take_no_time_to_speak_of() -> None:
+    began = time.process_time()
+    find_sources("the same words again " * 2_000, ["the same words again " * 5_000] * 3)
+    assert time.process_time() - began < 2

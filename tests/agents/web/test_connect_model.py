@@ -1,0 +1,173 @@
+"""*Connect a model*: a key in one field, and agents answer with what it is for; or a sentence, and nothing changed."""
+
+from threading import Event
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from agents.access import endpoint_for
+from agents.model_connection import ModelRequest, connect_model
+from agents.models import Agent
+from openvibe.base.models import AuditRecord
+from openvibe.base.problems import Problem, Refused
+from openvibe.llm.endpoints import try_endpoint
+from openvibe.llm.models import Endpoint
+from openvibe.llm.presets import Preset
+from openvibe.workspaces.models import Member
+from tests.agents.web.conftest import signed_in
+from tests.factories import access, make_agent
+from tests.llm.model_server import Answer, Asked, serving
+
+KEY = "sk-proj-very-secret-0123456789-abcdefghij"
+
+
+def provider(asked: Asked) -> Answer:
+    """One that offers two models, of which the second answers."""
+    if asked.path.endswith("/models"):
+        return Answer("broken good-mini")
+    return Answer("Hello!") if asked.body["model"] == "good-mini" else Answer(status=500)
+
+
+@pytest.fixture
+def page(ana: Member) -> str:
+    return f"/w/{ana.workspace.slug}/connect-model/"
+
+
+def test_a_key_in_one_field_lets_the_agents_answer(ana: Member, vibe: Agent, page: str, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with serving(script=provider) as server:
+        form = {"api_key": f" {KEY}\n", "provider": "other", "base_url": server.base_url, "model": "good-mini"}
+        browser = signed_in(ana)
+        answer = browser.post(page, form, follow=True)
+        again = browser.post(page, form, follow=True)
+    endpoint = Endpoint.objects.get()
+    assert (endpoint.api_key, endpoint.model, endpoint.timeout_seconds) == (KEY, "good-mini", 120)
+    assert endpoint_for(vibe) == endpoint
+    for shown in (answer, again):
+        text = shown.content.decode()
+        assert "Vibe answers with good-mini from now on." in text
+        assert KEY not in text
+    rows = AuditRecord.objects.filter(action="endpoint").order_by("pk").values_list("subject", "after")
+    assert list(rows)[:2] == [("127.0.0.1", "made, with good-mini"), ("the default model", "127.0.0.1")]
+    assert KEY not in str(list(AuditRecord.objects.values()))
+
+
+def test_another_model_is_chosen_only_once_it_answers(ana: Member, vibe: Agent, page: str, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    browser = signed_in(ana)
+    with serving(script=provider) as server:
+        form = {"api_key": KEY, "provider": "other", "base_url": server.base_url, "agent": vibe.pk}
+        failed = browser.post(page, form, headers={"HX-Request": "true"}).content.decode()
+        assert "broken does not answer: The endpoint has trouble of its own" in failed
+        assert "<option>good-mini</option>" in failed
+        assert not Endpoint.objects.exists()
+        done = browser.post(page, {**form, "other_model": "good-mini"}, headers={"HX-Request": "true"})
+    vibe.refresh_from_db()
+    endpoint = vibe.endpoint
+    assert endpoint is not None
+    assert (endpoint.model, endpoint.is_default) == ("good-mini", False)
+    assert done["HX-Redirect"] == f"{page}?connected={endpoint.pk}"
+    shown = browser.get(done["HX-Redirect"]).content.decode()
+    assert f'href="/w/{ana.workspace.slug}/settings/models/{endpoint.pk}/"' in shown
+    assert f"/settings/models/{endpoint.pk}/" not in browser.get(page).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Answer(status=401, error={"message": f"Incorrect API key: {KEY}"}), "refused the key"),
+        (Answer(""), "offers no model"),
+        (Answer(body=b"<!doctype html><p>Welcome"), "web page"),
+        (Answer(body=b"x" * 5_000_000), "plain text"),
+        (Answer(body=b'{"data": ' + b'[{"id": "m"}], "x": "' + b"y" * 5_000_000), "endpoint"),
+    ],
+    ids=["wrong-key", "no-models", "html", "5-mb", "5-mb-of-broken-json"],
+)
+def test_what_does_not_work_is_a_sentence_and_leaves_nothing(
+    ana: Member, page: str, settings: Settings, answer: Answer, words: str
+) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with serving(answer) as server:
+        form = {"api_key": KEY, "provider": "other", "base_url": server.base_url}
+        shown = signed_in(ana).post(page, form)
+    text = shown.content.decode()
+    assert shown.status_code == 400
+    assert words in text
+    assert "Nothing was saved." in text
+    assert server.base_url in text
+    assert KEY not in text
+    assert len(text) < 40_000
+    assert not Endpoint.objects.exists()
+
+
+def test_a_provider_that_stalls_is_given_up(ana: Member, page: str, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    settings.MODEL_FIRST_ANSWER_SECONDS = 0.2
+    never = Event()
+    with serving(Answer("m", hold=never)) as server:
+        form = {"api_key": KEY, "provider": "other", "base_url": server.base_url}
+        text = signed_in(ana).post(page, form).content.decode()
+        never.set()
+    assert "did not answer in time. Nothing was saved." in text
+    assert not Endpoint.objects.exists()
+
+
+def test_what_cannot_be_asked_is_said_at_once(ana: Member, page: str) -> None:
+    browser = signed_in(ana)
+    for form, words in (
+        ({"api_key": ""}, "Choose the provider"),
+        ({"api_key": "a" * 32}, "Choose the provider"),
+        ({"api_key": "", "provider": "OpenAI"}, "Paste the key"),
+        ({"api_key": "sk-proj-ключ", "provider": "OpenAI"}, "plain letters"),
+        ({"api_key": "k" * 1_001, "provider": "OpenAI"}, "longer than any key"),
+        ({"api_key": KEY, "provider": "other"}, "Enter the address"),
+        ({"api_key": KEY, "base_url": "http://10.0.0.5/v1"}, "own network"),
+        ({"api_key": KEY, "base_url": "ftp://models.example"}, "https://"),
+        ({"api_key": KEY, "base_url": "http://[::1"}, "not an address"),
+        ({"api_key": KEY, "base_url": "https://models\t.example"}, "plain ASCII"),
+        ({"local": "Ollama"}, "superuser"),
+        ({"local": "Nobody"}, "no such server"),
+    ):
+        answer = browser.post(page, form)
+        assert answer.status_code in (400, 403)
+        assert words in answer.content.decode()
+    assert not Endpoint.objects.exists()
+
+
+def test_only_admins_connect_models_and_only_superusers_look_around_this_machine(
+    ana: Member, dora: Member, page: str
+) -> None:
+    browser = signed_in(dora)
+    assert "ask one of them" in browser.get(page).content.decode()
+    refused = browser.post(page, {"api_key": KEY, "provider": "OpenAI"})
+    assert refused.status_code == 403
+    assert KEY not in refused.content.decode()
+    assert signed_in(ana).get(f"{page}local/").status_code == 404
+    assert browser.get("/connect-model/", follow=True).redirect_chain == [(page, 302)]
+
+
+def test_a_superuser_allows_one_address_of_this_machine_for_one_endpoint(ana: Member, vibe: Agent) -> None:
+    with serving(script=provider) as server, serving(Answer("Hello!")) as neighbour:
+        request = ModelRequest(preset=Preset("Ollama", server.base_url, is_local=True), model="good-mini")
+        by, garden = access(ana), ana.workspace
+        with pytest.raises(Refused):
+            connect_model(workspace=garden, by=by, request=request, is_superuser=False)
+        endpoint = connect_model(workspace=garden, by=by, request=request, is_superuser=True).endpoint
+        assert endpoint.is_free
+        assert try_endpoint(endpoint=Endpoint.objects.get()).ok
+        endpoint.base_url = neighbour.base_url
+        assert "own network" in try_endpoint(endpoint=endpoint).message
+        elsewhere = ModelRequest(preset=Preset("Other", neighbour.base_url))
+        with pytest.raises(Problem, match="own network"):
+            connect_model(workspace=garden, by=by, request=elsewhere, is_superuser=True)
+    assert neighbour.asked == []
+    assert AuditRecord.objects.filter(subject__startswith="calls to http://127.0.0.1").exists()
+
+
+def test_agents_of_other_workspaces_are_no_choice(ana: Member, cleo: Member, page: str, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    stranger = make_agent(cleo, "spy")
+    with serving(script=provider) as server:
+        form = {"api_key": KEY, "provider": "other", "base_url": server.base_url, "agent": stranger.pk}
+        assert signed_in(ana).post(page, form).status_code == 400
+    assert server.asked == []

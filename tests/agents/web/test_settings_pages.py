@@ -1,0 +1,143 @@
+"""Owners and admins run their workspace in the app: agents, models, memory, archives; members see none of it."""
+
+import hashlib
+import zipfile
+from datetime import timedelta
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.utils import timezone
+
+from agents.archive.jobs import delete_expired_archives, execute_export
+from agents.models import Agent, WorkspaceExport
+from memory.plugins.registry import active_plugin
+from openvibe.base.models import AuditRecord
+from openvibe.llm.models import Endpoint
+from openvibe.workspaces.models import Member
+from tests import factories
+from tests.agents.web.conftest import signed_in
+
+pytestmark = pytest.mark.django_db
+KEY = "sk-very-secret-0123456789"
+PAGES = ("", "general", "agents", "memory", "instructions", "models", "models/new", "exports")
+
+
+def address(member: Member, page: str) -> str:
+    return f"/w/{member.workspace.slug}/settings/{page}/".replace("//", "/")
+
+
+def test_every_page_is_in_the_list_and_for_admins_alone(ana: Member, dora: Member, cleo: Member, vibe: Agent) -> None:
+    index = signed_in(ana).get(address(ana, "")).content.decode()
+    for page in PAGES[1:]:
+        assert signed_in(ana).get(address(ana, page)).status_code == 200, page
+        assert page == "models/new" or f'href="{address(ana, page)}"' in index
+    for page in PAGES:
+        assert signed_in(dora).get(address(ana, page)).status_code == 403, page
+        assert signed_in(cleo).get(address(ana, page)).status_code == 404, page
+
+
+def model_form(**changes: Any) -> dict[str, Any]:
+    limits = {"context_window": 32_000, "output_reserve": 2_000, "timeout_seconds": 60, "price_in": "", "price_out": ""}
+    where = {"name": "Paid", "kind": "openai", "base_url": "https://93.184.216.34/v1", "model": "m", "api_key": KEY}
+    return {**where, **limits, "is_default": "on", **changes}
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_what_is_no_address_offers_no_models(ana: Member, kind: str) -> None:
+    for base_url in ("http://\x00/", "http://[::1/", "https://[zz]/", "https://models\t.example/", "https://\u2028x/"):
+        form = {"kind": kind, "base_url": base_url, "api_key": KEY}
+        answer = signed_in(ana).post(f"{address(ana, 'models')}offered/", form)
+        assert (answer.status_code, "address" in answer.json()["message"]) == (200, True), base_url
+
+
+def test_a_model_is_added_changed_tested_and_deleted(ana: Member, cleo: Member) -> None:
+    browser, models = signed_in(ana), address(ana, "models")
+    inward = browser.post(f"{models}new/", model_form(base_url="http://127.0.0.1:5432/"))
+    assert (inward.status_code, Endpoint.objects.count()) == (400, 0)
+    assert b"https://" not in b"".join(inward.content.split(KEY.encode())[1:])  # the key is not in the form again
+    assert browser.post(f"{models}new/", model_form()).status_code == 302
+    endpoint = Endpoint.objects.get()
+    assert (endpoint.workspace, endpoint.api_key, endpoint.is_default) == (ana.workspace, KEY, True)
+    page = f"{models}{endpoint.pk}/"
+    assert KEY.encode() not in browser.get(page).content
+    browser.post(page, model_form(api_key="", name="Ours", base_url="https://93.184.216.35/v1"))
+    endpoint.refresh_from_db()
+    assert (endpoint.name, endpoint.api_key) == ("Ours", "")  # a key is only for the address it was entered for
+
+    Endpoint.objects.filter(pk=endpoint.pk).update(kind="offline")
+    browser.post(page, {"act": "test"})
+    endpoint.refresh_from_db()
+    assert (endpoint.tested_at is not None, endpoint.test_problem) == (True, "")
+    assert b"Answered" in browser.get(models).content
+    foreign = factories.make_paid_endpoint(cleo)
+    assert browser.post(f"{models}{foreign.pk}/", {"act": "delete"}).status_code == 404
+    browser.post(page, {"act": "delete"})
+    assert list(Endpoint.objects.all()) == [foreign]
+    changes = AuditRecord.objects.filter(action="endpoint").values_list("actor", "after")
+    assert {actor for actor, _ in changes} == {"Ana (@ana)"}
+    assert KEY not in str(list(changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({}, "name"), ({"output_reserve": 40_000, "name": "B"}, "output_reserve"), ({"model": "", "name": "B"}, "model")],
+)
+def test_a_model_that_cannot_be_saved_is_a_sentence(ana: Member, changes: dict[str, Any], field: str) -> None:
+    factories.make_paid_endpoint(ana)
+    answer = signed_in(ana).post(f"{address(ana, 'models')}new/", model_form(is_default="", **changes))
+    assert (answer.status_code, Endpoint.objects.count()) == (400, 1)
+    assert answer.context["form"].errors
+
+
+def test_another_memory_is_switched_on_with_one_click(ana: Member) -> None:
+    browser, page = signed_in(ana), address(ana, "memory")
+    shown = browser.get(page).content.decode()
+    assert "Ends: old messages are summarised." in shown
+    assert browser.post(page, {"plugin": "memory/nothing"}).status_code == 400
+    browser.post(page, {"plugin": "memory/simple"})
+    assert active_plugin(ana.workspace_id).name == "memory/simple"
+    refused = browser.post(page, {"settings": "memory/lcm", "set-fresh_tail_tokens": "many"})
+    assert refused.status_code == 400
+    assert b'value="many"' in refused.content
+
+
+def test_an_agent_is_deactivated_and_brought_back(ana: Member, vibe: Agent) -> None:
+    browser, page = signed_in(ana), address(ana, "agents")
+    browser.post(page, {"agent": vibe.pk, "deactivate": "1"})
+    assert b"Bring back" in browser.get(page).content
+    browser.post(page, {"agent": vibe.pk})
+    vibe.refresh_from_db()
+    assert vibe.is_active
+
+
+@pytest.mark.django_db(transaction=True)  # an archive is of one moment
+def test_an_archive_is_made_downloaded_for_a_day_and_gone(ana: Member, settings: LazySettings, tmp_path: Path) -> None:
+    settings.HOME = tmp_path
+    factories.say(factories.make_thread(factories.make_channel(ana), ana), ana, "Prune the roses.")
+    browser, page = signed_in(ana), address(ana, "exports")
+    assert browser.post(page).status_code == 403  # private conversations are in it
+    settings.OWNERS_EXPORT = True
+    assert browser.post(page).status_code == 302
+    assert browser.post(page).status_code == 409
+    export = WorkspaceExport.objects.get()
+    assert execute_export(export.pk) is None
+    export.refresh_from_db()
+    assert (export.state, export.rows > 5) == ("done", True)
+    download = f"{page}{export.pk}/"
+    answer = browser.get(download)
+    content = b"".join(answer.streaming_content)  # type: ignore[attr-defined]
+    assert hashlib.sha256(content).hexdigest() == export.sha256
+    assert "manifest.json" in zipfile.ZipFile(BytesIO(content)).namelist()
+    assert "attachment" in answer["Content-Disposition"]
+
+    second_owner = factories.make_member("Finn", ana.workspace, role="owner")
+    assert signed_in(second_owner).get(download).status_code == 404
+    notes = AuditRecord.objects.filter(action="export").values_list("actor", "after")
+    assert list(notes) == [("Ana (@ana)", "downloaded"), ("Ana (@ana)", f"{ana.workspace_id}-{export.pk}.zip")]
+    WorkspaceExport.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert browser.get(download).status_code == 404
+    assert delete_expired_archives() == 1
+    assert list((tmp_path / "exports").iterdir()) == []

@@ -1,0 +1,94 @@
+"""How answers come from the threads of the pages to the server's event loop."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
+
+import pytest
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
+
+from openvibe.base.wsgi_threads import WsgiThreads
+
+Message = MutableMapping[str, Any]
+PATIENCE = 10.0
+
+
+def test_a_whole_answer_leaves_its_thread_before_it_is_sent() -> None:
+    answer = HttpResponse(b"words", status=201, headers={"X-One": "1"})
+
+    sent = asyncio.run(drive(answer, on_send=lambda _: answer.closed))
+
+    assert [(message["type"], was_closed) for message, was_closed in sent] == [
+        ("http.response.start", True),
+        ("http.response.body", True),
+    ]
+    assert sent[0][0]["status"] == 201
+    assert (b"x-one", b"1") in sent[0][0]["headers"]
+    assert sent[1][0]["body"] == b"words"
+
+
+def test_a_slow_reader_holds_back_what_is_streamed_and_what_fails_is_closed() -> None:
+    made: list[str] = []
+
+    def pieces() -> Iterator[str]:
+        for number in range(3):
+            made.append(f"{number}")
+            yield f"{number}"
+        raise RuntimeError("broken half-way")
+
+    answer = StreamingHttpResponse(pieces())
+    sent: list[tuple[Message, object]] = []
+
+    with pytest.raises(RuntimeError, match="half-way"):
+        asyncio.run(drive(answer, on_send=lambda _: len(made), sent=sent))
+
+    assert [count for _, count in sent] == [0, 1, 2, 3]  # nothing is made before the piece ahead of it was sent
+    assert [message.get("body") for message, _ in sent] == [None, b"0", b"1", b"2"]
+    assert answer.closed
+
+
+def test_a_header_cannot_pass_for_a_proxys_and_a_query_may_be_any_bytes() -> None:
+    seen: dict[str, Any] = {}
+    headers = [(b"x-forwarded-for", b"192.0.2.1"), (b"x_forwarded_for", b"198.51.100.7")]
+    request = {"headers": headers, "query_string": "q=Rosé".encode()}
+
+    asyncio.run(drive(HttpResponse(), on_send=lambda _: None, request=request, seen=seen))
+
+    assert seen["HTTP_X_FORWARDED_FOR"] == "192.0.2.1"
+    assert WSGIRequest(seen).GET["q"] == "Rosé"
+
+
+async def drive(
+    answer: HttpResponseBase,
+    *,
+    on_send: Callable[[Message], object],
+    sent: list[tuple[Message, object]] | None = None,
+    request: dict[str, Any] | None = None,
+    seen: dict[str, Any] | None = None,
+) -> list[tuple[Message, object]]:
+    """What was sent of an answer, each with what `on_send` said then; it is made on another thread."""
+    loop_thread, sent = threading.get_ident(), [] if sent is None else sent
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        assert threading.get_ident() != loop_thread
+        (seen if seen is not None else {}).update(environ)
+        start_response(f"{answer.status_code} {answer.reason_phrase}", list(answer.items()))
+        return answer
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        sent.append((message, on_send(message)))
+
+    scope = {"method": "GET", "path": "/", "query_string": b"", "http_version": "1.1", "headers": []}
+    scope |= request or {}
+    pages = WsgiThreads(application, threads=1)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await pages(scope, receive, send)
+    finally:
+        pages.executor.shutdown()
+    return sent

@@ -1,0 +1,68 @@
+"""Providers by the shape of their keys, and which of their models to begin with."""
+
+import pytest
+
+from openvibe.llm.local_servers import find_local_servers
+from openvibe.llm.presets import PRESETS, Preset, choose_model, recognize_preset
+from tests.llm.model_server import Answer, serving
+
+FAMILIES = {preset.name: preset.families for preset in PRESETS}
+
+
+@pytest.mark.parametrize(
+    ("key", "provider"),
+    [
+        ("sk-proj-" + "aB3" * 20, "OpenAI"),
+        ("sk-" + "aB3" * 16, "OpenAI"),
+        ("sk-ant-api03-" + "x" * 90, "Anthropic"),
+        ("sk-or-v1-" + "0" * 64, "OpenRouter"),
+        ("gsk_" + "a" * 52, "Groq"),
+        ("AIzaSy" + "b" * 33, "Gemini"),
+        ("sk-" + "0a" * 16, "DeepSeek"),
+        ("a" * 32, None),
+        ("", None),
+    ],
+)
+def test_the_shape_of_a_key_names_its_provider(key: str, provider: str | None) -> None:
+    preset = recognize_preset(key)
+    assert (preset and preset.name) == provider
+
+
+@pytest.mark.parametrize(
+    ("provider", "names", "model"),
+    [
+        ("OpenAI", "gpt-4o-mini gpt-5-mini-2025-08-07 gpt-5-mini gpt-4o-mini-tts o4-mini gpt-5", "gpt-5-mini"),
+        (
+            "Anthropic",
+            "claude-3-5-sonnet-20241022 claude-sonnet-4-5-20250929 claude-opus-4-1",
+            "claude-sonnet-4-5-20250929",
+        ),
+        (
+            "Gemini",
+            "models/gemini-2.5-flash-lite models/gemini-2.5-flash models/gemini-2.0-live",
+            "models/gemini-2.5-flash",
+        ),
+        ("Mistral", "mistral-embed mistral-medium-2505 mistral-medium-latest", "mistral-medium-latest"),
+    ],
+)
+def test_the_newest_model_for_conversations_is_chosen(provider: str, names: str, model: str) -> None:
+    assert choose_model(names.split(), FAMILIES[provider]) == model
+    assert choose_model(["only-embeddings"]) == "only-embeddings"
+    assert choose_model([]) == ""
+
+
+def test_servers_of_this_machine_are_found_by_their_list_of_models() -> None:
+    with (
+        serving(Answer("llama3.2 qwen3")) as ollama,
+        serving(Answer(body=b"<html>Hello</html>")) as website,
+        serving(Answer("")) as empty,
+        serving(Answer("mine")) as own,
+    ):
+        asked = (("Ollama", ollama), ("llama.cpp", website), ("vLLM", empty), ("Own", own))
+        places = [Preset(name, server.base_url, is_local=True) for name, server in asked]
+        found = find_local_servers([*places, Preset("Gone", "http://127.0.0.1:9/v1")], own_port=str(own.port))
+    assert [(server.preset.name, server.models) for server in found] == [
+        ("Ollama", ("llama3.2", "qwen3")),
+        ("vLLM", ()),
+    ]
+    assert own.asked == []

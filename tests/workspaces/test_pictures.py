@@ -1,0 +1,137 @@
+"""Pictures of people: what may be one, who sees it, and that nothing of the uploaded file is kept."""
+
+import struct
+import zlib
+from collections.abc import Callable
+from io import BytesIO
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from PIL import Image
+
+from openvibe.api.services import issue_token
+from openvibe.base.problems import Problem
+from openvibe.chat.models import Thread
+from openvibe.workspaces.models import PICTURE_PIXELS, Member, Participant
+from openvibe.workspaces.pictures import MAX_UPLOAD_BYTES, make_picture
+from openvibe.workspaces.services import remove_picture, save_picture
+from tests.factories import say
+
+SignedIn = Callable[[Member], Client]
+PAYLOAD = b"<script>alert(1)</script>"
+
+
+def image(form: str = "PNG", size: tuple[int, int] = (40, 30), color: str = "red", **options: object) -> bytes:
+    output = BytesIO()
+    Image.new("RGB", size, color).save(output, form, **options)
+    return output.getvalue()
+
+
+def png_that_says(width: int, height: int) -> bytes:
+    """A PNG of a few bytes with a header that promises so many pixels."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+    )
+
+
+def test_a_picture_of_endless_scans_is_not_decoded() -> None:
+    data = image("JPEG", progressive=True)
+    scan = data[data.rindex(b"\xff\xda") : -2]  # 31 bytes that take as long as all pixels
+    assert make_picture(data[:-2] + 3 * scan + data[-2:])
+    with pytest.raises(Problem) as refusal:
+        make_picture(data[:-2] + 200 * scan + data[-2:])
+    assert refusal.value.code == "not_a_picture"
+
+
+@pytest.mark.parametrize("form", ["JPEG", "WEBP"])
+def test_a_picture_whose_notes_are_damaged_is_refused_in_words(form: str) -> None:
+    exif = Image.Exif()
+    exif[0x0112], exif[0x011A] = 6, 72.0  # lies on its side; a resolution, which is no text
+    data = image(form, exif=exif)
+    at = data.index(b"\x01\x1a\x00\x05" if b"MM\x00*" in data else b"\x1a\x01\x05\x00")
+    damaged = data[:at] + data[at : at + 4].replace(b"\x05", b"\x02") + data[at + 4 :]
+    with pytest.raises(Problem) as refusal:
+        make_picture(damaged)
+    assert refusal.value.code == "not_a_picture"
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP"])
+def test_a_picture_is_encoded_anew_as_a_small_square(form: str) -> None:
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010E] = 6, "At home, 52.5 N"  # lies on its side; what is on it
+    picture = make_picture(image(form, (600, 300), exif=exif) + PAYLOAD)
+    made = Image.open(BytesIO(picture))
+    assert (made.format, made.size) == ("WEBP", (PICTURE_PIXELS, PICTURE_PIXELS))
+    assert not made.getexif()
+    for text in (PAYLOAD, b"At home"):
+        assert text not in picture
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", "not_a_picture"),
+        (b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>', "not_a_picture"),
+        (image("GIF"), "not_a_picture"),
+        (image("BMP"), "not_a_picture"),
+        (image(size=(400, 400))[:60], "not_a_picture"),
+        (image("JPEG")[:200], "not_a_picture"),
+        (png_that_says(4_001, 4_000), "picture_too_large"),
+        (png_that_says(2_000_000, 2_000_000), "not_a_picture"),
+        (image() + b"\0" * MAX_UPLOAD_BYTES, "picture_too_large"),
+    ],
+    ids=["empty", "svg", "gif", "bmp", "cut-png", "cut-jpeg", "many-pixels", "bomb", "1-mb-and-more"],
+)
+def test_what_is_no_picture_is_refused_with_a_sentence(data: bytes, code: str) -> None:
+    with pytest.raises(Problem, match=r"Nothing was changed\.") as refused:
+        make_picture(data)
+    assert refused.value.code == code
+
+
+def test_members_see_a_picture_and_nobody_else(
+    ana: Member, dora: Member, cleo: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    browser = signed_in(ana)
+    upload = SimpleUploadedFile("../me.png", image(), "text/html")
+    browser.post(f"{home}profile/picture/", {"picture": upload})
+    address = Participant.objects.get(pk=ana.participant_id).avatar_url
+    assert address is not None
+    seen = signed_in(dora).get(address)
+    assert (seen["Content-Type"], seen["X-Content-Type-Options"]) == ("image/webp", "nosniff")
+    assert "private" in seen["Cache-Control"]
+    assert "immutable" in seen["Cache-Control"]
+    for stranger in (signed_in(cleo), Client()):
+        assert stranger.get(address).status_code in (302, 404)
+
+    say(thread, ana, "Look at me.")
+    for page in (f"{home}t/{thread.pk}/", f"{home}sidebar/", f"{home}members/", f"{home}profile/"):
+        assert f'src="{address}"' in signed_in(dora if "profile" not in page else ana).get(page).content.decode()
+    _, token = issue_token(participant=dora.participant, name="t", scopes=["read"])
+    told = Client().get("/api/v1/me/", headers={"Authorization": f"Bearer {token}"}).json()
+    assert told["participant"]["avatar_url"] is None
+    messages = Client().get(f"/api/v1/threads/{thread.pk}/messages/", headers={"Authorization": f"Bearer {token}"})
+    assert messages.json()["results"][-1]["author"]["avatar_url"] == address
+
+    save_picture(participant=ana.participant, content=make_picture(image(color="blue")))
+    assert signed_in(dora).get(address).status_code == 404
+    remove_picture(participant=ana.participant)
+    assert "<img" not in browser.get(f"{home}t/{thread.pk}/").content.decode()
+
+
+def test_what_was_no_picture_leaves_the_one_before(ana: Member, home: str, signed_in: SignedIn) -> None:
+    browser = signed_in(ana)
+    save_picture(participant=ana.participant, content=make_picture(image()))
+    before = Participant.objects.get(pk=ana.participant_id).picture_version
+    for upload in ({}, {"picture": SimpleUploadedFile("me.png", PAYLOAD)}):
+        answer = browser.post(f"{home}profile/picture/", upload)
+        assert answer.status_code == 400
+        assert b'role="alert"' in answer.content
+    assert Participant.objects.get(pk=ana.participant_id).picture_version == before != ""
+    browser.post(f"{home}profile/picture/", {"remove": "yes"})
+    assert Participant.objects.get(pk=ana.participant_id).picture_version == ""
