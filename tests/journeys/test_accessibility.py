@@ -165,11 +165,13 @@ HEAR = """() => {
 
 def test_a_thread_read_aloud(people: People, installation: Installation) -> None:
     """The order of what a screen reader says, names that tell one control from another, and news said once."""
-    installation.model.says("Good morning.")
+    go_on = installation.model.holds_back("Good morning.")
     page = people.ana(viewport={"width": 900, "height": 700})
     start_thread(page, "Read aloud", "Hello.")
     page.evaluate(HEAR)
     say(page, "@vibe hello")
+    expect(page.locator("body")).to_have_attribute("data-heard", "Vibe is writing. ")
+    go_on.set()
     expect(replies(page)).to_have_attribute("data-state", "complete")
     expect(page.locator("body")).to_have_attribute("data-heard", "Vibe is writing. Vibe replied. ")
     expect(page.locator("#main")).to_match_aria_snapshot(READ_ALOUD)
