@@ -1,4 +1,4 @@
-"""The drawing of a thread's memory at one of its steps: what is read for it, and the sentence that says it."""
+"""The memory map of a thread at one of its steps: what is read for it, and its layout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from datetime import datetime
 from django.utils import timezone
 
 from memory.plugins.base import MemoryProvider, PointInTime, Session, SummarySpan
+from memory.plugins.map_layout import MapLayout, Measure, Piece, build_map_layout, split_thread
 from memory.plugins.models import Compaction
 from memory.plugins.sessions import context_budget
-from memory.plugins.thread_drawing import Measure, Piece, ThreadDrawing, draw_thread, split_thread
 from memory.plugins.timeline import (
     PROMPT_HISTORY,
     Neighbours,
@@ -26,12 +26,12 @@ from openvibe.chat.models import Thread
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """One step, those beside it, and its drawing: None where the text of the prompt is no longer kept, and where
+    """One step, those beside it, and its layout: None where the text of the prompt is no longer kept, and where
     nothing was said. `step` is None before the first one: then it is the memory as it stands."""
 
     step: Step | None
     beside: Neighbours
-    drawing: ThreadDrawing | None
+    layout: MapLayout | None
     prompt: PromptReading | None = None
     compaction: Compaction | None = None
 
@@ -43,40 +43,40 @@ def build_memory_map(
     if not (run_id or compaction_id):
         step = newest_step(thread)
         if step is None:
-            drawing = _draw_context(thread, _spans(provider, session, timezone.now()), thread.last_seq)
-            return MemoryMap(None, Neighbours(None, None), drawing)
+            layout = _context_layout(thread, _spans(provider, session, timezone.now()), thread.last_seq)
+            return MemoryMap(None, Neighbours(None, None), layout)
         run_id, compaction_id = (step.id, 0) if step.kind == "prompt" else (0, step.id)
     if run_id:
         prompt = PROMPT_HISTORY.only().read(thread, run_id)
         spans = _spans(provider, session, prompt.step.at)
-        return MemoryMap(prompt.step, neighbours(thread, prompt.step), _draw_prompt(thread, prompt, spans), prompt)
+        return MemoryMap(prompt.step, neighbours(thread, prompt.step), _prompt_layout(thread, prompt, spans), prompt)
     compaction = access_compaction(thread, compaction_id)
     at = compaction.finished_at or compaction.queued_at
     step = Step(at, "compaction", compaction.pk)
-    drawing = _draw_context(thread, _spans(provider, session, at), compaction.at_seq, compaction)
-    return MemoryMap(step, neighbours(thread, step), drawing, compaction=compaction)
+    layout = _context_layout(thread, _spans(provider, session, at), compaction.at_seq, compaction)
+    return MemoryMap(step, neighbours(thread, step), layout, compaction=compaction)
 
 
 def _spans(provider: MemoryProvider, session: Session, at: datetime) -> list[SummarySpan]:
     return provider.summaries_at(session, at) if isinstance(provider, PointInTime) else []
 
 
-def _draw_prompt(thread: Thread, prompt: PromptReading, spans: Sequence[SummarySpan]) -> ThreadDrawing | None:
+def _prompt_layout(thread: Thread, prompt: PromptReading, spans: Sequence[SummarySpan]) -> MapLayout | None:
     if prompt.parts is None:
         return None
     pieces = split_thread(prompt.parts, spans, end=prompt.request_seq, last=thread.last_seq)
-    return _draw(thread, pieces, tokens=prompt.tokens, budget=prompt.budget)
+    return _measured_layout(thread, pieces, tokens=prompt.tokens, budget=prompt.budget)
 
 
-def _draw_context(
+def _context_layout(
     thread: Thread, spans: Sequence[SummarySpan], end: int, compaction: Compaction | None = None
-) -> ThreadDrawing | None:
+) -> MapLayout | None:
     """What memory holds where no prompt was read: its summaries, and every other message up to `end`."""
     parts = [PromptPart("summary", span.first, span.last, span.tokens, span.id) for span in spans]
     created = compaction.summary_ids if compaction else ()
     pieces = split_thread(parts, spans, end=end, last=thread.last_seq, created=created)
     whole = [piece if piece.kind != "unseen" else Piece("whole", piece.first, piece.last) for piece in pieces]
-    return _draw(thread, whole, tokens=0, budget=context_budget(thread))
+    return _measured_layout(thread, whole, tokens=0, budget=context_budget(thread))
 
 
 _SELECT_MEASURES = """
@@ -85,11 +85,11 @@ FROM chat_message WHERE thread_id = %(thread)s AND deleted_at IS NULL AND seq <=
 """
 
 
-def _draw(thread: Thread, pieces: Sequence[Piece], *, tokens: int, budget: int) -> ThreadDrawing | None:
+def _measured_layout(thread: Thread, pieces: Sequence[Piece], *, tokens: int, budget: int) -> MapLayout | None:
     starts = [piece.first for piece in pieces if piece.kind != "recalled"]
     if not starts:
         return None
     values = {"starts": starts, "thread": thread.pk, "last": thread.last_seq}
     rows = fetch_unprepared(_SELECT_MEASURES, values)
     measures = {starts[part - 1]: Measure(*measure) for part, *measure in rows if part}
-    return draw_thread(pieces, measures, tokens=tokens, budget=budget)
+    return build_map_layout(pieces, measures, tokens=tokens, budget=budget)

@@ -1,5 +1,5 @@
-"""The drawing of a thread to scale: above, what was said, by its own tokens; below, what a prompt holds of it, within
-the prompt's budget. Plain values, no database."""
+"""The layout of the memory map, a thread drawn to scale: above, what was said, by its own tokens; below, what a prompt
+holds of it, within the prompt's budget. Plain values, no database."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -118,7 +118,7 @@ class KindTotal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ThreadDrawing:
+class MapLayout:
     """`pieces` stand above in the order of the thread, `recalled` under them. `taken` is what a prompt
     holds of the thread, `rest_tokens` what it holds besides, `free` what is left of its `budget`; all in tokens."""
 
@@ -270,8 +270,10 @@ def _smaller_tokens(before: Piece, after: Piece) -> int:
     return min(before.said.tokens, after.said.tokens)
 
 
-def draw_thread(pieces: Sequence[Piece], measures: Mapping[int, Measure], *, tokens: int, budget: int) -> ThreadDrawing:
-    """The drawing. `measures`: what was said, by the first message of each piece that is not recalled; `tokens` is the
+def build_map_layout(
+    pieces: Sequence[Piece], measures: Mapping[int, Measure], *, tokens: int, budget: int
+) -> MapLayout:
+    """The layout. `measures`: what was said, by the first message of each piece that is not recalled; `tokens` is the
     size of the whole prompt."""
     stretches = [_measured(piece, measures) for piece in pieces if piece.kind != "recalled"]
     stretches = _fewer(_join([piece for piece in stretches if piece.said.messages], _is_same_stretch), _smaller_tokens)
@@ -288,7 +290,7 @@ def draw_thread(pieces: Sequence[Piece], measures: Mapping[int, Measure], *, tok
             x += width
         drawn.append(piece)
     rest = max(tokens - taken, 0)
-    return ThreadDrawing(
+    return MapLayout(
         tuple(drawn[: len(placed)]),
         tuple(drawn[len(placed) :]),
         said,

@@ -1,10 +1,10 @@
-"""The drawing of a thread: every message has its place once, nothing leaves the frame, and it never grows too fine."""
+"""The layout of the memory map: each message has its place once, nothing leaves the frame, it never grows too fine."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.plugins.base import SummarySpan
-from memory.plugins.thread_drawing import MAX_PIECES, WIDTH, Measure, draw_thread, split_thread
+from memory.plugins.map_layout import MAX_PIECES, WIDTH, Measure, build_map_layout, split_thread
 from memory.plugins.timeline import PromptPart
 
 
@@ -25,16 +25,16 @@ def test_a_thread_reads_from_summaries_to_what_was_said_afterwards() -> None:
         ("recalled", 3, 3),
     ]
     measures = {piece.first: Measure(piece.last - piece.first + 1, 100, piece.first) for piece in pieces}
-    drawing = draw_thread(pieces, measures, tokens=80, budget=200)
+    layout = build_map_layout(pieces, measures, tokens=80, budget=200)
     assert (
-        drawing.sentence
+        layout.sentence
         == "2 messages word for word, 1 summary of 4 older ones, 1 recalled for this question, 6 in no view."
     )
-    assert [piece.words for piece in drawing.pieces][:2] == [
+    assert [piece.words for piece in layout.pieces][:2] == [
         "Summary of summaries of messages 1–4: 100 → 30 tokens",
         "In no view, messages 5–8: the summary was left out; 100 tokens were said",
     ]
-    assert (drawing.taken, drawing.rest_tokens, drawing.free) == (60, 20, 120)
+    assert (layout.taken, layout.rest_tokens, layout.free) == (60, 20, 120)
 
 
 @given(
@@ -54,10 +54,10 @@ def test_every_message_has_its_place_once(kinds: list[str], tail: int, budget: i
         for piece in base
         if (count := sum(said[piece.first - 1 : piece.last]))
     }
-    drawing = draw_thread(pieces, measures, tokens=10 * len(parts) + 5, budget=budget)
-    assert drawing.messages == sum(said)
-    assert max(len(drawing.pieces), len(drawing.recalled)) <= MAX_PIECES
-    places = [place for piece in drawing.all_pieces for place in (piece.above, piece.below) if place]
+    layout = build_map_layout(pieces, measures, tokens=10 * len(parts) + 5, budget=budget)
+    assert layout.messages == sum(said)
+    assert max(len(layout.pieces), len(layout.recalled)) <= MAX_PIECES
+    places = [place for piece in layout.all_pieces for place in (piece.above, piece.below) if place]
     assert all(place.x >= 0 and place.end <= WIDTH + 3 for place in places)
-    if drawing.pieces:
-        assert drawing.taken == 10 * len(parts)
+    if layout.pieces:
+        assert layout.taken == 10 * len(parts)
