@@ -10,8 +10,9 @@ from django.urls import reverse
 
 from memory.blocks.models import Block, ProfileNote
 from memory.episodes.models import Episode, Feedback, Proposal
+from memory.episodes.proposals import delete_proposal
 from memory.episodes.queries import access_episode, visible_episodes, visible_proposals
-from memory.episodes.services import delete_episode, delete_proposal, withdraw_feedback
+from memory.episodes.services import delete_episode, withdraw_feedback
 from memory.plugins.lcm.models import Summary
 from memory.work.models import Approval, Handoff, ProgressEntry, WorkItem
 from memory.work.services import delete_progress, may_erase_work, redact_work_item

@@ -7,7 +7,8 @@ from django.dispatch import receiver
 from memory.blocks.models import ProfileNote
 from memory.blocks.services import notes_cleared
 from memory.episodes.models import Proposal
-from memory.episodes.services import delete_learned_from, forget_completion, record_completion, record_trust_check
+from memory.episodes.proposals import delete_learned_from
+from memory.episodes.services import forget_completion, record_completion, record_trust_check
 from memory.plugins.compaction import compaction_finished, request_compaction, request_rebuild, resume_compaction
 from memory.plugins.models import Compaction
 from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_compaction_on_commit

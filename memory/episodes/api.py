@@ -10,15 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from memory.episodes.models import Episode, Feedback, Proposal
+from memory.episodes.proposals import accept_proposal, reject_proposal, undo_proposal
 from memory.episodes.queries import visible_episodes, visible_proposals
-from memory.episodes.services import (
-    accept_proposal,
-    give_feedback,
-    mark_applied,
-    reject_proposal,
-    suggest_always,
-    undo_proposal,
-)
+from memory.episodes.services import give_feedback, mark_applied, suggest_always
 from openvibe.api.fields import IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView

@@ -218,5 +218,5 @@ def _store_proposals(
 
 
 def _citation(messages: tuple[int, ...]) -> str:
-    """Which messages, in words. `delete_learned_from` reads the numbers back."""
+    """Which messages, in words. `proposals.delete_learned_from` reads the numbers back."""
     return f"Message{'s' if len(messages) > 1 else ''} {', '.join(map(str, messages))}."

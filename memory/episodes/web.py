@@ -9,16 +9,14 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from memory.episodes.models import Proposal
+from memory.episodes.proposals import accept_proposal, reject_proposal, undo_proposal
 from memory.episodes.queries import access_episode, feedback_by_message
 from memory.episodes.services import (
-    accept_proposal,
     delete_episode,
     give_feedback,
     mark_applied,
-    reject_proposal,
     reopen_episode,
     suggest_always,
-    undo_proposal,
     withdraw_feedback,
 )
 from openvibe.base.problems import Missing, Problem

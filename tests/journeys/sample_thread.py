@@ -13,7 +13,7 @@ from agents.access import visible_to
 from agents.models import Agent
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.services import update_notes
-from memory.episodes.services import accept_proposal
+from memory.episodes.proposals import accept_proposal
 from memory.models import Handoff, Proposal
 from memory.plugins.compaction import execute_compaction, request_compaction
 from memory.plugins.lcm.models import Summary

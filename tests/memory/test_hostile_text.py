@@ -12,7 +12,7 @@ from agents.assembler.snapshots.redaction import read_snapshot
 from agents.models import Agent, Run
 from memory.blocks.services import update_notes
 from memory.episodes.models import Proposal
-from memory.episodes.services import accept_proposal
+from memory.episodes.proposals import accept_proposal
 from memory.plugins.compaction import execute_compaction, request_compaction
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import Compaction

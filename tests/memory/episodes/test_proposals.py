@@ -7,7 +7,7 @@ from agents.models import Agent
 from memory.blocks.queries import read_notes
 from memory.blocks.services import store_notes
 from memory.episodes.models import Episode, Proposal
-from memory.episodes.services import accept_proposal, reject_proposal, undo_proposal
+from memory.episodes.proposals import accept_proposal, reject_proposal, undo_proposal
 from openvibe.base.problems import Conflict, Missing, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message

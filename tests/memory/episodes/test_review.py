@@ -10,7 +10,7 @@ from agents.models import Agent, Run
 from agents.wiring import iter_reviewer_agents
 from memory.blocks.queries import read_notes
 from memory.episodes.models import Episode, Proposal
-from memory.episodes.services import accept_proposal
+from memory.episodes.proposals import accept_proposal
 from memory.episodes.session_review import AGENT_CLIENT, review_due_sessions, sessions_to_review
 from memory.plugins.models import ReviewMark
 from openvibe.base.problems import Missing, Refused
