@@ -19,7 +19,7 @@ from memory.work.services import delete_progress, may_erase_work, redact_work_it
 from openvibe.base.problems import Missing, Refused
 from openvibe.base.quotation import Quotation
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.wiring import QUOTE_KINDS, QuoteKind, QuotePlace, QuotingText
+from openvibe.chat.wiring import QuoteKind, QuotePlace, QuotingText
 from openvibe.workspaces.access import Access
 
 Describe = Callable[[Any, Access, str], QuotePlace]
@@ -202,81 +202,81 @@ def _describe_summary(row: Summary, access: Access, slug: str) -> QuotePlace:
     return QuotePlace(title, reverse("thread-memory", args=[slug, thread.pk]), False, REWRITTEN_BY_ITSELF)
 
 
-def wire() -> None:
-    in_thread = ("thread__workspace", "created_at")
-    of_agent = "agent__workspace"
-    for kind in (
-        QuoteKind(
-            "work",
-            "Work",
-            _texts_of(WorkItem, ("text", "data"), "author", "thread__workspace", "updated_at"),
-            _places_of(_work_items, _describe_work),
-            lambda ref, by: redact_work_item(item=_access_row(_work_items(by), ref), by=by),
+IN_THREAD = ("thread__workspace", "created_at")
+OF_AGENT = "agent__workspace"
+
+MEMORY_QUOTES = (
+    QuoteKind(
+        "work",
+        "Work",
+        _texts_of(WorkItem, ("text", "data"), "author", "thread__workspace", "updated_at"),
+        _places_of(_work_items, _describe_work),
+        lambda ref, by: redact_work_item(item=_access_row(_work_items(by), ref), by=by),
+    ),
+    QuoteKind(
+        "progress",
+        "Progress",
+        _texts_of(
+            ProgressEntry, ("checkpoint", "changed", "evidence", "open_issues", "next_action"), "author", *IN_THREAD
         ),
-        QuoteKind(
-            "progress",
-            "Progress",
-            _texts_of(
-                ProgressEntry, ("checkpoint", "changed", "evidence", "open_issues", "next_action"), "author", *in_thread
-            ),
-            _places_of(_progress, _describe_progress),
-            lambda ref, by: delete_progress(entry=_access_row(_progress(by), ref), by=by),
-        ),
-        QuoteKind(
-            "approval",
-            "Approval",
-            _texts_of(Approval, ("what", "reason", "note"), "requested_by", "thread__workspace", "updated_at"),
-            _places_of(_in_seen_threads(Approval), _describe_approval),
-            _refuse(DECISION_STAYS),
-        ),
-        QuoteKind(
-            "proposal",
-            "Proposal",
-            _texts_of(Proposal, ("text", "before", "because"), "agent", of_agent, "created_at"),
-            _places_of(visible_proposals, _describe_proposal),
-            lambda ref, by: delete_proposal(proposal=_access_row(visible_proposals(by), ref), by=by),
-        ),
-        QuoteKind(
-            "episode",
-            "Episode",
-            _texts_of(Episode, ("summary", "learning"), "agent", of_agent, "created_at"),
-            _places_of(visible_episodes, _describe_episode),
-            lambda ref, by: delete_episode(episode=access_episode(by, ref), by=by),
-        ),
-        QuoteKind(
-            "feedback",
-            "Feedback",
-            _texts_of(Feedback, ("text",), "participant", "message__thread__workspace", "updated_at"),
-            _places_of(_visible_feedback, _describe_feedback),
-            _withdraw_quoting_feedback,
-        ),
-        QuoteKind(
-            "block",
-            "Context block",
-            _texts_of(Block, ("content", "description"), "agent", of_agent, "updated_at"),
-            _places_of(_visible_blocks, _describe_block),
-            _refuse(EDIT_BLOCK),
-        ),
-        QuoteKind(
-            "notes",
-            "Notes",
-            _texts_of(ProfileNote, ("content",), "person", of_agent, "updated_at"),
-            _places_of(_visible_notes, _describe_notes),
-            _refuse(CLEAR_NOTES),
-        ),
-        QuoteKind(
-            "handoff",
-            "Handoff",
-            _texts_of(Handoff, ("sections",), "thread__created_by", *in_thread),
-            _places_of(_handoffs, _describe_handoff),
-            _delete_handoff,
-        ),
-        QuoteKind(
-            "summary",
-            "Summary",
-            _quoting_summaries,
-            _places_of(_visible_summaries, _describe_summary),
-            _refuse(REWRITTEN_BY_ITSELF),
-        ),
-    ):
-        QUOTE_KINDS.add(kind)
+        _places_of(_progress, _describe_progress),
+        lambda ref, by: delete_progress(entry=_access_row(_progress(by), ref), by=by),
+    ),
+    QuoteKind(
+        "approval",
+        "Approval",
+        _texts_of(Approval, ("what", "reason", "note"), "requested_by", "thread__workspace", "updated_at"),
+        _places_of(_in_seen_threads(Approval), _describe_approval),
+        _refuse(DECISION_STAYS),
+    ),
+    QuoteKind(
+        "proposal",
+        "Proposal",
+        _texts_of(Proposal, ("text", "before", "because"), "agent", OF_AGENT, "created_at"),
+        _places_of(visible_proposals, _describe_proposal),
+        lambda ref, by: delete_proposal(proposal=_access_row(visible_proposals(by), ref), by=by),
+    ),
+    QuoteKind(
+        "episode",
+        "Episode",
+        _texts_of(Episode, ("summary", "learning"), "agent", OF_AGENT, "created_at"),
+        _places_of(visible_episodes, _describe_episode),
+        lambda ref, by: delete_episode(episode=access_episode(by, ref), by=by),
+    ),
+    QuoteKind(
+        "feedback",
+        "Feedback",
+        _texts_of(Feedback, ("text",), "participant", "message__thread__workspace", "updated_at"),
+        _places_of(_visible_feedback, _describe_feedback),
+        _withdraw_quoting_feedback,
+    ),
+    QuoteKind(
+        "block",
+        "Context block",
+        _texts_of(Block, ("content", "description"), "agent", OF_AGENT, "updated_at"),
+        _places_of(_visible_blocks, _describe_block),
+        _refuse(EDIT_BLOCK),
+    ),
+    QuoteKind(
+        "notes",
+        "Notes",
+        _texts_of(ProfileNote, ("content",), "person", OF_AGENT, "updated_at"),
+        _places_of(_visible_notes, _describe_notes),
+        _refuse(CLEAR_NOTES),
+    ),
+    QuoteKind(
+        "handoff",
+        "Handoff",
+        _texts_of(Handoff, ("sections",), "thread__created_by", *IN_THREAD),
+        _places_of(_handoffs, _describe_handoff),
+        _delete_handoff,
+    ),
+    QuoteKind(
+        "summary",
+        "Summary",
+        _quoting_summaries,
+        _places_of(_visible_summaries, _describe_summary),
+        _refuse(REWRITTEN_BY_ITSELF),
+    ),
+)
+"""Each kind: which texts it has, where they stand for whom, and how one is erased."""

@@ -5,7 +5,6 @@ from typing import Any
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from memory import quotes
 from memory.blocks.services import notes_cleared
 from memory.episodes.queries import feedback_by_message, feedback_givers
 from memory.episodes.session_review import AGENT_CLIENT, REVIEWER_AGENTS
@@ -13,6 +12,7 @@ from memory.plugins.compaction import erase_focus
 from memory.plugins.lcm.correction import forget_quoting_summaries
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_check_on_commit
 from memory.plugins.timeline import PROMPT_HISTORY, PromptPart, PromptReading, Step, steps_beside
+from memory.quotes import MEMORY_QUOTES
 from memory.work.approvals import approval_decided
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
 from memory.work.models import Approval
@@ -23,6 +23,7 @@ from openvibe.chat.wiring import (
     MESSAGE_DECORATORS,
     PENDING_DECISIONS,
     PERSONAL_MESSAGE_VIEWS,
+    QUOTE_KINDS,
     TEXT_ERASERS,
     InboxNote,
     TextEraser,
@@ -61,7 +62,8 @@ def wire() -> None:
     TEXT_ERASERS.add(TextEraser("summaries", forget_quoting_summaries))
     PENDING_DECISIONS.add(count_pending_approvals)
     INBOX_NOTES.add(approval_notes)
-    quotes.wire()
+    for kind in MEMORY_QUOTES:
+        QUOTE_KINDS.add(kind)
 
 
 def approval_notes(access: Access) -> list[InboxNote]:

@@ -2,22 +2,19 @@
 
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.db.models import Count, Sum
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from memory.plugins.base import PluginSetting
+from memory.plugins.forms import read_settings, settings_form
 from memory.plugins.models import COMPACTIONS, DEFAULT_PLUGIN, Compaction
 from memory.plugins.registry import PluginStatus, capability_diff, plugin_statuses
 from memory.plugins.services import configure_plugin, enable_plugin
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
-
-PREFIX = "set-"
 
 
 @workspace_view
@@ -49,35 +46,13 @@ def _change(request: WorkspaceRequest, name: str) -> str:
     """What was done, as a sentence. Raises Problem."""
     if "plugin" in request.POST:
         return enable_plugin(workspace=request.workspace, name=request.POST["plugin"], by=request.access).message
-    values = {
-        key.removeprefix(PREFIX): str(text).strip() for key, text in request.POST.items() if key.startswith(PREFIX)
-    }
-    configure_plugin(workspace=request.workspace, name=name, config=values, by=request.access)
+    configure_plugin(workspace=request.workspace, name=name, config=read_settings(request.POST), by=request.access)
     return "Saved. It holds from the next prompt on."
 
 
 def _plugin_context(request: WorkspaceRequest, status: PluginStatus, typed: Any) -> dict[str, Any]:
     change = None if status.enabled else capability_diff(request.workspace.pk, status.name)
-    return {"status": status, "change": change, "form": _settings_form(status, typed)}
-
-
-def _settings_form(status: PluginStatus, typed: Any) -> forms.Form:
-    """The settings of a plugin: a choice where it takes a few words, else text, which is the plugin's to check."""
-    form = forms.Form(auto_id=f"{status.name.replace('/', '-')}-%s")
-    for setting in status.settings:
-        value = typed.get(PREFIX + setting.name, status.config.get(setting.name, ""))
-        form.fields[PREFIX + setting.name] = _setting_field(setting, value)
-    return form
-
-
-def _setting_field(setting: PluginSetting, value: object) -> forms.Field:
-    if not setting.choices:
-        words = f"{setting.description} Left empty: {setting.default}."
-        return forms.CharField(label=setting.label, required=False, initial=value, help_text=words)
-    choices = [("", f"As delivered: {setting.default}"), *((word, word) for word in setting.choices)]
-    return forms.ChoiceField(
-        label=setting.label, required=False, initial=value, choices=choices, help_text=setting.description
-    )
+    return {"status": status, "change": change, "form": settings_form(status, typed)}
 
 
 def _counts(request: WorkspaceRequest) -> dict[str, int]:
