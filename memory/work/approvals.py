@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from memory.plugins.models import Compaction
 from memory.work.models import Approval
-from memory.work.services import clean_text_field, emit_work_changed, lock_thread, send_milestone
+from memory.work.services import emit_work_changed, lock_thread, send_milestone
+from memory.work.validation import clean_text_field
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access

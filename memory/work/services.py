@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Sum
 from django.dispatch import Signal
 from django.utils import timezone
 
 from memory.plugins.models import Compaction
 from memory.work.models import ProgressEntry, WorkItem
+from memory.work.validation import PLAN_STAGES, check_constraints_fit, clean_data, clean_text, clean_text_field
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import check_dive_active, is_archived
-from openvibe.llm.fences import escape_text
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -33,16 +31,6 @@ work_state_changed = Signal()
 #     resume (it was decided, or something closed was taken up again)
 #   by: Access of whoever brought it there
 milestone_reached = Signal()
-
-
-def clean_text_field(text: str, *, field: str, max_characters: int, required: bool = True) -> str:
-    """The text as it is kept, at most `max_characters`. Raises Problem that names the field."""
-    if not required and not text.strip():
-        return ""
-    try:
-        return clean_body(text, max_characters=max_characters).strip()
-    except TextRefused as error:
-        raise Problem(error.message, code=error.code, field=field) from None
 
 
 def lock_thread(thread: Thread, by: Access, *, allow_ended: bool = False) -> Thread:
@@ -74,30 +62,8 @@ Kind, State = WorkItem.Kind, WorkItem.State
 MAX_OPEN_PER_KIND = 50
 """Open rows of one kind in one thread; an objective and a plan stand alone."""
 
-MAX_TOKENS_BY_KIND = {Kind.CONSTRAINT: 500, Kind.PLAN: 800, Kind.OBJECTIVE: 500, Kind.GOAL: 500}
-DEFAULT_MAX_TOKENS = 300
-"""The most tokens (o200k_base) the text of a row may have, so that the whole state of work fits every prompt."""
-
-MAX_CONSTRAINT_TOKENS = 1_500
-"""Tokens that a thread's open constraints may need in a prompt together: they are in every one, word for word."""
-
-ROW_OVERHEAD_TOKENS = 50
-"""Tokens a prompt needs around one row."""
-
 SINGLETON_KINDS = (Kind.OBJECTIVE, Kind.PLAN)
 """Kinds of which a thread has one at a time: a new one takes the earlier one's place."""
-
-PLAN_STAGES = ("planning", "approved", "executing")
-"""A plan's way, in its `data.stage`. Entering the second or third is a milestone; only people approve."""
-
-DATA_LIMITS: Mapping[str, Mapping[str, int]] = {
-    Kind.GOAL: {"done_condition": 1_000, "budget": 200},
-    Kind.PLAN: {"stage": 20},
-    Kind.ARTIFACT: {"ref": 500},
-}
-"""What the kinds keep beside their text, and the most characters of each."""
-
-MAX_TEXT_CHARACTERS = 8_000
 
 QUOTED_KEY = "quoted"
 """In `data` of a row that says what its message says: its words go when the message is deleted."""
@@ -123,8 +89,8 @@ def create_work_item(
     """
     if kind not in Kind.values:
         raise Problem(f"A kind of work is one of {', '.join(Kind.values)}.", code="bad_kind", field="kind")
-    cleaned, tokens = _clean_text(kind, text)
-    cleaned_data = _clean_data(kind, data or {}, by, {})
+    cleaned, tokens = clean_text(kind, text)
+    cleaned_data = clean_data(kind, data or {}, by, {})
     locked = lock_thread(thread, by)
     if message is not None:
         message = _lock_source_message(message, locked, by)
@@ -168,8 +134,8 @@ def update_work_item(
         raise Conflict("This is closed. Reopen it before changing it.", code="closed")
     _check_may_change_constraint(row, by, "change")
     previous_stage = row.data.get("stage", "")
-    cleaned, tokens = _clean_text(row.kind, text) if text is not None else (row.text, row.tokens)
-    cleaned_data = _clean_data(row.kind, data, by, row.data) if data is not None else row.data
+    cleaned, tokens = clean_text(row.kind, text) if text is not None else (row.text, row.tokens)
+    cleaned_data = clean_data(row.kind, data, by, row.data) if data is not None else row.data
     if (cleaned, cleaned_data) == (row.text, row.data):
         return row
     if row.message is not None:
@@ -179,7 +145,7 @@ def update_work_item(
     if _texts_of(cleaned, cleaned_data) != _texts_of(row.text, row.data):
         row.author_id = by.participant_id
     if row.kind == Kind.CONSTRAINT:
-        _check_constraints_fit(thread, tokens, besides=row)
+        check_constraints_fit(thread, tokens, besides=row)
         row.confirmed_by_id = by.participant_id if _may_confirm(by) else row.confirmed_by_id
     row.text, row.tokens, row.data = cleaned, tokens, cleaned_data
     row.version += 1
@@ -210,8 +176,8 @@ def decide_constraint(*, item: WorkItem, by: Access, confirmed: bool, version: i
     if not row.is_proposal:
         return row
     _check_version(row, version)
-    row.tokens = _clean_text(row.kind, row.text)[1]
-    _check_constraints_fit(thread, row.tokens, besides=row)
+    row.tokens = clean_text(row.kind, row.text)[1]
+    check_constraints_fit(thread, row.tokens, besides=row)
     row.confirmed_by_id = by.participant_id
     row.version += 1
     row.save(update_fields=["confirmed_by", "tokens", "version", "updated_at"])
@@ -313,42 +279,6 @@ def delete_progress(*, entry: ProgressEntry, by: Access) -> None:
     emit_work_changed(thread)
 
 
-def _clean_text(kind: str, text: str) -> tuple[str, int]:
-    """The text, and the tokens it needs in a prompt: a constraint of `<<<…` must not crowd out everything else."""
-    cleaned = clean_text_field(text, field="text", max_characters=MAX_TEXT_CHARACTERS)
-    tokens, limit = count_tokens(escape_text(cleaned)), MAX_TOKENS_BY_KIND.get(Kind(kind), DEFAULT_MAX_TOKENS)
-    if tokens > limit:
-        label = str(Kind(kind).label).lower()
-        raise Problem(
-            f"This has {tokens:,} tokens; {limit:,} fit in one row ({label}). Shorten it, or keep the details in a "
-            "message and say here what matters.",
-            code="too_long",
-            field="text",
-        )
-    return cleaned, tokens
-
-
-def _clean_data(kind: str, data: Mapping[str, Any], by: Access, before: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands, with what is given merged in; every value checked."""
-    cleaned_data = dict(before)
-    allowed = DATA_LIMITS.get(kind, {})
-    for key, value in data.items():
-        if key not in allowed:
-            known = f"It may have {', '.join(allowed)}." if allowed else "It has only its text."
-            raise Problem(f"A row of this kind has no {str(key)[:40]!r}. {known}", code="bad_data", field="data")
-        if value is None or value == "":
-            cleaned_data.pop(key, None)
-            continue
-        if not isinstance(value, str):
-            raise Problem(f"{key} is a text.", code="bad_data", field=key)
-        cleaned_data[key] = clean_text_field(value, field=key, max_characters=allowed[key])
-    if (stage := cleaned_data.get("stage")) is not None and stage not in PLAN_STAGES:
-        raise Problem(f"A plan's stage is one of {', '.join(PLAN_STAGES)}.", code="bad_data", field="stage")
-    if by.is_agent and cleaned_data.get("stage") == "approved" and before.get("stage") != "approved":
-        raise Refused("Only people approve a plan. Ask for an approval instead.", code="people_only")
-    return cleaned_data
-
-
 def _with_quote_mark(
     data: Mapping[str, str], text: str, message: Message, before: WorkItem | None = None
 ) -> dict[str, str]:
@@ -410,24 +340,7 @@ def _replace_or_check_limit(thread: Thread, kind: str, tokens: int, by: Access) 
             field="kind",
         )
     if kind == Kind.CONSTRAINT:
-        _check_constraints_fit(thread, tokens)
-
-
-def _check_constraints_fit(thread: Thread, tokens: int, *, besides: WorkItem | None = None) -> None:
-    """Raise Problem unless a constraint of so many tokens fits with those that are open `besides` it, proposed ones
-    included: confirming one must not be refused for want of room."""
-    rows = WorkItem.objects.filter(thread=thread, kind=Kind.CONSTRAINT, state=State.OPEN)
-    others = rows.exclude(pk=besides.pk) if besides else rows
-    totals = others.aggregate(tokens=Sum("tokens"), rows=Count("pk"))
-    total = (totals["tokens"] or 0) + tokens + (totals["rows"] + 1) * ROW_OVERHEAD_TOKENS
-    grows = besides is None or tokens > besides.tokens or besides.is_proposal
-    if grows and total > MAX_CONSTRAINT_TOKENS:
-        raise Problem(
-            f"Constraints stand in every prompt, so together they may need {MAX_CONSTRAINT_TOKENS:,} tokens; "
-            f"with this one it would be {total:,}. Shorten it, or drop one that no longer holds.",
-            code="too_many",
-            field="text",
-        )
+        check_constraints_fit(thread, tokens)
 
 
 def _lock_item(item: WorkItem, by: Access) -> tuple[Thread, WorkItem]:

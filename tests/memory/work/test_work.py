@@ -13,7 +13,6 @@ from memory.work.models import WorkItem
 from memory.work.queries import get_work_state, row_text
 from memory.work.services import (
     DELETED_TEXT,
-    MAX_CONSTRAINT_TOKENS,
     MAX_OPEN_PER_KIND,
     close_work_item,
     create_work_item,
@@ -22,6 +21,7 @@ from memory.work.services import (
     reopen_work_item,
     update_work_item,
 )
+from memory.work.validation import MAX_CONSTRAINT_TOKENS
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Thread
