@@ -1,53 +1,41 @@
-"""Pages of knowledge: the list, one entry and its actions, the review queue, import and export."""
+"""Pages of knowledge: the list, one entry and its actions, import and export."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, Q, QuerySet, Window
 from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
-from django_htmx.http import replace_url
 
 from knowledge.exchange.import_export import export_entries, import_entries
 from knowledge.exchange.tabular import CONTENT_TYPES, MAX_BYTES
 from knowledge.expiry import EXPIRY_PRESETS, FRESHNESS_STATES, format_instant
 from knowledge.filters import EntryCriteria, filter_entries
-from knowledge.models import LIVE_STATUSES, Contradiction, Entry, Revision
-from knowledge.queries import (
-    ENTRY_USES,
-    entries_to_review,
-    open_contradictions,
-    ordered_review_queue,
-    visible_revisions,
-)
+from knowledge.models import LIVE_STATUSES, Contradiction, Entry
+from knowledge.queries import ENTRY_USES, visible_revisions
 from knowledge.search import EntryHit, find_entries
 from knowledge.services import (
     accept_entry,
     archive_entry,
     flag_entry,
-    is_undoable,
     mark_notices_seen,
     reject_entry,
     renew_entry,
     restore_entry,
-    settle_contradiction,
     undo_decision,
 )
 from knowledge.services.validation import check_may_manage, may_manage
-from knowledge.web.forms import EntryFormData, access_entry, list_owners, read_form_data, whole_minute
-from knowledge.web.presenters import EntryRow, entry_item, entry_row, entry_rows, revision_rows
+from knowledge.web.forms import EntryFormData, access_entry, list_owners, read_form_data
+from knowledge.web.presenters import entry_item, entry_row, entry_rows, revision_rows
+from knowledge.web.review import list_contradictions, render_queue, renewal_expiry
 from openvibe.base.fragments import render_fragments
-from openvibe.base.params import MAX_ID, int_param
+from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import AccessQuery, Message
 from openvibe.workspaces.access import Access
@@ -280,160 +268,6 @@ def _act(request: WorkspaceRequest, entry: Entry, verb: str, data: EntryFormData
     else:
         at = renewal_expiry(entry) if data.expires == "same" else data.expires_at()
         renew_entry(**options, expires_at=at, based_on=data.based_on)
-
-
-REVIEW_PAGE_SIZE, MAX_PAIRS = 50, 20
-MAX_BEGAN_WITH = 10_000
-KEPT = (Revision.Action.SETTLED, Revision.Action.EDITED)
-"""What settling a contradiction is called in the revisions of the entry that stays."""
-MIN_RENEWAL = timedelta(days=1)
-REVIEW_SECTIONS = (
-    "Archived because nobody used them for 90 days",
-    "Said to be wrong",
-    "Expired",
-    "What they were made from was deleted",
-    "Somebody asked for a review",
-    "Proposed",
-)
-
-
-@dataclass(frozen=True)
-class ReviewItem:
-    """One entry of the queue. `span` is the expiry that renewing it for the same time again would give."""
-
-    row: EntryRow
-    span: datetime | None
-    section: str
-    begins_section: bool
-    supersedes: Entry | None = None
-    source: Message | None = None
-
-
-@dataclass(frozen=True)
-class LastDecision:
-    """What was just decided in the queue, and can be undone while nothing else became of the entry."""
-
-    entry: Entry
-    label: str
-
-
-@dataclass(frozen=True)
-class ContradictionItem:
-    """Two entries that may contradict each other, the older first."""
-
-    contradiction: Contradiction
-    first: EntryRow
-    second: EntryRow
-
-
-@workspace_view
-@require_safe
-def review_queue(request: WorkspaceRequest) -> HttpResponse:
-    """The review queue. Looking at it is having seen one's notices."""
-    check_may_manage(request.access)
-    mark_notices_seen(by=request.access)
-    context = _review_context(request, int_param(request.GET, "of"), int_param(request.GET, "decided"))
-    return render(request, "knowledge/_review.html" if request.htmx else "knowledge/review.html", context)
-
-
-def render_queue(request: WorkspaceRequest, decided_id: int | None) -> HttpResponse:
-    """The queue after something was decided in it, about the entry of that id; `of` is how many it began with.
-
-    Both stand in the page's address, so that a reload, and what is fetched when something changed, show the same."""
-    began_with = int_param(request.POST, "of")
-    query = urlencode({name: value for name, value in (("of", began_with), ("decided", decided_id)) if value})
-    address = f"{reverse('knowledge-review', args=[request.workspace.slug])}?{query}"
-    if not request.htmx:
-        return redirect(address)
-    context = _review_context(request, began_with, decided_id)
-    return replace_url(render(request, "knowledge/_review.html", context), address)
-
-
-@workspace_view
-@require_POST
-def settle(request: WorkspaceRequest, contradiction_id: int) -> HttpResponse:
-    """Both hold (`how` both_hold), or one takes the other's place or stays alone (`keep` is its id)."""
-    check_may_manage(request.access)
-    contradiction = Contradiction.objects.filter(workspace=request.workspace, pk=min(contradiction_id, MAX_ID)).first()
-    if contradiction is None:
-        raise Missing
-    keep = int_param(request.POST, "keep")
-    settle_contradiction(
-        contradiction=contradiction,
-        by=request.access,
-        how=request.POST.get("how", ""),
-        keep=access_entry(request, keep) if keep else None,
-        note=request.POST.get("note", ""),
-    )
-    return render_queue(request, keep or contradiction.first_id)
-
-
-def renewal_expiry(entry: Entry, now: datetime | None = None) -> datetime | None:
-    """The expiry that gives the entry as much time again as it was last given; None when it never expires."""
-    if entry.expires_at is None:
-        return None
-    duration = entry.expires_at - (entry.decided_at or entry.created_at)
-    return whole_minute((now or timezone.now()) + max(duration, MIN_RENEWAL))
-
-
-def list_contradictions(request: WorkspaceRequest, among: QuerySet[Contradiction]) -> list[ContradictionItem]:
-    """Open contradictions the asker may see. Two queries."""
-    contradictions = list(open_contradictions(request.access).filter(pk__in=among.values("pk"))[:MAX_PAIRS])
-    ids = {pk for pair in contradictions for pk in (pair.first_id, pair.second_id)}
-    entries = Entry.objects.with_related().in_bulk(ids)
-    return [
-        ContradictionItem(pair, entry_row(entries[pair.first_id]), entry_row(entries[pair.second_id]))
-        for pair in contradictions
-    ]
-
-
-def _review_context(request: WorkspaceRequest, began_with: int | None, decided_id: int | None) -> dict[str, Any]:
-    now = timezone.now()
-    page = Paginator(ordered_review_queue(request.access, now), REVIEW_PAGE_SIZE).get_page(request.GET.get("page"))
-    pairs = list_contradictions(request, Contradiction.objects.all()) if page.number == 1 else []
-    open_pairs = open_contradictions(request.access).count()
-    left = page.paginator.count + open_pairs
-    total = max(left, min(began_with or 0, MAX_BEGAN_WITH))
-    return {
-        "page": page,
-        "waiting": _review_items(page, now, request.access),
-        "pairs": pairs,
-        "presets": EXPIRY_PRESETS.items(),
-        "count": entries_to_review(request.access, now).count() + open_pairs,
-        "left": left,
-        "total": total,
-        "done": total - left,
-        "decision": _last_decision(request, decided_id) if decided_id else None,
-    }
-
-
-def _last_decision(request: WorkspaceRequest, entry_id: int) -> LastDecision | None:
-    """None unless the newest revision of the entry is a decision of the asker's own."""
-    entry = Entry.objects.visible_to(request.access).filter(pk=entry_id).first()
-    newest = entry.revisions.order_by("-number").first() if entry else None
-    if entry is None or newest is None or not is_undoable(newest, request.access):
-        return None
-    return LastDecision(entry, "Kept" if newest.action in KEPT else newest.get_action_display())
-
-
-def _review_items(page: Page[Entry], now: datetime, access: Access) -> list[ReviewItem]:
-    rows, previous_section = [], None
-    superseded_ids = [entry.supersedes_id for entry in page if entry.supersedes_id]
-    visible = Entry.objects.visible_to(access).filter(pk__in=superseded_ids).order_by()
-    visible_ids = set(visible.values_list("pk", flat=True))
-    messages = (
-        Message.objects.visible_to(access).filter(deleted_at=None).select_related("thread", "author", "dive_result")
-    )
-    sources = messages.in_bulk([entry.source_message_id for entry in page if entry.source_message_id])
-    for entry in page:
-        section = REVIEW_SECTIONS[entry.section]  # type: ignore[attr-defined]
-        supersedes = entry.supersedes if entry.supersedes_id in visible_ids else None
-        is_first = section != previous_section
-        source = sources.get(entry.source_message_id or 0)
-        span = renewal_expiry(entry, now)
-        rows.append(ReviewItem(entry_row(entry, now), span, section, is_first, supersedes, source))
-        previous_section = section
-    return rows
 
 
 @workspace_view
