@@ -12,7 +12,7 @@ from openvibe.api.fields import IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.chat import queries, services
-from openvibe.chat.api.serializers import MessageOut
+from openvibe.chat.api.message_serializers import MessageOut
 from openvibe.chat.api.views import agents_by_handle
 from openvibe.chat.models import Dive, DiveResult
 from openvibe.llm.drafts import ResultDraft

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from rest_framework.utils.encoders import JSONEncoder
 
-from openvibe.chat.api.serializers import MessageOut
+from openvibe.chat.api.message_serializers import MessageOut
 from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.subscriber import HEARTBEAT_FRAME
 from openvibe.chat.live.viewers import Viewer

@@ -1,26 +1,71 @@
 """Endpoints of what a person is notified of."""
 
+from datetime import datetime
+from typing import Any
+
 from django.db import transaction
 from django.shortcuts import get_object_or_404
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from openvibe.api.fields import ClockTimeField, TextField
 from openvibe.api.views import ApiView
+from openvibe.base.time_zones import is_time_zone
 from openvibe.chat import queries, services
-from openvibe.chat.api.serializers import (
-    DefaultNotificationsIn,
-    DefaultNotificationsOut,
-    DoNotDisturbIn,
-    DoNotDisturbOut,
-    NotificationsIn,
-    NotificationsOut,
-)
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
-from openvibe.workspaces.models import User
+from openvibe.workspaces.models import NotificationLevel, User
 from openvibe.workspaces.services import pause_notifications, set_quiet_hours
+
+
+class NotificationsOut(serializers.Serializer[Any]):
+    level = serializers.ChoiceField(choices=NotificationLevel.choices, help_text="What holds.")
+    chosen = serializers.ChoiceField(
+        choices=NotificationLevel.choices,
+        allow_null=True,
+        help_text="The caller's own choice for it; null where what is around it holds (channel, then default).",
+    )
+
+
+class NotificationsIn(serializers.Serializer[Any]):
+    level = TextField(allow_null=True, help_text="all, mentions or nothing (mute); null for what is around it.")
+
+
+class DefaultNotificationsOut(serializers.Serializer[Any]):
+    level = serializers.ChoiceField(
+        choices=NotificationLevel.choices, help_text="What holds where no channel or thread says otherwise."
+    )
+
+
+class DefaultNotificationsIn(serializers.Serializer[Any]):
+    level = TextField(help_text="all, mentions or nothing.")
+
+
+class DoNotDisturbOut(serializers.Serializer[Any]):
+    until = serializers.DateTimeField(source="dnd_until", allow_null=True, help_text="No notifications until then.")
+    start = ClockTimeField(source="dnd_start", allow_null=True, help_text="Daily from then.")
+    end = ClockTimeField(source="dnd_end", allow_null=True, help_text="Daily until then.")
+    time_zone = serializers.CharField(help_text="Of the daily hours, as in Europe/Berlin; empty where none is known.")
+    ends_at = serializers.SerializerMethodField(help_text="When notifications come again; null where they come now.")
+
+    def get_ends_at(self, user: User) -> datetime | None:
+        return user.do_not_disturb.ends_at(timezone.now())
+
+
+class DoNotDisturbIn(serializers.Serializer[Any]):
+    until = serializers.DateTimeField(required=False, allow_null=True, help_text="Null ends a pause.")
+    start = ClockTimeField(required=False, allow_null=True, help_text="As in 22:00, with `end`; null: no hours.")
+    end = ClockTimeField(required=False, allow_null=True, help_text="As in 07:00, the next day where it is earlier.")
+    time_zone = TextField(required=False, help_text="Of the hours, for who chose none in the profile.")
+
+    def validate_time_zone(self, name: str) -> str:
+        if name and not is_time_zone(name):
+            raise serializers.ValidationError("Give a time zone as in Europe/Berlin.")
+        return name
 
 
 class Notifications(ApiView):

@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from openvibe.api.fields import utc_text
 from openvibe.api.views import ApiView
 from openvibe.chat import queries, services
-from openvibe.chat.api.serializers import FoundOut
+from openvibe.chat.api.message_serializers import FoundOut
 from openvibe.chat.models import Message
 from openvibe.workspaces.decorators import request_access
 

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from openvibe.chat.api import dives, notifications, reactions, saved, views
+from openvibe.chat.api import dives, events, messages, notifications, reactions, saved, views
 
 urlpatterns = [
     path("people/", views.People.as_view(), name="api-people"),
@@ -21,20 +21,20 @@ urlpatterns = [
     path("threads/<int:pk>/", views.OneThread.as_view(), name="api-thread"),
     path("threads/<int:pk>/export/", views.ThreadExport.as_view(), name="api-thread-export"),
     path("threads/<int:pk>/read/", views.ThreadRead.as_view(), name="api-thread-read"),
-    path("threads/<int:pk>/messages/", views.Messages.as_view(), name="api-messages"),
-    path("threads/<int:pk>/search/", views.MessagesBearing.as_view(), name="api-messages-search"),
-    path("messages/<int:pk>/", views.OneMessage.as_view(), name="api-message"),
+    path("threads/<int:pk>/messages/", messages.Messages.as_view(), name="api-messages"),
+    path("threads/<int:pk>/search/", messages.MessagesBearing.as_view(), name="api-messages-search"),
+    path("messages/<int:pk>/", messages.OneMessage.as_view(), name="api-message"),
     path("saved/", saved.Saved.as_view(), name="api-saved"),
     path("messages/<int:pk>/saved/", saved.MessageSaved.as_view(), name="api-message-saved"),
     path("messages/<int:pk>/reactions/", reactions.Reactions.as_view(), name="api-reactions"),
-    path("messages/<int:pk>/quotes/", views.MessageQuotes.as_view(), name="api-message-quotes"),
-    path("messages/<int:pk>/quotes/<slug:kind>/<int:ref>/", views.OneQuote.as_view(), name="api-message-quote"),
-    path("attachments/<int:pk>/", views.OneAttachment.as_view(), name="api-attachment"),
+    path("messages/<int:pk>/quotes/", messages.MessageQuotes.as_view(), name="api-message-quotes"),
+    path("messages/<int:pk>/quotes/<slug:kind>/<int:ref>/", messages.OneQuote.as_view(), name="api-message-quote"),
+    path("attachments/<int:pk>/", messages.OneAttachment.as_view(), name="api-attachment"),
     path("dives/", dives.Dives.as_view(), name="api-dives"),
     path("dives/<int:pk>/", dives.OneDive.as_view(), name="api-dive"),
     path("dives/<int:pk>/draft/", dives.Draft.as_view(), name="api-dive-draft"),
     path("dives/<int:pk>/publish/", dives.Publish.as_view(), name="api-dive-publish"),
     path("dives/<int:pk>/discard/", dives.Discard.as_view(), name="api-dive-discard"),
-    path("search/", views.Search.as_view(), name="api-search"),
-    path("events/", views.Events.as_view(), name="api-events"),
+    path("search/", messages.Search.as_view(), name="api-search"),
+    path("events/", events.Events.as_view(), name="api-events"),
 ]

@@ -1,67 +1,39 @@
-"""Endpoints of channels, threads, messages, search and the event stream.
-
-The event stream is the browser's, for programs; it is served on the ASGI side."""
+"""Endpoints of channels, direct messages, threads and people."""
 
 from collections.abc import Sequence
-from typing import cast
 
 from django.db.models import QuerySet
-from django.forms.models import model_to_dict
-from django.http import HttpResponseBase, QueryDict, StreamingHttpResponse
+from django.http import HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from openvibe.api.auth import caller_of
-from openvibe.api.idempotency import IDEMPOTENCY_PARAMETER, idempotent
-from openvibe.api.pagination import KeysetPagination
-from openvibe.api.parsers import BoundedJSONParser
+from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
-from openvibe.base.params import MAX_ID
-from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.base.streams import EVENT_STREAM_TYPE
+from openvibe.base.problems import Problem, Refused
 from openvibe.chat import queries, services
-from openvibe.chat.api.event_frames import ApiFrames
 from openvibe.chat.api.serializers import (
-    BearingOut,
-    BearingParams,
     ChannelChange,
     ChannelIn,
     ChannelOut,
     DirectMessagesIn,
     DirectMessagesOut,
-    EventsParams,
-    FoundOut,
-    MessageEdit,
-    MessageIn,
-    MessageOut,
-    MessagesParams,
-    MessageUpload,
     PersonOut,
-    PieceOut,
-    PieceParams,
-    QuotesOut,
     ReadIn,
     ReadOut,
-    SearchParams,
     ThreadChange,
     ThreadExportParams,
     ThreadIn,
     ThreadOut,
     ThreadsParams,
 )
-from openvibe.chat.attachments import NewAttachment, read_uploads
-from openvibe.chat.live.stream import event_response, parse_position
-from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.models import Channel, Thread, fresh
-from openvibe.chat.search.thread import find_messages
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
-from openvibe.workspaces.models import Participant, User
+from openvibe.workspaces.models import Participant
 from openvibe.workspaces.queries import is_here
 
 
@@ -211,14 +183,6 @@ class People(ApiView):
         return self.paginated_response(people.annotate(is_here=is_here("pk")), PersonOut)
 
 
-class Search(ApiView):
-    @extend_schema(operation_id="messages_search", parameters=[SearchParams], responses=FoundOut(many=True))
-    def get(self, request: Request) -> Response:
-        """Messages the caller may read that hold these words, newest first."""
-        messages = queries.search_messages(request_access(request), self.validated_query(SearchParams)["q"])
-        return self.paginated_response(queries.with_authors_and_mentions(messages), FoundOut)
-
-
 class ThreadExport(ApiView):
     @extend_schema(
         operation_id="threads_export",
@@ -239,174 +203,4 @@ class ThreadExport(ApiView):
         response = StreamingHttpResponse(lines, content_type=queries.EXPORT_TYPES[form])
         name = queries.export_filename(thread, form)
         response.headers["Content-Disposition"] = content_disposition_header(True, name) or ""
-        return response
-
-
-class Messages(ApiView):
-    page_order = "seq"
-    parser_classes = (BoundedJSONParser, MultiPartParser)
-
-    @extend_schema(operation_id="messages_list", parameters=[MessagesParams], responses=MessageOut(many=True))
-    def get(self, request: Request, pk: int) -> Response:
-        """A thread's messages in the order they were said; with `before_seq` alone, the nearest ones first."""
-        access, params = request_access(request), self.validated_query(MessagesParams)
-        after, before = params.get("after_seq", 0), params.get("before_seq", MAX_ID)
-        order = "-seq" if "before_seq" in params and "after_seq" not in params else "seq"
-        pages = KeysetPagination()
-        limit, position = pages.page_bounds(request, order)
-        if position is not None:
-            after, before = (after, min(before, position)) if order == "-seq" else (max(after, position), before)
-        rows = queries.list_messages(
-            access, pk, after_seq=after, before_seq=before, limit=limit + 1, newest_first=order == "-seq"
-        )
-        if not rows:
-            get_object_or_404(Thread.objects.visible_to(access), pk=pk)
-        return pages.get_paginated_response(MessageOut(pages.cut_page(rows, limit, order), many=True).data)
-
-    @extend_schema(
-        operation_id="messages_create",
-        request={"application/json": MessageIn, "multipart/form-data": MessageUpload},
-        parameters=[IDEMPOTENCY_PARAMETER],
-        responses={201: MessageOut},
-    )
-    def post(self, request: Request, pk: int) -> Response:
-        """Say something, with files as `multipart/form-data`. A person's `@handle` of an agent makes it answer; an
-        agent's message starts nothing."""
-        _check_parts(request)
-        files = read_uploads(request.FILES.getlist("files"))  # counted before any transaction
-        return self._post_once(request, pk, files)
-
-    @idempotent
-    def _post_once(self, request: Request, pk: int, files: Sequence[NewAttachment]) -> Response:
-        access = request_access(request)
-        thread = get_object_or_404(visible_threads(access), pk=pk)
-        data = self.validated_body(MessageUpload if files else MessageIn)
-        message = services.post_message(thread=thread, by=access, **{**data, "files": files})
-        return Response(MessageOut(queries.access_message(access, message.pk)).data, status=201)
-
-
-def _check_parts(request: Request) -> None:
-    """Raise Problem for a file that would be left out: under another name, or sent as a field."""
-    if not isinstance(request.data, QueryDict):
-        return
-    stray = [name for name in request.FILES if name != "files"]
-    if not stray and len(request.data.getlist("files")) == len(request.FILES.getlist("files")):
-        return
-    what = f"“{stray[0][:80]}” is no field for files" if stray else "A part named “files” has no filename"
-    raise Problem(
-        f"{what}. Nothing was sent: send each file in a part named “files”, with a filename.",
-        code="bad_files",
-        field="files",
-    )
-
-
-class OneAttachment(ApiView):
-    @extend_schema(operation_id="attachments_get", parameters=[PieceParams], responses=PieceOut)
-    def get(self, request: Request, pk: int) -> Response:
-        """A file of a message the caller sees, in pieces: go on at `next_offset` until it is null."""
-        params = self.validated_query(PieceParams)
-        file = queries.access_attachment(request_access(request), pk)
-        piece = queries.read_attachment(file, offset=params["offset"], limit=params["limit"], words=params["find"])
-        return Response(PieceOut({**model_to_dict(file), "piece": piece}).data)
-
-
-class OneMessage(ApiView):
-    @extend_schema(operation_id="messages_get", responses=MessageOut)
-    def get(self, request: Request, pk: int) -> Response:
-        """One message."""
-        return Response(MessageOut(queries.access_message(request_access(request), pk)).data)
-
-    @extend_schema(operation_id="messages_update", request=MessageEdit, responses=MessageOut)
-    def patch(self, request: Request, pk: int) -> Response:
-        """Replace the text of one's own message. Starts nothing."""
-        access = request_access(request)
-        message = queries.access_message(access, pk)
-        services.update_message(message=message, by=access, **self.validated_body(MessageEdit))
-        return Response(MessageOut(queries.access_message(access, pk)).data)
-
-    @extend_schema(operation_id="messages_delete", responses={204: None})
-    def delete(self, request: Request, pk: int) -> Response:
-        """Wipe the text, its history and mentions; a tombstone keeps the place. Authors and admins."""
-        access = request_access(request)
-        services.delete_message(message=queries.access_message(access, pk), by=access)
-        return Response(status=204)
-
-
-class MessageQuotes(ApiView):
-    @extend_schema(operation_id="messages_list_quotes", responses=QuotesOut)
-    def get(self, request: Request, pk: int) -> Response:
-        """Where the words of a message stand, deleted or not: texts of people and agents that repeat it.
-
-        For who may delete the message; for others their own texts that repeat a deleted one.
-        """
-        found = queries.access_quotes(request_access(request), pk)
-        return Response(QuotesOut(found).data)
-
-
-class OneQuote(ApiView):
-    @extend_schema(operation_id="messages_delete_quote", responses={204: None})
-    def delete(self, request: Request, pk: int, kind: str, ref: int) -> Response:
-        """Delete it there too, where you may."""
-        access = request_access(request)
-        views = queries.access_quotes(access, pk).quotes
-        view = next((view for view in views if (view.quote.kind, view.quote.ref) == (kind, ref)), None)
-        if view is None:
-            raise Missing
-        services.erase_quote(quote=view.quote, by=access)
-        return Response(status=204)
-
-
-class MessagesBearing(ApiView):
-    @extend_schema(operation_id="threads_search", parameters=[BearingParams], responses=BearingOut)
-    def get(self, request: Request, pk: int) -> Response:
-        """The thread's messages that bear on a question, by words and by meaning, within a budget of tokens."""
-        access, params = request_access(request), self.validated_query(BearingParams)
-        thread = get_object_or_404(visible_threads(access), pk=pk)
-        result = find_messages(
-            access, params["q"], thread_id=thread.pk, budget=params["budget"], before=params.get("before_seq")
-        )
-        return Response(BearingOut(result).data)
-
-
-def viewer_of(request: Request) -> Viewer:
-    """Who listens: the token, or the browser's session, has to hold all the while."""
-    caller, access = caller_of(request), request_access(request)
-    if caller.token:
-        return Viewer(access.workspace_id, access.participant_id, token_id=caller.token.pk)
-    key, password = request._request.session.session_key, cast(User, request.auth).password
-    return Viewer(access.workspace_id, access.participant_id, session_key=key, password=password)
-
-
-class NoStreams(Problem):
-    status = 503
-    code = "no_streams"
-
-
-class Events(ApiView):
-    @extend_schema(
-        operation_id="events_stream",
-        parameters=[EventsParams],
-        responses={
-            (200, EVENT_STREAM_TYPE): OpenApiResponse(OpenApiTypes.STR, "Server-sent events until the caller leaves.")
-        },
-    )
-    def get(self, request: Request) -> HttpResponseBase:
-        """What changes for the caller, as it changes. `id` is the position to go on from; `data` is
-        `{"kind", "channel", "thread", "message"}`, ids or null.
-
-        With any of `include`, `kind` and `thread`, frames have their kind as `event:` too, and the message that names
-        the caller comes as `mention`. With `include=data`, `data.data` is the message as `messages/{id}/` gives it;
-        of changes that follow one another quickly the last is told.
-        """
-        params = self.validated_query(EventsParams)
-        last_seen = parse_position(request.headers.get("Last-Event-ID", ""))
-        frames = ApiFrames(
-            kinds=frozenset(params.get("kind", ())),
-            thread_ids=frozenset(params.get("thread", ())),
-            with_data="include" in params,
-        )
-        after = params.get("after") if last_seen is None else last_seen
-        response = event_response(request._request, viewer_of(request), frames, after)
-        if response.status_code == 503:
-            raise NoStreams("This server sends no event streams. Ask the one that `make run` starts.")
         return response

@@ -1,0 +1,240 @@
+"""Messages, their files, search in them and what repeats them: what the API takes and gives."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from openvibe.api.fields import SeqField, TextField, utc_text
+from openvibe.chat.models import Mention, Message
+from openvibe.chat.queries import MessageQuotes
+from openvibe.workspaces.api.serializers import ParticipantOut
+
+
+class MentionOut(serializers.ModelSerializer[Mention]):
+    handle = serializers.CharField(read_only=True)
+
+    class Meta:
+        model = Mention
+        fields = ("handle", "note")
+        read_only_fields = fields
+
+
+class AttachmentOut(serializers.Serializer[Any]):
+    """A file of a message, without its content."""
+
+    id = serializers.IntegerField(read_only=True)
+    name = serializers.CharField(read_only=True)
+    media_type = serializers.CharField(read_only=True, help_text="Guessed from the name.")
+    size = serializers.IntegerField(read_only=True, help_text="Bytes in UTF-8.")
+    tokens = serializers.IntegerField(source="token_count", read_only=True, help_text="Of the content (o200k_base).")
+    sha256 = serializers.CharField(read_only=True, help_text="Of the content in UTF-8.")
+
+
+class EmojiOut(serializers.Serializer[Any]):
+    """An emoji on a message; `messages/{id}/reactions/` says who put it there."""
+
+    emoji = serializers.CharField(read_only=True)
+    count = serializers.IntegerField(read_only=True, help_text="Of participants.")
+
+
+class MessageOut(serializers.ModelSerializer[Message]):
+    """A deleted message keeps its place: `deleted_at` is set and `body` is empty."""
+
+    thread = serializers.IntegerField(source="thread_id", read_only=True)
+    author = ParticipantOut(read_only=True)
+    mentions = MentionOut(source="mentioned", many=True, read_only=True)
+    tokens = serializers.IntegerField(source="token_count", read_only=True, help_text="Of the body (o200k_base).")
+    attachments = AttachmentOut(source="attached", many=True, read_only=True)
+    reactions = EmojiOut(source="reacted", many=True, read_only=True, help_text="In the order of their first use.")
+
+    class Meta:
+        model = Message
+        fields = (
+            "id",
+            "thread",
+            "seq",
+            "author",
+            "kind",
+            "state",
+            "body",
+            "call_id",
+            "client_id",
+            "tokens",
+            "mentions",
+            "attachments",
+            "reactions",
+            "created_at",
+            "edited_at",
+            "deleted_at",
+        )
+        read_only_fields = fields
+
+    def to_representation(self, instance: Message) -> dict[str, Any]:
+        # As the fields have it, without asking each of them for each of a hundred rows.
+        return {
+            "id": instance.pk,
+            "thread": instance.thread_id,
+            "seq": instance.seq,
+            "author": _AUTHOR.to_representation(instance.author),
+            "kind": instance.kind,
+            "state": instance.state,
+            "body": instance.body,
+            "call_id": instance.call_id,
+            "client_id": instance.client_id,
+            "tokens": instance.token_count,
+            "mentions": [{"handle": each["handle"], "note": each["note"]} for each in instance.mentioned],
+            "attachments": [_FILE.to_representation(file) for file in instance.attached],
+            "reactions": [{"emoji": row["emoji"], "count": len(row["people"])} for row in instance.reacted],
+            "created_at": utc_text(instance.created_at),
+            "edited_at": utc_text(instance.edited_at),
+            "deleted_at": utc_text(instance.deleted_at),
+        }
+
+
+_AUTHOR, _FILE = ParticipantOut(), AttachmentOut()
+
+
+class MessageIn(serializers.Serializer[Any]):
+    body = TextField(help_text="Markdown, 1 to 100,000 characters.")
+    client_id = TextField(
+        required=False, default="", help_text="Your own key: the same key is the same message, returned again."
+    )
+    kind = serializers.ChoiceField(
+        choices=["text", "tool_call", "tool_result"], default="text", help_text="Agents only: tool_call, tool_result."
+    )
+    call_id = TextField(required=False, default="", help_text="Pairs a tool_call with its tool_result.")
+
+
+class MessageUpload(serializers.Serializer[Any]):
+    """A message with files, as `multipart/form-data`."""
+
+    body = TextField(
+        required=False, default="", help_text="Markdown; without any, the names of the files are the message."
+    )
+    client_id = TextField(
+        required=False, default="", help_text="Your own key: the same key is the same message, returned again."
+    )
+    files = serializers.ListField(
+        child=serializers.FileField(),
+        help_text="At most 5 text files of at most 5 MB: UTF-8, what a byte order mark names, else Windows-1252.",
+    )
+
+
+class PieceParams(serializers.Serializer[Any]):
+    offset = SeqField(required=False, default=0, help_text="The character to begin at.")
+    limit = serializers.IntegerField(
+        required=False, default=2_000, min_value=1, max_value=4_000, help_text="Tokens of the piece, at most."
+    )
+    find = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        trim_whitespace=False,
+        max_length=200,
+        help_text="Begin at the next line that holds these words, whatever their case.",
+    )
+
+
+class PieceOut(AttachmentOut):
+    """A stretch of a file as agents read it: secrets are masked, so `total` may differ from the file's own length."""
+
+    message = serializers.IntegerField(read_only=True)
+    text = serializers.CharField(source="piece.text", read_only=True)
+    offset = serializers.IntegerField(source="piece.start", read_only=True, help_text="Where it begins, in characters.")
+    next_offset = serializers.IntegerField(
+        source="piece.next_offset", read_only=True, allow_null=True, help_text="Where to go on; null at the end."
+    )
+    total = serializers.IntegerField(source="piece.total", read_only=True, help_text="Characters in all.")
+
+
+class MessageEdit(serializers.Serializer[Any]):
+    body = TextField(help_text="The new text.")
+    based_on = TextField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="The text you began from; 409 `stale` when it is not the current one any more.",
+    )
+
+
+class MessagesParams(serializers.Serializer[Any]):
+    after_seq = SeqField(required=False, help_text="Only messages after this one, oldest first.")
+    before_seq = SeqField(required=False, help_text="Only messages before this one.")
+
+
+class SearchParams(serializers.Serializer[Any]):
+    q = serializers.CharField(max_length=1000, help_text="Words, as in a web search.")
+
+
+class FoundOut(MessageOut):
+    channel = serializers.IntegerField(source="thread.channel_id", read_only=True)
+    thread_title = serializers.CharField(source="thread.title", read_only=True)
+
+    class Meta:
+        model = Message
+        fields = (*MessageOut.Meta.fields, "channel", "thread_title")
+        read_only_fields = fields
+
+    def to_representation(self, instance: Message) -> dict[str, Any]:
+        place = {"channel": instance.thread.channel_id, "thread_title": instance.thread.title}
+        return {**super().to_representation(instance), **place}
+
+
+class BearingParams(serializers.Serializer[Any]):
+    q = serializers.CharField(max_length=4000, help_text="A question, or words. Nothing in it is an operator.")
+    budget = serializers.IntegerField(
+        required=False,
+        default=4000,
+        min_value=1,
+        max_value=100_000,
+        help_text="Tokens that all messages may cost together: each costs its text and its author's name.",
+    )
+    before_seq = SeqField(required=False, help_text="Only messages before this one.")
+
+
+class BearingMessageOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField(source="message_id")
+    thread = serializers.IntegerField(source="thread_id")
+    seq = serializers.IntegerField()
+    kind = serializers.CharField()
+    author = serializers.CharField(source="author_name", help_text="Name.")
+    body = serializers.CharField()
+    tokens = serializers.IntegerField()
+    created_at = serializers.DateTimeField(source="at")
+    score = serializers.FloatField(help_text="Compares within this answer only.")
+    is_neighbour = serializers.BooleanField(help_text="It stands beside a message that bears on the question.")
+
+
+class BearingOut(serializers.Serializer[Any]):
+    results = BearingMessageOut(source="hits", many=True, help_text="The best first.")
+    tokens = serializers.IntegerField(help_text="What they cost together.")
+    by_words = serializers.BooleanField(help_text="Whether any holds a word of the question.")
+    by_vectors = serializers.BooleanField(help_text="Whether meaning was compared, too.")
+
+
+class QuoteOut(serializers.Serializer[Any]):
+    """A text that repeats a message."""
+
+    kind = serializers.CharField(source="quote.kind", help_text="message, title, entry, work, progress, …")
+    ref = serializers.IntegerField(source="quote.ref", help_text="The id of its row.")
+    title = serializers.CharField(source="place.title")
+    url = serializers.CharField(source="place.href", help_text="Its page.")
+    is_own = serializers.BooleanField()
+    may_delete = serializers.BooleanField(source="place.may_delete")
+    advice = serializers.CharField(source="place.advice", help_text="What to do where it cannot be deleted here.")
+
+
+class QuotesOut(serializers.Serializer[Any]):
+    """`finished` is false while the words are still being taken out of stored prompts and kept answers."""
+
+    message = serializers.IntegerField(source="message.pk")
+    deleted_at = serializers.DateTimeField(source="message.deleted_at", allow_null=True)
+    finished = serializers.SerializerMethodField()
+    rewritten = serializers.SerializerMethodField(help_text="How much was rewritten, by what it is.")
+    quotes = QuoteOut(many=True)
+
+    def get_finished(self, found: MessageQuotes) -> bool:
+        return found.erasure is not None and found.erasure.finished_at is not None
+
+    def get_rewritten(self, found: MessageQuotes) -> dict[str, int]:
+        return dict(found.erasure.counts) if found.erasure is not None else {}

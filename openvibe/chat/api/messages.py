@@ -1,0 +1,172 @@
+"""Endpoints of messages: read, say, search, edit and delete; their files, and what repeats them."""
+
+from collections.abc import Sequence
+
+from django.forms.models import model_to_dict
+from django.http import QueryDict
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from openvibe.api.idempotency import IDEMPOTENCY_PARAMETER, idempotent
+from openvibe.api.pagination import KeysetPagination
+from openvibe.api.parsers import BoundedJSONParser
+from openvibe.api.views import ApiView
+from openvibe.base.params import MAX_ID
+from openvibe.base.problems import Missing, Problem
+from openvibe.chat import queries, services
+from openvibe.chat.api.message_serializers import (
+    BearingOut,
+    BearingParams,
+    FoundOut,
+    MessageEdit,
+    MessageIn,
+    MessageOut,
+    MessagesParams,
+    MessageUpload,
+    PieceOut,
+    PieceParams,
+    QuotesOut,
+    SearchParams,
+)
+from openvibe.chat.api.views import visible_threads
+from openvibe.chat.attachments import NewAttachment, read_uploads
+from openvibe.chat.models import Thread
+from openvibe.chat.search.thread import find_messages
+from openvibe.workspaces.decorators import request_access
+
+
+class Messages(ApiView):
+    page_order = "seq"
+    parser_classes = (BoundedJSONParser, MultiPartParser)
+
+    @extend_schema(operation_id="messages_list", parameters=[MessagesParams], responses=MessageOut(many=True))
+    def get(self, request: Request, pk: int) -> Response:
+        """A thread's messages in the order they were said; with `before_seq` alone, the nearest ones first."""
+        access, params = request_access(request), self.validated_query(MessagesParams)
+        after, before = params.get("after_seq", 0), params.get("before_seq", MAX_ID)
+        order = "-seq" if "before_seq" in params and "after_seq" not in params else "seq"
+        pages = KeysetPagination()
+        limit, position = pages.page_bounds(request, order)
+        if position is not None:
+            after, before = (after, min(before, position)) if order == "-seq" else (max(after, position), before)
+        rows = queries.list_messages(
+            access, pk, after_seq=after, before_seq=before, limit=limit + 1, newest_first=order == "-seq"
+        )
+        if not rows:
+            get_object_or_404(Thread.objects.visible_to(access), pk=pk)
+        return pages.get_paginated_response(MessageOut(pages.cut_page(rows, limit, order), many=True).data)
+
+    @extend_schema(
+        operation_id="messages_create",
+        request={"application/json": MessageIn, "multipart/form-data": MessageUpload},
+        parameters=[IDEMPOTENCY_PARAMETER],
+        responses={201: MessageOut},
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        """Say something, with files as `multipart/form-data`. A person's `@handle` of an agent makes it answer; an
+        agent's message starts nothing."""
+        _check_parts(request)
+        files = read_uploads(request.FILES.getlist("files"))  # counted before any transaction
+        return self._post_once(request, pk, files)
+
+    @idempotent
+    def _post_once(self, request: Request, pk: int, files: Sequence[NewAttachment]) -> Response:
+        access = request_access(request)
+        thread = get_object_or_404(visible_threads(access), pk=pk)
+        data = self.validated_body(MessageUpload if files else MessageIn)
+        message = services.post_message(thread=thread, by=access, **{**data, "files": files})
+        return Response(MessageOut(queries.access_message(access, message.pk)).data, status=201)
+
+
+def _check_parts(request: Request) -> None:
+    """Raise Problem for a file that would be left out: under another name, or sent as a field."""
+    if not isinstance(request.data, QueryDict):
+        return
+    stray = [name for name in request.FILES if name != "files"]
+    if not stray and len(request.data.getlist("files")) == len(request.FILES.getlist("files")):
+        return
+    what = f"“{stray[0][:80]}” is no field for files" if stray else "A part named “files” has no filename"
+    raise Problem(
+        f"{what}. Nothing was sent: send each file in a part named “files”, with a filename.",
+        code="bad_files",
+        field="files",
+    )
+
+
+class OneAttachment(ApiView):
+    @extend_schema(operation_id="attachments_get", parameters=[PieceParams], responses=PieceOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """A file of a message the caller sees, in pieces: go on at `next_offset` until it is null."""
+        params = self.validated_query(PieceParams)
+        file = queries.access_attachment(request_access(request), pk)
+        piece = queries.read_attachment(file, offset=params["offset"], limit=params["limit"], words=params["find"])
+        return Response(PieceOut({**model_to_dict(file), "piece": piece}).data)
+
+
+class OneMessage(ApiView):
+    @extend_schema(operation_id="messages_get", responses=MessageOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """One message."""
+        return Response(MessageOut(queries.access_message(request_access(request), pk)).data)
+
+    @extend_schema(operation_id="messages_update", request=MessageEdit, responses=MessageOut)
+    def patch(self, request: Request, pk: int) -> Response:
+        """Replace the text of one's own message. Starts nothing."""
+        access = request_access(request)
+        message = queries.access_message(access, pk)
+        services.update_message(message=message, by=access, **self.validated_body(MessageEdit))
+        return Response(MessageOut(queries.access_message(access, pk)).data)
+
+    @extend_schema(operation_id="messages_delete", responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        """Wipe the text, its history and mentions; a tombstone keeps the place. Authors and admins."""
+        access = request_access(request)
+        services.delete_message(message=queries.access_message(access, pk), by=access)
+        return Response(status=204)
+
+
+class MessageQuotes(ApiView):
+    @extend_schema(operation_id="messages_list_quotes", responses=QuotesOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """Where the words of a message stand, deleted or not: texts of people and agents that repeat it.
+
+        For who may delete the message; for others their own texts that repeat a deleted one.
+        """
+        found = queries.access_quotes(request_access(request), pk)
+        return Response(QuotesOut(found).data)
+
+
+class OneQuote(ApiView):
+    @extend_schema(operation_id="messages_delete_quote", responses={204: None})
+    def delete(self, request: Request, pk: int, kind: str, ref: int) -> Response:
+        """Delete it there too, where you may."""
+        access = request_access(request)
+        views = queries.access_quotes(access, pk).quotes
+        view = next((view for view in views if (view.quote.kind, view.quote.ref) == (kind, ref)), None)
+        if view is None:
+            raise Missing
+        services.erase_quote(quote=view.quote, by=access)
+        return Response(status=204)
+
+
+class MessagesBearing(ApiView):
+    @extend_schema(operation_id="threads_search", parameters=[BearingParams], responses=BearingOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """The thread's messages that bear on a question, by words and by meaning, within a budget of tokens."""
+        access, params = request_access(request), self.validated_query(BearingParams)
+        thread = get_object_or_404(visible_threads(access), pk=pk)
+        result = find_messages(
+            access, params["q"], thread_id=thread.pk, budget=params["budget"], before=params.get("before_seq")
+        )
+        return Response(BearingOut(result).data)
+
+
+class Search(ApiView):
+    @extend_schema(operation_id="messages_search", parameters=[SearchParams], responses=FoundOut(many=True))
+    def get(self, request: Request) -> Response:
+        """Messages the caller may read that hold these words, newest first."""
+        messages = queries.search_messages(request_access(request), self.validated_query(SearchParams)["q"])
+        return self.paginated_response(queries.with_authors_and_mentions(messages), FoundOut)
