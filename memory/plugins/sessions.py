@@ -51,6 +51,13 @@ def open_session(access: Access, thread_id: int, *, before: int | None = None, p
     return Session(thread_id, access, before, person_id)
 
 
+def session_of(thread: Thread, access: Access) -> Session:
+    """A thread that was looked up among what the asker sees. Raises Missing when it is for people only."""
+    if thread.access == Thread.Access.HUMAN_ONLY:
+        raise Missing
+    return Session(thread.pk, access)
+
+
 def session_for_thread(thread: Thread, requested_by: Participant | None = None) -> Session | None:
     """The thread as whoever asked sees it, else an agent that reads it, else a person who does.
 

@@ -11,7 +11,16 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from memory.plugins.base import MAX_ENTRY_TOKENS, Compactor, Corrector, Explorer, Searcher, read_stats, takes_focus
+from memory.plugins.base import (
+    MAX_ENTRY_TOKENS,
+    Compactor,
+    Corrector,
+    Explorer,
+    MemoryProvider,
+    Searcher,
+    read_stats,
+    takes_focus,
+)
 from memory.plugins.compaction import (
     MANUAL_TRIGGERS,
     compaction_denied_reason,
@@ -20,10 +29,10 @@ from memory.plugins.compaction import (
     resume_compaction,
 )
 from memory.plugins.correction import correct_summary
-from memory.plugins.memory_map import MemoryMap, build_memory_map
+from memory.plugins.memory_map import build_memory_map
 from memory.plugins.models import Compaction
 from memory.plugins.registry import provider_for
-from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget, open_session
+from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget, session_of
 from memory.plugins.summary_tree import build_summary_tree, tree_lines
 from memory.plugins.tasks import enqueue_compaction_on_commit
 from memory.plugins.timeline import PROMPT_HISTORY
@@ -53,22 +62,30 @@ PART_TEMPLATES = {
 def thread_memory(request: WorkspaceRequest, thread_id: int, run_id: int = 0, compaction_id: int = 0) -> HttpResponse:
     """A page, or a fragment for the right panel; `?part=` gives one part of it anew, `?q=` searches. The picture
     is that of a prompt or of a compaction, else of the newest of both."""
-    thread = access_thread(request.access, thread_id)
+    thread = _access_thread(request, thread_id)
+    provider = provider_for(thread.workspace_id)
     part = PART_TEMPLATES.get(request.GET.get("part", ""))
     if part == PART_TEMPLATES["picture"]:
         context: dict[str, Any] = {"thread": thread}
     else:
-        context = _page_context(thread, request.access, query=request.GET.get("q", ""), is_full_page=part is None)
+        query = request.GET.get("q", "")
+        context = _page_context(thread, provider, request.access, query=query, is_full_page=part is None)
     if (part is None or "state" not in context) and thread.access != Thread.Access.HUMAN_ONLY:
-        context["map"] = _memory_map(thread, request.access, min(run_id, MAX_ID), min(compaction_id, MAX_ID))
+        session, run_id, compaction_id = (
+            session_of(thread, request.access),
+            min(run_id, MAX_ID),
+            min(compaction_id, MAX_ID),
+        )
+        context["map"] = build_memory_map(thread, provider, session, run_id=run_id, compaction_id=compaction_id)
     name = part if part and request.htmx else "memory/_map.html" if request.htmx else "memory/map.html"
     return render(request, name, context)
 
 
-def _memory_map(thread: Thread, access: Access, run_id: int, compaction_id: int) -> MemoryMap:
-    """Raises Missing."""
-    session, provider = open_session(access, thread.pk), provider_for(thread.workspace_id)
-    return build_memory_map(thread, provider, session, run_id=run_id, compaction_id=compaction_id)
+def _access_thread(request: WorkspaceRequest, thread_id: int) -> Thread:
+    """With the request's workspace, which is the thread's. Raises Missing."""
+    thread = access_thread(request.access, thread_id)
+    thread.workspace = request.workspace
+    return thread
 
 
 @workspace_view
@@ -85,7 +102,7 @@ def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
 
 def _summary_context(request: WorkspaceRequest, thread: Thread, summary_id: int) -> dict[str, Any]:
     """What a summary's templates need. Raises Missing."""
-    session, provider = open_session(request.access, thread.pk), provider_for(thread.workspace_id)
+    session, provider = session_of(thread, request.access), provider_for(thread.workspace_id)
     if not isinstance(provider, Explorer):
         raise Missing
     description = provider.describe(session, min(summary_id, MAX_ID))
@@ -133,7 +150,7 @@ def correct(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
 @require_POST
 def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Ask a worker to compact the thread: a step, or (`full`) everything; `focus` names what to keep in most detail."""
-    thread = access_thread(request.access, thread_id)
+    thread = _access_thread(request, thread_id)
     full, focus = request.POST.get("full") == "1", request.POST.get("focus", "")
     trigger = Compaction.Trigger.HAND
     try:
@@ -153,7 +170,7 @@ def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @require_POST
 def resume(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """End the pause after failures: admins, once the endpoint is well again."""
-    thread = access_thread(request.access, thread_id)
+    thread = _access_thread(request, thread_id)
     try:
         resumed = resume_compaction(workspace_id=thread.workspace_id, by=request.access)
     except Conflict as problem:
@@ -168,19 +185,23 @@ def resume(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 def _state_response(request: WorkspaceRequest, thread: Thread, notice: str) -> HttpResponse:
     """How the memory stands now, with a sentence on what was done."""
     if request.htmx:
-        context = _page_context(thread, request.access, is_full_page=False) | {"notice": notice}
+        provider = provider_for(thread.workspace_id)
+        context = _page_context(thread, provider, request.access, is_full_page=False) | {"notice": notice}
         return render(request, PART_TEMPLATES["state"], context)
     if notice:
         messages.info(request, notice)
     return redirect("thread-memory", request.workspace.slug, thread.pk)
 
 
-def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_page: bool = True) -> dict[str, Any]:
+def _page_context(
+    thread: Thread, provider: MemoryProvider, access: Access, *, query: str = "", is_full_page: bool = True
+) -> dict[str, Any]:
     """What the map's templates need. Without `is_full_page`, only what the parts need."""
-    context: dict[str, Any] = {"thread": thread, "denied_reason": compaction_denied_reason(thread), "query": query}
+    denied_reason = compaction_denied_reason(thread, provider)
+    context: dict[str, Any] = {"thread": thread, "denied_reason": denied_reason, "query": query}
     if thread.access == Thread.Access.HUMAN_ONLY:
         return context
-    session, provider = open_session(access, thread.pk), provider_for(thread.workspace_id)
+    session = session_of(thread, access)
     budget = context_budget(thread)
     compactions = list(thread.compactions.select_related("requested_by")[:MAX_HISTORY])
     finished = [row for row in compactions if row.is_over]
@@ -188,7 +209,7 @@ def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_pa
     state: dict[str, Any] = {  # sizes in tokens
         "stats": read_stats(provider, session),
         "budget": budget,
-        "pause": find_pause(thread.workspace_id),
+        "pause": find_pause(thread.workspace_id, provider),
         "threshold": int(budget * COMPACTION_THRESHOLD),
         "job": next((row for row in compactions if not row.is_over), None),
         "takes_focus": isinstance(provider, Compactor) and takes_focus(provider),

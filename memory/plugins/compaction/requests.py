@@ -6,7 +6,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from memory.plugins.base import MAX_FOCUS_CHARACTERS, Compactor, Rebuilder, takes_focus
+from memory.plugins.base import MAX_FOCUS_CHARACTERS, Compactor, MemoryProvider, Rebuilder, takes_focus
 from memory.plugins.models import COMPACTIONS, Compaction
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import context_budget, session_for_thread
@@ -95,11 +95,12 @@ def _check_not_too_soon(thread: Thread) -> None:
         )
 
 
-def compaction_denied_reason(thread: Thread) -> str | None:
-    """Why this thread is never compacted, as a sentence for people; None when it can be."""
+def compaction_denied_reason(thread: Thread, provider: MemoryProvider | None = None) -> str | None:
+    """Why this thread is never compacted, as a sentence for people; None when it can be. `provider`: the workspace's
+    memory, where it was read already."""
     if thread.access == Thread.Access.HUMAN_ONLY:
         return "This thread is for people only. No agent reads it, so nothing of it is summarised."
-    if not isinstance(provider_for(thread.workspace_id), Compactor):
+    if not isinstance(provider or provider_for(thread.workspace_id), Compactor):
         name = active_plugin_name(thread.workspace_id)
         return f"The memory plugin {name} makes no summaries, so there is nothing to compact."
     return None

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from memory.plugins.base import CompactionPause, Pausable
+from memory.plugins.base import CompactionPause, MemoryProvider, Pausable
 from memory.plugins.compaction.requests import request_compaction
 from memory.plugins.models import Compaction
 from memory.plugins.registry import provider_for
@@ -15,9 +15,10 @@ RETRIED_SINCE = timedelta(days=1)
 """Failed compactions of so long are taken up again; older threads are compacted when something is said in them."""
 
 
-def find_pause(workspace_id: int) -> CompactionPause | None:
-    """Until when, and why, a workspace's compactions rest; None while they do not."""
-    provider = provider_for(workspace_id)
+def find_pause(workspace_id: int, provider: MemoryProvider | None = None) -> CompactionPause | None:
+    """Until when, and why, a workspace's compactions rest; None while they do not. `provider`: the workspace's memory,
+    where it was read already."""
+    provider = provider or provider_for(workspace_id)
     return provider.compaction_pause(workspace_id) if isinstance(provider, Pausable) else None
 
 

@@ -1,6 +1,7 @@
 """The memory map: for whoever sees the thread, from the tail down to the messages, and what compaction did."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -269,6 +270,20 @@ def test_the_same_queries_for_one_and_three(ana: Member, thread: Thread) -> None
     for _ in range(2):
         over(thread, requested_by=ana.participant)
     assert cost() == few
+
+
+@pytest.mark.parametrize(("more", "headers"), [("", {}), ("?part=state", HTMX), ("?part=picture", HTMX)])
+def test_nothing_is_read_twice_for_one_look(ana: Member, thread: Thread, more: str, headers: dict[str, str]) -> None:
+    remembered(thread, ana)
+    over(thread)
+    client = browser(ana)
+    client.get(address(thread, more), headers=headers)
+    with CaptureQueriesContext(connection) as seen:
+        client.get(address(thread, more), headers=headers)
+    statements = Counter(query["sql"] for query in seen)
+    assert [sql for sql, count in statements.items() if count > 1] == []
+    assert sum('FROM "chat_thread"' in sql for sql in statements) == 1
+    assert not any('FROM "workspaces_workspace"' in sql for sql in statements)
 
 
 def test_a_change_is_told_but_not_drawn(ana: Member, thread: Thread) -> None:
