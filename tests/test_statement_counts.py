@@ -138,7 +138,20 @@ def statements(world: World, name: str, path: str) -> int | None:
     if b'<div class="shell' in response.content:
         assert re.search(rb'class="icon-button back"', response.content), f"a phone has no way back from {url}"
         assert response.content.count(b"<h1") == 1, f"{url} has not one heading"
+        assert_named_once(response.content.decode(), url)
     return None if response.status_code == 405 else len(seen)
+
+
+def assert_named_once(page: str, url: str) -> None:
+    """What stands above the page on a phone does not say its heading, too."""
+    bar = re.search(r'<header class="feed-head page-head-bar">(.*?)</header>', page, re.S)
+    heading = words(page.partition("<h1")[2].partition(">")[2].partition("</h1>")[0])
+    assert bar is None or heading not in words(bar[1]), f"{url} says “{heading}” twice on a phone"
+    assert "visually-hidden" not in page.partition("<h1")[2].partition(">")[0] or bar is None, f"{url} hides its name"
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
 def test_many_rows_take_as_many_statements_as_one() -> None:

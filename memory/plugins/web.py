@@ -63,7 +63,7 @@ def thread_memory(request: WorkspaceRequest, thread_id: int, run_id: int = 0, co
     """A page, or a fragment for the right panel; `?part=` gives one part of it anew, `?q=` searches. The picture
     is that of a prompt or of a compaction, else of the newest of both."""
     thread = _access_thread(request, thread_id)
-    provider = provider_for(thread.workspace_id)
+    provider, run_id, compaction_id = provider_for(thread.workspace_id), min(run_id, MAX_ID), min(compaction_id, MAX_ID)
     part = PART_TEMPLATES.get(request.GET.get("part", ""))
     if part == PART_TEMPLATES["picture"]:
         context: dict[str, Any] = {"thread": thread}
@@ -71,11 +71,7 @@ def thread_memory(request: WorkspaceRequest, thread_id: int, run_id: int = 0, co
         query = request.GET.get("q", "")
         context = _page_context(thread, provider, request.access, query=query, is_full_page=part is None)
     if (part is None or "state" not in context) and thread.access != Thread.Access.HUMAN_ONLY:
-        session, run_id, compaction_id = (
-            session_of(thread, request.access),
-            min(run_id, MAX_ID),
-            min(compaction_id, MAX_ID),
-        )
+        session = session_of(thread, request.access)
         context["map"] = build_memory_map(thread, provider, session, run_id=run_id, compaction_id=compaction_id)
     name = part if part and request.htmx else "memory/_map.html" if request.htmx else "memory/map.html"
     return render(request, name, context)
