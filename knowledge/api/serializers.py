@@ -33,7 +33,7 @@ class ExpiryField(serializers.CharField):
         options.setdefault("help_text", EXPIRY_HELP)
         super().__init__(allow_null=True, allow_blank=True, **options)
 
-    def to_internal_value(self, data: Any) -> datetime | None:  # type: ignore[override]
+    def to_internal_value(self, data: Any) -> datetime | None:  # type: ignore[override]  # a CharField gives a text
         return parse_expiry(super().to_internal_value(data), now=timezone.now())
 
 

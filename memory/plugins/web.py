@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST, require_safe
 
 from memory.plugins.base import (
@@ -107,7 +108,7 @@ def _summary_context(request: WorkspaceRequest, thread: Thread, summary_id: int)
         "thread": thread,
         "summary": description,
         "lines": [
-            (line, line.entry.summary_id is None and render_markdown(line.entry.text))
+            (line, line.entry.summary_id is None and SafeString(render_markdown(line.entry.text)))  # sanitised
             for line in tree_lines(expansion.entries)
         ],
         "may_correct": isinstance(provider, Corrector) and not request.access.is_guest and not description.is_stale,

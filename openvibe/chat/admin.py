@@ -37,7 +37,7 @@ class ChannelForm(SameWorkspaceForm):
             return clean_instructions(self.cleaned_data["instructions"], workspace_id=workspace_id)
 
 
-class MembershipInline(TabularInline):  # type: ignore[misc]
+class MembershipInline(TabularInline):  # type: ignore[misc]  # the library has no types
     model = ChannelMembership
     extra = 0
     fields = ("participant", "added_at")

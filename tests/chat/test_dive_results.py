@@ -169,7 +169,7 @@ class TestPublishing:
         self, ana: Member, dive: Dive, wrong: dict[str, str], field: str, code: str
     ) -> None:
         with pytest.raises(Problem) as refused:
-            publish_dive(dive=dive, by=access(ana), result=replace(RESULT, **wrong))  # type: ignore[arg-type]
+            publish_dive(dive=dive, by=access(ana), result=replace(RESULT, **wrong))  # type: ignore[arg-type]  # wrong on purpose
         assert (refused.value.field, refused.value.code) == (field, code)
         assert now(dive).is_active
 

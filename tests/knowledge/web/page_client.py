@@ -20,7 +20,7 @@ def at(member: Member, rest: str = "") -> str:
 
 
 def text(client: Client, address: str, status: int = 200, **more: object) -> str:
-    response = client.get(address, **more)  # type: ignore[arg-type]
+    response = client.get(address, **more)  # type: ignore[arg-type]  # any option of the client
     assert response.status_code == status, (address, response.status_code)
     page = response.content.decode()
     assert "style=" not in page

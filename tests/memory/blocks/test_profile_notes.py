@@ -166,11 +166,11 @@ def test_an_admin_restores_an_earlier_version(ana: Member, dora: Member, vibe: A
     stored(vibe, dora, "One")
     stored(vibe, dora, "Two")
     pair = {"agent": vibe.participant, "person": dora.participant, "by": access(ana), "how": "page"}
-    assert restore_notes(**pair, number=1, version=2).content == "One"  # type: ignore[arg-type]
+    assert restore_notes(**pair, number=1, version=2).content == "One"  # type: ignore[arg-type]  # ids and versions are numbers
     with pytest.raises(Conflict):
-        restore_notes(**pair, number=2, version=2)  # type: ignore[arg-type]
+        restore_notes(**pair, number=2, version=2)  # type: ignore[arg-type]  # ids and versions are numbers
     with pytest.raises(Missing):
-        restore_notes(**pair, number=9)  # type: ignore[arg-type]
+        restore_notes(**pair, number=9)  # type: ignore[arg-type]  # ids and versions are numbers
 
 
 def test_a_deactivated_agent_notes_no_more_but_can_be_cleared(ana: Member, dora: Member, vibe: Agent) -> None:

@@ -9,7 +9,7 @@ from memory.plugins.timeline import PromptPart
 
 
 def part(kind: str, first: int, last: int, tokens: int = 10, row_id: int = 1) -> PromptPart:
-    return PromptPart(kind, first, last, tokens, row_id)  # type: ignore[arg-type]
+    return PromptPart(kind, first, last, tokens, row_id)  # type: ignore[arg-type]  # kinds are drawn at random
 
 
 def test_a_thread_reads_from_summaries_to_what_was_said_afterwards() -> None:

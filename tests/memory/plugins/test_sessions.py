@@ -93,7 +93,7 @@ def test_too_many_at_once_are_refused(session: Session) -> None:
     with pytest.raises(Problem, match="At most 500"):
         store_messages(session, [user("x")] * (MAX_MESSAGES_PER_APPEND + 1))
     with pytest.raises(Problem, match="A role is"):
-        store_messages(session, [NewMessage("system", "x")])  # type: ignore[arg-type]
+        store_messages(session, [NewMessage("system", "x")])  # type: ignore[arg-type]  # a role there is not
 
 
 def test_nothing_is_added_to_an_archived_channel(session: Session, thread: Thread) -> None:

@@ -26,7 +26,7 @@ from tests.examples import examples
 
 
 def texts(many: int, cost: int = 100, first: int = 1, **more: object) -> list[ContextItem]:
-    return [ContextItem(at, "text", cost, **more) for at in range(first, first + many)]  # type: ignore[arg-type]
+    return [ContextItem(at, "text", cost, **more) for at in range(first, first + many)]  # type: ignore[arg-type]  # any field
 
 
 def call(ordinal: int, name: str = "c1") -> ContextItem:
@@ -144,7 +144,7 @@ def test_tombstones_are_folded_along_but_not_by_themselves() -> None:
 
 
 def summary(ordinal: int, depth: int = 0, cost: int = 300, **more: object) -> ContextItem:
-    return ContextItem(ordinal, SUMMARY_KIND, cost, depth=depth, **more)  # type: ignore[arg-type]
+    return ContextItem(ordinal, SUMMARY_KIND, cost, depth=depth, **more)  # type: ignore[arg-type]  # any field
 
 
 def test_neighbours_of_equal_depth_are_condensed() -> None:

@@ -103,5 +103,5 @@ def test_the_list_takes_one_query(
     for there in (thread, make_thread(thread.channel, ana, "B"), make_thread(thread.channel, ana, "C")):
         told(there, ana.participant, "word")
     reach_of(session.access)
-    with django_assert_num_queries(1):  # type: ignore[operator]
+    with django_assert_num_queries(1):  # type: ignore[operator]  # pytest-django types it so
         assert len(REVIEWS.list_unreviewed(session.access)) == 3
