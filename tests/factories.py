@@ -14,7 +14,7 @@ from openvibe.chat.services import add_to_channel, create_channel, create_thread
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Member, User, Workspace
+from openvibe.workspaces.models import Member, Participant, User, Workspace
 from openvibe.workspaces.queries import member_access
 from openvibe.workspaces.services import add_member, create_workspace
 
@@ -41,6 +41,18 @@ def make_member(name: str = "Ana", workspace: Workspace | None = None, role: str
     if workspace is None:
         return create_workspace(name=f"{name}'s garden", owner=user)
     return add_member(workspace=workspace, user=user, role=role)
+
+
+def write_members(workspace: Workspace, count: int, name: str = "Helper") -> list[Member]:
+    """Helper 0 to Helper `count` - 1, past the services; their handles end in the id of their account."""
+    names = [f"{name} {number}" for number in range(count)]
+    users = User.objects.bulk_create(User(email=f"{each.replace(' ', '')}@example.org", name=each) for each in names)
+    handle = name.lower()
+    people = Participant.objects.bulk_create(
+        Participant(workspace=workspace, kind="member", handle=f"{handle}{user.pk}", name=user.name) for user in users
+    )
+    pairs = zip(users, people, strict=True)
+    return Member.objects.bulk_create(Member(workspace=workspace, user=user, participant=one) for user, one in pairs)
 
 
 def access(member: Member) -> Access:

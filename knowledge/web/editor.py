@@ -27,15 +27,7 @@ from knowledge.services import (
 )
 from knowledge.services.validation import check_may_manage
 from knowledge.similarity import find_similar_entries
-from knowledge.web.forms import (
-    EntryFormData,
-    access_entry,
-    access_owner,
-    form_data_of,
-    list_owners,
-    read_form_data,
-    strip_nul,
-)
+from knowledge.web.forms import EntryFormData, access_entry, access_owner, form_data_of, read_form_data, strip_nul
 from knowledge.web.presenters import EntryRow, entry_rows
 from knowledge.web.views import suggest_topics
 from openvibe.base.markdown import plain_text
@@ -43,6 +35,7 @@ from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.chat.models import DiveResult, Message, Thread
 from openvibe.chat.queries import access_message
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.models import Participant
 
 MAX_SIMILAR = 5
 
@@ -95,7 +88,7 @@ def edit(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
 @transaction.atomic
 def _save_edit(request: WorkspaceRequest, entry: Entry, data: EntryFormData) -> Entry:
     """The words and the owner together; a suggestion may be accepted in these words."""
-    owner = access_owner(request, data.owner)
+    owner = access_owner(request, data.owner, entry)
     changes = {"entry": entry, "by": request.access, "note": data.note, **data.changed_fields(entry)}
     if request.POST.get("then") == "accept":
         accept_entry(**changes, based_on=data.based_on)
@@ -171,7 +164,6 @@ def render_form(
         "theirs": form.entry if is_stale else None,
         "similar": similar_rows(request, data) if form.shows_similar else [],
         "topics": suggest_topics(request),
-        "owners": list_owners(request),
         "presets": EXPIRY_PRESETS.items(),
         "kinds": Entry.Kind.choices,
         "visibilities": Entry.Visibility.choices,
@@ -188,7 +180,11 @@ def render_form(
 
 def new_form_data(data: EntryFormData, request: WorkspaceRequest) -> EntryFormData:
     """A form nobody has sent yet: its own key, and the asker as owner."""
-    return replace(data, client_id=get_random_string(24), owner=str(request.access.participant_id))
+    return replace(data, client_id=get_random_string(24), owner=_own_handle(request))
+
+
+def _own_handle(request: WorkspaceRequest) -> str:
+    return Participant.objects.values_list("handle", flat=True).get(pk=request.access.participant_id)
 
 
 def new_entry_fields(request: WorkspaceRequest, data: EntryFormData) -> dict[str, Any]:

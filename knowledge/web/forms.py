@@ -17,10 +17,10 @@ from knowledge.services import KEEP
 from knowledge.services.validation import possible_owners
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.queries import participants_known_to
 from openvibe.workspaces.decorators import WorkspaceRequest
 from openvibe.workspaces.models import Participant
+from openvibe.workspaces.queries import named_like
 
 ON_DATE = "on"
 _TAG_SEPARATORS = re.compile(r"[,\n;]")
@@ -110,7 +110,7 @@ def form_data_of(entry: Entry) -> EntryFormData:
         expires=ON_DATE if entry.expires_at else "never",
         expires_on=expiry_input(entry.expires_at) if entry.expires_at else "",
         is_pinned=entry.is_pinned,
-        owner=str(entry.owner_id),
+        owner=entry.owner.handle,
         based_on=entry.version,
     )
 
@@ -131,27 +131,49 @@ def strip_nul(data: EntryFormData) -> EntryFormData:
     return replace(data, **{name: value.replace("\x00", "") for name, value in texts.items()})
 
 
-def list_owners(request: WorkspaceRequest) -> list[Participant]:
-    """Who may own an entry, by name; for guests those of them that they know."""
-    if not request.access.is_guest:
-        return _owners_by_name.objects(request.workspace.pk)
-    people = possible_owners(request.workspace.pk).order_by("name", "id")
-    return list(people.filter(pk__in=participants_known_to(request.access).order_by().values("pk")))
+MAX_OWNERS_OFFERED = 8
+MAX_NAME_CHARACTERS = 100
 
 
-@CompiledQuery
-def _owners_by_name(workspace_id: int) -> QuerySet[Participant]:
-    return possible_owners(workspace_id).order_by("name", "id")
+def suggest_owners(request: WorkspaceRequest, words: str) -> list[Participant]:
+    """Who may own an entry and has these words in name or handle, by name, at most eight. One statement."""
+    cleaned_words = words.replace("\x00", "").strip()[:MAX_NAME_CHARACTERS]
+    return list(_owners(request).filter(named_like(cleaned_words)).order_by("name", "id")[:MAX_OWNERS_OFFERED])
 
 
-def access_owner(request: WorkspaceRequest, given: str) -> Participant | None:
-    """The owner chosen; None for nobody chosen. Raises Problem (field owner)."""
-    if not given:
+def find_owner(request: WorkspaceRequest, handle: str) -> Participant | None:
+    """Who may own an entry and has this handle, with or without its @."""
+    return _owners(request).filter(handle=_bare_handle(handle)).first()
+
+
+def access_owner(request: WorkspaceRequest, given: str, entry: Entry | None = None) -> Participant | None:
+    """The owner of this handle; None where nobody is named, or who owns the entry already, who may have left since.
+
+    Raises Problem (field owner)."""
+    handle = _bare_handle(given)
+    if not handle or (entry is not None and handle == entry.owner.handle):
         return None
-    owner = next((one for one in list_owners(request) if str(one.pk) == given), None)
+    owner = find_owner(request, handle)
     if owner is None:
-        raise Problem("Choose an owner from the list.", code="bad_owner", field="owner")
+        raise Problem(
+            f"Nobody who can own an entry has the handle “{handle[:MAX_NAME_CHARACTERS]}”. "
+            "Name a member by their handle.",
+            code="bad_owner",
+            field="owner",
+        )
     return owner
+
+
+def _bare_handle(given: str) -> str:
+    return given.replace("\x00", "").strip().removeprefix("@").lower()
+
+
+def _owners(request: WorkspaceRequest) -> QuerySet[Participant]:
+    """Who may own an entry; for guests those of them that they know."""
+    people = possible_owners(request.workspace.pk)
+    if not request.access.is_guest:
+        return people
+    return people.filter(pk__in=participants_known_to(request.access).order_by().values("pk"))
 
 
 def access_entry(request: WorkspaceRequest, entry_id: int) -> Entry:

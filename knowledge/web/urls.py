@@ -8,6 +8,7 @@ urlpatterns = [
     path("knowledge/", views.entry_list, name="knowledge"),
     path("knowledge/new/", editor.create, name="knowledge-new"),
     path("knowledge/topics/", views.topic_suggestions, name="knowledge-topics"),
+    path("knowledge/owners/", views.owner_suggestions, name="knowledge-owners"),
     path("knowledge/similar/", editor.similar_entries, name="knowledge-similar"),
     path("knowledge/review/", review.review_queue, name="knowledge-review"),
     path("knowledge/review/<int:contradiction_id>/settle/", review.settle, name="knowledge-settle"),

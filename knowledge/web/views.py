@@ -31,11 +31,10 @@ from knowledge.services import (
     undo_decision,
 )
 from knowledge.services.validation import check_may_manage, may_manage
-from knowledge.web.forms import EntryFormData, access_entry, list_owners, read_form_data
+from knowledge.web.forms import EntryFormData, access_entry, find_owner, read_form_data, suggest_owners
 from knowledge.web.presenters import entry_item, entry_row, entry_rows, revision_rows
 from knowledge.web.review import list_contradictions, render_queue, renewal_expiry
 from openvibe.base.fragments import render_fragments
-from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import AccessQuery, Message
 from openvibe.workspaces.access import Access
@@ -60,7 +59,11 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
         name: value.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS] for name, value in request.GET.dict().items()
     }
     is_narrowed = any(params.get(name) for name in FILTER_NAMES)
-    page = _newest_page(request.access) if not is_narrowed and "page" not in params else _list_page(request, params)
+    owner = find_owner(request, params["owner"]) if params.get("owner") else None
+    if not is_narrowed and "page" not in params:
+        page = _newest_page(request.access)
+    else:
+        page = Paginator(_list_entries(request, params, owner), ENTRIES_PAGE_SIZE).get_page(request.GET.get("page"))
     query = request.GET.copy()
     query.pop("page", None)
     context = {
@@ -77,10 +80,10 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
             status=params.get("status", ""),
             owner=params.get("owner", ""),
             freshness=params.get("freshness", ""),
-            owners=tuple((owner.pk, owner.name) for owner in list_owners(request)),
             topics=tuple(suggest_topics(request)),
         ),
         "is_narrowed": is_narrowed,
+        "is_owner_unknown": bool(params.get("owner")) and owner is None,
         "is_capped": bool(params.get("q")) and page.paginator.count == MAX_HITS,
         "chips": _filter_chips(request, params),
         "query": query.urlencode(),
@@ -94,6 +97,14 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
 def topic_suggestions(request: WorkspaceRequest) -> HttpResponse:
     """`{"topics": […]}` that hold what `q` says, the most used first: for completing what is typed."""
     return JsonResponse({"topics": suggest_topics(request, request.GET.get("q", "")[:MAX_QUERY_CHARACTERS])})
+
+
+@workspace_view
+@require_safe
+def owner_suggestions(request: WorkspaceRequest) -> HttpResponse:
+    """`{"owners": [{"handle", "name"}]}`: the first who are called what `q` says, for completing what is typed."""
+    owners = suggest_owners(request, request.GET.get("q", ""))
+    return JsonResponse({"owners": [{"handle": owner.handle, "name": owner.name} for owner in owners]})
 
 
 def suggest_topics(request: WorkspaceRequest, part: str = "") -> list[str]:
@@ -129,8 +140,7 @@ def _filter_chips(request: WorkspaceRequest, params: dict[str, str]) -> list[dic
 
 @dataclass(frozen=True)
 class ListSearch:
-    """What `knowledge/_list_search.html` shows: the filters as asked for, and what can be chosen. `owners`: id and
-    name."""
+    """What `knowledge/_list_search.html` shows: the filters as asked for, and what can be chosen. `owner`: a handle."""
 
     q: str
     topic: str
@@ -138,7 +148,6 @@ class ListSearch:
     status: str
     owner: str
     freshness: str
-    owners: tuple[tuple[int, str], ...]
     topics: tuple[str, ...]
     statuses: tuple[tuple[str, str], ...] = tuple(Entry.Status.choices)
     freshness_choices: tuple[tuple[str, str], ...] = FRESHNESS_CHOICES
@@ -170,19 +179,19 @@ ENTRY_ITEM_FIELDS = (
 )
 
 
-def _list_page(request: WorkspaceRequest, params: dict[str, str]) -> Page[Any]:
-    return Paginator(_list_entries(request, params), ENTRIES_PAGE_SIZE).get_page(request.GET.get("page"))
-
-
-def _list_entries(request: WorkspaceRequest, params: dict[str, str]) -> Sequence[EntryHit] | QuerySet[Entry]:
+def _list_entries(
+    request: WorkspaceRequest, params: dict[str, str], owner: Participant | None
+) -> Sequence[EntryHit] | QuerySet[Entry]:
     """What holds, the best match first, where a question is asked, as API and prompts find it; else the newest of what
     holds or waits. Anything else only when its status or freshness is asked for."""
+    if params.get("owner") and owner is None:
+        return Entry.objects.none()
     criteria: EntryCriteria = {
         "topic": params.get("topic", ""),
         "tag": params.get("tag", ""),
         "status": params.get("status", ""),
         "freshness": params.get("freshness", ""),
-        "owner_id": int_param(request.GET, "owner"),
+        "owner_id": owner.pk if owner else None,
     }
     if params.get("q"):
         return find_entries(request.access, params["q"], most=MAX_HITS, **criteria).hits

@@ -44,6 +44,11 @@ def named_like(words: str, prefix: str = "") -> Q:
     return Q(**{f"{prefix}name__icontains": words}) | Q(**{f"{prefix}handle__icontains": words.removeprefix("@")})
 
 
+def name_begins_with(typed: str) -> Q:
+    """Participants whose handle, or a word of whose name, begins so, whatever the case."""
+    return Q(handle__istartswith=typed) | Q(name__istartswith=typed) | Q(name__icontains=f" {typed}")
+
+
 def is_here(participant: str) -> Exists:
     """Whether a page of somebody was seen open lately: of the participant that the rows name by this column."""
     seen = Presence.objects.filter(participant=OuterRef(participant))

@@ -172,28 +172,51 @@ const grown = () => {
 };
 
 // --- mentions -----------------------------------------------------------------------------------------------
-let names = null;
+let agentNames = null;
+let answers = new Map(); // what was typed: who is called so
 let choices = [];
 let chosen = 0;
+const SHOWN = 8;
 const box = document.createElement("ul");
 
-async function knownNames() {
-  if (!names) {
-    const response = await fetch(form.dataset.namesUrl, { headers: { Accept: "application/json" } }).catch(() => null);
-    names = response?.ok ? (await response.json()).names : null;
-  }
-  return names ?? [];
+async function fetchNames(query) {
+  const response = await fetch(form.dataset.namesUrl + query, { headers: { Accept: "application/json" } }).catch(() => null);
+  return response?.ok ? response.json() : null;
 }
-export const forgetNames = () => { names = null; };
+export const forgetNames = () => {
+  agentNames = null;
+  answers = new Map();
+};
+const isCalled = (who, typed) => who.handle.startsWith(typed) || who.name.toLowerCase().split(" ").some((word) => word.startsWith(typed));
+
+/** Who is called so, as far as it is known without asking: what was answered before may hold all of them. */
+function remembered(typed) {
+  for (let length = typed.length; length >= 0; length -= 1) {
+    const answer = answers.get(typed.slice(0, length));
+    if (answer && (answer.is_complete || length === typed.length)) return answer.names.filter((who) => isCalled(who, typed));
+  }
+  return null;
+}
 
 const typed = () => /(?:^|[\s(])@([a-z0-9_-]*)$/i.exec(field.value.slice(0, field.selectionStart));
+const typedName = () => typed()?.[1].toLowerCase();
 
-async function offerNames() {
-  if (!typed()) return closeNames();
-  const known = await knownNames();
-  const wanted = typed()?.[1].toLowerCase(); // what stands there now: somebody typed on while the names came
-  if (wanted === undefined) return closeNames();
-  choices = known.filter((who) => who.handle.startsWith(wanted) || who.name.toLowerCase().split(" ").some((word) => word.startsWith(wanted))).slice(0, 8);
+/** Ask for what is typed now; what is typed meanwhile waits for the answer, so that one question is out at a time. */
+const askNames = oneAtATime(async () => {
+  const name = typedName();
+  if (name === undefined || remembered(name)) return;
+  const asked = answers;
+  const answer = await fetchNames(`?${new URLSearchParams({ q: name })}`);
+  if (answer) asked.set(name, answer); // forgotten meanwhile, it is asked for again
+  offerNames(Boolean(answer));
+});
+
+function offerNames(mayAsk = true) {
+  const name = typedName();
+  if (name === undefined) return closeNames();
+  const known = remembered(name);
+  if (!known && mayAsk) askNames();
+  choices = known?.slice(0, SHOWN) ?? [];
   if (!choices.length) return closeNames();
   chosen = 0;
   box.replaceChildren(...choices.map(option));
@@ -263,9 +286,10 @@ async function showPreview() {
   const text = field.value;
   const said = [...text.matchAll(/@([a-z0-9][a-z0-9_-]*)/gi)].map((match) => match[1].toLowerCase());
   const following = text.trim() ? field.dataset.followers.split(" ").filter(Boolean) : [];
-  const known = said.length || following.length ? await knownNames() : [];
+  if (said.length || following.length) agentNames ??= (await fetchNames(""))?.names ?? null;
+  const known = agentNames ?? [];
   if (field.value !== text) return previewSoon(); // somebody typed on, or sent it, while the names came
-  const agents = known.filter((who) => who.kind === "agent" && (said.includes(who.handle) || following.includes(who.handle)));
+  const agents = known.filter((who) => (said.includes(who.handle) || following.includes(who.handle)));
   const key = agents.map((who) => who.handle).join(",");
   if (preview.dataset.agents === key) return;
   preview.dataset.agents = key;

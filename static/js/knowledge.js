@@ -5,25 +5,32 @@ import { refetch } from "./feed.js";
 import { register } from "./keys.js";
 import { close as closePanel } from "./panel.js";
 
-// --- topics: a list to choose from, above what a datalist can do without JavaScript --------------------------
+// --- topics and owners: a list to choose from, above what a field can do without JavaScript -------------------
 const SHOWN = 8;
+const KINDS = {
+  topics: { title: "Topics", count: (n) => `${n} known topic${n === 1 ? "" : "s"}`, options: ({ topics }) => topics.map((value) => ({ value, label: value })) },
+  owners: { title: "Owners", count: (n) => `${n} ${n === 1 ? "person" : "people"}`, options: ({ owners }) => owners.map(({ handle, name }) => ({ value: handle, label: `${name} @${handle}` })) },
+};
 let made = 0;
 
 function combobox(field) {
   if (field.getAttribute("role") === "combobox") return;
-  const known = [...(field.list?.options ?? [])].map((option) => option.value);
+  const kind = field.dataset.topics ? KINDS.topics : KINDS.owners;
+  const url = field.dataset.topics ?? field.dataset.owners;
+  const known = [...(field.list?.options ?? [])].map(({ value }) => ({ value, label: value }));
   const list = document.createElement("ul");
   list.className = "topics";
   list.id = `topics-${(made += 1)}`;
   list.hidden = true;
   list.setAttribute("role", "listbox");
-  list.setAttribute("aria-label", "Topics");
+  list.setAttribute("aria-label", kind.title);
   field.removeAttribute("list");
   for (const [name, value] of Object.entries({ role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": list.id })) field.setAttribute(name, value);
   field.after(list);
   field.parentElement.classList.add("has-topics");
 
   let chosen = -1;
+  let shown = [];
   const close = () => {
     list.hidden = true;
     chosen = -1;
@@ -45,17 +52,17 @@ function combobox(field) {
     close();
   };
   const show = (found) => {
-    const topics = found.filter((topic) => topic !== field.value).slice(0, SHOWN);
-    if (!topics.length || document.activeElement !== field) return close();
-    list.replaceChildren(...topics.map((topic, index) => {
+    shown = found.filter(({ value }) => value !== field.value).slice(0, SHOWN);
+    if (!shown.length || document.activeElement !== field) return close();
+    list.replaceChildren(...shown.map(({ value, label }, index) => {
       const item = document.createElement("li");
       item.id = `${list.id}-${index}`;
-      item.textContent = topic;
+      item.textContent = label;
       item.setAttribute("role", "option");
       item.setAttribute("aria-selected", "false");
       item.addEventListener("pointerdown", (event) => {
         event.preventDefault();
-        take(topic);
+        take(value);
       });
       return item;
     }));
@@ -63,18 +70,18 @@ function combobox(field) {
     field.removeAttribute("aria-activedescendant");
     list.hidden = false;
     field.setAttribute("aria-expanded", "true");
-    announce(`${topics.length} known topic${topics.length === 1 ? "" : "s"}`);
+    announce(kind.count(shown.length));
   };
   const ask = settled(async () => {
     const typed = field.value;
-    const response = await getFragment(`${field.dataset.topics}?q=${encodeURIComponent(typed)}`).catch(() => null);
+    const response = await getFragment(`${url}?q=${encodeURIComponent(typed)}`).catch(() => null);
     if (!response?.ok) return;
-    const { topics } = await response.json();
-    if (field.value === typed && chosen < 0) show(topics); // a list that is walked through stays as it is
+    const found = kind.options(await response.json());
+    if (field.value === typed && chosen < 0) show(found); // a list that is walked through stays as it is
   }, 150);
   const suggest = () => {
     const part = field.value.trim().toLowerCase();
-    show(known.filter((topic) => topic.toLowerCase().includes(part)));
+    show(known.filter(({ value }) => value.toLowerCase().includes(part)));
     ask();
   };
   field.addEventListener("input", (event) => { if (event.isTrusted) suggest(); });
@@ -87,14 +94,14 @@ function combobox(field) {
     else if (event.key === "ArrowUp") choose(chosen > 0 ? chosen - 1 : last);
     else if (event.key === "Enter" && chosen >= 0) {
       ask.cancel();
-      take(list.children[chosen].textContent);
+      take(shown[chosen].value);
     } else if (event.key === "Escape") close();
     else return;
     event.preventDefault();
   });
 }
 
-const dress = (root = document) => all("input[data-topics]", root).forEach(combobox);
+const dress = (root = document) => all("input[data-topics], input[data-owners]", root).forEach(combobox);
 
 // --- a date typed is a date meant ---------------------------------------------------------------------------
 document.addEventListener("input", ({ target }) => {

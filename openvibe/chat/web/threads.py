@@ -41,6 +41,7 @@ from openvibe.chat.wiring import PENDING_DECISIONS
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
+from openvibe.workspaces.queries import name_begins_with
 
 
 @workspace_view
@@ -284,19 +285,35 @@ def thread_draft(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     return HttpResponse(status=204)
 
 
+MAX_NAMES = 50
+"""Offered for a mention at once, and kept by the page while what is typed goes on from there."""
+
+
 @workspace_view
 @require_safe
 def thread_names(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Who can be mentioned here: readers of the channel, and the agents that may see the thread, with their level.
+    """Who can be mentioned here: the agents that may see the thread, with their level, and readers of the channel.
 
-    In a dive no other agent than its own: it would not answer.
+    `q` is what was typed: how a handle or a word of a name begins. The first fifty; `is_complete` where these are all.
+    Without `q`, the agents alone. In a dive no other agent than its own: it would not answer.
     """
     thread = access_thread(request.access, thread_id)
-    people = members_with_access(thread.channel).exclude(pk=request.access.participant_id)
     agents = agents_with_access(thread)
     if thread.parent_id is not None:
         agents = [agent for agent in agents if agent.pk == thread.dive.agent_id]
-    return JsonResponse({"names": [*map(_mention_candidate, agents), *map(_mention_candidate, people)]})
+    if "q" not in request.GET:
+        return JsonResponse({"names": [_mention_candidate(agent) for agent in agents], "is_complete": True})
+    typed = request.GET["q"].replace("\x00", "").lower()
+    matching = [agent for agent in agents if _is_called(agent, typed)][: MAX_NAMES + 1]
+    people = members_with_access(thread.channel).exclude(pk=request.access.participant_id)
+    matching += people.filter(name_begins_with(typed))[: MAX_NAMES + 1]
+    names = [_mention_candidate(one) for one in matching[:MAX_NAMES]]
+    return JsonResponse({"names": names, "is_complete": len(matching) <= MAX_NAMES})
+
+
+def _is_called(agent: Participant, typed: str) -> bool:
+    """As `name_begins_with` has it."""
+    return agent.handle.startswith(typed) or f" {agent.name.lower()}".find(f" {typed}") >= 0
 
 
 def _mention_candidate(participant: Participant) -> dict[str, object]:

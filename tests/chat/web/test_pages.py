@@ -14,7 +14,8 @@ from agents.models import Agent
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel, create_reply, update_thread
 from openvibe.chat.web.shell import MAX_CHANNELS
-from openvibe.workspaces.models import Member, Participant, User, Workspace
+from openvibe.workspaces.models import Member, Participant
+from tests import factories
 from tests.factories import access, attach, make_agent, make_channel, make_member, make_thread, say
 
 SignedIn = Callable[[Member], Client]
@@ -169,7 +170,7 @@ def test_who_can_be_mentioned_here(
     ana: Member, ben: Member, dora: Member, vibe: Agent, thread: Thread, home: str, signed_in: SignedIn
 ) -> None:
     make_agent(ana, "fern")
-    found = signed_in(ana).get(f"{home}t/{thread.pk}/names/").json()["names"]
+    found = signed_in(ana).get(f"{home}t/{thread.pk}/names/?q=").json()["names"]
     assert [(one["handle"], one["level"]) for one in found] == [("vibe", 2), ("dora", None)]
 
 
@@ -266,17 +267,6 @@ def test_a_result_drafted_in_json_is_shown_in_words(
     assert '{"a": 1}' in page  # other JSON is what the agent meant to say
 
 
-def write_members(workspace: Workspace, count: int) -> None:
-    """Helper 0 to Helper `count` - 1, past the services."""
-    names = [f"Helper {number}" for number in range(count)]
-    users = User.objects.bulk_create(User(email=f"{name.replace(' ', '')}@example.org", name=name) for name in names)
-    people = Participant.objects.bulk_create(
-        Participant(workspace=workspace, kind="member", handle=f"helper{user.pk}", name=user.name) for user in users
-    )
-    pairs = zip(users, people, strict=True)
-    Member.objects.bulk_create(Member(workspace=workspace, user=user, participant=one) for user, one in pairs)
-
-
 def text_of(browser: Client, address: str) -> str:
     answer = browser.get(address)
     assert answer.status_code == 200, address
@@ -290,7 +280,7 @@ def test_what_there_are_thousands_of_is_shown_a_page_at_a_time(ana: Member, home
     told = make_channel(ana, "zinnias")
     dora = make_member("Dora", ana.workspace)
     say(make_thread(told, dora), dora, "@ana look")
-    write_members(ana.workspace, 70)
+    factories.write_members(ana.workspace, 70)
 
     sidebar = text_of(browser, f"{home}sidebar/")
     assert sidebar.count("data-channel=") == MAX_CHANNELS

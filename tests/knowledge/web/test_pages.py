@@ -11,7 +11,8 @@ from knowledge.models import Entry
 from knowledge.services import archive_entry, update_entry
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_entry, say
+from openvibe.workspaces.services import remove_member
+from tests.factories import access, make_entry, say, write_members
 from tests.knowledge.web.page_client import PANEL, at, filled, signed_in, text
 
 
@@ -33,14 +34,16 @@ def test_filters_narrow_and_chips_take_them_back(ana: Member, dora: Member) -> N
     for query, found, missing in (
         ("topic=pricing", "Pro costs", "Berlin"),
         ("tag=Sales", "Pro costs", "Berlin"),
-        (f"owner={dora.participant_id}", "Berlin", "Pro costs"),
+        ("owner=dora", "Berlin", "Pro costs"),
+        ("owner=%40Dora", "Berlin", "Pro costs"),
         ("status=archived", "Bonn", "Berlin"),
         ("freshness=archived", "Bonn", "Berlin"),
         ("freshness=fresh", "Berlin", "Bonn"),
         ("", "Berlin", "Bonn"),
         ("q=berlin", "Berlin", "Pro costs"),
         ("status=nonsense", "Nothing you may read", "Berlin"),
-        ("owner=x&page=zz", "Berlin", "Bonn"),
+        ("owner=x&page=zz", "has the handle “x”", "Berlin"),
+        ("page=zz", "Berlin", "Bonn"),
     ):
         page = text(client, f"{at(ana)}?{query}", headers=PANEL)
         assert found in page, query
@@ -131,10 +134,50 @@ def test_a_guest_reads_and_changes_nothing(ana: Member, ben: Member) -> None:
     assert Entry.objects.get().status == "active"
 
 
+def test_owners_are_asked_for_as_one_types_and_stand_in_no_page(ana: Member, ben: Member) -> None:
+    entry = make_entry(ana)
+    client = signed_in(ana)
+
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as seen:
+            client.get(at(ana, "owners/?q=helper"))
+        return len(seen)
+
+    statements()
+    few = statements()
+    helpers = write_members(ana.workspace, 40)
+    assert statements() == few
+    by_name = sorted(helpers, key=lambda one: one.participant.name)
+    for asked, found in (
+        ("helper", by_name[:8]),
+        (f" @{helpers[7].participant.handle}", [helpers[7]]),
+        ("Helper 17", [helpers[17]]),
+        ("ben", []),  # a guest owns nothing
+        ("%", []),
+        ("\x00\u202exyz", []),
+        ("x" * 10_000, []),
+    ):
+        owners = client.get(at(ana, "owners/"), {"q": asked}).json()["owners"]
+        assert [owner["handle"] for owner in owners] == [one.participant.handle for one in found], asked
+    for address in ("", "new/", f"{entry.pk}/edit/", "?q=roses"):
+        assert "Helper" not in text(client, at(ana, address)).partition("<main")[2], address
+
+
+def test_an_entry_whose_owner_left_can_be_edited(ana: Member, dora: Member) -> None:
+    entry = make_entry(dora)
+    remove_member(member=dora, by=access(ana))
+    Entry.objects.filter(pk=entry.pk).update(owner=dora.participant)
+    client = signed_in(ana)
+    assert 'name="owner" value="dora"' in text(client, at(ana, f"{entry.pk}/edit/"))
+    client.post(at(ana, f"{entry.pk}/edit/"), filled(content="Anew.", owner="dora", based_on=1))
+    entry.refresh_from_db()
+    assert (entry.owner, entry.content) == (dora.participant, "Anew.")
+
+
 # --- writing ------------------------------------------------------------------------------------------------
 def test_an_entry_is_written_once_however_often_it_is_sent(ana: Member) -> None:
     client = signed_in(ana)
-    said = filled(client_id="one", tags="Sales, #Prices\nsales", is_pinned="1", owner=ana.participant_id)
+    said = filled(client_id="one", tags="Sales, #Prices\nsales", is_pinned="1", owner="@Ana")
     for _ in range(2):
         response = client.post(at(ana, "new/"), said)
     entry = Entry.objects.get()
@@ -154,7 +197,8 @@ def test_an_entry_is_written_once_however_often_it_is_sent(ana: Member) -> None:
         ({"expires": "on", "expires_on": ""}, "Say on which date"),
         ({"expires": "on", "expires_on": "2031-02-30"}, "no date that exists"),
         ({"kind": "rumour"}, "A kind is one of"),
-        ({"owner": "77777"}, "Choose an owner"),
+        ({"owner": "77777"}, "has the handle “77777”"),
+        ({"owner": "x" * 10_000}, "Name a member by their handle"),
         ({"tags": ",".join(f"t{n}" for n in range(11))}, "11 tags"),
     ],
 )
@@ -218,7 +262,7 @@ def test_two_edits_at_once_keep_both_texts(ana: Member, dora: Member) -> None:
 
 def test_owner_and_words_change_together(ana: Member, dora: Member) -> None:
     entry = make_entry(ana)
-    signed_in(ana).post(at(ana, f"{entry.pk}/edit/"), filled(content="Anew.", owner=dora.participant_id, based_on=1))
+    signed_in(ana).post(at(ana, f"{entry.pk}/edit/"), filled(content="Anew.", owner="dora", based_on=1))
     entry.refresh_from_db()
     assert (entry.owner, entry.content) == (dora.participant, "Anew.")
 
@@ -241,7 +285,9 @@ def test_superseding_by_a_new_text_and_by_ticking_a_similar_one(ana: Member) -> 
 
 
 def test_a_guest_is_not_told_who_else_is_here(ana: Member, dora: Member, ben: Member) -> None:
-    make_entry(ana)
-    guests, members = (text(signed_in(who), at(ana)) for who in (ben, dora))
-    assert f'value="{dora.participant_id}"' in members
-    assert f'value="{dora.participant_id}"' not in guests
+    make_entry(dora, "Office", "We sit in Berlin.")
+    for who, names in ((dora, ["Dora"]), (ben, [])):
+        owners = signed_in(who).get(at(who, "owners/"), {"q": "dora"}).json()["owners"]
+        assert [owner["name"] for owner in owners] == names
+        narrowed = text(signed_in(who), f"{at(who)}?owner=dora").partition("<main")[2]
+        assert ("Berlin" in narrowed, "has the handle “dora”" in narrowed) == (bool(names), not names)
