@@ -154,6 +154,43 @@ def test_the_last_decision_is_undone_with_all_it_did(ana: Member, dora: Member) 
     assert signed_in(dora).post(at(ana, f"{wrong.pk}/undo/")).status_code == 409  # somebody else's
 
 
+def test_decisions_about_several_entries_are_undone_one_after_the_other(ana: Member, dora: Member) -> None:
+    entries = [make_entry(ana, topic, "It is so.") for topic in ("Hours", "Sale", "Fax")]
+    for entry in entries:
+        flag_entry(entry=entry, by=access(dora), reason="wrong", note="No.")
+    client = signed_in(ana)
+    states = Entry.objects.order_by("pk").values_list("status", "reason", "reason_note")
+    before = list(states)
+
+    def undo(entry: Entry, **fields: object) -> int:
+        return int(client.post(at(ana, f"{entry.pk}/undo/"), {"from": "review", **fields}, headers=PANEL).status_code)
+
+    for verb, entry in zip(("archive", "renew", "archive"), entries, strict=True):
+        fields = {"from": "review", "of": 3, "expires": "90d"}
+        assert client.post(at(ana, f"{entry.pk}/{verb}/"), fields, headers=PANEL).status_code == 200
+    assert "Nothing waits" in text(client, at(ana, "review/"))
+    for entry in reversed(entries):
+        shown = Entry.objects.get(pk=entry.pk).version
+        assert undo(entry, of=3, based_on=shown) == 200
+        assert undo(entry, of=3, based_on=shown) == 409  # sent twice: what was undone stays undone
+        assert undo(entry, of=3) == 409
+    assert list(states) == before
+    assert "3 wait for a decision" in text(client, at(ana, "review/"))
+
+
+def test_of_two_reviewers_the_second_is_told_and_changes_nothing(ana: Member, dora: Member) -> None:
+    entry = make_entry(ana, "Hours", "We open at 9.")
+    flag_entry(entry=entry, by=access(dora), reason="wrong", note="It is 10.")
+    read = Entry.objects.get(pk=entry.pk).version  # both look at this
+    ours, theirs = signed_in(ana), signed_in(dora)
+    assert ours.post(at(ana, f"{entry.pk}/archive/"), {"from": "review", "based_on": read}).status_code == 302
+    for verb, fields in (("renew", {"expires": "90d"}), ("archive", {}), ("restore", {}), ("undo", {})):
+        sent = {"from": "review", "based_on": read, **fields}
+        answer = theirs.post(at(ana, f"{entry.pk}/{verb}/"), sent, headers=PANEL)
+        assert answer.status_code == 409, verb
+    assert Entry.objects.get(pk=entry.pk).status == "archived"
+
+
 def test_without_javascript_the_queue_leads_on_and_quotes_its_source(
     ana: Member, dora: Member, vibe: Agent, thread: Thread
 ) -> None:
