@@ -7,9 +7,11 @@ from typing import cast
 
 from django import forms
 from django.contrib import messages
+from django.forms.boundfield import BoundWidget
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.text import Truncator
 from django.views.decorators.http import require_http_methods
 
 from agents.models import Agent
@@ -23,12 +25,15 @@ from agents.web.agent_page import access_agent
 from memory.models import Episode
 from memory.queries import access_episode, is_public_thread
 from openvibe.base.forms import ServiceForm
+from openvibe.base.markdown import plain_text
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.chat.models import Thread
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_OTHERS = 20
 MAX_NOTE_CHARACTERS = 300
+ANSWER_CHARACTERS = 80
+"""Of the answer that a piece of feedback is about."""
 
 
 class RuleForm(TrialForm, ServiceForm):
@@ -58,6 +63,7 @@ class RuleForm(TrialForm, ServiceForm):
         note = _default_note(episode)
         super().__init__(data, initial={"rule": rule.text, "place": rule.place, "note": note, "based_on": number})
         self.sent = data
+        self.other_episodes = others
         if others:
             label = "Which other feedback does it answer, too?"
             self.fields["others"] = forms.TypedMultipleChoiceField(
@@ -71,6 +77,12 @@ class RuleForm(TrialForm, ServiceForm):
     def to_rule(self) -> SoulRule:
         values = self.cleaned_data if self.is_bound else self.initial
         return SoulRule(cast(RulePlace, values["place"]), " ".join(str(values["rule"]).split()))
+
+    def other_feedback(self) -> list[tuple[BoundWidget, int, str]]:
+        """The box of each other piece of feedback, the id of the answer that it is about, and that one's beginning."""
+        messages = [other.feedback.message for other in self.other_episodes if other.feedback]
+        boxes = zip(self["others"], messages, strict=True)
+        return [(box, message.pk, _first_words(message.body)) for box, message in boxes]
 
     def with_changes(self, **changes: object) -> QueryDict:
         """What was sent, with other values."""
@@ -90,6 +102,11 @@ def _default_note(episode: Episode) -> str:
 
 def _giver(episode: Episode) -> str:
     return episode.feedback.participant.name if episode.feedback else "somebody"
+
+
+def _first_words(answer: str) -> str:
+    """Empty where nothing of it is text."""
+    return Truncator(plain_text(answer[: 20 * ANSWER_CHARACTERS])).chars(ANSWER_CHARACTERS)
 
 
 def _is_public(episode: Episode) -> bool:
@@ -157,7 +174,7 @@ def _other_feedback(request: WorkspaceRequest, episode: Episode) -> list[Episode
     """Open feedback to the same agent, as far as the asker may read it; the newest."""
     feedback = Episode.objects.of(episode.agent_id).open_feedback().exclude(pk=episode.pk).exclude(feedback=None)
     feedback = feedback.filter(thread__in=Thread.objects.visible_to(request.access))
-    return list(feedback.select_related("feedback__participant")[:MAX_OTHERS])
+    return list(feedback.select_related("feedback__participant", "feedback__message")[:MAX_OTHERS])
 
 
 def _render(
@@ -173,6 +190,7 @@ def _render(
         "from_number": number,
         "to_number": number + 1,
         "endpoint": drafting_endpoint(agent),
+        "answer": _first_words(episode.feedback.message.body) if episode.feedback else "",
         "is_private": not _is_public(episode),
     }
     template = "agents/_soul_changes.html" if request.htmx else "agents/apply_always.html"

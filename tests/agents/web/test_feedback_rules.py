@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from pytest_django.fixtures import DjangoAssertNumQueries
 
 from agents.models import Agent, Run, SoulVersion
 from agents.rule_drafts import draft_rule
@@ -15,7 +18,7 @@ from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token
 from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Channel, Thread
+from openvibe.chat.models import Channel, Message, Thread
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Spending
@@ -82,6 +85,28 @@ def test_one_rule_answers_several_and_an_earlier_version_opens_them_again(
     assert set(Episode.objects.values_list("soul_version", flat=True)) == {2}
     restore_soul(version=SoulVersion.objects.get(number=1), by=access(ana), based_on=2)
     assert Episode.objects.of(vibe.participant_id).open_feedback().filter(soul_version=None).count() == 2
+
+
+def test_each_piece_of_feedback_names_the_answer_it_is_about(
+    ana: Member, feedback: Episode, answered: Run, thread: Thread, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    assert answered.reply is not None
+    Message.objects.filter(pk=answered.reply.pk).update(body="In **March**, " + "when the buds swell " * 9)
+    client = signed_in(ana)
+    links = []
+    for n in range(3):
+        reply = Message.objects.create(thread=thread, author=answered.reply.author, seq=100 + n, body=f"Bed <b>{n}</b>")
+        give_feedback(message=reply, by=access(ana), verdict="down", text=f"Which bed, {n}?")
+        links.append(f'About <a href="/w/{ana.workspace.slug}/m/{reply.pk}/">“Bed &lt;b&gt;{n}&lt;/b&gt;”</a>')
+        if n == 0:
+            client.get(address(feedback))
+            with CaptureQueriesContext(connection) as queries:
+                client.get(address(feedback))
+    with django_assert_num_queries(len(queries)):
+        page = " ".join(client.get(address(feedback)).content.decode().split())
+    assert [link for link in links if page.count(link) != 1] == []
+    assert "Vibe’s answer “In March, when the buds swell when the buds" in page
+    assert "…”</a>" in page
 
 
 def test_what_cannot_be_saved_is_said_and_the_rule_stays(ana: Member, feedback: Episode, vibe: Agent) -> None:
