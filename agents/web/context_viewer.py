@@ -36,7 +36,7 @@ from knowledge.queries import compute_freshness
 from knowledge.services import flag_entry, may_manage
 from openvibe.base.markdown import mentioned_handles
 from openvibe.base.problems import Missing, Problem
-from openvibe.chat.models import Draft, Thread
+from openvibe.chat.models import Draft, Message, Thread
 from openvibe.chat.queries import access_dive, access_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
@@ -92,14 +92,16 @@ _FENCE_LINE = re.compile(r"^</?[a-z_]+(?: [^\n]*)?>$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class AnswerSource:
-    """An item that the answer shares words with, and which."""
+    """An item that the answer shares words with, and which. `is_own`: an earlier message of the agent itself."""
 
     item: ItemView
     passage: SharedPassage
+    is_own: bool
 
 
 def _answer_sources(run: Run, view: SnapshotView) -> list[AnswerSource]:
-    """What of the prompt the answer's words come from, but for the question; nothing while there is no answer."""
+    """What of the prompt the answer's words come from, but for the question; nothing while there is no answer. What the
+    agent said itself is the last. One query."""
     items = [
         item
         for section in view.sections
@@ -108,8 +110,11 @@ def _answer_sources(run: Run, view: SnapshotView) -> list[AnswerSource]:
         if not item.hidden
     ]
     texts = [_FENCE_LINE.sub("", item.text) for item in items]
-    passages = find_sources(run.reply.body if run.reply else "", texts)
-    return [AnswerSource(items[passage.place], passage) for passage in passages]
+    messages = Message.objects.filter(pk__in=[item.message_id for item in items if item.message_id])
+    own_ids = set(messages.filter(author=run.agent.participant_id).values_list("pk", flat=True))
+    own = {place for place, item in enumerate(items) if item.message_id in own_ids}
+    passages = find_sources(run.reply.body if run.reply else "", texts, own)
+    return [AnswerSource(items[passage.place], passage, passage.place in own) for passage in passages]
 
 
 def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:
