@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from agents.assembler.stack import STACK
-from agents.charts import CHART_WIDTH, round_up
+from agents.charts import CHART_WIDTH, even_ticks
 from openvibe.base.text import pluralize
 
 BARS_HEIGHT, STRIP_HEIGHT, GAP = 140, 20, 6
@@ -100,6 +100,13 @@ class PromptBar:
         return [tokens for key, tokens in self.size.segments.items() if key != "free"]
 
 
+class Tick(NamedTuple):
+    """Tokens on the axis, and their height in the drawing."""
+
+    tokens: int
+    y: float
+
+
 class CompactionMark(NamedTuple):
     """Where a compaction stands between the prompts."""
 
@@ -111,14 +118,17 @@ class CompactionMark(NamedTuple):
 
 @dataclass(frozen=True)
 class PromptChart:
-    """`ticks`: tokens at the top of the axis and half-way. `keys` are the segments there are, with their titles."""
+    """`ticks`: of the axis, the highest first, the last at 0. `keys` are the segments there are, with their titles.
+    `has_older`: there were prompts before them, which are not drawn."""
 
     bars: tuple[PromptBar, ...]
     marks: tuple[CompactionMark, ...]
-    ticks: tuple[int, int]
+    ticks: tuple[Tick, ...]
     keys: tuple[tuple[str, str], ...]
+    has_older: bool
     width: int = CHART_WIDTH
-    bars_height: int = BARS_HEIGHT
+    strip_y: int = BARS_HEIGHT + GAP
+    strip_height: int = STRIP_HEIGHT
     height: int = BARS_HEIGHT + GAP + STRIP_HEIGHT
 
     @property
@@ -129,19 +139,23 @@ class PromptChart:
     def summary(self) -> str:
         """All of it in a sentence."""
         sizes = [bar.size.tokens for bar in self.bars]
+        least, most = min(sizes), max(sizes)
+        tokens = f"{least:,} to {most:,} tokens" if least < most else f"{most:,} tokens"
         fullest = max(bar.size.tokens / max(bar.size.budget, 1) for bar in self.bars)
+        share = f"{'at most ' if len(sizes) > 1 else ''}{100 * fullest:.0f} % of the budget"
         count = pluralize(len(sizes), "prompt")
-        return f"{count} of {min(sizes):,} to {max(sizes):,} tokens, at most {100 * fullest:.0f} % of the budget"
+        return f"{'The newest ' if self.has_older else ''}{count} of {tokens}, {share}"
 
 
 def build_prompt_chart(sizes: Sequence[PromptSize], compactions: Iterable[CompactionMark]) -> PromptChart | None:
     """The newest MAX_BARS of these prompts, the oldest first; None without any. `x` of the compactions is set here."""
-    sizes = sizes[-MAX_BARS:]
+    has_older, sizes = len(sizes) > MAX_BARS, sizes[-MAX_BARS:]
     if not sizes:
         return None
-    top = round(round_up(max(max(size.budget, size.tokens) for size in sizes)))
+    ticks = even_ticks(max(max(size.budget, size.tokens) for size in sizes))
+    scale = BARS_HEIGHT / ticks[0]
     step = min(CHART_WIDTH / len(sizes), MAX_STEP)
-    bars = tuple(_bar(size, at * step, step * BAR_SHARE, BARS_HEIGHT / top) for at, size in enumerate(sizes))
+    bars = tuple(_bar(size, at * step, step * BAR_SHARE, scale) for at, size in enumerate(sizes))
     marks = tuple(
         mark._replace(x=round(sum(size.at <= mark.at for size in sizes) * step - step * (1 - BAR_SHARE) / 2, 1))
         for mark in compactions
@@ -149,7 +163,8 @@ def build_prompt_chart(sizes: Sequence[PromptSize], compactions: Iterable[Compac
     )
     present = {box.key for bar in bars for box in bar.boxes}
     keys = tuple((key, title) for key, title in SEGMENT_TITLES.items() if key in present)
-    return PromptChart(bars, marks, (top, top // 2), keys)
+    axis = tuple(Tick(tokens, round(BARS_HEIGHT - tokens * scale, 2)) for tokens in ticks)
+    return PromptChart(bars, marks, axis, keys, has_older)
 
 
 def _bar(size: PromptSize, x: float, width: float, scale: float) -> PromptBar:

@@ -1,12 +1,13 @@
 """The prompts of a thread as one chart: bars of what each was made of, within the frame, whatever the sizes."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.charts import CHART_WIDTH
+from agents.charts import CHART_WIDTH, even_ticks
 from agents.models import Agent, Snapshot
 from agents.prompt_chart import BARS_HEIGHT, MAX_BARS, CompactionMark, PromptSize, build_prompt_chart
 from agents.runs.executor import execute_run
@@ -48,6 +49,7 @@ def test_bars_stand_side_by_side_within_the_frame(prompts: list[tuple[dict[str, 
         assert not prompts
         return
     assert [bar.size for bar in chart.bars] == sizes[-MAX_BARS:]
+    assert chart.has_older is (len(sizes) > MAX_BARS)
     edges = [edge for bar in chart.bars for edge in (bar.x, bar.end)]
     assert edges == sorted(edges)
     assert edges[-1] <= CHART_WIDTH
@@ -56,3 +58,49 @@ def test_bars_stand_side_by_side_within_the_frame(prompts: list[tuple[dict[str, 
         assert all(box.y >= -0.1 and box.y + box.height <= BARS_HEIGHT + 0.1 for box in bar.boxes)
         assert 0 <= bar.shared_height <= chart.height - bar.shared_y + 0.1
     assert all(0 <= mark.x <= CHART_WIDTH for mark in chart.marks)
+
+
+def size(tokens: int, budget: int = 8_000) -> PromptSize:
+    return PromptSize(1, BEGIN, tokens, budget, {"P1": tokens}, {}, None, None)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "sentence"),
+    [
+        ([2_153], "1 prompt of 2,153 tokens, 27 % of the budget"),
+        ([2_153, 2_153], "2 prompts of 2,153 tokens, at most 27 % of the budget"),
+        ([900, 2_153, 1_000], "3 prompts of 900 to 2,153 tokens, at most 27 % of the budget"),
+        ([900] * (MAX_BARS + 1), f"The newest {MAX_BARS} prompts of 900 tokens, at most 11 % of the budget"),
+    ],
+)
+def test_one_sentence_says_how_many_and_how_large(tokens: list[int], sentence: str) -> None:
+    chart = build_prompt_chart([size(number) for number in tokens], [])
+    assert chart is not None
+    assert chart.summary == sentence
+
+
+@pytest.mark.parametrize(
+    ("highest", "ticks"),
+    [
+        (0, (1, 0)),
+        (4, (4, 3, 2, 1, 0)),
+        (8_000, (8_000, 6_000, 4_000, 2_000, 0)),
+        (8_001, (10_000, 8_000, 6_000, 4_000, 2_000, 0)),
+        (24_000, (25_000, 20_000, 15_000, 10_000, 5_000, 0)),
+    ],
+)
+def test_the_axis_has_round_numbers_at_even_distances(highest: int, ticks: tuple[int, ...]) -> None:
+    chart = build_prompt_chart([size(0, highest)], [])
+    assert chart is not None
+    assert tuple(tick.tokens for tick in chart.ticks) == ticks
+    heights = [tick.y for tick in chart.ticks]
+    assert (heights[0], heights[-1]) == (0, BARS_HEIGHT)
+    assert {round(below - above) for above, below in pairwise(heights)} == {round(BARS_HEIGHT / (len(ticks) - 1))}
+
+
+@given(st.integers(1, 10**7))
+def test_no_axis_is_much_higher_than_what_it_shows(highest: int) -> None:
+    top, *rest = even_ticks(highest)
+    assert highest <= top
+    assert len(rest) <= 5
+    assert top - highest < top - rest[0]
