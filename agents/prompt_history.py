@@ -26,7 +26,7 @@ class PromptSteps:
         snapshots = Snapshot.objects.select_related("run__agent__participant", "run__trigger")
         snapshot = snapshots.filter(run=run_id, run__thread=thread).first()
         if snapshot is None:
-            raise Missing
+            raise Missing("This thread has no such prompt.")
         run = snapshot.run
         return PromptReading(
             Step(snapshot.created_at, "prompt", run.pk),
