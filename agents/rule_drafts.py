@@ -4,7 +4,7 @@ from typing import cast
 
 from agents.access import endpoint_for
 from agents.models import Agent, Run
-from agents.soul_rules import MAX_RULE_CHARACTERS, RULE_PLACES, RulePlace, SoulRule
+from agents.soul.rules import MAX_RULE_CHARACTERS, RULE_PLACES, RulePlace, SoulRule
 from memory.models import Episode
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from agents.models import Agent, SoulVersion, TrustChange
 from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_to_dict, soul_tokens
-from agents.soul_parser import parse_soul
-from agents.soul_rules import MAX_RULE_CHARACTERS, SoulRule, add_rule, rules_of
+from agents.soul.parser import parse_soul
+from agents.soul.rules import MAX_RULE_CHARACTERS, SoulRule, add_rule, rules_of
 from memory.models import Episode
 from memory.services import apply_to_soul, record_trust_check, reopen_applied_since
 from openvibe.base.audit import AuditAction, record_audit

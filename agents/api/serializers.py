@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
-from agents.soul_rules import RULE_PLACES
+from agents.soul.rules import RULE_PLACES
 from openvibe.api.fields import IdField, TextField
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.workspaces.api.serializers import ParticipantOut

@@ -15,10 +15,10 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_http_methods
 
 from agents.models import Agent
-from agents.plain_soul import FORM_FIELDS, STYLE_LABELS, PlainSoul, soul_to_yaml
 from agents.services import create_agent, save_soul, set_trust_level, update_agent
 from agents.soul import SOUL_TOKEN_ADVICE, Soul, SoulError
-from agents.soul_parser import parse_soul, soul_from_dict
+from agents.soul.parser import parse_soul, soul_from_dict
+from agents.soul.plain import FORM_FIELDS, STYLE_LABELS, PlainSoul, soul_to_yaml
 from agents.statistics import agent_acceptance
 from agents.trials import MAX_QUESTION_CHARACTERS, TrialAnswer, ask_on_trial
 from agents.trust import TRUST_LEVELS

@@ -11,10 +11,10 @@ from django.shortcuts import render
 
 from agents.access import tokens_used_today, visible_to
 from agents.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
-from agents.cache_rates import agent_cache
 from agents.models import Agent, Run, SoulVersion
+from agents.prompts.cache_rates import agent_cache
 from agents.soul import FieldChange, diff_souls, render_soul
-from agents.soul_parser import soul_from_dict
+from agents.soul.parser import soul_from_dict
 from agents.statistics import agent_acceptance, agent_charts, tokens_per_day
 from agents.trust import trust_level
 from memory.models import Episode

@@ -13,7 +13,6 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from agents.access import reply_denied_reason
-from agents.answer_sources import SharedPassage, find_sources
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.fit import RequiredPartsTooLarge
 from agents.assembler.snapshots.redaction import (
@@ -27,8 +26,9 @@ from agents.assembler.snapshots.redaction import (
 )
 from agents.assembler.stack import STACK
 from agents.models import Agent, Run, Snapshot
-from agents.prompt_chart import SEGMENT_TITLES, segment_tokens
-from agents.prompt_words import SECTION_TITLES, read_parts
+from agents.prompts.answer_sources import SharedPassage, find_sources
+from agents.prompts.chart import SEGMENT_TITLES, segment_tokens
+from agents.prompts.words import SECTION_TITLES, read_parts
 from agents.tools.toolbox import Toolbox
 from agents.web.runs import access_run
 from knowledge.models import Entry

@@ -18,8 +18,8 @@ from agents.models import Agent
 from agents.rule_drafts import draft_rule, drafting_endpoint
 from agents.services import apply_feedback_always, soul_with_rule
 from agents.soul import FieldChange, SoulError, diff_souls
-from agents.soul_parser import parse_soul
-from agents.soul_rules import MAX_RULE_CHARACTERS, RulePlace, SoulRule, rule_from_reason
+from agents.soul.parser import parse_soul
+from agents.soul.rules import MAX_RULE_CHARACTERS, RulePlace, SoulRule, rule_from_reason
 from agents.web.agent_forms import Trial, TrialForm, check_may, current_soul, try_soul
 from agents.web.agent_page import access_agent
 from memory.models import Episode

@@ -7,8 +7,8 @@ from django.apps import apps
 from django.test import Client
 
 from agents.models import Agent, SoulVersion
-from agents.plain_soul import PlainSoul, soul_to_yaml
-from agents.soul_parser import parse_soul
+from agents.soul.parser import parse_soul
+from agents.soul.plain import PlainSoul, soul_to_yaml
 from openvibe.api.models import IdempotencyKey
 from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Thread

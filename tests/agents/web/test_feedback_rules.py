@@ -11,8 +11,8 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 from agents.models import Agent, Run, SoulVersion
 from agents.rule_drafts import draft_rule
 from agents.services import restore_soul
-from agents.soul_parser import parse_soul
-from agents.soul_rules import SoulRule
+from agents.soul.parser import parse_soul
+from agents.soul.rules import SoulRule
 from memory.episodes.models import Episode
 from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token

@@ -2,7 +2,7 @@
 
 import time
 
-from agents.answer_sources import find_sources
+from agents.prompts.answer_sources import find_sources
 
 READ = [
     "We water the beds every morning.",

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents.assembler.snapshots.store import key_ids, load_content
-from agents.cache_rates import ThreadCache, thread_caches
 from agents.models import Snapshot
+from agents.prompts.cache_rates import ThreadCache, thread_caches
 from memory.wiring import PromptPart, PromptReading, Step, steps_beside
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Thread

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from agents.assembler.stack import STACK
 from agents.charts import CHART_WIDTH, even_ticks
+from agents.prompts.points import PromptPoint
 from openvibe.base.text import pluralize
 
 BARS_HEIGHT, STRIP_HEIGHT, GAP = 140, 20, 6
@@ -39,25 +40,6 @@ def segment_tokens(layers: Mapping[str, int], *, tools: int, free: int) -> dict[
     return {**{layer.name: sums[layer.name] for layer in STACK}, "tools": tools, "frame": sums["frame"], "free": free}
 
 
-@dataclass(frozen=True)
-class PromptSize:
-    """One prompt of a run, in tokens: `layers` and `sections` as its snapshot has them. `shared` and `cached` are %."""
-
-    run_id: int
-    at: datetime
-    tokens: int
-    budget: int
-    layers: Mapping[str, int]
-    sections: Mapping[str, int]
-    shared: float | None
-    cached: float | None
-
-    @property
-    def segments(self) -> dict[str, int]:
-        free = max(self.budget - self.tokens, 0)
-        return segment_tokens(self.layers, tools=self.sections.get("tools", 0), free=free)
-
-
 class Box(NamedTuple):
     """A piece of a bar: what it is, its tokens, its top edge and its height in drawing units."""
 
@@ -73,9 +55,11 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True)
 class PromptBar:
-    """A prompt in the chart. `budget_y` is the height of its ceiling, `shared_height` that of its part of the strip."""
+    """A prompt in the chart, with its tokens by key of SEGMENT_TITLES. `budget_y` is the height of its ceiling,
+    `shared_height` that of its part of the strip."""
 
-    size: PromptSize
+    prompt: PromptPoint
+    segments: Mapping[str, int]
     x: float
     width: float
     boxes: tuple[Box, ...]
@@ -89,15 +73,15 @@ class PromptBar:
 
     @property
     def words(self) -> str:
-        size = self.size
-        shared = "" if size.shared is None else f", {size.shared:.0f} % the same beginning as the one before"
-        cached = "" if size.cached is None else f", {size.cached:.0f} % read from the provider's cache"
-        return f"{size.at:%-d %b %H:%M}: {size.tokens:,} of {size.budget:,} tokens{shared}{cached}"
+        prompt, shared, cached = self.prompt, self.prompt.shared.percent, self.prompt.cached.percent
+        beginning = "" if shared is None else f", {shared:.0f} % the same beginning as the one before"
+        from_cache = "" if cached is None else f", {cached:.0f} % read from the provider's cache"
+        return f"{prompt.at:%-d %b %H:%M}: {prompt.tokens:,} of {prompt.budget:,} tokens{beginning}{from_cache}"
 
     @property
     def columns(self) -> list[int]:
         """For the table: tokens by segment, without what is free."""
-        return [tokens for key, tokens in self.size.segments.items() if key != "free"]
+        return [tokens for key, tokens in self.segments.items() if key != "free"]
 
 
 class Tick(NamedTuple):
@@ -112,8 +96,6 @@ class CompactionMark(NamedTuple):
 
     x: float
     at: datetime
-    before: int | None
-    after: int | None
 
 
 @dataclass(frozen=True)
@@ -138,28 +120,30 @@ class PromptChart:
     @property
     def summary(self) -> str:
         """All of it in a sentence."""
-        sizes = [bar.size.tokens for bar in self.bars]
+        sizes = [bar.prompt.tokens for bar in self.bars]
         least, most = min(sizes), max(sizes)
         tokens = f"{least:,} to {most:,} tokens" if least < most else f"{most:,} tokens"
-        fullest = max(bar.size.tokens / max(bar.size.budget, 1) for bar in self.bars)
+        fullest = max(bar.prompt.tokens / max(bar.prompt.budget, 1) for bar in self.bars)
         share = f"{'at most ' if len(sizes) > 1 else ''}{100 * fullest:.0f} % of the budget"
         count = pluralize(len(sizes), "prompt")
         return f"{'The newest ' if self.has_older else ''}{count} of {tokens}, {share}"
 
 
-def build_prompt_chart(sizes: Sequence[PromptSize], compactions: Iterable[CompactionMark]) -> PromptChart | None:
-    """The newest MAX_BARS of these prompts, the oldest first; None without any. `x` of the compactions is set here."""
-    has_older, sizes = len(sizes) > MAX_BARS, sizes[-MAX_BARS:]
-    if not sizes:
+def build_prompt_chart(prompts: Sequence[PromptPoint], compactions: Iterable[datetime]) -> PromptChart | None:
+    """The newest MAX_BARS of these prompts, given the oldest first; None without any. Compactions before the first one
+    drawn are left out."""
+    has_older, prompts = len(prompts) > MAX_BARS, prompts[-MAX_BARS:]
+    if not prompts:
         return None
-    ticks = even_ticks(max(max(size.budget, size.tokens) for size in sizes))
+    ticks = even_ticks(max(max(prompt.budget, prompt.tokens) for prompt in prompts))
     scale = BARS_HEIGHT / ticks[0]
-    step = min(CHART_WIDTH / len(sizes), MAX_STEP)
-    bars = tuple(_bar(size, at * step, step * BAR_SHARE, scale) for at, size in enumerate(sizes))
+    step = min(CHART_WIDTH / len(prompts), MAX_STEP)
+    bars = tuple(_bar(prompt, at * step, step * BAR_SHARE, scale) for at, prompt in enumerate(prompts))
+    gap = step * (1 - BAR_SHARE) / 2
     marks = tuple(
-        mark._replace(x=round(sum(size.at <= mark.at for size in sizes) * step - step * (1 - BAR_SHARE) / 2, 1))
-        for mark in compactions
-        if mark.at >= sizes[0].at
+        CompactionMark(round(sum(prompt.at <= at for prompt in prompts) * step - gap, 1), at)
+        for at in compactions
+        if at >= prompts[0].at
     )
     present = {box.key for bar in bars for box in bar.boxes}
     keys = tuple((key, title) for key, title in SEGMENT_TITLES.items() if key in present)
@@ -167,19 +151,22 @@ def build_prompt_chart(sizes: Sequence[PromptSize], compactions: Iterable[Compac
     return PromptChart(bars, marks, axis, keys, has_older)
 
 
-def _bar(size: PromptSize, x: float, width: float, scale: float) -> PromptBar:
+def _bar(prompt: PromptPoint, x: float, width: float, scale: float) -> PromptBar:
+    free = max(prompt.budget - prompt.tokens, 0)
+    segments = segment_tokens(prompt.layers, tools=prompt.sections.get("tools", 0), free=free)
     boxes, y = [], float(BARS_HEIGHT)
-    for key, tokens in size.segments.items():
+    for key, tokens in segments.items():
         if tokens > 0:
             y -= tokens * scale
             boxes.append(Box(key, tokens, round(y, 2), round(tokens * scale, 2)))
-    shared = STRIP_HEIGHT * (size.shared or 0) / 100
+    shared = STRIP_HEIGHT * (prompt.shared.percent or 0) / 100
     return PromptBar(
-        size,
+        prompt,
+        segments,
         round(x, 2),
         round(width, 2),
         tuple(boxes),
-        round(BARS_HEIGHT - size.budget * scale, 2),
+        round(BARS_HEIGHT - prompt.budget * scale, 2),
         round(BARS_HEIGHT + GAP + STRIP_HEIGHT - shared, 2),
         round(shared, 2),
     )

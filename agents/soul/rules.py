@@ -6,9 +6,9 @@ from typing import Literal, get_args
 
 import yaml
 
-from agents.plain_soul import soul_to_yaml
-from agents.soul import Soul, SoulError
-from agents.soul_parser import parse_soul
+from agents.soul.parser import parse_soul
+from agents.soul.plain import soul_to_yaml
+from agents.soul.values import Soul, SoulError
 from openvibe.llm.fences import clean_text
 
 RulePlace = Literal["principle", "never"]

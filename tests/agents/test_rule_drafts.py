@@ -3,7 +3,7 @@
 import pytest
 
 from agents.rule_drafts import build_draft_prompt, parse_draft
-from agents.soul_rules import SoulRule
+from agents.soul.rules import SoulRule
 from openvibe.llm.structured_output import UnparsableAnswer
 
 

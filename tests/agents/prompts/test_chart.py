@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from agents.charts import CHART_WIDTH, even_ticks
 from agents.models import Agent, Snapshot
-from agents.prompt_chart import BARS_HEIGHT, MAX_BARS, CompactionMark, PromptSize, build_prompt_chart
+from agents.prompts.chart import BARS_HEIGHT, MAX_BARS, build_prompt_chart
+from agents.prompts.points import PromptPoint, Rate
 from agents.runs.executor import execute_run
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
@@ -17,7 +18,14 @@ from tests.agents.runs.scripted_runs import ask
 from tests.agents.web.conftest import signed_in
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-layers = st.dictionaries(st.sampled_from(["P0", "P1", "P6", "frame"]), st.integers(0, 20_000))
+LAYERS = st.dictionaries(st.sampled_from(["P0", "P1", "P6", "frame"]), st.integers(0, 20_000))
+
+
+def point(
+    layers: dict[str, int], budget: int = 8_000, *, shared: int | None = None, at: datetime = BEGIN
+) -> PromptPoint:
+    tokens = sum(layers.values())
+    return PromptPoint(1, "vibe", 1, "Roses", at, Rate(shared, tokens), Rate(), tokens, budget, layers, {})
 
 
 @pytest.mark.django_db
@@ -38,30 +46,26 @@ def test_sections_are_kept_with_the_numbers_and_drawn_after_the_text_is_gone(
     assert f"/t/{thread.pk}/memory/prompts/{run.pk}/" in viewer
 
 
-@given(st.lists(st.tuples(layers, st.integers(1, 40_000), st.none() | st.floats(0, 100)), max_size=80))
-def test_bars_stand_side_by_side_within_the_frame(prompts: list[tuple[dict[str, int], int, float | None]]) -> None:
-    sizes = [
-        PromptSize(at, BEGIN + timedelta(hours=at), sum(layers.values()), budget, layers, {}, shared, None)
-        for at, (layers, budget, shared) in enumerate(prompts)
+@given(st.lists(st.tuples(LAYERS, st.integers(1, 40_000), st.none() | st.integers(0, 50_000)), max_size=80))
+def test_bars_stand_side_by_side_within_the_frame(prompts: list[tuple[dict[str, int], int, int | None]]) -> None:
+    points = [
+        point(layers, budget, shared=shared, at=BEGIN + timedelta(hours=hour))
+        for hour, (layers, budget, shared) in enumerate(prompts)
     ]
-    chart = build_prompt_chart(sizes, [CompactionMark(0, BEGIN + timedelta(hours=70.5), 9, 3)])
+    chart = build_prompt_chart(points, [BEGIN + timedelta(hours=70.5)])
     if chart is None:
         assert not prompts
         return
-    assert [bar.size for bar in chart.bars] == sizes[-MAX_BARS:]
-    assert chart.has_older is (len(sizes) > MAX_BARS)
+    assert [bar.prompt for bar in chart.bars] == points[-MAX_BARS:]
+    assert chart.has_older is (len(points) > MAX_BARS)
     edges = [edge for bar in chart.bars for edge in (bar.x, bar.end)]
     assert edges == sorted(edges)
     assert edges[-1] <= CHART_WIDTH
     for bar in chart.bars:
-        assert sum(box.tokens for box in bar.boxes) == max(bar.size.tokens, bar.size.budget)
+        assert sum(box.tokens for box in bar.boxes) == max(bar.prompt.tokens, bar.prompt.budget)
         assert all(box.y >= -0.1 and box.y + box.height <= BARS_HEIGHT + 0.1 for box in bar.boxes)
         assert 0 <= bar.shared_height <= chart.height - bar.shared_y + 0.1
-    assert all(0 <= mark.x <= CHART_WIDTH for mark in chart.marks)
-
-
-def size(tokens: int, budget: int = 8_000) -> PromptSize:
-    return PromptSize(1, BEGIN, tokens, budget, {"P1": tokens}, {}, None, None)
+    assert [0 <= mark.x <= CHART_WIDTH for mark in chart.marks] == [True]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +78,7 @@ def size(tokens: int, budget: int = 8_000) -> PromptSize:
     ],
 )
 def test_one_sentence_says_how_many_and_how_large(tokens: list[int], sentence: str) -> None:
-    chart = build_prompt_chart([size(number) for number in tokens], [])
+    chart = build_prompt_chart([point({"P1": number}) for number in tokens], [])
     assert chart is not None
     assert chart.summary == sentence
 
@@ -90,7 +94,7 @@ def test_one_sentence_says_how_many_and_how_large(tokens: list[int], sentence: s
     ],
 )
 def test_the_axis_has_round_numbers_at_even_distances(highest: int, ticks: tuple[int, ...]) -> None:
-    chart = build_prompt_chart([size(0, highest)], [])
+    chart = build_prompt_chart([point({}, highest)], [])
     assert chart is not None
     assert tuple(tick.tokens for tick in chart.ticks) == ticks
     heights = [tick.y for tick in chart.ticks]
