@@ -28,7 +28,7 @@ from agents.prompts.history import PromptSteps
 from agents.services import PROMPT_CHECK
 from agents.statistics import recent_entry_uses
 from agents.tools.toolbox import EXTRA_TOOLS
-from agents.web.runs import runs_by_message
+from agents.web.run_cards import runs_by_message
 from knowledge.queries import ENTRY_USES
 from memory.wiring import (
     ACTIONS,

@@ -20,8 +20,9 @@ from agents.services import apply_feedback_always, soul_with_rule
 from agents.soul import FieldChange, SoulError, diff_souls
 from agents.soul.parser import parse_soul
 from agents.soul.rules import MAX_RULE_CHARACTERS, RulePlace, SoulRule, rule_from_reason
-from agents.web.agent_forms import Trial, TrialForm, check_may, current_soul, try_soul
-from agents.web.agent_page import access_agent
+from agents.web.access import access_agent, check_may
+from agents.web.soul_editor import current_soul
+from agents.web.trials import Trial, TrialForm, try_soul
 from memory.models import Episode
 from memory.queries import access_episode, is_public_thread
 from openvibe.base.forms import ServiceForm

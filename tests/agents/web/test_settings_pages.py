@@ -128,7 +128,7 @@ def test_an_archive_is_made_downloaded_for_a_day_and_gone(ana: Member, settings:
     assert (export.state, export.rows > 5) == ("done", True)
     download = f"{page}{export.pk}/"
     answer = browser.get(download)
-    content = b"".join(answer.streaming_content)  # type: ignore[attr-defined]
+    content = b"".join(answer.streaming_content)  # type: ignore[attr-defined]  # of a file
     assert hashlib.sha256(content).hexdigest() == export.sha256
     assert "manifest.json" in zipfile.ZipFile(BytesIO(content)).namelist()
     assert "attachment" in answer["Content-Disposition"]
