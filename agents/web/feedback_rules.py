@@ -21,7 +21,7 @@ from agents.soul import FieldChange, SoulError, diff_souls
 from agents.soul.parser import parse_soul
 from agents.soul.rules import MAX_RULE_CHARACTERS, RulePlace, SoulRule, rule_from_reason
 from agents.web.access import access_agent, check_may
-from agents.web.soul_editor import current_soul
+from agents.web.soul_editor import VersionField, current_soul
 from agents.web.trials import Trial, TrialForm, try_soul
 from memory.models import Episode
 from memory.queries import access_episode, is_public_thread
@@ -38,7 +38,7 @@ ANSWER_CHARACTERS = 80
 
 
 class RuleForm(TrialForm, ServiceForm):
-    """`based_on` is the version that the rule is added to, so that nobody saves over a newer one."""
+    """`based_on` is the version that the rule is added to."""
 
     rule = forms.CharField(
         max_length=MAX_RULE_CHARACTERS,
@@ -53,7 +53,7 @@ class RuleForm(TrialForm, ServiceForm):
         label="Where it goes in the SOUL",
     )
     note = forms.CharField(max_length=MAX_NOTE_CHARACTERS, required=False, label="What did you change, and why?")
-    based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+    based_on = VersionField()
     field_order = ("rule", "place", "question", "note", "based_on")
 
     def __init__(
@@ -73,6 +73,9 @@ class RuleForm(TrialForm, ServiceForm):
                 required=False,
                 widget=forms.CheckboxSelectMultiple,
                 label=label,
+                error_messages={
+                    "invalid_choice": "Some of it is settled by now, or is not for you to read. Choose again."
+                },
             )
 
     def to_rule(self) -> SoulRule:

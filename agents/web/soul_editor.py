@@ -4,7 +4,7 @@ What was typed stays in the form whatever goes wrong."""
 
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import messages
@@ -65,11 +65,22 @@ class PlainSoulForm(ServiceForm):
             self.add_error(field if is_here else None, each.message if is_here else str(each))
 
 
-class SaveForm(TrialForm):
-    """`based_on` is the version that was opened, so that nobody saves over a newer one."""
+class VersionField(forms.IntegerField):
+    """The number of the version that was opened, 0 for none, so that nobody saves over a newer one."""
 
+    widget = forms.HiddenInput
+    default_error_messages: ClassVar = dict.fromkeys(
+        ("required", "invalid", "min_value"),
+        "This page does not say which version you began from. Copy what you wrote, and open the page anew.",
+    )
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(min_value=0, **options)
+
+
+class SaveForm(TrialForm):
     note = forms.CharField(max_length=300, required=False, label="What did you change, and why?")
-    based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+    based_on = VersionField()
 
 
 class SoulForm(PlainSoulForm, SaveForm):

@@ -113,7 +113,11 @@ def test_what_cannot_be_saved_is_said_and_the_rule_stays(ana: Member, feedback: 
     client = signed_in(ana)
     for fields, complaint in (
         ({"rule": "  "}, "Write a rule"),
+        ({"rule": "\u202e"}, "Write a rule"),
         ({"rule": "x" * 2001}, "at most 2000 characters"),
+        ({"note": "\u202e"}, "Say in a few words"),
+        ({"based_on": ""}, "does not say which version you began from"),
+        ({"based_on": -1}, "does not say which version you began from"),
         ({"rule": "é" * 2000}, "the limit is 2,000"),
         ({"note": ""}, "Say in a few words"),
         ({"based_on": 0}, "Version 1 was saved meanwhile"),
