@@ -114,6 +114,11 @@ class PromptChart:
     height: int = BARS_HEIGHT + GAP + STRIP_HEIGHT
 
     @property
+    def is_filled(self) -> bool:
+        """Whether the bars reach the right edge, where the time of the last one may stand."""
+        return self.bars[-1].end > 0.9 * self.width
+
+    @property
     def columns(self) -> list[str]:
         return [title for key, title in SEGMENT_TITLES.items() if key != "free"]
 

@@ -32,6 +32,7 @@ from openvibe.chat.models import Thread
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_OTHERS = 20
+SETTLED = Problem("This feedback is settled already. Nothing more was saved.", code="settled")
 MAX_NOTE_CHARACTERS = 300
 ANSWER_CHARACTERS = 80
 """Of the answer that a piece of feedback is about."""
@@ -148,11 +149,13 @@ def apply_always(request: WorkspaceRequest, handle: str, episode_id: int) -> Htt
                 return redirect(f"{page}?from={number - 1}&to={number}#soul-diff")
         except Conflict as conflict:
             newest = access_agent(request, handle)
-            if conflict.code == "stale" and newest.soul:
+            episode.refresh_from_db(fields=["applied_at"])
+            is_settled = episode.applied_at is not None
+            if conflict.code == "stale" and newest.soul and not is_settled:
                 agent, data = newest, form.with_changes(based_on=newest.soul.number)
                 form = RuleForm(episode, agent, others, data)
                 form.is_valid()
-            form.add_problem(conflict)
+            form.add_problem(SETTLED if is_settled else conflict)
         except SoulError as error:
             for problem in error.problems:
                 form.add_error("rule", str(problem))

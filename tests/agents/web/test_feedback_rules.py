@@ -72,7 +72,12 @@ def test_the_rule_is_shown_tried_saved_and_linked_both_ways(
     assert "Applied in SOUL version 2" in client.get(f"/w/{ana.workspace.slug}/t/{thread.pk}/").content.decode()
     about = client.get(f"/w/{ana.workspace.slug}/agents/vibe/").content.decode()
     assert f'/m/{feedback.feedback.message_id}/">Feedback from Dora</a>' in about
-    assert send(client, feedback, rule="other", based_on=2).status_code == 422  # settled
+    for based_on in (1, 2):  # the same form sent twice, and a page opened anew
+        again = send(client, feedback, rule="other", based_on=based_on)
+        assert again.status_code == 422
+        assert "This feedback is settled already. Nothing more was saved." in again.content.decode()
+        assert "other</textarea>" in again.content.decode()
+    assert SoulVersion.objects.count() == 2
 
 
 def test_one_rule_answers_several_and_an_earlier_version_opens_them_again(
