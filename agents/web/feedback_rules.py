@@ -32,7 +32,7 @@ from openvibe.chat.models import Thread
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_OTHERS = 20
-SETTLED = Problem("This feedback is settled already. Nothing more was saved.", code="settled")
+SETTLED = Conflict("This feedback is settled already. Nothing more was saved.", code="settled")
 MAX_NOTE_CHARACTERS = 300
 ANSWER_CHARACTERS = 80
 """Of the answer that a piece of feedback is about."""
