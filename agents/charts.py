@@ -5,7 +5,7 @@ The drawing is CHART_WIDTH × CHART_HEIGHT units, stretched to the page; words a
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from math import floor, log10
+from math import ceil, floor, log10
 from typing import Literal
 
 CHART_WIDTH, CHART_HEIGHT = 600, 100
@@ -118,6 +118,15 @@ def round_up(value: float) -> float:
         return 2
     power: float = 10 ** floor(log10(value))
     return next(factor * power for factor in (1, 2, 4, 10) if factor * power >= value * 0.999999)
+
+
+def even_ticks(value: float, max_steps: int = 5) -> tuple[int, ...]:
+    """Whole numbers for an axis, from the top down to 0: the smallest steps of 1, 2 or 5 times a power of ten of
+    which at most `max_steps` reach the value."""
+    least = max(value / max_steps, 1)
+    power = 10 ** floor(log10(least))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least)
+    return tuple(step * n for n in range(max(ceil(value / step), 1), -1, -1))
 
 
 def format_value(value: float, unit: Unit = "") -> str:

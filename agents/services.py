@@ -7,14 +7,15 @@ from django.utils import timezone
 
 from agents.models import Agent, SoulVersion, TrustChange
 from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_to_dict, soul_tokens
-from agents.soul_parser import parse_soul
-from agents.soul_rules import MAX_RULE_CHARACTERS, SoulRule, add_rule, rules_of
+from agents.soul.parser import parse_soul
+from agents.soul.rules import MAX_RULE_CHARACTERS, SoulRule, add_rule, rules_of
 from memory.models import Episode
 from memory.services import apply_to_soul, record_trust_check, reopen_applied_since
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.registers import Register
+from openvibe.base.text import has_visible_character
 from openvibe.chat.models import Channel
 from openvibe.chat.services import add_to_channel, remove_from_channel
 from openvibe.llm.models import Endpoint
@@ -258,7 +259,7 @@ def soul_with_rule(agent: Agent, rule: SoulRule) -> str:
 
     Raises SoulError, Problem for a rule that is empty or too long, Conflict where there is no SOUL or it has the rule.
     """
-    if not rule.text or len(rule.text) > MAX_RULE_CHARACTERS:
+    if not has_visible_character(rule.text) or len(rule.text) > MAX_RULE_CHARACTERS:
         raise Problem(f"Write a rule of 1 to {MAX_RULE_CHARACTERS:,} characters.", code="bad_rule", field="rule")
     if agent.soul is None:
         raise Conflict("It has no SOUL yet. Write one first.", code="no_soul")
@@ -320,7 +321,7 @@ def _check_endpoint(endpoint: Endpoint | None, workspace_id: int) -> None:
 
 def _clean_note(note: str, question: str) -> str:
     cleaned = note.replace("\x00", "").strip()
-    if not cleaned or len(cleaned) > 300:
+    if not has_visible_character(cleaned) or len(cleaned) > 300:
         raise Problem(f"Say in a few words (at most 300 characters) {question}.", code="no_note", field="note")
     return cleaned
 

@@ -24,11 +24,11 @@ from agents.audience import visible_calls
 from agents.first_steps import list_first_steps
 from agents.mcp.tools import allowed_tools
 from agents.models import Agent, LoadedSkill, ToolCall
-from agents.prompt_history import PromptSteps
+from agents.prompts.history import PromptSteps
 from agents.services import PROMPT_CHECK
 from agents.statistics import recent_entry_uses
 from agents.tools.toolbox import EXTRA_TOOLS
-from agents.web.runs import runs_by_message
+from agents.web.run_cards import runs_by_message
 from knowledge.queries import ENTRY_USES
 from memory.wiring import (
     ACTIONS,

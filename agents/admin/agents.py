@@ -31,7 +31,7 @@ from agents.services import (
 )
 from agents.skills import OVERRIDE_FILES, folder_problems, read_override, skill_index
 from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_souls
-from agents.soul_parser import soul_from_dict
+from agents.soul.parser import soul_from_dict
 from agents.statistics import agent_acceptance
 from agents.trust import TRUST_LEVELS, trust_level
 from openvibe.base.admin import AuditedAdmin

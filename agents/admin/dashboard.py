@@ -15,9 +15,10 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from agents.access import token_rows
-from agents.cache_rates import daily_rates, total_rate
 from agents.charts import DayChart, Series, bar_chart, line_chart
 from agents.models import Run
+from agents.prompts.cache_rates import daily_rates
+from agents.prompts.points import total_rate
 from agents.statistics import period_days, sum_tokens, tokens_per_day
 from knowledge.models import Contradiction, Entry
 from knowledge.queries import EXPIRING_WITHIN, freshness_condition, review_condition

@@ -17,7 +17,7 @@ from unfold.widgets import (
 from agents.assembler.validation import check_agent
 from agents.mcp.tools import offered_name
 from agents.models import Agent, McpTool
-from agents.plain_soul import PlainSoul, soul_to_yaml
+from agents.soul.plain import PlainSoul, soul_to_yaml
 from openvibe.base.admin import SameWorkspaceForm
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel

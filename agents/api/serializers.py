@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
-from agents.soul_rules import RULE_PLACES
+from agents.soul.rules import RULE_PLACES
 from openvibe.api.fields import IdField, TextField
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.workspaces.api.serializers import ParticipantOut
@@ -48,13 +48,13 @@ class SoulOut(serializers.Serializer[Any]):
     """`ETag` carries the number as well: send it back as `If-Match` when saving."""
 
     number = serializers.IntegerField(help_text="0 before the first version.")
-    source = serializers.CharField(help_text="YAML, as it was written.")  # type: ignore[assignment]
+    source = serializers.CharField(help_text="YAML, as it was written.")  # type: ignore[assignment]  # DRF takes it off the class
     content = serializers.DictField(help_text="The same, as an object.")
     versions = SoulVersionOut(many=True)
 
 
 class SoulIn(serializers.Serializer[Any]):
-    source = TextField(max_length=200_000, help_text="YAML or JSON.")  # type: ignore[assignment]
+    source = TextField(max_length=200_000, help_text="YAML or JSON.")  # type: ignore[assignment]  # DRF takes it off the class
     note = TextField(help_text="What changed and why, 1 to 300 characters.")
 
 
@@ -256,7 +256,7 @@ class ItemOut(serializers.Serializer[Any]):
     layer = serializers.CharField()
     section = serializers.CharField()
     key = serializers.CharField()
-    source = serializers.CharField()  # type: ignore[assignment]
+    source = serializers.CharField()  # type: ignore[assignment]  # DRF takes it off the class
     author = serializers.CharField()
     ref = serializers.CharField()
     trust = serializers.CharField()
@@ -281,7 +281,7 @@ class SeenLayerOut(LayerOut):
 class DroppedOut(serializers.Serializer[Any]):
     layer = serializers.CharField()
     section = serializers.CharField()
-    source = serializers.CharField()  # type: ignore[assignment]
+    source = serializers.CharField()  # type: ignore[assignment]  # DRF takes it off the class
     author = serializers.CharField()
     tokens = serializers.IntegerField()
     reason = serializers.CharField()

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
-from typing import Any, NamedTuple, cast, get_args
+from typing import cast, get_args
 
-from django.db.models import OuterRef, QuerySet
 from django.utils import timezone
 
 from agents.access import visible_to
@@ -21,6 +20,7 @@ from agents.assembler.items import (
     section_candidates,
     summarised_messages,
 )
+from agents.assembler.prompt_rows import DEFAULT_ENDPOINT, ModelWindow, read_prompt_rows
 from agents.assembler.render import overhead_tokens, render, sent_tokens
 from agents.assembler.sections import (
     blocks,
@@ -37,14 +37,7 @@ from agents.assembler.sections import (
     work,
 )
 from agents.assembler.sections.recall_blocks import RecallBlock
-from agents.assembler.sections.request import (
-    THREAD_COLUMNS,
-    PromptRequest,
-    QueryScope,
-    RequestMessage,
-    ThreadContext,
-    request_candidates,
-)
+from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext, request_candidates
 from agents.assembler.stack import (
     BUDGETS,
     MIN_REQUEST_TOKENS,
@@ -56,13 +49,11 @@ from agents.assembler.stack import (
 from agents.models import Agent
 from agents.soul import TaskType
 from openvibe.base.problems import Missing, Problem
-from openvibe.base.query_cache import JsonRows, json_array, json_object
 from openvibe.base.text import pluralize
-from openvibe.chat.models import AccessQuery, Message, Thread
+from openvibe.chat.models import Message, Thread
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import TokenCounter, counter_for
 from openvibe.llm.values import ChatMessage, ToolSpec
-from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 ASSEMBLER_VERSION = 1
@@ -318,66 +309,6 @@ def _dropped_items(fitted: FitResult) -> tuple[DroppedItem, ...]:
     included_keys = {item.key for item in fitted.included}
     by_key = {item.key: item for item in reversed(fitted.dropped) if item.key not in included_keys}
     return tuple(reversed(by_key.values()))
-
-
-class ModelWindow(NamedTuple):
-    """What an endpoint says about its model. Sizes in tokens."""
-
-    model: str
-    context_window: int
-    output_reserve: int
-
-
-def _default_endpoint(_scope: QueryScope) -> QuerySet[Any, Any]:
-    return Endpoint.objects.filter(workspace_id=OuterRef("workspace_id"), is_default=True).order_by()
-
-
-DEFAULT_ENDPOINT = JsonRows("default_endpoint", ModelWindow, _default_endpoint)
-
-FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
-    DEFAULT_ENDPOINT,
-    identity.SNIPPETS,
-    history.MEMORY_PLUGIN,
-    history.LATER_MESSAGES,
-    episodes.FEEDBACK,
-    episodes.EPISODES,
-    blocks.BLOCKS,
-    blocks.PROFILE_NOTES,
-    situation.ASKER,
-    constraints.CONSTRAINTS,
-    work.WORK_ITEMS,
-    work.APPROVALS,
-    work.PROGRESS_ENTRIES,
-    work.TOOL_RESULTS,
-    blocks.LOADED_SKILLS,
-    work.PREVIOUS_ANSWER,
-    dive.DIVE_RESULTS,
-    files.FILES,
-    knowledge.ANY_ENTRY,
-    knowledge.RECENT,
-)
-"""The sub-selects of the prompt's one statement, in their order; each stands in the section that reads its rows."""
-
-
-def read_prompt_rows(
-    access: Access, *, thread_id: int, person_id: int | None, request_seq: int = 0, is_draft: bool = False
-) -> Mapping[str, Any] | None:
-    """What the agent may read besides the conversation: `thread` and the rows of every fragment, by name. One query.
-
-    `person_id` is the participant who asks, `request_seq` the number of the request, `is_draft` whether a result is to
-    be drafted. None when the agent may not see the thread.
-    """
-    answers = _prompt_rows.rows(access, thread_id, person_id or 0, request_seq, is_draft=is_draft)
-    return answers[0][0] if answers else None
-
-
-@AccessQuery
-def _prompt_rows(
-    access: Access, thread_id: int, person_id: int, request_seq: int, *, is_draft: bool
-) -> QuerySet[Any, Any]:
-    scope = QueryScope(access.participant_id, person_id, request_seq, is_draft, access)
-    parts = {"thread": json_array(THREAD_COLUMNS), **{rows.name: rows.expression(scope) for rows in FRAGMENTS}}
-    return Thread.objects.visible_to(access).filter(pk=thread_id).order_by().values_list(json_object(parts))
 
 
 def _task_budget(

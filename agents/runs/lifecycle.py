@@ -93,7 +93,7 @@ def stop_run(*, run: Run, by: Access) -> Run:
     once, one that is over stays as it is.
 
     What it asked people to decide can still be decided; the run does not go on then. Whether a call of its may be
-    executed is not asked any more.
+    executed is not asked any more, and one that was approved and not executed yet is not executed by a retry.
     """
     current = _lock_run(run)
     if by.is_agent and by.participant_id != current.agent.participant_id:

@@ -1,5 +1,7 @@
 """Calls of a run's earlier attempts that a new one must know of: what was done outside is not done again, and what
-people decided about is carried out once."""
+people decided about is carried out once, unless they stopped the run after they had approved it."""
+
+from datetime import datetime
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -41,3 +43,9 @@ def decided_calls(run: Run) -> QuerySet[ToolCall]:
 
 def request_of(row: ToolCall) -> ToolCallRequest:
     return ToolCallRequest(row.call_id, row.name, row.arguments or "{}")
+
+
+def was_stopped_since(run: Run, moment: datetime) -> bool:
+    """Whether somebody pressed *Stop* after that: what they had approved by then is approved no more."""
+    stops = (step for step in run.steps if step["kind"] in ("stop_requested", "stopped"))
+    return any(datetime.fromisoformat(step["at"]) >= moment for step in stops)

@@ -19,7 +19,7 @@ from agents.assembler.snapshots.store import store_snapshot
 from agents.audience import save_sources
 from agents.models import RUNS, Agent, Run, ToolCall
 from agents.runs.client_tools import record_client_calls
-from agents.runs.previous_attempts import acted_results, decided_calls, request_of
+from agents.runs.previous_attempts import acted_results, decided_calls, request_of, was_stopped_since
 from agents.runs.store import (
     PartialReply,
     add_answer_tokens,
@@ -45,6 +45,7 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.llm.values import Completion, StreamEnd, TextDelta, ToolCallRequest
 
 CALL_MAY_QUOTE = "A message was edited or deleted meanwhile, which this call may quote. Look again at what stands now."
+STOPPED_SINCE = "Somebody stopped the answer after they approved this call, so it was not made. Ask for it anew."
 DENIED_ALREADY = "People denied this very call. Go on without it."
 TRIGGER_DELETED = "The message was deleted before it was answered."
 
@@ -271,10 +272,13 @@ class RunSession:
             transcript.add(Round(self.answer.text, tuple(renamed)))
 
     def _settle_call(self, toolbox: Toolbox, row: ToolCall) -> ToolOutcome:
-        """Execute the call that waited, once, if people approved it and its agent may still make it."""
+        """Execute the call that waited, once, if people approved it, did not stop the run since, and its agent may
+        still make it."""
         approval, call, refused = row.approval, request_of(row), None
         if approval is None or approval.state != Approval.State.GRANTED:
             refused = toolbox.refuse(call, _denial(approval))
+        elif approval.decided_at and was_stopped_since(self.run, approval.decided_at):
+            refused = toolbox.refuse(call, STOPPED_SINCE)
         elif not row.arguments:
             refused = toolbox.refuse(call, CALL_MAY_QUOTE)
         return self._record_call(toolbox, call, 1, refused, approval)

@@ -1,4 +1,4 @@
-"""An agent's page, and its view of the workspace."""
+"""An agent's page."""
 
 from collections import defaultdict
 from typing import Any, NamedTuple
@@ -9,21 +9,20 @@ from django.db.models import F
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from agents.access import tokens_used_today, visible_to
+from agents.access import tokens_used_today
 from agents.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
-from agents.cache_rates import agent_cache
 from agents.models import Agent, Run, SoulVersion
+from agents.prompts.cache_rates import agent_cache
 from agents.soul import FieldChange, diff_souls, render_soul
-from agents.soul_parser import soul_from_dict
+from agents.soul.parser import soul_from_dict
 from agents.statistics import agent_acceptance, agent_charts, tokens_per_day
 from agents.trust import trust_level
+from agents.web.access import access_agent
 from memory.models import Episode
 from memory.queries import blocks_context, list_proposals, notes_context, status_label
-from openvibe.base.markdown import render_markdown
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.chat.models import Message, Thread
-from openvibe.chat.queries import access_thread, participants_known_to
+from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
@@ -72,42 +71,6 @@ def _runs_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
         "older_runs": urlencode(older),
         "is_filtered": bool(state or task or before),
     }
-
-
-@workspace_view
-def view_as(request: WorkspaceRequest, handle: str) -> HttpResponse:
-    """The channels and threads this agent sees, as far as the asker sees them too."""
-    agent = access_agent(request, handle)
-    agent_threads = Thread.objects.visible_to(visible_to(agent)).exclude_dives().filter(channel__archived_at=None)
-    shared_threads = agent_threads.filter(pk__in=Thread.objects.visible_to(request.access))
-    threads = list(shared_threads.select_related("channel").order_by("channel__name", "-last_message_at")[:500])
-    page = {"agent": agent, "threads": threads, "hidden": agent_threads.count() - shared_threads.count()}
-    return render(request, "agents/view_as.html", page)
-
-
-@workspace_view
-def view_thread_as(request: WorkspaceRequest, handle: str, thread_id: int) -> HttpResponse:
-    """The newest messages of a thread exactly as the agent's level shows them."""
-    agent = access_agent(request, handle)
-    thread = access_thread(request.access, thread_id)
-    rows = Message.objects.visible_to(visible_to(agent)).filter(thread=thread)
-    newest = list(rows.select_related("author").order_by("-seq")[:50])[::-1]
-    page = {
-        "agent": agent,
-        "thread": thread,
-        "entries": [(message, render_markdown(message.body)) for message in newest],
-        "is_visible": Thread.objects.visible_to(visible_to(agent)).filter(pk=thread.pk).exists(),
-    }
-    return render(request, "agents/view_thread_as.html", page)
-
-
-def access_agent(request: WorkspaceRequest, handle: str) -> Agent:
-    """An agent that the asker knows of. Raises Missing."""
-    agents = Agent.objects.select_related("participant", "workspace", "soul", "endpoint")
-    agent = agents.filter(workspace=request.workspace, participant__handle=handle).first()
-    if agent is None or (request.access.is_guest and agent.participant not in participants_known_to(request.access)):
-        raise Missing
-    return agent
 
 
 def _soul_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:

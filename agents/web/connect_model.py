@@ -28,6 +28,7 @@ from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import list_memberships
 
 OTHER = "other"
+MAX_MODEL_CHARACTERS = 200
 PROVIDERS = {preset.name: preset for preset in PRESETS if not preset.is_local}
 
 
@@ -54,13 +55,17 @@ class ConnectForm(ServiceForm):
         help_text="Only for another address: of any OpenAI-compatible API. It often ends in /v1.",
     )
     model = forms.CharField(
-        label="Model", required=False, max_length=200, help_text="Empty: a sensible one of those that the key may use."
+        label="Model",
+        required=False,
+        max_length=MAX_MODEL_CHARACTERS,
+        help_text="Empty: a sensible one of those that the key may use.",
     )
     agent = forms.ModelChoiceField(
         Agent.objects.none(),
         required=False,
         label="Who answers with it",
         empty_label="Every agent without a model of its own",
+        error_messages={"invalid_choice": "This agent does not answer any more. Choose another."},
     )
 
     def __init__(self, request: WorkspaceRequest) -> None:
@@ -110,10 +115,24 @@ def connect_model_page(request: WorkspaceRequest) -> HttpResponse:
     try:
         if form.is_valid():
             return _finish(request, _connect(request, form))
-        failure = Problem("Some of it cannot be read. Nothing was saved.")
+        failure = _first_problem(form)
     except Problem as problem:
         failure = problem
     return _render_page(request, form, failure=failure, status=failure.status)
+
+
+def _first_problem(form: ConnectForm) -> Problem:
+    """What cannot be read, and why: the one sentence that is shown while the form stays as it is."""
+    name, sentences = next(iter(form.errors.items()))
+    return Problem(f"{form.fields[name].label}: {sentences[0]} Nothing was saved.", field=name)
+
+
+def _chosen_model(request: WorkspaceRequest, name: str) -> str:
+    """A model chosen from a list. Raises Problem for what no list offers."""
+    model = request.POST.get(name, "")
+    if len(model) > MAX_MODEL_CHARACTERS:
+        raise Problem("That is longer than any model's name. Nothing was saved.", field="model")
+    return model
 
 
 def _connect(request: WorkspaceRequest, form: ConnectForm) -> ModelConnection:
@@ -123,10 +142,10 @@ def _connect(request: WorkspaceRequest, form: ConnectForm) -> ModelConnection:
         preset = next((each for each in LOCAL_PRESETS if each.name == local), None)
         if preset is None:
             raise Problem("There is no such server. Nothing was saved.")
-        wanted = ModelRequest(preset=preset, model=request.POST.get("local_model", "")[:200])
+        wanted = ModelRequest(preset=preset, model=_chosen_model(request, "local_model"))
     else:
         values = form.cleaned_data
-        model = request.POST.get("other_model", "")[:200] or values["model"]
+        model = _chosen_model(request, "other_model") or values["model"]
         wanted = ModelRequest(values["api_key"], form.preset(), model, values["agent"])
     return connect_model(
         workspace=request.workspace, by=request.access, request=wanted, is_superuser=request.user.is_superuser

@@ -1,7 +1,7 @@
-"""Settings pages of agents and of the models behind them, for owners and admins."""
+"""Settings pages of the models behind agents, for owners and admins."""
 
 from django.contrib import messages
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -9,7 +9,6 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.models import Agent
-from agents.services import deactivate_agent, reactivate_agent
 from openvibe.base.forms import field_changes
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Refused
@@ -20,27 +19,6 @@ from openvibe.llm.presets import PRESETS
 from openvibe.llm.services import delete_endpoint, save_endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
-
-
-@workspace_view
-@require_http_methods(["GET", "HEAD", "POST"])
-def agents(request: WorkspaceRequest) -> HttpResponse:
-    """All agents, the deactivated last. A POST brings the `agent` back, or ends its answering (`deactivate`)."""
-    _check_administers(request.access)
-    rows = Agent.objects.filter(workspace=request.workspace).select_related("participant", "endpoint")
-    if request.method == "POST":
-        agent = rows.filter(pk=int_param(request.POST, "agent") or 0).first()
-        if agent is None:
-            raise Missing
-        change = deactivate_agent if "deactivate" in request.POST else reactivate_agent
-        change(agent=agent, by=request.access)
-        words = "answers again" if agent.is_active else "answers no more; what it said stays"
-        messages.success(request, f"{agent} {words}.")
-        return redirect("settings-agents", request.workspace.slug)
-    default = Endpoint.objects.filter(workspace=request.workspace, is_default=True).first()
-    listed = rows.annotate(channel_count=Count("participant__channel_memberships"))
-    page = {"agents": listed.order_by("-participant__is_active", "participant__name", "pk"), "default": default}
-    return render(request, "agents/settings_agents.html", page)
 
 
 @workspace_view

@@ -7,32 +7,39 @@ from typing import cast
 
 from django import forms
 from django.contrib import messages
+from django.forms.boundfield import BoundWidget
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.text import Truncator
 from django.views.decorators.http import require_http_methods
 
 from agents.models import Agent
 from agents.rule_drafts import draft_rule, drafting_endpoint
 from agents.services import apply_feedback_always, soul_with_rule
 from agents.soul import FieldChange, SoulError, diff_souls
-from agents.soul_parser import parse_soul
-from agents.soul_rules import MAX_RULE_CHARACTERS, RulePlace, SoulRule, rule_from_reason
-from agents.web.agent_forms import Trial, TrialForm, check_may, current_soul, try_soul
-from agents.web.agent_page import access_agent
+from agents.soul.parser import parse_soul
+from agents.soul.rules import MAX_RULE_CHARACTERS, RulePlace, SoulRule, rule_from_reason
+from agents.web.access import access_agent, check_may
+from agents.web.soul_editor import VersionField, current_soul
+from agents.web.trials import Trial, TrialForm, try_soul
 from memory.models import Episode
 from memory.queries import access_episode, is_public_thread
 from openvibe.base.forms import ServiceForm
+from openvibe.base.markdown import plain_text
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.chat.models import Thread
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_OTHERS = 20
+SETTLED = Conflict("This feedback is settled already. Nothing more was saved.", code="settled")
 MAX_NOTE_CHARACTERS = 300
+ANSWER_CHARACTERS = 80
+"""Of the answer that a piece of feedback is about."""
 
 
 class RuleForm(TrialForm, ServiceForm):
-    """`based_on` is the version that the rule is added to, so that nobody saves over a newer one."""
+    """`based_on` is the version that the rule is added to."""
 
     rule = forms.CharField(
         max_length=MAX_RULE_CHARACTERS,
@@ -47,7 +54,7 @@ class RuleForm(TrialForm, ServiceForm):
         label="Where it goes in the SOUL",
     )
     note = forms.CharField(max_length=MAX_NOTE_CHARACTERS, required=False, label="What did you change, and why?")
-    based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+    based_on = VersionField()
     field_order = ("rule", "place", "question", "note", "based_on")
 
     def __init__(
@@ -58,6 +65,7 @@ class RuleForm(TrialForm, ServiceForm):
         note = _default_note(episode)
         super().__init__(data, initial={"rule": rule.text, "place": rule.place, "note": note, "based_on": number})
         self.sent = data
+        self.other_episodes = others
         if others:
             label = "Which other feedback does it answer, too?"
             self.fields["others"] = forms.TypedMultipleChoiceField(
@@ -66,11 +74,20 @@ class RuleForm(TrialForm, ServiceForm):
                 required=False,
                 widget=forms.CheckboxSelectMultiple,
                 label=label,
+                error_messages={
+                    "invalid_choice": "Some of it is settled by now, or is not for you to read. Choose again."
+                },
             )
 
     def to_rule(self) -> SoulRule:
         values = self.cleaned_data if self.is_bound else self.initial
         return SoulRule(cast(RulePlace, values["place"]), " ".join(str(values["rule"]).split()))
+
+    def other_feedback(self) -> list[tuple[BoundWidget, int, str]]:
+        """The box of each other piece of feedback, the id of the answer that it is about, and that one's beginning."""
+        messages = [other.feedback.message for other in self.other_episodes if other.feedback]
+        boxes = zip(self["others"], messages, strict=True)
+        return [(box, message.pk, _first_words(message.body)) for box, message in boxes]
 
     def with_changes(self, **changes: object) -> QueryDict:
         """What was sent, with other values."""
@@ -90,6 +107,11 @@ def _default_note(episode: Episode) -> str:
 
 def _giver(episode: Episode) -> str:
     return episode.feedback.participant.name if episode.feedback else "somebody"
+
+
+def _first_words(answer: str) -> str:
+    """Empty where nothing of it is text."""
+    return Truncator(plain_text(answer[: 20 * ANSWER_CHARACTERS])).chars(ANSWER_CHARACTERS)
 
 
 def _is_public(episode: Episode) -> bool:
@@ -127,11 +149,13 @@ def apply_always(request: WorkspaceRequest, handle: str, episode_id: int) -> Htt
                 return redirect(f"{page}?from={number - 1}&to={number}#soul-diff")
         except Conflict as conflict:
             newest = access_agent(request, handle)
-            if conflict.code == "stale" and newest.soul:
+            episode.refresh_from_db(fields=["applied_at"])
+            is_settled = episode.applied_at is not None
+            if conflict.code == "stale" and newest.soul and not is_settled:
                 agent, data = newest, form.with_changes(based_on=newest.soul.number)
                 form = RuleForm(episode, agent, others, data)
                 form.is_valid()
-            form.add_problem(conflict)
+            form.add_problem(SETTLED if is_settled else conflict)
         except SoulError as error:
             for problem in error.problems:
                 form.add_error("rule", str(problem))
@@ -157,7 +181,7 @@ def _other_feedback(request: WorkspaceRequest, episode: Episode) -> list[Episode
     """Open feedback to the same agent, as far as the asker may read it; the newest."""
     feedback = Episode.objects.of(episode.agent_id).open_feedback().exclude(pk=episode.pk).exclude(feedback=None)
     feedback = feedback.filter(thread__in=Thread.objects.visible_to(request.access))
-    return list(feedback.select_related("feedback__participant")[:MAX_OTHERS])
+    return list(feedback.select_related("feedback__participant", "feedback__message")[:MAX_OTHERS])
 
 
 def _render(
@@ -173,6 +197,7 @@ def _render(
         "from_number": number,
         "to_number": number + 1,
         "endpoint": drafting_endpoint(agent),
+        "answer": _first_words(episode.feedback.message.body) if episode.feedback else "",
         "is_private": not _is_public(episode),
     }
     template = "agents/_soul_changes.html" if request.htmx else "agents/apply_always.html"

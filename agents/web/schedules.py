@@ -23,7 +23,7 @@ from agents.schedules.services import (
     stop_schedules,
     update_schedule,
 )
-from agents.web.agent_page import access_agent
+from agents.web.access import access_agent
 from openvibe.base.forms import ServiceForm
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem

@@ -117,5 +117,5 @@ def access_compaction(thread: Thread, compaction_id: int) -> Compaction:
     """A compaction of the thread that did something. Raises Missing."""
     compaction = _compactions(thread).filter(pk=compaction_id).first()
     if compaction is None:
-        raise Missing
+        raise Missing("This thread has no such compaction.")
     return compaction

@@ -311,6 +311,7 @@ def test_a_hostile_archive_is_refused_with_a_sentence(willow: Member, tmp_path: 
             import_workspace(path=forged(tmp_path / "willow.zip", **changes), slug="other")
     assert Workspace.objects.count() == 1
     assert [place.name for place in folder.parent.iterdir()] == ["vibe"]
+    assert list(tmp_path.rglob("evil*")) == []
 
 
 def test_an_archive_cannot_say_where_folders_go(willow: Member, tmp_path: Path, folder: Path) -> None:
@@ -328,7 +329,7 @@ def test_an_archive_cannot_say_where_folders_go(willow: Member, tmp_path: Path, 
 
     with pytest.raises(BadArchive, match="no workspace has"):
         import_workspace(path=forged(tmp_path / "willow.zip", **{**changes, "manifest.json": change_manifest}))
-    assert not (tmp_path / "evil").exists()
+    assert list(tmp_path.rglob("evil*")) == []
     assert [place.name for place in folder.parent.iterdir()] == ["vibe"]
 
 

@@ -24,7 +24,7 @@ MAX_FLOOR_RATIOS = {10_000: 13.0, 100_000: 20.0}
 MAX_GROWTH = 1.5
 PROFILED_FUNCTIONS = (
     ("SQL, driver included", "base/prepared_statements.py", "fetch_prepared"),
-    ("reading thread, history and episodes", "agents/assembler/assemble.py", "read_prompt_rows"),
+    ("reading thread, history and episodes", "agents/assembler/prompt_rows.py", "read_prompt_rows"),
     ("making items of history", "agents/assembler/sections/history.py", "history_candidates"),
     ("episodes and feedback", "agents/assembler/sections/episodes.py", "episode_candidates"),
     ("knowledge, with its searches", "agents/assembler/sections/knowledge.py", "knowledge_candidates"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import mean
 
 from agents.access import visible_to
-from agents.assembler.assemble import read_prompt_rows
+from agents.assembler.prompt_rows import read_prompt_rows
 from agents.assembler.sections.recall import recall_messages
 from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
 from agents.assembler.stack import BUDGETS

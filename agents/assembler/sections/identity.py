@@ -13,7 +13,7 @@ from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.stack import SectionName
 from agents.skills import read_override
 from agents.soul import TaskType, render_soul
-from agents.soul_parser import soul_from_dict
+from agents.soul.parser import soul_from_dict
 from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
 from openvibe.llm.tokens import TokenCounter, truncate_middle

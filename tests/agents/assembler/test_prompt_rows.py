@@ -10,7 +10,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.access import visible_to
-from agents.assembler.assemble import FRAGMENTS, assemble, read_prompt_rows
+from agents.assembler.assemble import assemble
+from agents.assembler.prompt_rows import FRAGMENTS, read_prompt_rows
 from agents.assembler.sections.blocks import BLOCKS, PROFILE_NOTES
 from agents.assembler.sections.episodes import EPISODES
 from agents.assembler.sections.history import enabled_plugin

@@ -7,7 +7,7 @@ from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import stop_run
 from agents.runs.recovery import recover_runs
-from agents.web.runs import RunCard, runs_by_message
+from agents.web.run_cards import RunCard, runs_by_message
 from memory.work.approvals import decide_approval
 from memory.work.models import Approval, ProgressEntry
 from openvibe.chat.models import Message, Thread

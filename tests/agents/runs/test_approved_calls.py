@@ -11,6 +11,7 @@ from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run, stop_run
 from agents.runs.recovery import recover_runs
+from agents.runs.tool_loop import STOPPED_SINCE
 from agents.tools.toolbox import EXTRA_TOOLS, UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolRegistration, thread_source
 from agents.trust import Effect
@@ -166,6 +167,20 @@ def test_words_of_a_deleted_message_are_not_sent(ana: Member, waiting: Run, post
 def test_nobody_decides_about_a_call_of_a_stopped_run(ana: Member, waiting: Run) -> None:
     stop_run(run=waiting, by=access(ana))
     assert Approval.objects.get().state == "lapsed"
+
+
+def test_who_stops_the_run_takes_the_approval_back(ana: Member, waiting: Run, postbox: Postbox) -> None:
+    decided(waiting, ana, granted=True)
+    stop_run(run=waiting, by=access(ana))
+    retry_run(run=waiting, by=access(ana))
+    model = told(waiting, calling(SEND))
+    assert postbox.sent == []
+    assert STOPPED_SINCE in results(model.calls[0])[0]
+    assert waiting.tool_calls.get(decision="refused").why == STOPPED_SINCE
+    assert (waiting.state, Approval.objects.filter(state="requested").count()) == ("waiting_approval", 1)
+    decided(waiting, ana, granted=True)
+    told(waiting, "It is ordered.")
+    assert (waiting.state, postbox.sent) == ("done", ["the mill"])
 
 
 def test_an_approval_lapses_after_a_week_and_the_run_says_so(ana: Member, waiting: Run, postbox: Postbox) -> None:

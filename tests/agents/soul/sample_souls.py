@@ -15,7 +15,7 @@ from agents.soul import (
     Soul,
     soul_to_dict,
 )
-from agents.soul_parser import UNPRINTABLE
+from agents.soul.parser import UNPRINTABLE
 
 FERN = """\
 identity:

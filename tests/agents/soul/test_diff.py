@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 
 from agents.soul import FieldChange, Soul, diff_souls
-from agents.soul_parser import parse_soul
+from agents.soul.parser import parse_soul
 from tests.agents.soul.sample_souls import FERN, souls
 from tests.examples import examples
 

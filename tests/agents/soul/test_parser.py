@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.soul import EscalationRule, Soul, SoulError, SoulProblem, soul_to_dict
-from agents.soul_parser import parse_soul, soul_from_dict
+from agents.soul.parser import parse_soul, soul_from_dict
 from tests.agents.soul.sample_souls import FERN, soul_to_yaml, souls
 from tests.examples import examples
 

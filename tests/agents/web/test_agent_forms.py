@@ -7,8 +7,8 @@ from django.apps import apps
 from django.test import Client
 
 from agents.models import Agent, SoulVersion
-from agents.plain_soul import PlainSoul, soul_to_yaml
-from agents.soul_parser import parse_soul
+from agents.soul.parser import parse_soul
+from agents.soul.plain import PlainSoul, soul_to_yaml
 from openvibe.api.models import IdempotencyKey
 from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Thread
@@ -67,6 +67,7 @@ def test_a_question_is_tried_and_nothing_stays(ana: Member, thread: Thread) -> N
         ({"handle": "@Vibe"}, "@vibe is taken"),
         ({"name": "🌱"}, "Write one here"),
         ({"name": "  "}, "This field is required"),
+        ({"name": "x" * 81, "handle": ""}, "at most 80 characters"),
         ({"purpose": "x" * 301}, "at most 300 characters"),
         ({"never": "Never do this. " * 500}, "the limit is 2,000"),
         ({"description": "a\x0bb"}, "unprintable character"),
@@ -82,6 +83,7 @@ def test_what_cannot_be_is_said_and_what_was_typed_stays(
     status, page = new(ana, **fields)
     assert (status, Agent.objects.count()) == (422, 1)
     assert complaint in page
+    assert page.count('class="form-problem"') == 1, "nothing else is wrong with it"
     assert "We grow vegetables." in page or "description" in fields
 
 

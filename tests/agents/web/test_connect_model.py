@@ -125,12 +125,20 @@ def test_what_cannot_be_asked_is_said_at_once(ana: Member, page: str) -> None:
         ({"api_key": KEY, "base_url": "ftp://models.example"}, "https://"),
         ({"api_key": KEY, "base_url": "http://[::1"}, "not an address"),
         ({"api_key": KEY, "base_url": "https://models\t.example"}, "plain ASCII"),
+        ({"api_key": KEY, "model": "m" * 201}, "Model: Ensure this value has at most 200 characters"),
+        ({"api_key": KEY, "agent": "999999"}, "Who answers with it: This agent does not answer any more."),
+        ({"api_key": KEY, "provider": "nobody"}, "Provider: Select a valid choice."),
+        ({"api_key": "k\x00", "provider": "OpenAI"}, "Key: Null characters are not allowed."),
+        ({"api_key": KEY, "provider": "OpenAI", "other_model": "m" * 201}, "longer than any model&#x27;s name"),
+        ({"local": "Ollama", "local_model": "m" * 201}, "longer than any model&#x27;s name"),
         ({"local": "Ollama"}, "superuser"),
         ({"local": "Nobody"}, "no such server"),
     ):
         answer = browser.post(page, form)
         assert answer.status_code in (400, 403)
         assert words in answer.content.decode()
+        alert = browser.post(page, form, headers={"HX-Request": "true"}).content.decode()
+        assert words in alert, "the part of the page that says what came of it"
     assert not Endpoint.objects.exists()
 
 

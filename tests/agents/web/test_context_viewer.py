@@ -10,7 +10,7 @@ from agents.assembler.snapshots.redaction import view_of_prompt
 from agents.assembler.snapshots.store import store_snapshot
 from agents.assembler.stack import STACK
 from agents.models import Agent, Run, Snapshot
-from agents.prompt_words import SECTION_TITLES, read_parts
+from agents.prompts.words import SECTION_TITLES, read_parts
 from agents.runs.executor import execute_run
 from agents.web.context_viewer import BAR_UNITS, bar_segments
 from memory.episodes.services import give_feedback
@@ -43,6 +43,17 @@ def test_the_texts_stand_there_with_source_author_and_label(ana: Member, answere
     assert "Semi-trusted" in page
     assert "Trusted" in page
     assert "<mark>We prune the apple trees in late February</mark>" in page  # why it answered so
+
+
+def test_why_it_answered_so_names_what_it_said_itself_last(ana: Member, answered: Run, thread: Thread) -> None:
+    again = Run.objects.get(trigger=say(thread, ana, "@vibe once more: when do we prune the apple trees?"))
+    execute_run(again.pk)
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{again.pk}/context/").content.decode()
+    why = page.partition('<section class="answer-sources"')[2].partition("</section>")[0]
+    read, before, repeated = why.partition("And it said before:")
+    assert "· Ana" in read
+    assert before
+    assert ("· Vibe" in read, "· Vibe" in repeated, "· Ana" in repeated) == (False, True, False)
 
 
 def test_deleted_since_is_withheld_everywhere(ana: Member, answered: Run, thread: Thread) -> None:

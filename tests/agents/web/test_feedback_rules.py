@@ -3,19 +3,22 @@
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from pytest_django.fixtures import DjangoAssertNumQueries
 
 from agents.models import Agent, Run, SoulVersion
 from agents.rule_drafts import draft_rule
 from agents.services import restore_soul
-from agents.soul_parser import parse_soul
-from agents.soul_rules import SoulRule
+from agents.soul.parser import parse_soul
+from agents.soul.rules import SoulRule
 from memory.episodes.models import Episode
 from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token
 from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Channel, Thread
+from openvibe.chat.models import Channel, Message, Thread
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Spending
@@ -69,7 +72,12 @@ def test_the_rule_is_shown_tried_saved_and_linked_both_ways(
     assert "Applied in SOUL version 2" in client.get(f"/w/{ana.workspace.slug}/t/{thread.pk}/").content.decode()
     about = client.get(f"/w/{ana.workspace.slug}/agents/vibe/").content.decode()
     assert f'/m/{feedback.feedback.message_id}/">Feedback from Dora</a>' in about
-    assert send(client, feedback, rule="other", based_on=2).status_code == 422  # settled
+    for based_on in (1, 2):  # the same form sent twice, and a page opened anew
+        again = send(client, feedback, rule="other", based_on=based_on)
+        assert again.status_code == 422
+        assert "This feedback is settled already. Nothing more was saved." in again.content.decode()
+        assert "other</textarea>" in again.content.decode()
+    assert SoulVersion.objects.count() == 2
 
 
 def test_one_rule_answers_several_and_an_earlier_version_opens_them_again(
@@ -84,11 +92,37 @@ def test_one_rule_answers_several_and_an_earlier_version_opens_them_again(
     assert Episode.objects.of(vibe.participant_id).open_feedback().filter(soul_version=None).count() == 2
 
 
+def test_each_piece_of_feedback_names_the_answer_it_is_about(
+    ana: Member, feedback: Episode, answered: Run, thread: Thread, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    assert answered.reply is not None
+    Message.objects.filter(pk=answered.reply.pk).update(body="In **March**, " + "when the buds swell " * 9)
+    client = signed_in(ana)
+    links = []
+    for n in range(3):
+        reply = Message.objects.create(thread=thread, author=answered.reply.author, seq=100 + n, body=f"Bed <b>{n}</b>")
+        give_feedback(message=reply, by=access(ana), verdict="down", text=f"Which bed, {n}?")
+        links.append(f'About <a href="/w/{ana.workspace.slug}/m/{reply.pk}/">“Bed &lt;b&gt;{n}&lt;/b&gt;”</a>')
+        if n == 0:
+            client.get(address(feedback))
+            with CaptureQueriesContext(connection) as queries:
+                client.get(address(feedback))
+    with django_assert_num_queries(len(queries)):
+        page = " ".join(client.get(address(feedback)).content.decode().split())
+    assert [link for link in links if page.count(link) != 1] == []
+    assert "Vibe’s answer “In March, when the buds swell when the buds" in page
+    assert "…”</a>" in page
+
+
 def test_what_cannot_be_saved_is_said_and_the_rule_stays(ana: Member, feedback: Episode, vibe: Agent) -> None:
     client = signed_in(ana)
     for fields, complaint in (
         ({"rule": "  "}, "Write a rule"),
+        ({"rule": "\u202e"}, "Write a rule"),
         ({"rule": "x" * 2001}, "at most 2000 characters"),
+        ({"note": "\u202e"}, "Say in a few words"),
+        ({"based_on": ""}, "does not say which version you began from"),
+        ({"based_on": -1}, "does not say which version you began from"),
         ({"rule": "é" * 2000}, "the limit is 2,000"),
         ({"note": ""}, "Say in a few words"),
         ({"based_on": 0}, "Version 1 was saved meanwhile"),

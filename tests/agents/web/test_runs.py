@@ -9,7 +9,7 @@ from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run
 from agents.services import set_trust_level
-from agents.web.runs import RunCard, runs_by_message
+from agents.web.run_cards import RunCard, runs_by_message
 from openvibe.api.models import SCOPES
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Message, Thread

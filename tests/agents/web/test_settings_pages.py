@@ -57,7 +57,7 @@ def test_a_model_is_added_changed_tested_and_deleted(ana: Member, cleo: Member) 
     browser, models = signed_in(ana), address(ana, "models")
     inward = browser.post(f"{models}new/", model_form(base_url="http://127.0.0.1:5432/"))
     assert (inward.status_code, Endpoint.objects.count()) == (400, 0)
-    assert b"https://" not in b"".join(inward.content.split(KEY.encode())[1:])  # the key is not in the form again
+    assert KEY.encode() not in inward.content
     assert browser.post(f"{models}new/", model_form()).status_code == 302
     endpoint = Endpoint.objects.get()
     assert (endpoint.workspace, endpoint.api_key, endpoint.is_default) == (ana.workspace, KEY, True)
@@ -128,7 +128,7 @@ def test_an_archive_is_made_downloaded_for_a_day_and_gone(ana: Member, settings:
     assert (export.state, export.rows > 5) == ("done", True)
     download = f"{page}{export.pk}/"
     answer = browser.get(download)
-    content = b"".join(answer.streaming_content)  # type: ignore[attr-defined]
+    content = b"".join(answer.streaming_content)  # type: ignore[attr-defined]  # of a file
     assert hashlib.sha256(content).hexdigest() == export.sha256
     assert "manifest.json" in zipfile.ZipFile(BytesIO(content)).namelist()
     assert "attachment" in answer["Content-Disposition"]

@@ -2,7 +2,7 @@
 
 import time
 
-from agents.answer_sources import find_sources
+from agents.prompts.answer_sources import find_sources
 
 READ = [
     "We water the beds every morning.",
@@ -24,6 +24,18 @@ def test_an_answer_in_its_own_words_leads_to_what_it_has_most_in_common_with() -
     assert [(source.place, source.is_exact) for source in found] == [(2, False)]
     assert find_sources("", READ) == []
     assert find_sources("Yes.", READ) == []
+
+
+def test_what_the_agent_said_itself_comes_last() -> None:
+    answer = "We prune the apple trees in late February, before the buds open, as Dora said."
+    said = "As I said: we prune the apple trees in late February, before the buds open, as Dora said."
+    found = find_sources(answer, [said, *READ], own={0})
+    assert [(source.place, source.is_exact) for source in found] == [(2, True), (0, True)]
+    reworded = find_sources("Invoices will follow in June, since prices rose.", [said, *READ], own={0})
+    assert [source.place for source in reworded] == [3]
+    repeated = find_sources(answer, ["The apple trees: we prune when February ends.", said], own={1})
+    assert [(source.place, source.is_exact) for source in repeated] == [(0, False), (1, True)]
+    assert [source.place for source in find_sources(answer, [said, "Bees."], own={0})] == [0]
 
 
 def test_long_and_repetitive_texts_take_no_time_to_speak_of() -> None:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents.assembler.snapshots.store import key_ids, load_content
-from agents.cache_rates import ThreadCache, thread_caches
 from agents.models import Snapshot
+from agents.prompts.cache_rates import ThreadCache, thread_caches
 from memory.wiring import PromptPart, PromptReading, Step, steps_beside
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Thread
@@ -26,7 +26,7 @@ class PromptSteps:
         snapshots = Snapshot.objects.select_related("run__agent__participant", "run__trigger")
         snapshot = snapshots.filter(run=run_id, run__thread=thread).first()
         if snapshot is None:
-            raise Missing
+            raise Missing("This thread has no such prompt.")
         run = snapshot.run
         return PromptReading(
             Step(snapshot.created_at, "prompt", run.pk),

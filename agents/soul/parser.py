@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 import yaml
 
-from agents.soul import (
+from agents.soul.values import (
     ESCALATION_ACTIONS,
     RESPONSE_STYLES,
     Behavior,

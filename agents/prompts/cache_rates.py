@@ -1,17 +1,17 @@
 """Cache rates: which share of a prompt stands in the prefix it has in common with the one before, and which share of
 what was sent the provider read from its cache; over time, and before and after each compaction."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from typing import NamedTuple
 
 from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
-from agents.charts import CHART_HEIGHT, CHART_WIDTH
 from agents.models import Agent, Run, Snapshot
-from agents.prompt_chart import CompactionMark, PromptChart, PromptSize, build_prompt_chart
+from agents.prompts.chart import PromptChart, build_prompt_chart
+from agents.prompts.points import PromptPoint, Rate, RatesAround, total_rate
+from agents.prompts.rate_chart import RateChart, build_rate_chart
 from agents.statistics import PERIOD_DAYS
 from memory.models import Compaction
 from openvibe.chat.models import Thread
@@ -28,45 +28,6 @@ RUNS_AROUND = 5
 
 MAX_THREADS = 10
 """Threads of an agent's page, those answered in last."""
-
-
-@dataclass(frozen=True)
-class Rate:
-    """`part` of `whole` tokens, both None where nobody measured it."""
-
-    part: int | None = None
-    whole: int | None = None
-
-    @property
-    def percent(self) -> float | None:
-        return round(100 * min(self.part / self.whole, 1), 1) if self.part is not None and self.whole else None
-
-
-@dataclass(frozen=True)
-class CachePoint:
-    """One run. `shared`: of its first prompt, the prefix in common with the run before; `cached`: of all it sent. The
-    others are its prompt's ceiling and tokens by layer and by section."""
-
-    run_id: int
-    agent: str
-    thread_id: int
-    thread_title: str
-    at: datetime
-    shared: Rate
-    cached: Rate
-    budget: int
-    layers: Mapping[str, int]
-    sections: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class RatesAround:
-    """Rates of the runs before a compaction (up to RUNS_AROUND), of the first after it, and of those that follow (so
-    many again)."""
-
-    before: Rate
-    first: Rate
-    after: Rate
 
 
 @dataclass(frozen=True)
@@ -87,7 +48,7 @@ class CompactionRates:
 class CacheHistory:
     """Points and compactions, the oldest first."""
 
-    points: tuple[CachePoint, ...]
+    points: tuple[PromptPoint, ...]
     compactions: tuple[CompactionRates, ...]
 
 
@@ -113,7 +74,7 @@ def cache_history(runs: QuerySet[Run]) -> CacheHistory:
         )
     )
     points = tuple(
-        CachePoint(run, agent, thread, title, at, Rate(shared, tokens), Rate(cached, sent), *sizes)
+        PromptPoint(run, agent, thread, title, at, Rate(shared, tokens), Rate(cached, sent), tokens, *sizes)
         for run, agent, thread, title, at, shared, tokens, cached, sent, *sizes in reversed(rows[:MAX_POINTS])
     )
     if not points:
@@ -124,7 +85,7 @@ def cache_history(runs: QuerySet[Run]) -> CacheHistory:
     return CacheHistory(points, tuple(_compaction_rates(points, tuple(reversed(compactions)))))
 
 
-def _compaction_rates(points: Iterable[CachePoint], compactions: Sequence[Compaction]) -> Iterable[CompactionRates]:
+def _compaction_rates(points: Iterable[PromptPoint], compactions: Sequence[Compaction]) -> Iterable[CompactionRates]:
     by_agent = _points_by_thread(points)
     for compaction in compactions:
         for (agent, thread_id), own in by_agent.items():
@@ -145,9 +106,9 @@ def _compaction_rates(points: Iterable[CachePoint], compactions: Sequence[Compac
             )
 
 
-def _points_by_thread(points: Iterable[CachePoint]) -> dict[tuple[str, int], list[CachePoint]]:
+def _points_by_thread(points: Iterable[PromptPoint]) -> dict[tuple[str, int], list[PromptPoint]]:
     """By agent and thread, each in the order of the points."""
-    groups: dict[tuple[str, int], list[CachePoint]] = {}
+    groups: dict[tuple[str, int], list[PromptPoint]] = {}
     for point in points:
         groups.setdefault((point.agent, point.thread_id), []).append(point)
     return groups
@@ -155,62 +116,6 @@ def _points_by_thread(points: Iterable[CachePoint]) -> dict[tuple[str, int], lis
 
 def _rates_around(before: Sequence[Rate], after: Sequence[Rate]) -> RatesAround:
     return RatesAround(total_rate(before), total_rate(after[:1]), total_rate(after[1:]))
-
-
-def total_rate(rates: Iterable[Rate]) -> Rate:
-    """All of them together, weighted by their tokens; what was not measured does not count."""
-    measured = [(rate.part, rate.whole) for rate in rates if rate.part is not None and rate.whole]
-    if not measured:
-        return Rate()
-    return Rate(sum(part for part, _ in measured), sum(whole for _, whole in measured))
-
-
-class RateMark(NamedTuple):
-    """A compaction's place in a drawing."""
-
-    x: float
-    at: datetime
-    shared: RatesAround | None = None
-
-
-class RateChart(NamedTuple):
-    """Two lines over CHART_WIDTH × CHART_HEIGHT units, the height being 100 %; a line without points is empty."""
-
-    shared: str
-    cached: str
-    marks: tuple[RateMark, ...]
-    starts_at: datetime
-    ends_at: datetime
-    width: int = CHART_WIDTH
-    height: int = CHART_HEIGHT
-
-
-def build_rate_chart(
-    rates: Sequence[tuple[datetime, Rate, Rate]],
-    marks: Sequence[tuple[datetime, RatesAround | None]],
-    *,
-    starts_at: datetime,
-    ends_at: datetime,
-) -> RateChart:
-    """Shared and cached rates, and compactions, at their times. A single rate is drawn as a level line."""
-    seconds = max((ends_at - starts_at).total_seconds(), 1.0)
-
-    def x(at: datetime) -> float:
-        return round(CHART_WIDTH * min(max((at - starts_at).total_seconds() / seconds, 0.0), 1.0), 1)
-
-    def line(heights: Sequence[tuple[datetime, float | None]]) -> str:
-        points = [(x(at), round(CHART_HEIGHT - percent, 1)) for at, percent in heights if percent is not None]
-        if len(points) == 1:
-            points = [(0.0, points[0][1]), (float(CHART_WIDTH), points[0][1])]
-        return " ".join(f"{across},{down}" for across, down in points)
-
-    return RateChart(
-        line([(at, shared.percent) for at, shared, _ in rates]),
-        line([(at, cached.percent) for at, _, cached in rates]),
-        tuple(RateMark(x(at), at, around) for at, around in marks),
-        starts_at,
-        ends_at,
-    )
 
 
 @dataclass(frozen=True)
@@ -246,27 +151,9 @@ def _thread_caches(history: CacheHistory) -> tuple[ThreadCache, ...]:
         )
         newest = points[-RUNS_AROUND:]
         shared, cached = (total_rate(rates) for rates in zip(*((p.shared, p.cached) for p in newest), strict=True))
-        title, prompts = points[-1].thread_title, _prompt_chart(points, own)
+        title, prompts = points[-1].thread_title, build_prompt_chart(points, [one.at for one in own])
         caches.append(ThreadCache(agent, thread_id, title, len(points), shared, cached, chart, own, prompts))
     return tuple(caches)
-
-
-def _prompt_chart(points: Sequence[CachePoint], compactions: Iterable[CompactionRates]) -> PromptChart | None:
-    marks = [CompactionMark(0, one.at, one.tokens_before, one.tokens_after) for one in compactions]
-    sizes = [
-        PromptSize(
-            point.run_id,
-            point.at,
-            point.shared.whole or 0,
-            point.budget,
-            point.layers,
-            point.sections,
-            point.shared.percent,
-            point.cached.percent,
-        )
-        for point in points
-    ]
-    return build_prompt_chart(sizes, marks)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 MIN_SHARED_WORDS = 4
@@ -31,18 +31,25 @@ class SharedPassage:
     is_exact: bool = True
 
 
-def find_sources(answer: str, texts: Sequence[str]) -> list[SharedPassage]:
+def find_sources(answer: str, texts: Sequence[str], own: Collection[int] = ()) -> list[SharedPassage]:
     """The texts that share the longest runs of words with the answer, at most MAX_SOURCES; where none does, those that
-    share the most words which few of the texts hold. Of equal texts the first."""
+    share the most words which few of the texts hold. Of equal texts the first.
+
+    `own`: places of what the agent said itself. That comes last: it repeats an answer more often than it explains it.
+    """
     words = [match[0].casefold() for match in _WORD.finditer(answer)]
     starts: dict[tuple[str, ...], list[int]] = {}
     for at in range(len(words) - MIN_SHARED_WORDS + 1):
         starts.setdefault(tuple(words[at : at + MIN_SHARED_WORDS]), []).append(at)
     passages = [_longest(place, text, words, starts) for place, text in enumerate(texts)]
-    exact = sorted((one for one in passages if one is not None), key=lambda one: (-one.words, one.place))
+    exact = sorted(
+        (one for one in passages if one is not None), key=lambda one: (one.place in own, -one.words, one.place)
+    )
     unique = {" ".join(one.match.casefold().split()): one for one in reversed(exact)}
-    found = [one for one in exact if unique[" ".join(one.match.casefold().split())] is one]
-    return found[:MAX_SOURCES] or _similar(words, texts)
+    distinct = [one for one in exact if unique[" ".join(one.match.casefold().split())] is one]
+    read = [one for one in distinct if one.place not in own] or _similar(words, texts, own)
+    repeated = [one for one in distinct if one.place in own]
+    return [*read, *repeated][:MAX_SOURCES] or _similar(words, texts)
 
 
 def _longest(place: int, text: str, words: list[str], starts: dict[tuple[str, ...], list[int]]) -> SharedPassage | None:
@@ -67,13 +74,13 @@ def _longest(place: int, text: str, words: list[str], starts: dict[tuple[str, ..
     return SharedPassage(place, _tail(text[:begin]), text[begin:end], _head(text[end:]), length)
 
 
-def _similar(words: list[str], texts: Sequence[str]) -> list[SharedPassage]:
+def _similar(words: list[str], texts: Sequence[str], left_out: Collection[int] = ()) -> list[SharedPassage]:
     long_words = {word for word in words if len(word) >= MIN_LETTERS}
     shared = [long_words & {match[0].casefold() for match in _WORD.finditer(text)} for text in texts]
     holders = Counter(word for common in shared for word in common)
     scored = [(sum(1 / holders[word] for word in common), place) for place, common in enumerate(shared)]
     best = sorted(scored, key=lambda pair: (-pair[0], pair[1]))
-    places = [place for score, place in best if score and len(shared[place]) >= MIN_COMMON_WORDS]
+    places = [place for _, place in best if place not in left_out and len(shared[place]) >= MIN_COMMON_WORDS]
     return [
         SharedPassage(place, "", _head(texts[place], 2 * EXCERPT_CHARACTERS), "", len(shared[place]), is_exact=False)
         for place in places[:3]

@@ -8,8 +8,17 @@ from typing import cast
 
 import yaml
 
-from agents.soul import RESPONSE_STYLES, Behavior, Constraints, Identity, Philosophy, ResponseStyle, Soul, soul_to_dict
-from agents.soul_parser import soul_from_dict
+from agents.soul.parser import soul_from_dict
+from agents.soul.values import (
+    RESPONSE_STYLES,
+    Behavior,
+    Constraints,
+    Identity,
+    Philosophy,
+    ResponseStyle,
+    Soul,
+    soul_to_dict,
+)
 
 STYLE_LABELS = {
     "conversational": "In conversation: full sentences",

@@ -1,0 +1,177 @@
+"""What prompts are made of, as segments of one bar; and the prompts of an agent in a thread as one chart of such bars.
+Pure: plain values for an SVG."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from agents.assembler.stack import STACK
+from agents.charts import CHART_WIDTH, even_ticks
+from agents.prompts.points import PromptPoint
+from openvibe.base.text import pluralize
+
+BARS_HEIGHT, STRIP_HEIGHT, GAP = 140, 20, 6
+"""Units: the bars, and under them a strip that says how much of each prompt began as the one before."""
+
+MAX_BARS = 60
+"""Prompts drawn, the newest."""
+MAX_STEP, BAR_SHARE = 75.0, 0.8
+
+SEGMENT_TITLES: Mapping[str, str] = {
+    "P0": "P0 SOUL and policy",
+    "P1": "P1 Current task",
+    "P2": "P2 Feedback",
+    "P3": "P3 Knowledge",
+    "P4": "P4 Channel",
+    "P5": "P5 Dives",
+    "P6": "P6 Recall",
+    "tools": "Tools",
+    "frame": "Wrappers",
+    "free": "Free",
+}
+
+
+def segment_tokens(layers: Mapping[str, int], *, tools: int, free: int) -> dict[str, int]:
+    """Tokens by key of SEGMENT_TITLES, in its order. Of `layers`, P0 holds the tools, too."""
+    sums = Counter({key: int(value) for key, value in layers.items()})
+    sums["P0"] -= tools
+    return {**{layer.name: sums[layer.name] for layer in STACK}, "tools": tools, "frame": sums["frame"], "free": free}
+
+
+class Box(NamedTuple):
+    """A piece of a bar: what it is, its tokens, its top edge and its height in drawing units."""
+
+    key: str
+    tokens: int
+    y: float
+    height: float
+
+    @property
+    def title(self) -> str:
+        return f"{SEGMENT_TITLES[self.key]}: {self.tokens:,} tokens"
+
+
+@dataclass(frozen=True)
+class PromptBar:
+    """A prompt in the chart, with its tokens by key of SEGMENT_TITLES. `budget_y` is the height of its ceiling,
+    `shared_height` that of its part of the strip."""
+
+    prompt: PromptPoint
+    segments: Mapping[str, int]
+    x: float
+    width: float
+    boxes: tuple[Box, ...]
+    budget_y: float
+    shared_y: float
+    shared_height: float
+
+    @property
+    def end(self) -> float:
+        return round(self.x + self.width, 2)
+
+    @property
+    def words(self) -> str:
+        prompt, shared, cached = self.prompt, self.prompt.shared.percent, self.prompt.cached.percent
+        beginning = "" if shared is None else f", {shared:.0f} % the same beginning as the one before"
+        from_cache = "" if cached is None else f", {cached:.0f} % read from the provider's cache"
+        return f"{prompt.at:%-d %b %H:%M}: {prompt.tokens:,} of {prompt.budget:,} tokens{beginning}{from_cache}"
+
+    @property
+    def columns(self) -> list[int]:
+        """For the table: tokens by segment, without what is free."""
+        return [tokens for key, tokens in self.segments.items() if key != "free"]
+
+
+class Tick(NamedTuple):
+    """Tokens on the axis, and their height in the drawing."""
+
+    tokens: int
+    y: float
+
+
+class CompactionMark(NamedTuple):
+    """Where a compaction stands between the prompts."""
+
+    x: float
+    at: datetime
+
+
+@dataclass(frozen=True)
+class PromptChart:
+    """`ticks`: of the axis, the highest first, the last at 0. `keys` are the segments there are, with their titles.
+    `has_older`: there were prompts before them, which are not drawn."""
+
+    bars: tuple[PromptBar, ...]
+    marks: tuple[CompactionMark, ...]
+    ticks: tuple[Tick, ...]
+    keys: tuple[tuple[str, str], ...]
+    has_older: bool
+    width: int = CHART_WIDTH
+    strip_y: int = BARS_HEIGHT + GAP
+    strip_height: int = STRIP_HEIGHT
+    height: int = BARS_HEIGHT + GAP + STRIP_HEIGHT
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the bars reach the right edge, where the time of the last one may stand."""
+        return self.bars[-1].end > 0.9 * self.width
+
+    @property
+    def columns(self) -> list[str]:
+        return [title for key, title in SEGMENT_TITLES.items() if key != "free"]
+
+    @property
+    def summary(self) -> str:
+        """All of it in a sentence."""
+        sizes = [bar.prompt.tokens for bar in self.bars]
+        least, most = min(sizes), max(sizes)
+        tokens = f"{least:,} to {most:,} tokens" if least < most else f"{most:,} tokens"
+        fullest = max(bar.prompt.tokens / max(bar.prompt.budget, 1) for bar in self.bars)
+        share = f"{'at most ' if len(sizes) > 1 else ''}{100 * fullest:.0f} % of the budget"
+        count = pluralize(len(sizes), "prompt")
+        return f"{'The newest ' if self.has_older else ''}{count} of {tokens}, {share}"
+
+
+def build_prompt_chart(prompts: Sequence[PromptPoint], compactions: Iterable[datetime]) -> PromptChart | None:
+    """The newest MAX_BARS of these prompts, given the oldest first; None without any. Compactions before the first one
+    drawn are left out."""
+    has_older, prompts = len(prompts) > MAX_BARS, prompts[-MAX_BARS:]
+    if not prompts:
+        return None
+    ticks = even_ticks(max(max(prompt.budget, prompt.tokens) for prompt in prompts))
+    scale = BARS_HEIGHT / ticks[0]
+    step = min(CHART_WIDTH / len(prompts), MAX_STEP)
+    bars = tuple(_bar(prompt, at * step, step * BAR_SHARE, scale) for at, prompt in enumerate(prompts))
+    gap = step * (1 - BAR_SHARE) / 2
+    marks = tuple(
+        CompactionMark(round(sum(prompt.at <= at for prompt in prompts) * step - gap, 1), at)
+        for at in compactions
+        if at >= prompts[0].at
+    )
+    present = {box.key for bar in bars for box in bar.boxes}
+    keys = tuple((key, title) for key, title in SEGMENT_TITLES.items() if key in present)
+    axis = tuple(Tick(tokens, round(BARS_HEIGHT - tokens * scale, 2)) for tokens in ticks)
+    return PromptChart(bars, marks, axis, keys, has_older)
+
+
+def _bar(prompt: PromptPoint, x: float, width: float, scale: float) -> PromptBar:
+    free = max(prompt.budget - prompt.tokens, 0)
+    segments = segment_tokens(prompt.layers, tools=prompt.sections.get("tools", 0), free=free)
+    boxes, y = [], float(BARS_HEIGHT)
+    for key, tokens in segments.items():
+        if tokens > 0:
+            y -= tokens * scale
+            boxes.append(Box(key, tokens, round(y, 2), round(tokens * scale, 2)))
+    shared = STRIP_HEIGHT * (prompt.shared.percent or 0) / 100
+    return PromptBar(
+        prompt,
+        segments,
+        round(x, 2),
+        round(width, 2),
+        tuple(boxes),
+        round(BARS_HEIGHT - prompt.budget * scale, 2),
+        round(BARS_HEIGHT + GAP + STRIP_HEIGHT - shared, 2),
+        round(shared, 2),
+    )

@@ -1,0 +1,63 @@
+"""The difference of two SOULs. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agents.soul.values import Soul, soul_to_dict
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One difference. `before` is empty for something added, `after` for something removed."""
+
+    field: str
+    kind: Literal["added", "removed", "changed"]
+    before: str
+    after: str
+
+
+def diff_souls(before: Soul, after: Soul) -> list[FieldChange]:
+    """Every change from `before` to `after`, in the order of a SOUL's fields; lists entry by entry."""
+    old, new = soul_to_dict(before), soul_to_dict(after)
+    return [
+        change
+        for part, values in old.items()
+        for key, value in values.items()
+        for change in _field_changes(f"{part}.{key}", value, new[part][key])
+    ]
+
+
+def _field_changes(path: str, old: Any, new: Any) -> Iterator[FieldChange]:
+    if old == new:
+        return
+    if isinstance(old, list):
+        yield from _entry_changes(path, list(map(_display_text, old)), list(map(_display_text, new)))
+        return
+    before, after = _display_text(old), _display_text(new)
+    yield FieldChange(path, "added" if not before else "changed" if after else "removed", before, after)
+
+
+def _entry_changes(path: str, old: list[str], new: list[str]) -> Iterator[FieldChange]:
+    changes = [FieldChange(path, "removed", entry, "") for entry in _list_difference(old, new)]
+    changes += [FieldChange(path, "added", "", entry) for entry in _list_difference(new, old)]
+    yield from changes or [FieldChange(path, "changed", "\n".join(old), "\n".join(new))]
+
+
+def _list_difference(entries: list[str], others: list[str]) -> list[str]:
+    left = list(others)
+    only_here = []
+    for entry in entries:
+        if entry in left:
+            left.remove(entry)
+        else:
+            only_here.append(entry)
+    return only_here
+
+
+def _display_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{value['condition']} → {value['action']}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)

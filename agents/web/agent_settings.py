@@ -1,0 +1,110 @@
+"""Settings of agents, for owners and admins: model, budget, channels, and whether they are active."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Count
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from agents.models import Agent
+from agents.services import deactivate_agent, reactivate_agent, update_agent
+from agents.web.access import access_agent, check_may
+from openvibe.base.forms import ServiceForm
+from openvibe.base.params import int_param
+from openvibe.base.problems import Missing, Problem
+from openvibe.chat.models import Channel
+from openvibe.llm.models import Endpoint
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+
+class PlaceForm(ServiceForm):
+    """Where an agent is, and through what it answers."""
+
+    endpoint = forms.ModelChoiceField(
+        Endpoint.objects.none(), required=False, label="Model", empty_label="The workspace's default"
+    )
+    channels = forms.ModelMultipleChoiceField(
+        Channel.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Channels it is in"
+    )
+
+    def __init__(self, request: WorkspaceRequest, **options: Any) -> None:
+        super().__init__(request.POST if request.method == "POST" else None, **options)
+        channels = Channel.objects.visible_to(request.access).filter(archived_at=None).order_by("name")
+        endpoints = Endpoint.objects.filter(workspace=request.workspace)
+        self.fields["channels"].queryset = channels  # type: ignore[attr-defined]  # a field of models
+        self.fields["endpoint"].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
+
+
+class SettingsForm(PlaceForm):
+    answers_itself = forms.TypedChoiceField(
+        coerce=lambda value: value == "True",
+        choices=[("False", "OpenVibe, with this model"), ("True", "A program elsewhere, through the API")],
+        widget=forms.RadioSelect,
+        label="Who writes its answers",
+    )
+    daily_token_budget = forms.IntegerField(
+        min_value=0,
+        max_value=2_147_483_647,
+        label="Tokens a day",
+        help_text="It may use so many in one day (UTC); then it says so and answers no more until the next.",
+    )
+    is_active = forms.BooleanField(
+        required=False,
+        label="Active",
+        help_text="An agent that is not active answers nobody, and its episodes are archived. All it wrote stays.",
+    )
+    field_order = ("answers_itself", "endpoint", "daily_token_budget", "channels", "is_active")
+
+    def __init__(self, request: WorkspaceRequest, agent: Agent) -> None:
+        initial = {
+            "endpoint": agent.endpoint_id,
+            "channels": agent.participant.channels.all(),
+            "answers_itself": agent.answers_itself,
+            "daily_token_budget": agent.daily_token_budget,
+            "is_active": agent.is_active,
+        }
+        super().__init__(request, initial=initial)
+        if not agent.is_active:
+            self.fields["channels"].disabled = True
+            self.fields["channels"].help_text = "Once it is active again, you can change these."
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_settings(request: WorkspaceRequest, handle: str) -> HttpResponse:
+    """Model, budget, channels, and whether it is active."""
+    check_may(request, "change an agent's settings")
+    agent = access_agent(request, handle)
+    form = SettingsForm(request, agent)
+    if request.method == "POST" and form.is_valid():
+        try:
+            update_agent(agent=agent, by=request.access, **form.cleaned_data)
+            messages.success(request, "Saved.")
+            return redirect("agent", request.workspace.slug, agent.handle)
+        except Problem as problem:
+            form.add_problem(problem)
+    return render(request, "agents/settings.html", {"form": form, "agent": agent}, status=422 if form.errors else 200)
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def agents(request: WorkspaceRequest) -> HttpResponse:
+    """All agents, the deactivated last. A POST brings the `agent` back, or ends its answering (`deactivate`)."""
+    check_may(request, "see and change agents here")
+    rows = Agent.objects.filter(workspace=request.workspace).select_related("participant", "endpoint")
+    if request.method == "POST":
+        agent = rows.filter(pk=int_param(request.POST, "agent") or 0).first()
+        if agent is None:
+            raise Missing
+        change = deactivate_agent if "deactivate" in request.POST else reactivate_agent
+        change(agent=agent, by=request.access)
+        words = "answers again" if agent.is_active else "answers no more; what it said stays"
+        messages.success(request, f"{agent} {words}.")
+        return redirect("settings-agents", request.workspace.slug)
+    default = Endpoint.objects.filter(workspace=request.workspace, is_default=True).first()
+    listed = rows.annotate(channel_count=Count("participant__channel_memberships"))
+    page = {"agents": listed.order_by("-participant__is_active", "participant__name", "pk"), "default": default}
+    return render(request, "agents/settings_agents.html", page)

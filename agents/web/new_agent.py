@@ -1,0 +1,85 @@
+"""The form of a new agent, for owners and admins, who try a question before they save it."""
+
+from functools import partial
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.text import slugify
+from django.views.decorators.http import require_http_methods
+
+from agents.models import Agent
+from agents.services import create_agent
+from agents.soul import SoulError
+from agents.soul.plain import soul_to_yaml
+from agents.web.access import check_may
+from agents.web.agent_settings import PlaceForm
+from agents.web.soul_editor import PlainSoulForm
+from agents.web.trials import TrialForm, ask_trial
+from openvibe.base.problems import Problem
+from openvibe.base.text import MAX_HANDLE_CHARACTERS
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+
+class NewAgentForm(PlainSoulForm, TrialForm, PlaceForm):
+    handle = forms.CharField(
+        max_length=MAX_HANDLE_CHARACTERS + 1,
+        required=False,
+        label="Handle",
+        help_text="What people type after @. Empty: made from the name.",
+    )
+    field_order = (
+        "name",
+        "handle",
+        "purpose",
+        "description",
+        "style",
+        "principles",
+        "never",
+        "endpoint",
+        "channels",
+        "question",
+    )
+
+    def clean_handle(self) -> str:
+        handle: str = self.cleaned_data["handle"].strip().lstrip("@").lower()
+        made = slugify(self.cleaned_data.get("name", "")).strip("-_")[:MAX_HANDLE_CHARACTERS]
+        if not handle and not made and "name" in self.cleaned_data:
+            raise forms.ValidationError("The name has no letter a–z or digit to make a handle from. Write one here.")
+        return handle or made
+
+    def create(self, request: WorkspaceRequest) -> Agent:
+        """Raises Problem and SoulError."""
+        return create_agent(
+            by=request.access,
+            workspace=request.workspace,
+            handle=self.cleaned_data["handle"],
+            name=self.cleaned_data["name"],
+            soul=soul_to_yaml(self.to_soul()),
+            endpoint=self.cleaned_data["endpoint"],
+            channels=self.cleaned_data["channels"],
+        )
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_create(request: WorkspaceRequest) -> HttpResponse:
+    """The form of a new agent: try a question, then make it."""
+    check_may(request, "make agents")
+    form, answers = NewAgentForm(request), []
+    if request.method == "POST" and form.is_valid():
+        draft = partial(form.create, request)
+        try:
+            if "try" not in request.POST:
+                return _redirect_to_new(request, draft())
+            answers = [ask_trial(request, draft, form.cleaned_data["channels"].first(), form.cleaned_data["question"])]
+        except (Problem, SoulError) as error:
+            form.add_problem(error)
+    return render(request, "agents/new.html", {"form": form, "answers": answers}, status=422 if form.errors else 200)
+
+
+def _redirect_to_new(request: WorkspaceRequest, agent: Agent) -> HttpResponse:
+    where = "Ask it something there." if agent.participant.channels.exists() else "Add it to a channel to ask it."
+    messages.success(request, f"@{agent.handle} is here. It starts at L1 and answers when it is mentioned. {where}")
+    return redirect("agent", request.workspace.slug, agent.handle)
