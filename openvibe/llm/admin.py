@@ -12,7 +12,9 @@ from unfold.decorators import action
 
 from openvibe.base.admin import AuditedAdmin, secret_input
 from openvibe.base.audit import AuditAction
-from openvibe.llm.endpoints import fetch_models, try_endpoint
+from openvibe.base.problems import Refused
+from openvibe.base.rate_limits import check_rate
+from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models, try_endpoint
 from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
 from openvibe.llm.presets import PRESETS
@@ -71,6 +73,10 @@ class EndpointAdmin(AuditedAdmin):
         """
         if request.method != "POST" or not self.has_add_permission(request):
             return HttpResponseNotFound()
+        try:
+            check_rate(request, "list_models", TOO_MANY_LISTS)
+        except Refused as refused:
+            return JsonResponse({"models": [], "message": refused.message})
         form = request.POST
         endpoint = Endpoint(
             kind=form.get("kind", ""),
@@ -93,8 +99,12 @@ class EndpointAdmin(AuditedAdmin):
         """Asks before it calls: a test may cost money."""
 
         def test(endpoint: Endpoint) -> None:
+            try:
+                check_rate(request, "test_model", TOO_MANY_TESTS)
+            except Refused as refused:
+                return self.message_user(request, refused.message, messages.ERROR)
             result = try_endpoint(endpoint=endpoint)
             message = f"{result.summary} It said: {result.message}" if result.ok else result.message
-            self.message_user(request, message, messages.SUCCESS if result.ok else messages.ERROR)
+            return self.message_user(request, message, messages.SUCCESS if result.ok else messages.ERROR)
 
         return self.ask_then(request, object_id, test, "admin/llm/test.html", title="Test {}", verb="Test now")

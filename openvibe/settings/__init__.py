@@ -265,6 +265,8 @@ ACCOUNT_RATE_LIMITS = {
     "login_known_browser": "10/5m/key",
     "invitation": "60/h/user",
     "connect_model": "60/h/user",  # each may ask a provider twice
+    "test_model": "60/h/user",  # each may keep a thread of the web waiting for 45 seconds
+    "list_models": "120/h/user",
     "reset_password": "20/m/ip,5/h/key",
 }
 ACCOUNT_EMAIL_NOTIFICATIONS = bool(ENV.email_url)  # of changed passwords and factors

@@ -25,6 +25,7 @@ from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, problem_body
 from openvibe.base.outages import unavailable_from
 from openvibe.base.params import MAX_ID, words_param
 from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.base.rate_limits import check_rate
 from openvibe.base.time_zones import common_time_zones
 from openvibe.workspaces import services
 from openvibe.workspaces.decorators import (
@@ -41,6 +42,7 @@ from openvibe.workspaces.queries import is_here, named_like
 
 INVITATION_SESSION_KEY = "invitation"
 PEOPLE_ON_A_PAGE = 50
+TOO_MANY_LINKS = "You made many links within an hour. Wait a little, or make one for more people."
 STALE_PAGE = (
     "This page was open for too long: you signed in or out somewhere else since. Nothing was changed, and what you "
     "typed is still here. Copy it, reload the page and send it again."
@@ -233,8 +235,7 @@ def member_change(request: WorkspaceRequest, member_id: int) -> HttpResponse:
 def invitation_create(request: WorkspaceRequest) -> HttpResponse:
     """Make a link; it is shown once, on this answer."""
     try:
-        if not ratelimit.consume(request, action="invitation"):
-            raise Refused("You made many links within an hour. Wait a little, or make one for more people.")
+        check_rate(request, "invitation", TOO_MANY_LINKS)
         _, token = services.create_invitation(
             workspace=request.workspace,
             by=request.access,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.conf import LazySettings
+from django.test import Client
 from django.utils import timezone
 
 from agents.archive.jobs import delete_expired_archives, execute_export
@@ -79,6 +80,27 @@ def test_a_model_is_added_changed_tested_and_deleted(ana: Member, cleo: Member) 
     changes = AuditRecord.objects.filter(action="endpoint").values_list("actor", "after")
     assert {actor for actor, _ in changes} == {"Ana (@ana)"}
     assert KEY not in str(list(changes))
+
+
+def as_superuser(member: Member) -> Client:
+    member.user.is_staff = member.user.is_superuser = True
+    member.user.save()
+    return signed_in(member)
+
+
+def test_tests_are_limited_for_each_person_in_app_and_admin_together(ana: Member, settings: LazySettings) -> None:
+    assert settings.ACCOUNT_RATE_LIMITS["test_model"] == "60/h/user"
+    settings.ACCOUNT_RATE_LIMITS = {**settings.ACCOUNT_RATE_LIMITS, "test_model": "1/h/user", "list_models": "1/h/user"}
+    endpoint, root = Endpoint.objects.create(workspace=ana.workspace, name="Ours", kind="offline"), as_superuser(ana)
+    eve = factories.make_member("Eve", ana.workspace, role="admin")
+    page, admin = f"{address(ana, 'models')}{endpoint.pk}/", f"/admin/llm/endpoint/{endpoint.pk}/test/"
+    said = [root.post(page, {"act": "test"}, follow=True), root.post(admin, follow=True)]
+    said += [root.post(page, {"act": "test"}, follow=True), signed_in(eve).post(page, {"act": "test"}, follow=True)]
+    assert ["You tested many times" in answer.content.decode() for answer in said] == [False, True, True, False]
+    lists = [
+        root.post(where, {}).json() for where in (f"{address(ana, 'models')}offered/", "/admin/llm/endpoint/models/")
+    ]
+    assert ["many lists" in each["message"] for each in lists] == [False, True]
 
 
 @pytest.mark.parametrize(
