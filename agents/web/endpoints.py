@@ -1,6 +1,7 @@
 """Settings pages of agents and of the models behind them, for owners and admins."""
 
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -109,6 +110,7 @@ def endpoint_models(request: WorkspaceRequest) -> HttpResponse:
     return JsonResponse({"models": models.models, "message": models.message})
 
 
+@transaction.atomic
 def _save_form(request: WorkspaceRequest, endpoint: Endpoint) -> HttpResponse:
     initial = request.GET.dict() if endpoint.pk is None else None
     form = EndpointForm(request.POST or None, instance=endpoint, initial=initial)
