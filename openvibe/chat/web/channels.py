@@ -30,7 +30,7 @@ from openvibe.chat.web.notifications import channel_notify_menu
 from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
-from openvibe.workspaces.queries import is_here, named_like
+from openvibe.workspaces.queries import is_here, named_like, text_version
 
 MAX_DERIVED_TITLE_CHARACTERS = 80
 PEOPLE_ON_A_PAGE = 50
@@ -148,7 +148,8 @@ def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
             if archived is not None:
                 services.archive_channel(channel=channel, by=request.access, archived=archived)
             elif "instructions" in request.POST:
-                services.set_instructions(scope=channel, by=request.access, text=request.POST["instructions"])
+                text, version = request.POST["instructions"], request.POST.get("version")
+                services.set_instructions(scope=channel, by=request.access, text=text, version=version)
             else:
                 name, description = request.POST.get("name", ""), request.POST.get("description", "")
                 services.update_channel(channel=channel, by=request.access, name=name, description=description)
@@ -156,6 +157,8 @@ def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
         except Problem as error:
             problem, form_data = error, {**form_data, **request.POST.dict()}
     context = {"channel": channel, "problem": problem, "form_data": form_data}
+    context["version"] = text_version(channel.instructions)
+    context["is_stale"] = problem is not None and problem.code == "changed_meanwhile"
     return render(request, "chat/channel_form.html", context, status=problem.status if problem else 200)
 
 
