@@ -94,7 +94,7 @@ class EndpointAdmin(AuditedAdmin):
     def key(self, endpoint: Endpoint) -> str:
         return endpoint.key_hint or "–"
 
-    @action(description="Test", url_path="test")  # type: ignore[untyped-decorator]
+    @action(description="Test", url_path="test")  # type: ignore[untyped-decorator]  # the theme has no types
     def test_endpoint(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Asks before it calls: a test may cost money."""
 
@@ -102,9 +102,10 @@ class EndpointAdmin(AuditedAdmin):
             try:
                 check_rate(request, "test_model", TOO_MANY_TESTS)
             except Refused as refused:
-                return self.message_user(request, refused.message, messages.ERROR)
+                self.message_user(request, refused.message, messages.ERROR)
+                return
             result = try_endpoint(endpoint=endpoint)
             message = f"{result.summary} It said: {result.message}" if result.ok else result.message
-            return self.message_user(request, message, messages.SUCCESS if result.ok else messages.ERROR)
+            self.message_user(request, message, messages.SUCCESS if result.ok else messages.ERROR)
 
         return self.ask_then(request, object_id, test, "admin/llm/test.html", title="Test {}", verb="Test now")

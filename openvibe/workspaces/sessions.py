@@ -22,7 +22,7 @@ class SessionStore(db.SessionStore):
     @property
     def seconds_since_renewal(self) -> float:
         """How long ago its expiry was set; 0 for one that is new."""
-        self._get_session()
+        self.keys()  # reads it, where nothing has yet
         if self._stored is None:
             return 0.0
         return float(self.get_expiry_age()) - (self._stored.expire_date - timezone.now()).total_seconds()
@@ -31,7 +31,7 @@ class SessionStore(db.SessionStore):
         """Of data that are as they were read only the expiry is written."""
         stored, self._stored = self._stored, None
         is_same_row = stored is not None and not must_create and stored.session_key == self.session_key
-        if stored is None or not is_same_row or self._get_session() != self.decode(stored.session_data):
+        if stored is None or not is_same_row or dict(self.items()) != self.decode(stored.session_data):
             super().save(must_create)
         elif not Session.objects.filter(pk=stored.pk).update(expire_date=self.get_expiry_date()):
             raise UpdateError  # it was ended meanwhile

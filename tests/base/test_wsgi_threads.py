@@ -43,7 +43,8 @@ def test_what_is_streamed_leaves_its_thread_before_it_is_sent_and_what_fails_is_
 
     sent = asyncio.run(drive(StreamingHttpResponse(pieces(fail=False)), on_send=lambda _: len(made)))
     assert [(message.get("body"), count) for message, count in sent] == [(None, 3), (b"012", 3)]
-    failing, told = StreamingHttpResponse(pieces(fail=True)), []
+    failing = StreamingHttpResponse(pieces(fail=True))
+    told: list[tuple[Message, object]] = []
     with pytest.raises(RuntimeError, match="half-way"):
         asyncio.run(drive(failing, on_send=lambda _: None, sent=told))
     assert (failing.closed, told) == (True, [])  # not even a head that says all is well

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from openvibe.base.markdown import plain_text
 from openvibe.base.params import int_param, words_param
 from openvibe.base.problems import Problem
+from openvibe.base.text import text_version
 from openvibe.chat import services
 from openvibe.chat.models import Channel, ChannelMembership, Thread, fresh, sees_channel
 from openvibe.chat.queries import (
@@ -30,7 +31,7 @@ from openvibe.chat.web.notifications import channel_notify_menu
 from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
-from openvibe.workspaces.queries import is_here, named_like, text_version
+from openvibe.workspaces.queries import is_here, named_like
 
 MAX_DERIVED_TITLE_CHARACTERS = 80
 PEOPLE_ON_A_PAGE = 50
@@ -156,9 +157,13 @@ def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
             return redirect("channel", request.workspace.slug, channel.pk)
         except Problem as error:
             problem, form_data = error, {**form_data, **request.POST.dict()}
-    context = {"channel": channel, "problem": problem, "form_data": form_data}
-    context["version"] = text_version(channel.instructions)
-    context["is_stale"] = problem is not None and problem.code == "changed_meanwhile"
+    context = {
+        "channel": channel,
+        "problem": problem,
+        "form_data": form_data,
+        "version": text_version(channel.instructions),
+        "is_stale": problem is not None and problem.code == "changed_meanwhile",
+    }
     return render(request, "chat/channel_form.html", context, status=problem.status if problem else 200)
 
 

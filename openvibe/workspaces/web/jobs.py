@@ -31,7 +31,7 @@ def jobs(request: WorkspaceRequest) -> HttpResponse:
     task_id = request.GET.get("run", "")[:64].replace("\x00", "")
     run = JobRun.objects.filter(task_id=task_id).first() if task_id else None
     polls = min(int_param(request.GET, "polls") or 0, MAX_POLLS)
-    page = {"run": run, "task_id": task_id, "name": request.GET.get("name", "")[:80]}
+    page: dict[str, object] = {"run": run, "task_id": task_id, "name": request.GET.get("name", "")[:80]}
     page |= {"polls": polls + 1, "gives_up": polls >= MAX_POLLS}
     if request.htmx:  # the line that waits asks
         if run is None or run.is_over:
