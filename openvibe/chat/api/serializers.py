@@ -9,12 +9,12 @@ from rest_framework import serializers
 
 from openvibe.api.fields import ClockTimeField, IdField, SeqField, TextField, utc_text
 from openvibe.base.params import MAX_ID
+from openvibe.base.text import text_version
 from openvibe.base.time_zones import is_time_zone
 from openvibe.chat.models import Channel, Mention, Message, Thread
 from openvibe.chat.queries import MessageQuotes
 from openvibe.workspaces.api.serializers import ParticipantOut
 from openvibe.workspaces.models import NotificationLevel, Participant, User
-from openvibe.workspaces.queries import text_version
 
 
 class InstructionsVersion(serializers.Serializer[Any]):

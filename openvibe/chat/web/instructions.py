@@ -9,13 +9,14 @@ from django.views.decorators.http import require_http_methods
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Problem, Refused
+from openvibe.base.text import text_version
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import access_channel
 from openvibe.chat.services import set_instructions
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS
-from openvibe.workspaces.queries import expand_instructions, read_snippets, text_version
+from openvibe.workspaces.queries import expand_instructions, read_snippets
 from openvibe.workspaces.services import update_workspace
 
 MAX_THREADS = 50

@@ -13,7 +13,7 @@ from django_htmx.http import reswap, retarget
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Problem
-from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.base.text import MAX_BODY_CHARACTERS, text_version
 from openvibe.chat import services
 from openvibe.chat.attachments import read_uploads
 from openvibe.chat.models import Message, Thread
@@ -41,7 +41,6 @@ from openvibe.chat.wiring import PENDING_DECISIONS
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
-from openvibe.workspaces.queries import text_version
 
 
 @workspace_view

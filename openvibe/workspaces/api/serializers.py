@@ -7,8 +7,8 @@ from rest_framework import serializers
 from openvibe.api.fields import TextField
 from openvibe.api.models import SCOPES, Token
 from openvibe.base.models import AuditRecord
+from openvibe.base.text import text_version
 from openvibe.workspaces.models import Participant, Snippet, Workspace
-from openvibe.workspaces.queries import text_version
 
 
 class ParticipantOut(serializers.ModelSerializer[Participant]):

@@ -27,15 +27,16 @@ from openvibe.workspaces.services.members import (
     note_opened_context,
     pause_notifications,
     remove_member,
+    remove_picture,
     restart_first_steps,
+    save_picture,
     set_quiet_hours,
     update_member_role,
     update_profile,
 )
-from openvibe.workspaces.services.metering import TOKENS_LEFT, meter_client
-from openvibe.workspaces.services.pictures import remove_picture, save_picture
 from openvibe.workspaces.services.presence import NOTE_SECONDS, note_presence
 from openvibe.workspaces.services.sessions import describe_browser, end_sessions
+from openvibe.workspaces.services.spending import TOKENS_LEFT, meter_client
 from openvibe.workspaces.services.workspace import BUDGET_CHECK, create_workspace, update_workspace
 
 __all__ = [

@@ -13,11 +13,10 @@ from openvibe.base.events import emit
 from openvibe.base.includes import CutInclude, expand_includes
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.registers import Register
-from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, has_visible_character
+from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, has_visible_character, text_version
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS, Snippet, Workspace, snippet_name_validator
-from openvibe.workspaces.queries import text_version
 
 MAX_SNIPPETS = 50
 """Snippets of one workspace. Every prompt with an include reads them all."""
