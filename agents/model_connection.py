@@ -17,14 +17,19 @@ from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Channel
-from openvibe.llm.endpoints import ENDPOINT_CHECK, EndpointTryResult, endpoint_answered, fetch_models, try_endpoint
+from openvibe.llm.endpoints import (
+    ENDPOINT_CHECK,
+    TRY_SECONDS_LIMIT,
+    EndpointTryResult,
+    endpoint_answered,
+    fetch_models,
+    try_endpoint,
+)
 from openvibe.llm.models import Endpoint
 from openvibe.llm.presets import Preset, choose_model, recognize_preset
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 
-TRY_SECONDS_LIMIT = 45
-"""For the first word of a model: somebody waits for it, and one on this machine may have to be loaded first."""
 MAX_KEY_CHARACTERS = 1_000
 NOTHING_SAVED = "Nothing was saved."
 

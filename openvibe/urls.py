@@ -35,5 +35,5 @@ urlpatterns = [
     path("w/<slug:slug>/", include("agents.web.urls")),
 ]
 
-handler400 = "openvibe.workspaces.web.views.bad_request"
-handler500 = "openvibe.workspaces.web.views.server_error"
+handler400 = "openvibe.workspaces.web.errors.bad_request"
+handler500 = "openvibe.workspaces.web.errors.server_error"

@@ -3,7 +3,6 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-from allauth.core import ratelimit
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -18,7 +17,8 @@ from agents.model_connection import ConnectionFailed, ModelConnection, ModelRequ
 from agents.models import Agent
 from openvibe.base.forms import ServiceForm
 from openvibe.base.params import int_param
-from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.base.problems import Missing, Problem
+from openvibe.base.rate_limits import check_rate
 from openvibe.chat.models import Channel
 from openvibe.llm.local_servers import LOCAL_PRESETS, find_local_servers
 from openvibe.llm.models import Endpoint
@@ -136,7 +136,7 @@ def _chosen_model(request: WorkspaceRequest, name: str) -> str:
 
 
 def _connect(request: WorkspaceRequest, form: ConnectForm) -> ModelConnection:
-    _check_rate(request)
+    check_rate(request, "connect_model", "You tried many within an hour. Wait a little; nothing was saved.")
     local = request.POST.get("local", "")
     if local:
         preset = next((each for each in LOCAL_PRESETS if each.name == local), None)
@@ -150,11 +150,6 @@ def _connect(request: WorkspaceRequest, form: ConnectForm) -> ModelConnection:
     return connect_model(
         workspace=request.workspace, by=request.access, request=wanted, is_superuser=request.user.is_superuser
     )
-
-
-def _check_rate(request: WorkspaceRequest) -> None:
-    if not ratelimit.consume(request, action="connect_model"):
-        raise Refused("You tried many within an hour. Wait a little; nothing was saved.")
 
 
 def _finish(request: WorkspaceRequest, connection: ModelConnection) -> HttpResponse:

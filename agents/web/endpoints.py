@@ -1,6 +1,7 @@
 """Settings pages of the models behind agents, for owners and admins."""
 
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -12,7 +13,8 @@ from agents.models import Agent
 from openvibe.base.forms import field_changes
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Refused
-from openvibe.llm.endpoints import fetch_models, try_endpoint
+from openvibe.base.rate_limits import check_rate
+from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models, try_endpoint
 from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
 from openvibe.llm.presets import PRESETS
@@ -50,9 +52,13 @@ def endpoint_change(request: WorkspaceRequest, endpoint_id: int) -> HttpResponse
     """The form of one; with `act` = `test` it is asked a tiny question, with `delete` it goes."""
     endpoint, act = _access_endpoint(request, endpoint_id), request.POST.get("act", "")
     if act == "test":
-        result = try_endpoint(endpoint=endpoint)
-        note = f"{result.summary} It said: {result.message}" if result.ok else f"{endpoint}: {result.message}"
-        (messages.success if result.ok else messages.error)(request, note)
+        try:
+            check_rate(request, "test_model", TOO_MANY_TESTS)
+            result = try_endpoint(endpoint=endpoint)
+            note = f"{result.summary} It said: {result.message}" if result.ok else f"{endpoint}: {result.message}"
+            (messages.success if result.ok else messages.error)(request, note)
+        except Refused as refused:
+            messages.error(request, refused.message)
         return redirect("settings-models", request.workspace.slug)
     if act == "delete":
         delete_endpoint(endpoint=endpoint, by=request.access)
@@ -68,6 +74,10 @@ def endpoint_models(request: WorkspaceRequest) -> HttpResponse:
     """The names of the models that the endpoint of the form offers, as JSON, saved or not. The stored key goes only to
     the address that it was entered for."""
     _check_administers(request.access)
+    try:
+        check_rate(request, "list_models", TOO_MANY_LISTS)
+    except Refused as refused:
+        return JsonResponse({"models": [], "message": refused.message})
     form = request.POST
     asked = Endpoint(kind=form.get("kind", ""), base_url=form.get("base_url", "").strip())
     asked.api_key = form.get("api_key", "").strip()
@@ -78,6 +88,7 @@ def endpoint_models(request: WorkspaceRequest) -> HttpResponse:
     return JsonResponse({"models": models.models, "message": models.message})
 
 
+@transaction.atomic
 def _save_form(request: WorkspaceRequest, endpoint: Endpoint) -> HttpResponse:
     initial = request.GET.dict() if endpoint.pk is None else None
     form = EndpointForm(request.POST or None, instance=endpoint, initial=initial)

@@ -18,7 +18,7 @@ from openvibe.base.admin_site import administered_workspace_ids
 from openvibe.base.problems import Problem
 
 
-class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
+class TokenForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs alone
     """`request` is set by the admin, for each request a class of its own."""
 
     request: ClassVar[HttpRequest]

@@ -58,7 +58,7 @@ def _is_blank_in_model(field: ChoiceField) -> bool:
     return field.source in columns and columns[field.source].blank
 
 
-class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the library has no types
     target_class = "openvibe.api.auth.BearerAuthentication"
     name = "token"
 
@@ -66,7 +66,7 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         return {"type": "http", "scheme": "bearer", "bearerFormat": "ovk_…"}
 
 
-class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the library has no types
     target_class = "openvibe.workspaces.api.auth.MemberSession"
     name = "session"
 
@@ -132,7 +132,7 @@ def openapi_schema() -> dict[str, Any]:
 
 @cache
 def _generate_schema() -> dict[str, Any]:
-    schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]  # the library has no types
     return schema
 
 

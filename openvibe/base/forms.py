@@ -26,7 +26,7 @@ class ServiceForm(forms.Form):
         return self.refusal_status if self.errors else 200
 
 
-class SameWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
+class SameWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs alone
     """Refuses choices from two workspaces in one row, whoever makes them."""
 
     def clean(self) -> dict[str, Any] | None:

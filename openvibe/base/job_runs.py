@@ -1,55 +1,89 @@
-"""Results of recurring jobs: a row for each time a worker ran one, written by Celery's signals around the task.
+"""Runs of recurring jobs: a row for each, written by Celery's signals around the task, or by whoever asks for one.
 
-A task says what it did by returning a dict of counts, `{"events deleted": 3}`."""
+The row of one that runs is owned by an advisory lock of its worker's session: whoever finds it without an owner says
+that it failed. A task says what it did by returning a dict of counts, `{"events deleted": 3}`."""
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import structlog
 from celery import current_app, signals
 from django.conf import settings
-from django.db import DatabaseError, transaction
-from django.db.models import BooleanField, ExpressionWrapper, F, Q, Window
+from django.db import DatabaseError, IntegrityError, transaction
+from django.db.models import F, QuerySet, Window
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
+from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.base.masking import mask_secrets
 from openvibe.base.models import JobRun
+from openvibe.base.problems import Conflict
 
 KEPT_RUNS = 100
 """Of each job as many that went well and as many that failed are kept."""
+MAX_WAIT = timedelta(minutes=2)
+"""What no worker took for so long is said to have failed, and may be asked for again. Taken later, it runs still."""
+NOT_TAKEN = "No worker took it within two minutes."
+NO_RESULT = "It ended without a result: its worker was stopped, or lost the database."
+OVER = (JobRun.State.DONE, JobRun.State.FAILED)
 
 log = structlog.get_logger(__name__)
 
 
 @signals.task_prerun.connect
-def _note_start(task: Any, **_signal: Any) -> None:
-    task.request.began_at = timezone.now()
+def _begin_run(task: Any, task_id: str, **_signal: Any) -> None:
+    """Write the row of a job that recurs, owned by this session's lock. That it cannot be is no reason not to run."""
+    if task.name not in recurring_tasks():
+        return
+    run, lock = JobRun(task=task.name, task_id=task_id), ExitStack()
+    task.request.job_run, task.request.job_lock = run, lock
+    try:
+        with transaction.atomic():
+            run.pk = JobRun.objects.filter(task_id=task_id).values_list("pk", flat=True).first()
+            run.state, run.started_at, run.worker = JobRun.State.RUNNING, timezone.now(), task.request.hostname or ""
+            run.save()
+            lock.enter_context(advisory_lock(LockKind.JOB_RUN, run.pk))  # before anybody sees the row
+    except DatabaseError as error:
+        log.warning("job_run_not_recorded", task=task.name, error=type(error).__name__)
 
 
 @signals.task_postrun.connect
-def _record_run(task: Any, task_id: str, retval: Any, state: str, **_signal: Any) -> None:
-    """Only of jobs that recur. That a row cannot be written is no reason to fail the job."""
-    began_at = getattr(task.request, "began_at", None)
-    if began_at is None or task.name not in recurring_tasks():
+def _end_run(task: Any, retval: Any, state: str, **_signal: Any) -> None:
+    run: JobRun | None = getattr(task.request, "job_run", None)
+    if run is None:
         return
-    problem = "" if state == "SUCCESS" else mask_secrets(f"{type(retval).__name__}: {retval}")[:500]
+    is_done = state == "SUCCESS"
+    run.state = JobRun.State.DONE if is_done else JobRun.State.FAILED
+    run.problem = "" if is_done else mask_secrets(f"{type(retval).__name__}: {retval}")[:500]
+    run.counts = retval if is_done and isinstance(retval, dict) else {}
+    run.milliseconds = (timezone.now() - run.started_at) // timedelta(milliseconds=1)
     try:
         with transaction.atomic():
-            JobRun.objects.create(
-                task=task.name,
-                task_id=task_id,
-                started_at=began_at,
-                milliseconds=(timezone.now() - began_at) // timedelta(milliseconds=1),
-                problem=problem,
-                counts=retval if isinstance(retval, dict) and not problem else {},
-            )
+            run.save()
     except DatabaseError as error:
         log.warning("job_run_not_recorded", task=task.name, error=type(error).__name__)
+    finally:
+        task.request.job_lock.close()
+
+
+def end_orphaned_runs() -> None:
+    """Say of runs whose worker is gone, and of those that no worker took, that they failed."""
+    for pk in JobRun.objects.filter(state=JobRun.State.RUNNING).values_list("pk", flat=True):
+        with advisory_lock(LockKind.JOB_RUN, pk) as is_orphaned:
+            if is_orphaned:
+                _fail(JobRun.objects.filter(pk=pk, state=JobRun.State.RUNNING), NO_RESULT)
+    too_old = timezone.now() - MAX_WAIT
+    _fail(JobRun.objects.filter(state=JobRun.State.WAITING, started_at__lt=too_old), NOT_TAKEN)
+
+
+def _fail(runs: QuerySet[JobRun], problem: str) -> None:
+    runs.update(state=JobRun.State.FAILED, problem=problem)
 
 
 def recurring_tasks() -> frozenset[str]:
@@ -57,9 +91,28 @@ def recurring_tasks() -> frozenset[str]:
 
 
 def request_job_run(job: PeriodicTask) -> str:
-    """Ask a worker to run the job now: the id its `JobRun` will have. Raises OperationalError or DatabaseError when the
-    queue does not take it."""
-    return str(current_app.send_task(job.task, json.loads(job.args), json.loads(job.kwargs), retry=False).id)
+    """Ask a worker to run the job now: the task id of its `JobRun`.
+
+    Raises Conflict while it waits or runs already, and OperationalError or DatabaseError when the queue does not take
+    it.
+    """
+    end_orphaned_runs()
+    if JobRun.objects.filter(task=job.task, state=JobRun.State.RUNNING).exists():
+        raise Conflict(f"“{job.name}” runs already. Its result will stand in the list; then it can be run again.")
+    task_id = str(uuid4())
+    try:
+        with transaction.atomic():
+            run = JobRun.objects.create(
+                task=job.task, task_id=task_id, state=JobRun.State.WAITING, started_at=timezone.now()
+            )
+    except IntegrityError:
+        raise Conflict(f"“{job.name}” waits for a worker already, and is run once.") from None
+    try:
+        current_app.send_task(job.task, json.loads(job.args), json.loads(job.kwargs), task_id=task_id, retry=False)
+    except Exception:
+        run.delete()
+        raise
+    return task_id
 
 
 def next_run(job: PeriodicTask, now: datetime) -> datetime | None:
@@ -82,10 +135,12 @@ def schedule_in_words(job: PeriodicTask) -> str:
 
 @dataclass(frozen=True)
 class JobStatus:
-    """A recurring job, its newest run (None before one is recorded) and when it runs next."""
+    """A recurring job, its newest run that is over (None before one is recorded), the one that waits or runs now, and
+    when it runs next."""
 
     job: PeriodicTask
     last_run: JobRun | None
+    current_run: JobRun | None
     next_run: datetime | None
 
     @property
@@ -94,20 +149,22 @@ class JobStatus:
 
 
 def read_job_statuses() -> list[JobStatus]:
-    """All recurring jobs by name. Four statements, however many there are."""
+    """All recurring jobs by name. Five statements, however many there are."""
     now, last_runs = timezone.now(), newest_runs()
+    current = {run.task: run for run in JobRun.objects.exclude(state__in=OVER).order_by("pk")}
     jobs = PeriodicTask.objects.select_related("interval", "crontab").order_by("name")
-    return [JobStatus(job, last_runs.get(job.task), next_run(job, now)) for job in jobs]
+    return [JobStatus(job, last_runs.get(job.task), current.get(job.task), next_run(job, now)) for job in jobs]
 
 
 def newest_runs() -> Mapping[str, JobRun]:
-    """The newest run of each task."""
-    return {run.task: run for run in JobRun.objects.order_by("task", "-pk").distinct("task")}
+    """The newest run of each task that is over."""
+    over = JobRun.objects.filter(state__in=OVER)
+    return {run.task: run for run in over.order_by("task", "-pk").distinct("task")}
 
 
 def delete_old_runs() -> int:
     """All but the newest `KEPT_RUNS` of each job, those that failed counted apart; how many were deleted."""
-    went_well = ExpressionWrapper(Q(problem=""), output_field=BooleanField())
-    place = Window(RowNumber(), partition_by=[F("task"), went_well], order_by=F("pk").desc())
-    old = JobRun.objects.annotate(place=place).filter(place__gt=KEPT_RUNS).values("pk")
+    end_orphaned_runs()
+    place = Window(RowNumber(), partition_by=[F("task"), F("state")], order_by=F("pk").desc())
+    old = JobRun.objects.filter(state__in=OVER).annotate(place=place).filter(place__gt=KEPT_RUNS).values("pk")
     return JobRun.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()[0]

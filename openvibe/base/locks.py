@@ -24,6 +24,7 @@ class LockKind(IntEnum):
     CONTRADICTION_SEARCH = 7009  # a knowledge entry that is compared with its neighbours
     WORKSPACE_EXPORT = 7010  # an archive of a workspace
     WEBHOOKS = 7020  # the deliveries of all webhooks
+    JOB_RUN = 7021  # a run of a recurring job
 
 
 def lock_key(kind: LockKind, row_id: int) -> int:

@@ -351,7 +351,7 @@ def _build_parser() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": MAX_BLOCK_NESTING + 4})
     markdown.enable(["table", "strikethrough"])
     markdown.disable(["html_inline", "html_block"])
-    markdown.validateLink = is_safe_link  # type: ignore[method-assign]
+    markdown.validateLink = is_safe_link  # type: ignore[method-assign]  # how the library takes it
     markdown.core.ruler.before("normalize", "reset_steps", _reset_steps)
     markdown.block.ruler.before("table", "count_steps", _count_block_step, {"alt": []})
     markdown.inline.ruler.before("text", "count_steps", _count_inline_step)

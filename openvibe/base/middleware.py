@@ -139,5 +139,5 @@ class PathContentSecurityPolicyMiddleware(CSPMiddleware):
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         if request.path.startswith("/admin/"):
-            response._csp_update = ADMIN_CONTENT_POLICY  # type: ignore[attr-defined]
+            response._csp_update = ADMIN_CONTENT_POLICY  # type: ignore[attr-defined]  # where django-csp looks
         return super().process_response(request, response)

@@ -2,6 +2,7 @@
 
 import pgtrigger
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 
 
@@ -30,10 +31,18 @@ class CacheEntry(models.Model):
 class JobRun(models.Model):
     """One run of a recurring job. `job_runs` writes and deletes them."""
 
+    class State(models.TextChoices):
+        WAITING = "waiting", "waits for a worker"
+        RUNNING = "running", "running"
+        DONE = "done", "OK"
+        FAILED = "failed", "failed"
+
     task = models.CharField(max_length=80)
     task_id = models.CharField(max_length=64, help_text="Of the message that asked a worker for it.")
-    started_at = models.DateTimeField()
-    milliseconds = models.PositiveIntegerField("duration (ms)")
+    state = models.CharField(max_length=8, choices=State.choices, default=State.DONE, db_default="done")
+    worker = models.CharField(max_length=120, blank=True, default="", db_default="", help_text="Who runs it, or did.")
+    started_at = models.DateTimeField(help_text="While it waits: when somebody asked for it.")
+    milliseconds = models.PositiveIntegerField("duration (ms)", null=True)
     problem = models.CharField(max_length=500, blank=True, default="", help_text="Why it failed.")
     counts = models.JSONField(default=dict, help_text="What it did, in numbers.")
 
@@ -43,9 +52,20 @@ class JobRun(models.Model):
             models.Index(fields=["task", "-id"], name="job_run_of_task"),
             models.Index(fields=["task_id"], name="job_run_of_message"),
         ]
+        constraints = [
+            models.UniqueConstraint(fields=["task"], condition=Q(state="waiting"), name="job_waits_once"),
+            models.CheckConstraint(
+                condition=Q(state__in=["waiting", "running", "done"], problem="") | Q(state="failed") & ~Q(problem=""),
+                name="job_run_failed_says_why",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.task} at {self.started_at:%Y-%m-%d %H:%M:%S}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in (self.State.DONE, self.State.FAILED)
 
     @property
     def summary(self) -> str:

@@ -1,11 +1,10 @@
-"""Runs prepared statements: the server plans each once in a connection instead of every time. Loads times fast.
+"""Runs prepared statements: the server plans each once in a connection instead of every time.
 
 For few, fixed texts whose best plan does not depend on their values; planning those takes longer than
 running them. Left to itself the server would go on planning the long ones each time."""
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Self
 
@@ -17,10 +16,8 @@ from django.db.backends.utils import CursorWrapper
 from django.dispatch import receiver
 from psycopg._preparing import Prepare, PrepareManager
 from psycopg._queries import PostgresQuery
-from psycopg.abc import Buffer
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
-from psycopg.types.datetime import TimestamptzLoader
 
 _PLACEHOLDER = re.compile(r"(%s|%\(\w+\)s|%%)")
 
@@ -32,24 +29,6 @@ def plan_once(connection: BaseDatabaseWrapper, **_: object) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET plan_cache_mode = force_generic_plan")
         connection.connection._prepared = _StatementsOfConnection()
-
-
-class UtcLoader(TimestamptzLoader):
-    """Times as Django has them, in UTC as the connection speaks it, parsed in C: a page reads hundreds."""
-
-    timezone = UTC  # Django asks for it
-
-    def load(self, data: Buffer) -> datetime:
-        try:
-            return datetime.fromisoformat(bytes(data).decode())
-        except ValueError:  # a year that Python does not know: the driver's own words
-            return super().load(data)
-
-
-@receiver(connection_created, dispatch_uid="openvibe.times")
-def load_times_fast(connection: BaseDatabaseWrapper, **_: object) -> None:
-    driver: Any = connection.connection
-    driver.adapters.register_loader("timestamptz", UtcLoader)
 
 
 class _StatementsOfConnection(PrepareManager):

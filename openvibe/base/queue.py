@@ -133,4 +133,4 @@ class Transport(pgmq.Transport):
         """Delivers what has come; raises `socket.timeout` when nothing came, which Celery takes as a pause."""
         takes_more = all(channel.qos.can_consume() for channel in self.channels or ())
         drain_timeout = min(timeout or DRAIN_TIMEOUT, DRAIN_TIMEOUT if takes_more else BUSY_DRAIN_TIMEOUT)
-        super().drain_events(connection, timeout=drain_timeout)  # type: ignore[no-untyped-call]
+        super().drain_events(connection, timeout=drain_timeout)  # type: ignore[no-untyped-call]  # kombu has no types

@@ -1,5 +1,6 @@
 """Cleaning and validation of bodies, titles and handles. Pure: no Django, no database."""
 
+import hashlib
 import re
 import unicodedata
 
@@ -129,3 +130,8 @@ _FORMULA_STARTS = frozenset("=+-@\t\r＝＋－＠'")
 def escape_formula(cell: str) -> str:
     """The cell with an apostrophe before it where a spreadsheet would calculate it."""
     return f"'{cell}" if cell[:1] in _FORMULA_STARTS or cell.lstrip()[:1] in _FORMULA_STARTS else cell
+
+
+def text_version(text: str) -> str:
+    """A short fingerprint: the version of a text that is kept without its history."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,13 +1,16 @@
 """Runs a WSGI application on a few threads, for an ASGI server.
 
-An answer that is whole crosses from its thread to the event loop once, and its thread is free before it is sent;
-what is streamed crosses piece by piece, so that a slow reader holds it back."""
+An answer crosses from its thread to the event loop once it is made, and its thread is free before it is sent: however
+slowly somebody reads, the others have their pages. What is streamed is made whole first, in memory as long as it is
+small; of what is larger a thread reads one block at a time, when the one before has been sent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from contextvars import copy_context
-from typing import Any, cast
+from tempfile import SpooledTemporaryFile
+from typing import Any, NamedTuple, Protocol, cast
 
 from a2wsgi.wsgi import Body, build_environ
 
@@ -16,6 +19,24 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+BLOCK_BYTES = 1024 * 1024
+"""What is sent at once of something streamed, and kept in memory for each reader."""
+
+
+class BinaryFile(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Answer(NamedTuple):
+    """The head of an answer, how its body begins and, where that is not all, the file that holds what follows; `close`
+    is called in the end."""
+
+    head: Message
+    beginning: bytes
+    rest: BinaryFile | None = None
+    close: Callable[[], object] = lambda: None
 
 
 class WsgiThreads:
@@ -30,35 +51,40 @@ class WsgiThreads:
         loop = asyncio.get_running_loop()
         events: Any = receive
         environ = _environ(scope, Body(loop, events))
+        answer = await loop.run_in_executor(self.executor, copy_context().run, self._answer, environ)
+        block = answer.beginning
+        try:
+            await send(answer.head)
+            while answer.rest and block:
+                await send({"type": "http.response.body", "body": block, "more_body": True})
+                block = await loop.run_in_executor(self.executor, answer.rest.read, BLOCK_BYTES)
+            await send({"type": "http.response.body", "body": block})
+        finally:
+            if answer.rest:
+                self.executor.submit(answer.close)
 
-        async def send_message(message: Message) -> None:
-            await send(message)  # the server gives an awaitable of its own kind
-
-        def send_from_thread(message: Message) -> None:
-            asyncio.run_coroutine_threadsafe(send_message(message), loop).result()
-
-        answer = copy_context().run
-        for message in await loop.run_in_executor(self.executor, answer, self._answer, environ, send_from_thread):
-            await send(message)
-
-    def _answer(self, environ: dict[str, Any], send: Callable[[Message], None]) -> Iterable[Message]:
-        """What is still to be sent once the application has answered."""
+    def _answer(self, environ: dict[str, Any]) -> Answer:
         head: Message = {"type": "http.response.start"}
 
         def start_response(status: str, headers: Iterable[tuple[str, str]], exc_info: object = None) -> None:
             head["status"] = int(status[:3])
             head["headers"] = [(name.lower().encode("latin1"), value.encode("latin1")) for name, value in headers]
 
-        answer: Any = self._application(environ, start_response)
-        try:
+        with ExitStack() as open_until_sent:
+            answer: Any = self._application(environ, start_response)
+            open_until_sent.callback(answer.close)
             if not answer.streaming:
-                return head, {"type": "http.response.body", "body": b"".join(answer)}
-            send(head)
-            for piece in answer:
-                send({"type": "http.response.body", "body": piece, "more_body": True})
-            return ({"type": "http.response.body", "body": b""},)
-        finally:
-            answer.close()
+                return Answer(head, b"".join(answer))
+            file: Any = getattr(answer, "file_to_stream", None)
+            if file is None:
+                file = open_until_sent.enter_context(SpooledTemporaryFile(max_size=BLOCK_BYTES))
+                for piece in answer:  # `writelines` looks at the size only in the end
+                    file.write(piece)
+                file.seek(0)
+            beginning = file.read(BLOCK_BYTES)
+            if len(beginning) < BLOCK_BYTES:
+                return Answer(head, beginning)
+            return Answer(head, beginning, file, open_until_sent.pop_all().close)
 
 
 def _environ(scope: Scope, body: Body) -> dict[str, Any]:

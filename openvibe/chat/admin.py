@@ -21,7 +21,7 @@ from openvibe.base.admin import (
 from openvibe.base.events import emit
 from openvibe.chat.models import Channel, ChannelMembership, Dive
 from openvibe.chat.queries import channels_for_admin
-from openvibe.chat.services import audit_membership
+from openvibe.chat.services import audit_membership, revoke_outsiders_tokens
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.services import clean_instructions
 
@@ -92,12 +92,14 @@ class ChannelAdmin(WorkspaceScopedAdmin):
         emit("channel_changed", workspace_id=obj.workspace_id, channel_id=obj.pk)
 
     def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
-        """Open pages of those added or removed learn of it."""
+        """Open pages of those added or removed learn of it, and tokens end as they do in the app: also where the
+        channel has just become private."""
         formset.save()
         for membership in [*formset.new_objects, *formset.deleted_objects]:
             emit("access_changed", workspace_id=form.instance.workspace_id, participant_id=membership.participant_id)
             verb = "added" if membership in formset.new_objects else "taken out"
             audit_membership(form.instance, membership.participant, admin_actor(request), verb)
+        revoke_outsiders_tokens(form.instance, admin_actor(request))
 
 
 @admin.register(Dive)

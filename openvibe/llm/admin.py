@@ -12,7 +12,9 @@ from unfold.decorators import action
 
 from openvibe.base.admin import AuditedAdmin, secret_input
 from openvibe.base.audit import AuditAction
-from openvibe.llm.endpoints import fetch_models, try_endpoint
+from openvibe.base.problems import Refused
+from openvibe.base.rate_limits import check_rate
+from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models, try_endpoint
 from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
 from openvibe.llm.presets import PRESETS
@@ -71,6 +73,10 @@ class EndpointAdmin(AuditedAdmin):
         """
         if request.method != "POST" or not self.has_add_permission(request):
             return HttpResponseNotFound()
+        try:
+            check_rate(request, "list_models", TOO_MANY_LISTS)
+        except Refused as refused:
+            return JsonResponse({"models": [], "message": refused.message})
         form = request.POST
         endpoint = Endpoint(
             kind=form.get("kind", ""),
@@ -88,11 +94,16 @@ class EndpointAdmin(AuditedAdmin):
     def key(self, endpoint: Endpoint) -> str:
         return endpoint.key_hint or "–"
 
-    @action(description="Test", url_path="test")  # type: ignore[untyped-decorator]
+    @action(description="Test", url_path="test")  # type: ignore[untyped-decorator]  # the theme has no types
     def test_endpoint(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Asks before it calls: a test may cost money."""
 
         def test(endpoint: Endpoint) -> None:
+            try:
+                check_rate(request, "test_model", TOO_MANY_TESTS)
+            except Refused as refused:
+                self.message_user(request, refused.message, messages.ERROR)
+                return
             result = try_endpoint(endpoint=endpoint)
             message = f"{result.summary} It said: {result.message}" if result.ok else result.message
             self.message_user(request, message, messages.SUCCESS if result.ok else messages.ERROR)

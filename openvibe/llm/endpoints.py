@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,12 @@ log = structlog.get_logger(__name__)
 MAX_LISTED_MODELS = 1_000
 FETCH_SECONDS_LIMIT = 15
 """For a list of models: somebody waits for it before a form."""
+TRY_SECONDS_LIMIT = 45
+"""For saying hello: somebody waits for it, and a model on this machine may have to be loaded first."""
 TRY_OUTPUT_TOKENS = 1_000
 """For saying hello: some models think before they speak, and what they think counts."""
+TOO_MANY_TESTS = "You tested many times within an hour. Wait a little, then test again."
+TOO_MANY_LISTS = "You asked for many lists of models within an hour. Type the model's name, or wait a little."
 
 ENDPOINT_CHECK: Register[Callable[[Endpoint], None]] = Register("openvibe.llm.endpoints.ENDPOINT_CHECK")
 """Raises Problem, with its numbers, for an endpoint, saved or not, into whose window an agent's prompt does not fit."""
@@ -129,7 +134,8 @@ class EndpointTryResult:
 
 
 def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
-    """Ask the endpoint, saved or not, one tiny question, whatever its breaker says. Never raises a ModelError.
+    """Ask the endpoint, saved or not, one tiny question, whatever its breaker says, for `TRY_SECONDS_LIMIT` at most.
+    Never raises a ModelError.
 
     When a saved one answers, its breaker closes and `endpoint_answered` is rung. How it went stands on it.
     """
@@ -142,7 +148,9 @@ def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
 def _ask_endpoint(endpoint: Endpoint) -> EndpointTryResult:
     question = [ChatMessage("user", fence("request", "Say hello in one short sentence."))]
     started = time.monotonic()
-    client = CLIENT_FACTORIES[endpoint.kind](endpoint)
+    hurried = copy(endpoint)
+    hurried.timeout_seconds = min(endpoint.timeout_seconds, TRY_SECONDS_LIMIT)
+    client = CLIENT_FACTORIES[endpoint.kind](hurried)
     try:
         completion = client.complete(question, max_output_tokens=TRY_OUTPUT_TOKENS)
     except ModelError as error:

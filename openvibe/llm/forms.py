@@ -16,7 +16,8 @@ PROMPT_FIELDS = ("workspace", "name", "model", "context_window", "output_reserve
 
 
 class EndpointForm(StoredSecretForm):
-    """The workspace is a field, or else that of the instance."""
+    """The workspace is a field, or else that of the instance. Checked and saved in one transaction: it locks the
+    workspace, so that two who take one name, or make their model the default, are checked one after the other."""
 
     api_key = forms.CharField(
         label="Key",
@@ -36,6 +37,9 @@ class EndpointForm(StoredSecretForm):
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
+        if "workspace" not in self.errors:
+            workspace = self._value("workspace")
+            type(workspace)._default_manager.select_for_update(no_key=True).get(pk=workspace.pk)
         self._check_one_per_workspace("name", "There is a model of this name already. Choose another.")
         self._check_one_per_workspace("is_default", "{} is the default of this workspace. Switch it off there first.")
         self._check_one_per_workspace(

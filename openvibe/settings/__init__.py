@@ -44,7 +44,7 @@ CSRF_TRUSTED_ORIGINS = [o.strip() for o in ENV.csrf_trusted_origins.split(",") i
 SESSION_ENGINE = "openvibe.workspaces.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "openvibe.workspaces.web.views.csrf_failure"
+CSRF_FAILURE_VIEW = "openvibe.workspaces.web.errors.csrf_failure"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 if ENV.production:
@@ -248,10 +248,10 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-ACCOUNT_ADAPTER = "openvibe.workspaces.web.views.AccountAdapter"
+ACCOUNT_ADAPTER = "openvibe.workspaces.web.adapters.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
-ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.web.views.SignupForm"
+ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.web.adapters.SignupForm"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
@@ -265,6 +265,8 @@ ACCOUNT_RATE_LIMITS = {
     "login_known_browser": "10/5m/key",
     "invitation": "60/h/user",
     "connect_model": "60/h/user",  # each may ask a provider twice
+    "test_model": "60/h/user",  # each may keep a thread of the web waiting for 45 seconds
+    "list_models": "120/h/user",
     "reset_password": "20/m/ip,5/h/key",
 }
 ACCOUNT_EMAIL_NOTIFICATIONS = bool(ENV.email_url)  # of changed passwords and factors

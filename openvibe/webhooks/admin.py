@@ -14,7 +14,7 @@ class WebhookAdmin(ReadOnlyAdmin):
     search_fields = ("url", "participant__handle")
     ordering = ("-id",)
     fields = (
-        *("workspace", "participant", "url", "kinds", "state", "reason"),
+        *("workspace", "participant", "made_by", "url", "kinds", "state", "reason"),
         *("failing_since", "next_attempt_at", "rotated_at", "created_at", "updated_at"),
     )
 

@@ -25,8 +25,10 @@ from openvibe.chat.live.batch import EventBatch, EventRow, LiveEvent, make_batch
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Message
 from openvibe.webhooks.http_client import Answer, post
-from openvibe.webhooks.models import SECRET_OVERLAP, TEST_KIND, Delivery, Webhook
+from openvibe.webhooks.models import SECRET_OVERLAP, TEST_KIND, Delivery, Webhook, may_direct
 from openvibe.webhooks.signatures import signature_header
+from openvibe.workspaces.models import Participant
+from openvibe.workspaces.queries import participant_access
 
 MAX_PENDING = 1_000
 """Deliveries of one webhook that wait as rows; what comes after them waits in the event stream."""
@@ -43,6 +45,9 @@ MAX_REFUSALS = 5
 PASSING_STATUSES = (408, 425, 429)
 NO_ACCESS = "Whoever it belongs to has no access any more, so it says nothing more."
 NO_ADMIN = "Whoever made it does not run the workspace any more. Delete it, or make one of your own."
+MAKER_MAY_NOT_READ = (
+    "Whoever said where it sends may not read all that it tells. Who may saves its address, then lets it try again."
+)
 FAILED_FOR_A_DAY = "Nothing was received for a day. See the last answer below, then let it try again."
 
 
@@ -149,13 +154,26 @@ def prepare(webhook: Webhook) -> tuple[Delivery, bytes, dict[str, str]] | None:
 
 
 def _viewer(webhook: Webhook) -> Viewer | None:
-    """Whose eyes it sees with, as they are now; without access the webhook rests."""
+    """Whose eyes it sees with, as they are now. Without access the webhook rests, and when whoever said where it sends
+    could not make it now."""
     viewer = Viewer(webhook.workspace_id, webhook.participant_id)
     refresh_viewers([viewer])
-    if viewer.access is not None and (viewer.access.is_agent or viewer.access.administers):
+    if viewer.access is None:
+        reason = NO_ACCESS
+    elif not (viewer.access.is_agent or viewer.access.administers):
+        reason = NO_ADMIN
+    elif not _maker_may_direct(webhook):
+        reason = MAKER_MAY_NOT_READ
+    else:
         return viewer
-    _rest(webhook, NO_ACCESS if viewer.access is None else NO_ADMIN)
+    _rest(webhook, reason)
     return None
+
+
+def _maker_may_direct(webhook: Webhook) -> bool:
+    maker = Participant.objects.filter(pk=webhook.made_by_id or 0).first()
+    access = participant_access(maker) if maker else None
+    return access is not None and may_direct(access, webhook.participant_id)
 
 
 def _rest(webhook: Webhook, reason: str) -> None:

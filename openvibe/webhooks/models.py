@@ -68,6 +68,14 @@ class Webhook(Timestamped):
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="webhooks")
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="webhooks")
+    made_by = models.ForeignKey(
+        Participant,
+        null=True,
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="+",
+        help_text="Who said last where it sends. Empty: nobody knows, of one made before this was kept.",
+    )
     url = models.CharField(max_length=500)
     kinds = ArrayField(models.CharField(max_length=40))
     secret = EncryptedTextField(editable=False)

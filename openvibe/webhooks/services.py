@@ -23,11 +23,13 @@ MAX_WEBHOOKS = 50  # of a workspace
 
 
 @transaction.atomic
-def create_webhook(*, by: Access, participant: Participant, url: str, kinds: Collection[str]) -> tuple[Webhook, str]:
+def create_webhook(
+    *, by: Access, participant: Participant, url: str, kinds: Collection[str], made_by_id: int | None = None
+) -> tuple[Webhook, str]:
     """A webhook that is told from now on what `participant` sees, and its secret: show it once.
 
-    `participant` is an agent, or the admin who makes it, for the workspace. Raises Problem (address, kinds, too many)
-    and Refused.
+    `participant` is an agent, or the admin who makes it, for the workspace; `made_by_id` is who holds the token that an
+    agent calls with. Raises Problem (address, kinds, too many) and Refused.
     """
     is_own = participant.pk == by.participant_id
     if participant.workspace_id != by.workspace_id or not (by.administers or (by.is_agent and is_own)):
@@ -42,7 +44,13 @@ def create_webhook(*, by: Access, participant: Participant, url: str, kinds: Col
     newest = Event.objects.filter(workspace_id=by.workspace_id).aggregate(last=Max("position"))["last"] or 0
     secret = make_secret()
     webhook = Webhook.objects.create(
-        workspace_id=by.workspace_id, participant=participant, url=url, kinds=chosen, secret=secret, position=newest
+        workspace_id=by.workspace_id,
+        participant=participant,
+        made_by_id=made_by_id or by.participant_id,
+        url=url,
+        kinds=chosen,
+        secret=secret,
+        position=newest,
     )
     _audit(webhook, by, after=f"made, told of {', '.join(chosen)}")
     return webhook, secret
@@ -56,15 +64,17 @@ def update_webhook(
     url: str | None = None,
     kinds: Collection[str] | None = None,
     paused: bool | None = None,
+    made_by_id: int | None = None,
 ) -> Webhook:
-    """Another address, other kinds, or a pause. What waits is sent to the new address. Raises Refused; of another
-    member's it may only be paused."""
+    """Another address, other kinds, or a pause. What waits is sent to the new address, and whoever gives one, be it the
+    same, is asked from then on whether she may read it (`made_by_id` as of `create_webhook`). Raises Refused; of
+    another member's it may only be paused."""
     current = _lock(webhook, by)
     before = _words(current)
     if url is not None or kinds is not None:
         _check_directs(current, by)
     if url is not None:
-        current.url = _clean_url(url)
+        current.url, current.made_by_id = _clean_url(url), made_by_id or by.participant_id
     if kinds is not None:
         current.kinds = _clean_kinds(kinds)
     if paused:
@@ -142,10 +152,11 @@ def events_missed(webhook: Webhook) -> bool:
 
 
 def _words(webhook: Webhook) -> str:
-    """Where it goes, what it is told and whether it is paused. Addresses hold secrets: the host alone."""
+    """Where it goes, who said so, what it is told and whether it is paused. Addresses hold secrets: the host alone."""
     host = urlsplit(webhook.url).hostname or ""
+    maker = Participant.objects.filter(pk=webhook.made_by_id or 0).values_list("handle", flat=True).first()
     state = ", paused" if webhook.state == Webhook.State.PAUSED else ""
-    return f"to {host}, told of {', '.join(webhook.kinds)}{state}"
+    return f"to {host}{f' by @{maker}' if maker else ''}, told of {', '.join(webhook.kinds)}{state}"
 
 
 def _audit(webhook: Webhook, by: Access, *, before: str = "", after: str) -> None:

@@ -183,7 +183,7 @@ class MemberAdmin(WorkspaceScopedAdmin):
             update_member_role(member=stored, role=role, by=admin_access(request, stored.workspace_id))
         except Problem as problem:
             obj.role = stored.role
-            request._refused = True  # type: ignore[attr-defined]
+            request._refused = True  # type: ignore[attr-defined]  # kept for the request
             self.message_user(request, problem.message, messages.ERROR)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
@@ -229,7 +229,7 @@ class InvitationAdmin(AuditedAdmin):
         return rows.filter(pk__in=[one.pk for one in still_open]).update(revoked_at=timezone.now())
 
 
-class UserForm(forms.ModelForm):  # type: ignore[type-arg]
+class UserForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs alone
     new_password = forms.CharField(
         required=False, widget=UnfoldAdminPasswordWidget, help_text="At least 10 characters. Empty keeps the old one."
     )

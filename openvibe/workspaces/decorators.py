@@ -25,6 +25,14 @@ P = ParamSpec("P")
 LAST_WORKSPACE_SESSION_KEY = "last_workspace"
 SECRET_INPUTS = re.compile(r"pass|token|key|secret|code|credential", re.IGNORECASE)
 """In names of forms' fields: never shown again, whatever goes wrong."""
+HIDDEN_INPUTS = frozenset(
+    (
+        *("next", "from", "on", "of", "do", "kind", "ref", "seq", "client_id", "based_on", "version", "number", "seen"),
+        *("workspace", "channel", "thread", "message", "participant", "agent", "session", "keep"),
+        *("plugin", "settings", "local", "action", "_selected_action"),
+    )
+)
+"""Names of fields that pages fill in by themselves: nobody typed what they hold, and an address may hold a secret."""
 
 
 class WorkspaceRequest(HttpRequest):
@@ -104,9 +112,9 @@ def problem_response(request: HttpRequest, problem: Problem, *, status: int | No
 
 
 def unsaved_texts(request: HttpRequest) -> list[str]:
-    """What somebody typed into the form that is refused, for her to copy."""
-    texts = [str(text) for name, text in request.POST.items() if not SECRET_INPUTS.search(name)]
-    return [text for text in texts if len(text) > 20]
+    """What somebody typed into the form that is refused, for her to copy: no secret, and nothing the page filled in."""
+    shown = {name: str(text) for name, text in request.POST.items() if name not in HIDDEN_INPUTS}
+    return [text for name, text in shown.items() if len(text) > 20 and not SECRET_INPUTS.search(name)]
 
 
 def request_access(request: Request) -> Access:

@@ -1,7 +1,7 @@
 """Middleware that knows accounts: when a session was last used, and whether it was opened well enough."""
 
-import time
 from collections.abc import Callable
+from typing import cast
 
 from allauth.account.authentication import get_authentication_records
 from allauth.mfa.models import Authenticator
@@ -16,8 +16,8 @@ from openvibe.base.problems import Refused
 from openvibe.workspaces.decorators import wants_json
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.receivers import FACTOR_SESSION_KEY
+from openvibe.workspaces.sessions import SessionStore
 
-SEEN_SESSION_KEY = "seen"
 SEEN_SECONDS = 300
 """So long the page of one's sessions may lag behind: a request costs a statement more once in this time."""
 
@@ -30,9 +30,9 @@ class LastSeenMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if settings.SESSION_COOKIE_NAME in request.COOKIES:
-            now = int(time.time())
-            if now - request.session.get(SEEN_SESSION_KEY, 0) > SEEN_SECONDS and request.user.is_authenticated:
-                request.session[SEEN_SESSION_KEY] = now
+            session = cast(SessionStore, request.session)
+            if session.seconds_since_renewal > SEEN_SECONDS and request.user.is_authenticated:
+                session.modified = True  # so that it is saved, and its cookie sent again
                 rows = UserSession.objects.filter(session_key=request.session.session_key, user=request.user.pk)
                 if not rows.update(last_seen_at=timezone.now()):
                     UserSession.objects.create_from_request(request)

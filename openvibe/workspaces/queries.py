@@ -1,10 +1,9 @@
 """Looks up members and workspaces, and computes the `Access` of a member, a participant or an admin."""
 
-import hashlib
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from django.core.management.base import CommandError
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
@@ -95,7 +94,7 @@ def list_memberships(user: User) -> list[Member]:
 
 
 def member_access(member: Member) -> Access:
-    role: Role = member.role  # type: ignore[assignment]
+    role = cast(Role, member.role)
     return role_access(workspace_id=member.workspace_id, participant_id=member.participant_id, role=role)
 
 
@@ -181,11 +180,6 @@ def expand_instructions(text: str, snippets: tuple[SnippetText, ...]) -> Expande
     texts = {name: snippet.text for name, snippet in by_name.items()}
     expanded = expand_includes(text.strip(), texts, max_tokens=MAX_INSTRUCTION_TOKENS, count=count_tokens)
     return ExpandedInstructions(expanded.text.strip(), tuple(by_name[name] for name in expanded.names), expanded.cuts)
-
-
-def text_version(text: str) -> str:
-    """A short fingerprint: the version of a text that is kept without its history."""
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def audit_records(

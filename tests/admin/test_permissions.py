@@ -8,6 +8,7 @@ from pytest_django.fixtures import Settings
 from agents.models import Agent
 from memory.episodes.models import Episode
 from openvibe.api.models import Token
+from openvibe.api.services import issue_token
 from openvibe.chat.models import Channel
 from openvibe.llm.endpoints import EndpointTryResult
 from openvibe.llm.models import Endpoint
@@ -231,6 +232,25 @@ def test_channels_take_people_of_their_own_workspace(garden: Member, other_garde
     assert not channel.memberships.filter(participant=other_garden.participant).exists()
     client.post(address, {**form, "memberships-0-participant": dora.participant_id})
     assert channel.memberships.filter(participant=dora.participant).exists()
+
+
+@pytest.mark.parametrize("becomes_private", [True, False])
+def test_tokens_end_here_too_when_an_agent_comes_to_read_without_their_maker(
+    ana: Member, dora: Member, becomes_private: bool
+) -> None:
+    Member.objects.filter(pk=dora.pk).update(role="admin")
+    dora.refresh_from_db()
+    room = make_channel(ana, "board", private=not becomes_private)
+    agent = factories.make_agent(ana, channel=room if becomes_private else None)
+    token, _ = issue_token(participant=agent.participant, name="Dora's", scopes=["read"], by=factories.access(dora))
+    rows = {"memberships-TOTAL_FORMS": "1", "memberships-INITIAL_FORMS": "0"}
+    added = {"memberships-0-participant": "" if becomes_private else agent.participant_id}
+    form: dict[str, object] = {"name": "board", "description": "", "instructions": "", "is_private": "on"}
+    assert staff(ana).post(f"/admin/chat/channel/{room.pk}/change/", {**form, **rows, **added}).status_code == 302
+    token.refresh_from_db()
+    room.refresh_from_db()
+    assert (room.is_private, agent.participant in room.participants.all()) == (True, True)
+    assert token.revoked_at is not None
 
 
 @pytest.mark.parametrize("model", ["workspaces/invitation", "api/token", "memory/episode", "llm/endpoint"])

@@ -3,12 +3,14 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
+from io import BytesIO
 from typing import Any
 
 import pytest
 from django.core.handlers.wsgi import WSGIRequest
-from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import FileResponse, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
+from openvibe.base import wsgi_threads
 from openvibe.base.wsgi_threads import WsgiThreads
 
 Message = MutableMapping[str, Any]
@@ -29,24 +31,52 @@ def test_a_whole_answer_leaves_its_thread_before_it_is_sent() -> None:
     assert sent[1][0]["body"] == b"words"
 
 
-def test_a_slow_reader_holds_back_what_is_streamed_and_what_fails_is_closed() -> None:
+def test_what_is_streamed_leaves_its_thread_before_it_is_sent_and_what_fails_is_closed() -> None:
     made: list[str] = []
 
-    def pieces() -> Iterator[str]:
+    def pieces(*, fail: bool) -> Iterator[str]:
         for number in range(3):
             made.append(f"{number}")
             yield f"{number}"
-        raise RuntimeError("broken half-way")
+        if fail:
+            raise RuntimeError("broken half-way")
 
-    answer = StreamingHttpResponse(pieces())
-    sent: list[tuple[Message, object]] = []
-
+    sent = asyncio.run(drive(StreamingHttpResponse(pieces(fail=False)), on_send=lambda _: len(made)))
+    assert [(message.get("body"), count) for message, count in sent] == [(None, 3), (b"012", 3)]
+    failing = StreamingHttpResponse(pieces(fail=True))
+    told: list[tuple[Message, object]] = []
     with pytest.raises(RuntimeError, match="half-way"):
-        asyncio.run(drive(answer, on_send=lambda _: len(made), sent=sent))
+        asyncio.run(drive(failing, on_send=lambda _: None, sent=told))
+    assert (failing.closed, told) == (True, [])  # not even a head that says all is well
 
-    assert [count for _, count in sent] == [0, 1, 2, 3]  # nothing is made before the piece ahead of it was sent
-    assert [message.get("body") for message, _ in sent] == [None, b"0", b"1", b"2"]
-    assert answer.closed
+
+@pytest.mark.parametrize("kind", ["generator", "file"])
+def test_what_is_large_is_read_block_by_block_as_it_is_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wsgi_threads, "BLOCK_BYTES", 4)
+    file = BytesIO(b"0123456789")
+    answer = FileResponse(file) if kind == "file" else StreamingHttpResponse(iter(["012", "345", "6789"]))
+    read: list[int] = []
+
+    sent = asyncio.run(drive(answer, on_send=lambda _: read.append(file.tell() if not file.closed else -1)))
+
+    assert [message.get("body") for message, _ in sent] == [None, b"0123", b"4567", b"89", b""]
+    assert [message.get("more_body", False) for message, _ in sent] == [False, True, True, True, False]
+    if kind == "file":
+        assert read == [4, 4, 8, 10, 10]
+        assert file.closed
+
+
+def test_a_file_is_closed_when_its_reader_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wsgi_threads, "BLOCK_BYTES", 4)
+    file = BytesIO(b"0123456789")
+
+    def go_away(message: Message) -> None:
+        if message.get("body"):
+            raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        asyncio.run(drive(FileResponse(file), on_send=go_away))
+    assert file.closed
 
 
 def test_a_header_cannot_pass_for_a_proxys_and_a_query_may_be_any_bytes() -> None:

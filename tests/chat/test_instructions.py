@@ -1,5 +1,7 @@
 """Instructions of a channel and a thread: admins write them where one looks for them, whoever reads there sees them."""
 
+import re
+
 import pytest
 
 from agents.assembler.assemble import assemble
@@ -9,7 +11,8 @@ from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, set_instructions, start_dive
 from openvibe.workspaces.models import Member
 from tests.agents.web.conftest import signed_in
-from tests.factories import access, say
+from tests.api.conftest import token_client
+from tests.factories import access, make_member, say
 
 RULE = "Answer in one sentence."
 
@@ -64,3 +67,53 @@ def test_the_pages_show_them_to_readers_and_take_them_from_admins(ana: Member, d
     assert "at most 2,000 fit" in kept
     assert "word word" in kept
     assert f'value="{thread.channel.name}"' in kept
+
+
+def read_version(page: bytes) -> str:
+    """Of the first form of instructions on the page."""
+    found = re.search(rb'name="version" value="([0-9a-f]{8})"', page)
+    assert found
+    return found[1].decode()
+
+
+def test_of_two_who_edit_the_second_is_told_and_loses_no_word(ana: Member, thread: Thread) -> None:
+    eve, home = make_member("Eve", ana.workspace, role="admin"), f"/w/{thread.workspace.slug}"
+    workspace, channel = thread.workspace, thread.channel
+    pages = [
+        (f"{home}/t/{thread.pk}/", f"{home}/t/{thread.pk}/edit/", {}, thread),
+        (f"{home}/c/{channel.pk}/edit/", f"{home}/c/{channel.pk}/edit/", {}, channel),
+        (f"{home}/settings/instructions/", f"{home}/settings/instructions/", {}, workspace),
+    ]
+    for page, edit, values, row in pages:
+        opened = {member: read_version(signed_in(member).get(page).content) for member in (ana, eve)}
+        hers = {**values, "instructions": "What Eve wrote first.", "version": opened[eve]}
+        assert signed_in(eve).post(edit, hers).status_code == 302
+        late = {**values, "instructions": "What Ana wrote, at length.", "version": opened[ana]}
+        answer = signed_in(ana).post(edit, late)
+        text = answer.content.decode()
+        assert answer.status_code == 409, page
+        assert "changed meanwhile" in text
+        assert "What Ana wrote, at length." in text
+        row.refresh_from_db()
+        assert row.instructions == "What Eve wrote first.", page
+        if row is not thread:
+            assert text.count("What Eve wrote first.") == 1  # beside what Ana wrote; saved again, hers goes
+            assert signed_in(ana).post(edit, {**late, "version": read_version(answer.content)}).status_code == 302
+    beds = f"{home}/settings/instructions/"
+    listed = {"channel": channel.pk, "instructions": "Late, in the list.", "version": "00000000"}
+    answer = signed_in(ana).post(beds, listed)
+    assert (answer.status_code, b"Late, in the list." in answer.content) == (409, True)
+
+
+def test_the_api_says_which_version_was_read_and_is_told_the_same(ana: Member, thread: Thread) -> None:
+    api = token_client(ana.participant)
+    for path in ("workspace/", f"channels/{thread.channel_id}/", f"threads/{thread.pk}/"):
+        version = api.get(path).json()["instructions_version"]
+        change = {"instructions": RULE, "instructions_version": version}
+        saved = api.patch(path, change)
+        assert (saved.status_code, saved.json()["instructions"]) == (200, RULE), path
+        stale = api.patch(path, {**change, "instructions": "Mine."})
+        assert (stale.status_code, stale.json()["code"]) == (409, "changed_meanwhile"), path
+        newer = {"instructions": "Mine.", "instructions_version": saved.json()["instructions_version"]}
+        assert api.patch(path, newer).json()["instructions"] == "Mine."
+        assert api.patch(path, {"instructions": ""}).status_code == 200  # who does not say is not asked

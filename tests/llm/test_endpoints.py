@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from threading import Event
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -9,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from pytest_django.fixtures import Settings
 
+from openvibe.llm import endpoints
 from openvibe.llm.endpoints import CLIENT_FACTORIES, client_for, fetch_models, try_endpoint
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.models import Endpoint
@@ -110,6 +112,22 @@ def test_trying_an_endpoint_tells_what_it_said(ana: Member, settings: Settings) 
     assert not bad.ok
     assert "enter another key" in bad.message
     assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_test_waits_no_longer_than_whoever_pressed_it(
+    ana: Member, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    assert endpoints.TRY_SECONDS_LIMIT <= 45
+    monkeypatch.setattr(endpoints, "TRY_SECONDS_LIMIT", 0.2)
+    never = Event()
+    with serving(Answer("Hello there!", hold=never)) as server:
+        row = endpoint(ana, base_url=server.base_url, timeout_seconds=3_600)
+        row.save()
+        tried = try_endpoint(endpoint=row)
+        never.set()
+    assert "in time" in tried.message
+    assert (tried.ok, row.timeout_seconds) == (False, 3_600)
 
 
 def test_models_are_fetched_for_an_endpoint_that_is_not_saved_yet(ana: Member, settings: Settings) -> None:

@@ -1,20 +1,34 @@
 """What webhooks are told, by whose right, in which order, and what becomes of those whom nobody answers."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from runpy import run_path
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
+from agents.access import visible_to as access_of_agent
 from agents.models import Agent
 from agents.services import deactivate_agent
+from openvibe.api.services import issue_token
+from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import create_reply, delete_message, finish_reply, set_thread_access, update_message
+from openvibe.chat.services import (
+    add_to_channel,
+    create_reply,
+    delete_message,
+    finish_reply,
+    remove_from_channel,
+    set_thread_access,
+    update_message,
+)
 from openvibe.webhooks.delivery import record, retry_delay, send_due
 from openvibe.webhooks.http_client import Answer
 from openvibe.webhooks.models import Delivery, Webhook
@@ -25,10 +39,12 @@ from openvibe.webhooks.services import (
     rotate_secret,
     send_again,
     send_test,
+    update_webhook,
 )
 from openvibe.webhooks.wiring import resting_notes
 from openvibe.workspaces.models import Member
-from openvibe.workspaces.services import remove_member
+from openvibe.workspaces.services import remove_member, update_member_role
+from tests.api.client import Api
 from tests.factories import access, make_channel, make_member, make_thread, say
 from tests.webhooks.receiver import Receiver, receiving
 
@@ -130,6 +146,81 @@ def test_an_admin_who_left_is_told_nothing(ana: Member, thread: Thread, receiver
     assert send() == 0
     assert resting_notes(access(ana))[0].text.startswith("The webhook to ")
     assert receiver.received == []
+
+
+def test_an_agent_tells_nothing_of_a_private_channel_that_the_maker_of_the_webhook_is_not_in(
+    ana: Member, thread: Thread, vibe: Agent, receiver: Receiver
+) -> None:
+    dora = make_member("Dora", ana.workspace, role="admin")
+    webhook, _ = hook(ana, receiver.url, agent=vibe)
+    board = make_channel(dora, "board", private=True)
+    add_to_channel(channel=board, participant=vibe.participant, by=access(dora))
+    say(make_thread(board, dora), dora, "Salaries")
+    say(thread, ana, "Roses")
+    assert send() == 0
+    webhook.refresh_from_db()
+    assert (webhook.state, webhook.deliveries.exists()) == (Webhook.State.RESTING, False)
+    resume_webhook(webhook=webhook, by=access(ana))
+    assert send() == 0
+    update_webhook(webhook=webhook, by=access(dora), url=receiver.url)
+    resume_webhook(webhook=webhook, by=access(dora))
+    send()
+    assert [one.body["data"]["body"] for one in receiver.received] == ["Salaries", "Roses"]
+    assert AuditRecord.objects.filter(action="webhook", after__contains="by @dora").exists()
+    remove_from_channel(channel=board, participant=dora.participant, by=access(dora))
+    say(thread, ana, "Tulips")
+    assert send() == 0
+
+
+@pytest.mark.parametrize("change", [remove_member, partial(update_member_role, role="member")])
+def test_a_webhook_of_an_agent_ends_with_its_makers_right(
+    ana: Member, thread: Thread, vibe: Agent, receiver: Receiver, change: Callable[..., object]
+) -> None:
+    dora = make_member("Dora", ana.workspace, role="admin")
+    webhook, _ = hook(dora, receiver.url, agent=vibe)
+    say(thread, ana, "Roses")
+    change(member=dora, by=access(ana))
+    assert send() == 0
+    webhook.refresh_from_db()
+    assert "saves its address" in webhook.reason
+
+
+def test_an_agents_own_webhook_goes_by_who_holds_the_agents_token(
+    ana: Member, thread: Thread, vibe: Agent, receiver: Receiver
+) -> None:
+    dora = make_member("Dora", ana.workspace, role="admin")
+    for by in (access(ana), None):  # None: the operator's, who is asked nowhere
+        _, secret = issue_token(participant=vibe.participant, name="Elsewhere", scopes=["admin"], by=by)
+        values = {"url": receiver.url, "kinds": ["message_posted"]}
+        api = Api(Client(), {"Authorization": f"Bearer {secret}"})
+        assert api.call("POST", "webhooks/", values).status_code == 201
+    board = make_channel(dora, "board", private=True)
+    add_to_channel(channel=board, participant=vibe.participant, by=access(dora))
+    send()
+    say(make_thread(board, dora), dora, "Salaries")
+    assert send() == 1
+    states = Webhook.objects.order_by("pk").values_list("made_by__handle", "state")
+    assert list(states) == [("ana", Webhook.State.RESTING), ("vibe", Webhook.State.ACTIVE)]
+
+
+def test_of_an_older_webhook_the_audit_log_says_who_made_it(ana: Member, vibe: Agent) -> None:
+    own, url = access_of_agent(vibe), "https://93.184.216.34/x"
+    create_webhook(by=own, participant=vibe.participant, url=url, kinds=["mention"], made_by_id=ana.participant_id)
+    hook(make_member("Eve", ana.workspace, role="admin"), url, agent=vibe)
+    hook(ana, url)
+    Webhook.objects.update(made_by=None)
+    with connection.cursor() as cursor:
+        cursor.execute(import_module("openvibe.webhooks.migrations.0002_webhook_maker").MAKERS)
+    assert list(Webhook.objects.order_by("pk").values_list("made_by__handle", flat=True)) == [None, "eve", "ana"]
+
+
+def test_of_whom_nobody_knows_who_made_it_nothing_is_sent(
+    ana: Member, thread: Thread, vibe: Agent, receiver: Receiver
+) -> None:
+    hook(ana, receiver.url, agent=vibe)
+    Webhook.objects.update(made_by=None)
+    say(thread, ana, "Roses")
+    assert send() == 0
 
 
 def test_two_dead_hosts_for_a_day_cost_nearly_nothing(ana: Member, thread: Thread, receiver: Receiver) -> None:

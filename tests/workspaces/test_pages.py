@@ -2,16 +2,22 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from allauth.account.utils import user_pk_to_url_str
+from django.conf import LazySettings
+from django.contrib.auth.tokens import default_token_generator
 from django.db import connection
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
+from openvibe.workspaces.decorators import unsaved_texts
 from openvibe.workspaces.models import Invitation, Member, User, Workspace
 from tests.factories import PASSWORD, make_channel, make_member, make_user
 
 SignedIn = Callable[[Member], Client]
+TEMPLATES = Path(__file__).parents[2] / "templates"
 
 
 def link_on(page: bytes) -> str:
@@ -176,6 +182,47 @@ def test_the_page_of_a_stale_form_shows_no_secret(path: str, field: str) -> None
     assert answer.status_code == 403
     assert b"This page was open for too long" in answer.content
     assert secret.encode() not in answer.content
+
+
+INPUT = re.compile(r"<input\b[^>]*>")
+SHORT = re.compile(r'value="[^"{]{0,20}"')
+ACCOUNT_PAGES = ("login", "signup", "password/reset", "password/change", "email", "reauthenticate", "sessions")
+FACTOR_PAGES = ("totp/activate", "recovery-codes/generate", "webauthn/add", "reauthenticate")
+
+
+def attribute(tag: str, name: str) -> str:
+    found = re.search(rf'\b{name}="([^"]*)"', tag)
+    return found[1] if found else ""
+
+
+def shown_again(name: str) -> bool:
+    text = "a text of more than twenty characters"
+    return bool(unsaved_texts(RequestFactory().post("/", {name: text})))
+
+
+def test_of_account_forms_only_what_somebody_typed_is_shown_again(ana: Member, settings: LazySettings) -> None:
+    settings.OPEN_SIGNUP = True
+    stranger, browser = Client(), Client()
+    browser.post("/accounts/login/", {"login": ana.user.email, "password": PASSWORD})
+    addresses = [f"/accounts/{page}/" for page in ACCOUNT_PAGES] + [f"/accounts/2fa/{page}/" for page in FACTOR_PAGES]
+    token = default_token_generator.make_token(ana.user)
+    key = f"/accounts/password/reset/key/{user_pk_to_url_str(ana.user)}-{token}/?next=/join/an-invitation/"
+    seen = {}
+    for address in [*addresses, key]:
+        for client in (stranger, browser):
+            page = client.get(f"{address}?next=/join/an-invitation/", follow=True).content.decode()
+            seen |= {attribute(tag, "name"): attribute(tag, "type") for tag in INPUT.findall(page)}
+    assert {"password", "password1", "oldpassword", "credential", "next", "csrfmiddlewaretoken"} <= set(seen)
+    secrets = {name for name, kind in seen.items() if name and kind in ("password", "hidden")} | {"code"}
+    assert [name for name in sorted(secrets) if shown_again(name)] == []
+    assert shown_again("name")
+
+
+def test_what_pages_fill_in_by_themselves_is_not_shown_as_typed() -> None:
+    tags = [tag for path in TEMPLATES.rglob("*.html") for tag in INPUT.findall(path.read_text())]
+    hidden = {attribute(tag, "name") for tag in tags if attribute(tag, "type") == "hidden" and not SHORT.search(tag)}
+    assert {"next", "client_id", "based_on"} <= hidden
+    assert [name for name in sorted(hidden) if shown_again(name)] == []
 
 
 def test_the_page_of_a_stale_form_says_what_to_do(ana: Member, home: str) -> None:

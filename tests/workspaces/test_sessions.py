@@ -5,15 +5,19 @@ from datetime import timedelta
 
 import pytest
 from allauth.usersessions.models import UserSession
+from django.conf import settings
 from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.backends.base import UpdateError
 from django.contrib.sessions.models import Session
+from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
-from openvibe.workspaces.middleware import SEEN_SECONDS, SEEN_SESSION_KEY
+from openvibe.workspaces.middleware import SEEN_SECONDS
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.services import describe_browser
+from openvibe.workspaces.sessions import SessionStore
 from tests.factories import PASSWORD
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -53,18 +57,41 @@ def test_somebody_sees_her_sessions_and_ends_them(ana: Member, dora: Member, hom
     assert is_signed_in(here)
 
 
-def test_last_seen_is_written_once_in_a_while(ana: Member, home: str) -> None:
+def test_a_session_is_renewed_once_in_a_while(ana: Member, home: str) -> None:
     browser = sign_in(ana.user)
-    browser.get(home)
+    browser.get(home)  # it remembers the workspace
     long_ago = timezone.now() - timedelta(days=2)
     UserSession.objects.update(last_seen_at=long_ago)
-    browser.get(home)
+    assert settings.SESSION_COOKIE_NAME not in browser.get(home).cookies
     assert row_of(browser).last_seen_at == long_ago
-    session = browser.session
-    session[SEEN_SESSION_KEY] -= SEEN_SECONDS + 1
-    session.save()
-    browser.get(home)
+    Session.objects.update(expire_date=F("expire_date") - timedelta(seconds=SEEN_SECONDS + 1))
+    before = Session.objects.get()
+    cookie = browser.get(home).cookies[settings.SESSION_COOKIE_NAME]
+    after = Session.objects.get()
+    assert cookie["max-age"] == settings.SESSION_COOKIE_AGE
     assert row_of(browser).last_seen_at > long_ago
+    assert after.expire_date - before.expire_date > timedelta(seconds=SEEN_SECONDS)
+    assert after.session_data == before.session_data
+    assert settings.SESSION_COOKIE_NAME not in browser.get(home).cookies
+
+
+def test_a_renewal_leaves_what_another_request_wrote(ana: Member) -> None:
+    key = sign_in(ana.user).session.session_key
+    slow, quick = SessionStore(key), SessionStore(key)
+    assert slow.get("colour") is None
+    quick["colour"] = "green"
+    quick.save()
+    slow.save()
+    assert SessionStore(key)["colour"] == "green"
+    slow["size"] = "small"
+    slow.save()
+    assert SessionStore(key)["size"] == "small"
+    del slow["size"]
+    slow.save()
+    assert "size" not in SessionStore(key)
+    Session.objects.all().delete()
+    with pytest.raises(UpdateError):
+        quick.save()
 
 
 def sign_out(browser: Client, user: User) -> None:

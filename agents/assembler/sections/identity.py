@@ -16,9 +16,10 @@ from agents.soul import TaskType, render_soul
 from agents.soul.parser import soul_from_dict
 from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
+from openvibe.base.text import text_version
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 from openvibe.workspaces.models import Snippet
-from openvibe.workspaces.queries import SnippetText, expand_instructions, text_version
+from openvibe.workspaces.queries import SnippetText, expand_instructions
 
 POLICY_TEMPLATE = """\
 You are {name}, the agent @{handle} of a workspace where people and agents talk in threads.

@@ -22,8 +22,9 @@ from kombu.exceptions import OperationalError
 
 from openvibe.base.admin.model_admin import ReadOnlyAdmin, WorkspaceScopedAdmin
 from openvibe.base.forms import SameWorkspaceForm
-from openvibe.base.job_runs import next_run, request_job_run, schedule_in_words
+from openvibe.base.job_runs import OVER, next_run, request_job_run, schedule_in_words
 from openvibe.base.models import JobRun
+from openvibe.base.problems import Conflict
 from openvibe.base.scheduler import DELIVERED, synchronise_schedule
 
 for model in (Group, PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule):
@@ -61,13 +62,15 @@ class JobRunAdmin(ReadOnlyAdmin):
     """Results of recurring jobs, the newest first."""
 
     superusers_only = True
-    list_display = ("task", "started_at", "milliseconds", "result")
-    list_filter = ("task", ("problem", admin.EmptyFieldListFilter))
+    list_display = ("task", "started_at", "milliseconds", "result", "worker")
+    list_filter = ("task", "state")
     search_fields = ("task", "problem")
-    fields = ("task", "started_at", "milliseconds", "result")
+    fields = ("task", "started_at", "milliseconds", "result", "worker")
 
     @admin.display(description="Result")
     def result(self, run: JobRun) -> str:
+        if not run.is_over:
+            return run.get_state_display()
         return f"Failed: {run.problem}" if run.problem else f"OK: {run.summary}"
 
 
@@ -110,7 +113,7 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
         return date_format(due_at, "DATETIME_FORMAT") if due_at > now else "Now"
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[PeriodicTask]:
-        newest = JobRun.objects.filter(task=models.OuterRef("task")).order_by("-pk")
+        newest = JobRun.objects.filter(task=models.OuterRef("task"), state__in=OVER).order_by("-pk")
         newest_values = {"_last_problem": models.Subquery(newest.values("problem")[:1])}
         newest_values["_last_counts"] = models.Subquery(newest.values("counts")[:1])
         jobs: models.QuerySet[PeriodicTask] = super().get_queryset(request).annotate(**newest_values)
@@ -132,6 +135,8 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
         for job in rows:
             try:
                 request_job_run(job)
+            except Conflict as conflict:
+                self.message_user(request, conflict.message, messages.WARNING)
             except (OperationalError, DatabaseError) as error:
                 self.message_user(request, f"The queue does not take “{job.name}”: {error}", messages.ERROR)
             else:

@@ -57,7 +57,7 @@ def number_column(field: "models.Field[Any, Any]") -> Callable[[models.Model], s
     return column
 
 
-class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
+class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]  # the theme has no types
     """Rows of the workspaces the asker administers. Set `workspace_path`, and what may be done."""
 
     workspace_path = "workspace"
@@ -161,7 +161,7 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
         if ids != selected:
             posted = request.POST.copy()
             posted.setlist(ACTION_CHECKBOX_NAME, ids)
-            request.POST = posted  # type: ignore[assignment]
+            request.POST = posted  # type: ignore[assignment]  # a copy with more in it
         return super().response_action(request, queryset)
 
     def confirmation_page(

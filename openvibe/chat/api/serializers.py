@@ -6,15 +6,26 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from openvibe.api.fields import IdField, SeqField, TextField
+from openvibe.base.text import text_version
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.api.serializers import ParticipantOut
 from openvibe.workspaces.models import Participant
 
 
-class ChannelOut(serializers.ModelSerializer[Channel]):
+class InstructionsVersion(serializers.Serializer[Any]):
+    instructions_version = serializers.SerializerMethodField(help_text="Of the text of `instructions`.")
+
+    def get_instructions_version(self, scope: Channel | Thread) -> str:
+        return text_version(scope.instructions)
+
+
+class ChannelOut(InstructionsVersion, serializers.ModelSerializer[Channel]):
     class Meta:
         model = Channel
-        fields = ("id", "name", "description", "instructions", "is_private", "archived_at", "created_at")
+        fields = (
+            *("id", "name", "description", "instructions", "instructions_version", "is_private"),
+            *("archived_at", "created_at"),
+        )
         read_only_fields = fields
 
 
@@ -26,12 +37,15 @@ class ChannelIn(serializers.Serializer[Any]):
 
 INSTRUCTIONS_HELP = "What agents are told here, at most 2,000 tokens; empty takes it away. Owners and admins."
 
+VERSION_HELP = "The one that was read with them: 409 `changed_meanwhile` where another text stands there now."
+
 
 class ChannelChange(serializers.Serializer[Any]):
     instructions = TextField(help_text=INSTRUCTIONS_HELP)
+    instructions_version = serializers.CharField(required=False, max_length=40, help_text=VERSION_HELP)
 
 
-class ThreadOut(serializers.ModelSerializer[Thread]):
+class ThreadOut(InstructionsVersion, serializers.ModelSerializer[Thread]):
     channel = serializers.IntegerField(source="channel_id", read_only=True)
     parent = serializers.IntegerField(  # type: ignore[assignment]  # DRF takes it off the class
         source="parent_id", read_only=True, allow_null=True, help_text="For a dive: the thread it started in."
@@ -52,6 +66,7 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
             "parent",
             "title",
             "instructions",
+            "instructions_version",
             "access",
             "allowed_agents",
             "following_agents",
@@ -111,6 +126,7 @@ class ThreadIn(serializers.Serializer[Any]):
 class ThreadChange(serializers.Serializer[Any]):
     title = TextField(required=False)
     instructions = TextField(required=False, help_text=INSTRUCTIONS_HELP)
+    instructions_version = serializers.CharField(required=False, max_length=40, help_text=VERSION_HELP)
     archived = serializers.BooleanField(required=False)
     is_pinned = serializers.BooleanField(
         required=False, help_text="Shown first in its channel, which has at most 10 of them."

@@ -81,7 +81,8 @@ class OneChannel(ApiView):
         """Say what agents are told in this channel, in every thread of it: owners and admins."""
         access = request_access(request)
         channel, data = queries.access_channel(access, pk), self.validated_body(ChannelChange)
-        services.set_instructions(scope=channel, by=access, text=data["instructions"])
+        text, version = data["instructions"], data.get("instructions_version")
+        services.set_instructions(scope=channel, by=access, text=text, version=version)
         return Response(ChannelOut(channel).data)
 
 
@@ -151,7 +152,8 @@ class OneThread(ApiView):
             data["access"] = thread.access
         agents = agents_by_handle(data.get("allowed_agents", ()), access)
         if "instructions" in data:
-            services.set_instructions(scope=thread, by=access, text=data["instructions"])
+            text, version = data["instructions"], data.get("instructions_version")
+            services.set_instructions(scope=thread, by=access, text=text, version=version)
         if "is_pinned" in data:
             services.pin_thread(thread=thread, by=access, pinned=data["is_pinned"])
         if "title" in data or "archived" in data or not {"access", "instructions", "is_pinned"} & set(data):

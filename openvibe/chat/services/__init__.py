@@ -7,6 +7,7 @@ from openvibe.chat.services.channels import (
     audit_membership,
     create_channel,
     remove_from_channel,
+    revoke_outsiders_tokens,
     update_channel,
 )
 from openvibe.chat.services.direct_messages import open_direct_messages
@@ -84,6 +85,7 @@ __all__ = [
     "remove_from_channel",
     "remove_reaction",
     "request_draft",
+    "revoke_outsiders_tokens",
     "save_draft",
     "save_message",
     "set_default_notification_level",

@@ -98,7 +98,7 @@ def add_to_channel(*, channel: Channel, participant: Participant, by: Access) ->
     membership, is_new = ChannelMembership.objects.get_or_create(channel=channel, participant=participant)
     if is_new:
         audit_membership(channel, participant, by, "added")
-        _revoke_outsiders_tokens(channel, by)
+        revoke_outsiders_tokens(channel, by)
     _emit_changed(channel)
     emit("access_changed", workspace_id=channel.workspace_id, participant_id=participant.pk)
     return membership
@@ -111,12 +111,12 @@ def remove_from_channel(*, channel: Channel, participant: Participant, by: Acces
         raise Refused("Only admins and the person who made the channel may remove others.")
     if ChannelMembership.objects.filter(channel=channel, participant=participant).delete()[0]:
         audit_membership(channel, participant, by, "taken out")
-        _revoke_outsiders_tokens(channel, by)
+        revoke_outsiders_tokens(channel, by)
     _emit_changed(channel)
     emit("access_changed", workspace_id=channel.workspace_id, participant_id=participant.pk)
 
 
-def _revoke_outsiders_tokens(channel: Channel, by: Access) -> None:
+def revoke_outsiders_tokens(channel: Channel, by: Access | str) -> None:
     """Tokens of agents that read the private channel end when whoever made them is not in it: she may not read there by
     another's token what she does not see herself."""
     if not channel.is_private or channel.is_direct:

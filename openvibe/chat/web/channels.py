@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from openvibe.base.markdown import plain_text
 from openvibe.base.params import int_param, words_param
 from openvibe.base.problems import Problem
+from openvibe.base.text import text_version
 from openvibe.chat import services
 from openvibe.chat.models import Channel, ChannelMembership, Thread, fresh, sees_channel
 from openvibe.chat.queries import (
@@ -148,14 +149,21 @@ def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
             if archived is not None:
                 services.archive_channel(channel=channel, by=request.access, archived=archived)
             elif "instructions" in request.POST:
-                services.set_instructions(scope=channel, by=request.access, text=request.POST["instructions"])
+                text, version = request.POST["instructions"], request.POST.get("version")
+                services.set_instructions(scope=channel, by=request.access, text=text, version=version)
             else:
                 name, description = request.POST.get("name", ""), request.POST.get("description", "")
                 services.update_channel(channel=channel, by=request.access, name=name, description=description)
             return redirect("channel", request.workspace.slug, channel.pk)
         except Problem as error:
             problem, form_data = error, {**form_data, **request.POST.dict()}
-    context = {"channel": channel, "problem": problem, "form_data": form_data}
+    context = {
+        "channel": channel,
+        "problem": problem,
+        "form_data": form_data,
+        "version": text_version(channel.instructions),
+        "is_stale": problem is not None and problem.code == "changed_meanwhile",
+    }
     return render(request, "chat/channel_form.html", context, status=problem.status if problem else 200)
 
 

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_http_methods
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Problem, Refused
+from openvibe.base.text import text_version
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import access_channel
 from openvibe.chat.services import set_instructions
@@ -23,10 +24,11 @@ MAX_THREADS = 50
 
 
 class PlaceInstructions(NamedTuple):
-    """Instructions of a channel or thread, and their tokens with all that they include."""
+    """Instructions of a channel or thread, their tokens with all that they include, and the version of their text."""
 
     row: Channel | Thread
     tokens: int
+    version: str
 
 
 @workspace_view
@@ -36,19 +38,22 @@ def instructions(request: WorkspaceRequest) -> HttpResponse:
     if not request.access.administers:
         raise Refused("Only owners and admins write instructions for agents: they are trusted. Ask one of them.")
     problem, text, channel_id = None, request.POST.get("instructions", "").replace("\r\n", "\n"), 0
+    version = request.POST.get("version")
     if request.method == "POST":
         try:
             if request.POST.get("channel"):
                 channel = access_channel(request.access, int_param(request.POST, "channel") or 0)
                 channel_id = channel.pk
-                set_instructions(scope=channel, by=request.access, text=text)
+                set_instructions(scope=channel, by=request.access, text=text, version=version)
             else:
-                update_workspace(workspace=request.workspace, by=request.access, instructions=text)
+                values = {"instructions": text, "instructions_version": version}
+                update_workspace(workspace=request.workspace, by=request.access, **values)
             messages.success(request, "Saved. Agents read it from their next prompt on.")
             return redirect("settings-instructions", request.workspace.slug)
         except Problem as raised:
             problem = raised
     page = {**_read_places(request), "problem": problem, "kept": text, "kept_channel": channel_id}
+    page["is_stale"] = problem is not None and problem.code == "changed_meanwhile"
     page["is_kept_above"] = any(place.row.pk == channel_id for place in page["channels"])
     return render(request, "chat/settings_instructions.html", page, status=problem.status if problem else 200)
 
@@ -60,13 +65,18 @@ def _read_places(request: WorkspaceRequest) -> dict[str, Any]:
     def tokens(text: str) -> int:
         return count_tokens(expand_instructions(text, snippets).text)
 
+    def place(row: Channel | Thread) -> PlaceInstructions:
+        return PlaceInstructions(row, tokens(row.instructions), text_version(row.instructions))
+
     channels = list(Channel.objects.visible_to(access).open().order_by("name", "pk"))
     threads = Thread.objects.visible_to(access).exclude(instructions="").order_by("-pk")[:MAX_THREADS]
     return {
+        "organisation_version": text_version(request.workspace.instructions),
+        "no_text_version": text_version(""),
         "organisation_tokens": tokens(request.workspace.instructions),
         "limit": MAX_INSTRUCTION_TOKENS,
-        "channels": [PlaceInstructions(row, tokens(row.instructions)) for row in channels if row.instructions],
+        "channels": [place(row) for row in channels if row.instructions],
         "other_channels": [row for row in channels if not row.instructions],
-        "threads": [PlaceInstructions(row, tokens(row.instructions)) for row in threads],
+        "threads": [place(row) for row in threads],
         "snippets": [(snippet, tokens(snippet.text)) for snippet in snippets],
     }

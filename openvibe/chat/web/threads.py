@@ -13,7 +13,7 @@ from django_htmx.http import reswap, retarget
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Problem
-from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.base.text import MAX_BODY_CHARACTERS, text_version
 from openvibe.chat import services
 from openvibe.chat.attachments import read_uploads
 from openvibe.chat.models import Message, Thread
@@ -130,6 +130,7 @@ class ThreadHead:
     administers: bool
     may_change: bool
     own_instructions: str
+    instructions_version: str
     instructions: tuple[ScopedInstructions, ...]
     surroundings: ThreadSurroundings
     agents: tuple[SidebarParticipant, ...]
@@ -168,6 +169,7 @@ def _thread_head(
         administers=other is None and request.access.administers,
         may_change=other is None and may_manage_thread(thread, request.access),
         own_instructions=thread.instructions,
+        instructions_version=text_version(thread.instructions),
         instructions=tuple(scoped_instructions(request.access, request.workspace, channel, thread)),
         surroundings=replace(surroundings, draft=""),
         agents=shell_of(request).agents,
@@ -231,7 +233,8 @@ def thread_edit(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     are told (`instructions`)."""
     thread = access_thread(request.access, thread_id)
     if "instructions" in request.POST:
-        services.set_instructions(scope=thread, by=request.access, text=request.POST["instructions"])
+        text, version = request.POST["instructions"], request.POST.get("version")
+        services.set_instructions(scope=thread, by=request.access, text=text, version=version)
         return redirect("thread", request.workspace.slug, thread.pk)
     archived, pinned = ({"1": True, "0": False}.get(request.POST.get(name, "")) for name in ("archived", "pinned"))
     if pinned is not None:

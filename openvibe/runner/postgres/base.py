@@ -14,7 +14,7 @@ class DatabaseClient(client.DatabaseClient):
     """`manage.py dbshell`, with the psql that comes with the server."""
 
     def runshell(self, parameters: Iterable[str]) -> None:
-        server = self.connection.server()  # type: ignore[attr-defined]
+        server = self.connection.server()  # type: ignore[attr-defined]  # our own wrapper
         self.executable_name = str(program_path("psql"))
         self.connection.settings_dict.update(HOST=str(server.socket), PORT=server.port, USER=server.user)
         super().runshell(parameters)

@@ -27,6 +27,12 @@ from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
 
 
+def _token_maker_id(request: Request) -> int | None:
+    """Who holds the token that an agent calls with; None for the operator's, and for members."""
+    caller = caller_of(request)
+    return caller.token.made_by_id if caller.token and request_access(request).is_agent else None
+
+
 class WebhookView(ApiView):
     scopes = dict.fromkeys(("GET", "POST", "PATCH", "DELETE"), "admin")
 
@@ -56,7 +62,8 @@ class Webhooks(WebhookView):
             if found is None:
                 raise Problem(f"There is no agent @{handle} here.", code="unknown_agent", field="agent")
             participant = found
-        webhook, secret = services.create_webhook(by=access, participant=participant, **values)
+        made_by_id = _token_maker_id(request)
+        webhook, secret = services.create_webhook(by=access, participant=participant, made_by_id=made_by_id, **values)
         return Response({**WebhookOut(webhook).data, "secret": secret}, status=201)
 
 
@@ -70,7 +77,8 @@ class OneWebhook(WebhookView):
     def patch(self, request: Request, pk: int) -> Response:
         """Another address, other kinds, a pause. What is not sent stays."""
         webhook, values = self.access_webhook(pk), self.validated_body(WebhookChange)
-        services.update_webhook(webhook=webhook, by=request_access(request), **values)
+        made_by_id = _token_maker_id(request)
+        services.update_webhook(webhook=webhook, by=request_access(request), made_by_id=made_by_id, **values)
         return Response(WebhookOut(self.access_webhook(pk)).data)
 
     @extend_schema(operation_id="webhooks_delete", responses={204: None})

@@ -100,7 +100,7 @@ def resend(request: WorkspaceRequest, webhook_id: int, delivery_id: int) -> Http
 
 
 def _access_webhook(request: WorkspaceRequest, webhook_id: int) -> Webhook:
-    rows = Webhook.objects.visible_to(request.access).select_related("participant")
+    rows = Webhook.objects.visible_to(request.access).select_related("participant", "made_by")
     webhook = rows.filter(pk=min(webhook_id, MAX_ID)).first()
     if webhook is None:
         raise Missing

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from openvibe.api.fields import TextField
 from openvibe.api.models import SCOPES, Token
 from openvibe.base.models import AuditRecord
+from openvibe.base.text import text_version
 from openvibe.workspaces.models import Participant, Snippet, Workspace
 
 
@@ -96,20 +97,29 @@ class MeOut(serializers.Serializer[Any]):
 
 class WorkspaceSettingsOut(WorkspaceOut):
     instructions = serializers.SerializerMethodField(help_text="What all agents are told; null for guests.")
+    instructions_version = serializers.SerializerMethodField(help_text="Of that text; null for guests.")
 
     class Meta:
         model = Workspace
-        fields = (*WorkspaceOut.Meta.fields, "instructions")
+        fields = (*WorkspaceOut.Meta.fields, "instructions", "instructions_version")
         read_only_fields = fields
 
     def get_instructions(self, workspace: Workspace) -> str | None:
         return None if self.context["access"].is_guest else workspace.instructions
+
+    def get_instructions_version(self, workspace: Workspace) -> str | None:
+        return None if self.context["access"].is_guest else text_version(workspace.instructions)
 
 
 class WorkspaceChange(serializers.Serializer[Any]):
     name = TextField(required=False, help_text="1 to 80 characters.")
     description = TextField(required=False, help_text="At most 1,000 characters.")
     instructions = TextField(required=False, help_text="What all agents are told, at most 2,000 tokens.")
+    instructions_version = serializers.CharField(
+        required=False,
+        max_length=40,
+        help_text="The one that was read with them: 409 `changed_meanwhile` where another text stands there now.",
+    )
 
 
 class SnippetOut(serializers.ModelSerializer[Snippet]):

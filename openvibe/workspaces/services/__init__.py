@@ -7,6 +7,7 @@ from openvibe.workspaces.services.instructions import (
     MAX_SNIPPETS,
     WORKSPACE_CHECK,
     InstructionText,
+    check_instructions_version,
     clean_instructions,
     create_snippet,
     delete_snippet,
@@ -26,15 +27,16 @@ from openvibe.workspaces.services.members import (
     note_opened_context,
     pause_notifications,
     remove_member,
+    remove_picture,
     restart_first_steps,
+    save_picture,
     set_quiet_hours,
     update_member_role,
     update_profile,
 )
-from openvibe.workspaces.services.metering import TOKENS_LEFT, meter_client
-from openvibe.workspaces.services.pictures import remove_picture, save_picture
 from openvibe.workspaces.services.presence import NOTE_SECONDS, note_presence
 from openvibe.workspaces.services.sessions import describe_browser, end_sessions
+from openvibe.workspaces.services.spending import TOKENS_LEFT, meter_client
 from openvibe.workspaces.services.workspace import BUDGET_CHECK, create_workspace, update_workspace
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "access_invitation",
     "add_member",
     "check_handle",
+    "check_instructions_version",
     "clean_instructions",
     "create_invitation",
     "create_snippet",

@@ -13,7 +13,7 @@ from openvibe.base.events import emit
 from openvibe.base.includes import CutInclude, expand_includes
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.registers import Register
-from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, has_visible_character
+from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, has_visible_character, text_version
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS, Snippet, Workspace, snippet_name_validator
@@ -39,6 +39,18 @@ INSTRUCTION_TEXTS: Register[Callable[[Access], Iterable[InstructionText]]] = Reg
     "openvibe.workspaces.services.instructions.INSTRUCTION_TEXTS"
 )
 """All instructions of upper floors that include a snippet, in the asker's workspace."""
+
+
+def check_instructions_version(text: str, version: str | None) -> None:
+    """Raise Conflict unless `version` is that of `text`, the instructions that stand there now. None: the caller does
+    not say what it began from, and is not asked."""
+    if version is not None and version != text_version(text):
+        raise Conflict(
+            "These instructions were changed meanwhile. Nothing was saved, and your text is kept: look at what they "
+            "say now, put both together, and save again.",
+            code="changed_meanwhile",
+            field="instructions",
+        )
 
 
 def clean_instructions(text: str, *, workspace_id: int, field: str = "instructions", name: str = "") -> str:

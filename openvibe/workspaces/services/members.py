@@ -1,4 +1,4 @@
-"""Adds, changes and removes members: their handles, roles, own settings and hours."""
+"""Adds, changes and removes members: their handles, roles, own settings, hours and pictures."""
 
 from datetime import MAXYEAR, datetime, time
 
@@ -15,7 +15,7 @@ from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.text import MAX_HANDLE_CHARACTERS
 from openvibe.base.time_zones import is_time_zone
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Invitation, Member, Participant, User, Workspace, handle_validator
+from openvibe.workspaces.models import Invitation, Member, Participant, Picture, User, Workspace, handle_validator
 from openvibe.workspaces.services.presence import forget_presence
 
 RESERVED_HANDLES = frozenset({"all", "channel", "everyone", "here", "system", "openvibe"})
@@ -242,3 +242,17 @@ def set_quiet_hours(*, user: User, start: time | None, end: time | None, zone: s
     if start is not None and not user.time_zone and is_time_zone(zone):
         user.time_zone = zone
     user.save(update_fields=["dnd_start", "dnd_end", "time_zone"])
+
+
+@transaction.atomic
+def save_picture(*, participant: Participant, content: bytes) -> None:
+    """`content`: as `make_picture` gives it. Everybody's pages show it from their next load on."""
+    Picture.objects.update_or_create(participant=participant, defaults={"content": content})
+    emit("members_changed", workspace_id=participant.workspace_id)
+
+
+@transaction.atomic
+def remove_picture(*, participant: Participant) -> None:
+    """Their initial is shown instead. Nothing happens without a picture."""
+    if Picture.objects.filter(participant=participant).delete()[0]:
+        emit("members_changed", workspace_id=participant.workspace_id)

@@ -12,7 +12,7 @@ from openvibe.base.problems import Problem, Refused
 from openvibe.base.registers import Register
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
-from openvibe.workspaces.services.instructions import WORKSPACE_CHECK, clean_instructions
+from openvibe.workspaces.services.instructions import WORKSPACE_CHECK, check_instructions_version, clean_instructions
 from openvibe.workspaces.services.members import create_owner
 
 BUDGET_CHECK: Register[Callable[[object], None]] = Register("openvibe.workspaces.services.workspace.BUDGET_CHECK")
@@ -46,10 +46,17 @@ def update_workspace(
     name: str | None = None,
     description: str | None = None,
     instructions: str | None = None,
+    instructions_version: str | None = None,
 ) -> Workspace:
-    """Change what the workspace is called and what its agents are told about it; None leaves what there is."""
+    """Change what the workspace is called and what its agents are told about it; None leaves what there is.
+
+    `instructions_version` is that of the instructions that were read: Conflict where others stand there now.
+    """
     if not by.administers or by.workspace_id != workspace.pk:
         raise Refused("Only owners and admins may change the workspace.")
+    if instructions is not None:
+        rows = Workspace.objects.select_for_update(no_key=True).values_list("instructions", flat=True)
+        check_instructions_version(rows.get(pk=workspace.pk), instructions_version)
     given = {"name": name, "description": description, "instructions": instructions}
     values = {field: text.strip() for field, text in given.items() if text is not None}
     if (

@@ -9,11 +9,14 @@ from django.views.decorators.http import require_http_methods
 from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError
 
-from openvibe.base.job_runs import read_job_statuses, request_job_run
+from openvibe.base.job_runs import end_orphaned_runs, read_job_statuses, request_job_run
 from openvibe.base.models import JobRun
 from openvibe.base.params import int_param
-from openvibe.base.problems import Missing
+from openvibe.base.problems import Conflict, Missing
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+MAX_POLLS = 120
+"""How often the line that waits for a result asks, once a second."""
 
 
 @workspace_view
@@ -24,13 +27,16 @@ def jobs(request: WorkspaceRequest) -> HttpResponse:
         raise Missing
     if request.method == "POST":
         return _run_now(request)
+    end_orphaned_runs()
     task_id = request.GET.get("run", "")[:64].replace("\x00", "")
     run = JobRun.objects.filter(task_id=task_id).first() if task_id else None
-    page = {"run": run, "task_id": task_id, "name": request.GET.get("name", "")[:80]}
+    polls = min(int_param(request.GET, "polls") or 0, MAX_POLLS)
+    page: dict[str, object] = {"run": run, "task_id": task_id, "name": request.GET.get("name", "")[:80]}
+    page |= {"polls": polls + 1, "gives_up": polls >= MAX_POLLS}
     if request.htmx:  # the line that waits asks
-        return (
-            HttpResponse(headers={"HX-Refresh": "true"}) if run else render(request, "workspaces/_job_waits.html", page)
-        )
+        if run is None or run.is_over:
+            return HttpResponse(headers={"HX-Refresh": "true"})
+        return render(request, "workspaces/_job_waits.html", page)
     return render(request, "workspaces/jobs.html", {**page, "jobs": read_job_statuses()})
 
 
@@ -41,6 +47,9 @@ def _run_now(request: WorkspaceRequest) -> HttpResponse:
     page = reverse("settings-jobs", args=[request.workspace.slug])
     try:
         task_id = request_job_run(job)
+    except Conflict as conflict:
+        messages.info(request, conflict.message)
+        return redirect(page)
     except (OperationalError, DatabaseError) as error:
         messages.error(request, f"The queue does not take “{job.name}”: {error}")
         return redirect(page)

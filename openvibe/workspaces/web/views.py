@@ -1,121 +1,34 @@
-"""Pages of people and workspaces: signing up (allauth), who is here, how it is set up, and what went wrong."""
+"""Pages of people and workspaces: coming in, who is here, and how it is set up."""
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-import structlog
-from allauth.account.adapter import DefaultAccountAdapter
-from allauth.core import ratelimit
-from allauth.core.internal.ratelimit import get_ip
-from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import ImproperlyConfigured, RequestDataTooBig
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
-from django.views.defaults import server_error as django_server_error
 
-from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, problem_body
-from openvibe.base.outages import unavailable_from
 from openvibe.base.params import MAX_ID, words_param
 from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.base.rate_limits import check_rate
 from openvibe.base.time_zones import common_time_zones
 from openvibe.workspaces import services
 from openvibe.workspaces.decorators import (
     LAST_WORKSPACE_SESSION_KEY,
     WorkspaceRequest,
     problem_response,
-    unsaved_texts,
-    wants_json,
     workspace_view,
 )
-from openvibe.workspaces.known_browsers import browser_key, is_known_browser, remember_browser
 from openvibe.workspaces.models import Invitation, Member, Snippet, User, Workspace
 from openvibe.workspaces.queries import is_here, named_like
+from openvibe.workspaces.web.adapters import INVITATION_SESSION_KEY
 
-INVITATION_SESSION_KEY = "invitation"
 PEOPLE_ON_A_PAGE = 50
-STALE_PAGE = (
-    "This page was open for too long: you signed in or out somewhere else since. Nothing was changed, and what you "
-    "typed is still here. Copy it, reload the page and send it again."
-)
-log = structlog.get_logger(__name__)
-
-
-class SignupForm(forms.Form):
-    """What sign-up asks beside e-mail and password."""
-
-    name = forms.CharField(label="Your name", max_length=80, min_length=1)
-
-    field_order = ("name", "email", "password1")
-
-    def signup(self, request: HttpRequest, user: User) -> None:
-        user.name = self.cleaned_data["name"].strip()
-        user.save(update_fields=["name"])
-
-
-class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth has no types
-    """Sign-up is open to whoever holds a valid invitation link."""
-
-    def is_open_for_signup(self, request: HttpRequest) -> bool:
-        if settings.OPEN_SIGNUP:
-            return True
-        try:
-            services.access_invitation(request.session.get(INVITATION_SESSION_KEY, ""))
-        except Missing:
-            return False
-        return True
-
-    def get_signup_redirect_url(self, request: HttpRequest) -> str:
-        return self.get_login_redirect_url(request)
-
-    def get_login_redirect_url(self, request: HttpRequest) -> str:
-        token = request.session.get(INVITATION_SESSION_KEY, "")
-        return f"/join/{token}/" if token else str(settings.LOGIN_REDIRECT_URL)
-
-    def clean_email(self, email: str) -> str:
-        return str(super().clean_email(email)).lower()
-
-    def get_client_ip(self, request: HttpRequest) -> str:
-        """A request that names fewer addresses than there are trusted proxies came past one: its own sender counts."""
-        try:
-            return str(super().get_client_ip(request))
-        except ImproperlyConfigured:
-            return str(request.META["REMOTE_ADDR"])
-
-    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Wrong guesses are counted by address and account together, so that nobody locks another out. Many addresses
-        guessing at one account wait, too; a browser that has signed in to it before does not wait for either."""
-        email = str(credentials.get("email", "")).lower()
-        if is_known_browser(request, email):
-            allowed = ratelimit.consume(request, action="login_known_browser", key=browser_key(request))
-        else:
-            super().pre_authenticate(request, **credentials)
-            allowed = ratelimit.consume(request, action="login_account", key=email)
-        if not allowed:
-            raise self.validation_error("too_many_login_attempts")
-
-    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
-        return f"{super()._get_login_attempts_cache_key(request, **credentials)}:{get_ip(request)}"
-
-    def _delete_login_attempts_cached_email(self, request: HttpRequest, **credentials: Any) -> None:
-        super()._delete_login_attempts_cached_email(request, **credentials)
-        ratelimit.clear(request, action="login_account", key=str(credentials.get("email", "")).lower())
-
-    def post_login(self, request: HttpRequest, user: User, **values: Any) -> HttpResponse:
-        response: HttpResponse = super().post_login(request, user, **values)
-        remember_browser(request, response, user)
-        return response
-
-    def reauthenticate(self, user: User, password: str) -> bool:
-        """By the account's address, also where allauth keeps none of its own."""
-        return bool(self.authenticate(self.request, email=user.email, password=password) == user)
+TOO_MANY_LINKS = "You made many links within an hour. Wait a little, or make one for more people."
 
 
 @login_required
@@ -233,8 +146,7 @@ def member_change(request: WorkspaceRequest, member_id: int) -> HttpResponse:
 def invitation_create(request: WorkspaceRequest) -> HttpResponse:
     """Make a link; it is shown once, on this answer."""
     try:
-        if not ratelimit.consume(request, action="invitation"):
-            raise Refused("You made many links within an hour. Wait a little, or make one for more people.")
+        check_rate(request, "invitation", TOO_MANY_LINKS)
         _, token = services.create_invitation(
             workspace=request.workspace,
             by=request.access,
@@ -371,33 +283,3 @@ def render_profile(
     }
     failure = problem or picture_problem
     return render(request, "workspaces/profile.html", context, status=failure.status if failure else 200)
-
-
-def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """The form's key is missing or old: a sign-in elsewhere, or a page kept open for long."""
-    if wants_json(request) or request.headers.get("HX-Request"):
-        return problem_response(request, Refused(STALE_PAGE, code="stale_page"))
-    is_our_form = request.headers.get("Sec-Fetch-Site") == "same-origin"
-    return render(request, "errors/csrf.html", {"kept": unsaved_texts(request) if is_our_form else []}, status=403)
-
-
-def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """A request that cannot be read, or is larger than any form here. Reads nothing of it: that is what failed."""
-    is_large = isinstance(exception, RequestDataTooBig)
-    return render(request, "errors/bad_request.html", {"is_large": is_large}, status=413 if is_large else 400)
-
-
-def server_error(request: HttpRequest) -> HttpResponse:
-    """Whatever nothing else answered: a fault of ours, or 503 with a sentence when it is the database's."""
-    error = sys.exc_info()[1]
-    outage = unavailable_from(error)
-    if request.path.startswith("/api/"):
-        body = problem_body(outage) if outage else INTERNAL_PROBLEM
-        response: HttpResponse = JsonResponse(body, status=body["status"], content_type=MEDIA_TYPE)
-    else:
-        response = problem_response(request, outage) if outage else django_server_error(request)
-    if outage:
-        log.error("database_unavailable", error=str(error), path=request.path)
-        vars(response)["_has_been_logged"] = True  # no traceback for every call of an outage
-        response.headers["Retry-After"] = str(outage.retry_after)
-    return response

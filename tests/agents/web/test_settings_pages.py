@@ -5,20 +5,26 @@ import zipfile
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from django.conf import LazySettings
+from django.db import connections, transaction
+from django.test import Client
 from django.utils import timezone
 
 from agents.archive.jobs import delete_expired_archives, execute_export
 from agents.models import Agent, WorkspaceExport
 from memory.plugins.registry import active_plugin
 from openvibe.base.models import AuditRecord
+from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
+from openvibe.llm.services import save_endpoint
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.agents.web.conftest import signed_in
+from tests.locks import wait_until_blocked
 
 pytestmark = pytest.mark.django_db
 KEY = "sk-very-secret-0123456789"
@@ -79,6 +85,53 @@ def test_a_model_is_added_changed_tested_and_deleted(ana: Member, cleo: Member) 
     changes = AuditRecord.objects.filter(action="endpoint").values_list("actor", "after")
     assert {actor for actor, _ in changes} == {"Ana (@ana)"}
     assert KEY not in str(list(changes))
+
+
+def as_superuser(member: Member) -> Client:
+    member.user.is_staff = member.user.is_superuser = True
+    member.user.save()
+    return signed_in(member)
+
+
+def test_tests_are_limited_for_each_person_in_app_and_admin_together(ana: Member, settings: LazySettings) -> None:
+    assert settings.ACCOUNT_RATE_LIMITS["test_model"] == "60/h/user"
+    settings.ACCOUNT_RATE_LIMITS = {**settings.ACCOUNT_RATE_LIMITS, "test_model": "1/h/user", "list_models": "1/h/user"}
+    endpoint, root = Endpoint.objects.create(workspace=ana.workspace, name="Ours", kind="offline"), as_superuser(ana)
+    eve = factories.make_member("Eve", ana.workspace, role="admin")
+    page, admin = f"{address(ana, 'models')}{endpoint.pk}/", f"/admin/llm/endpoint/{endpoint.pk}/test/"
+    said = [root.post(page, {"act": "test"}, follow=True), root.post(admin, follow=True)]
+    said += [root.post(page, {"act": "test"}, follow=True), signed_in(eve).post(page, {"act": "test"}, follow=True)]
+    assert ["You tested many times" in answer.content.decode() for answer in said] == [False, True, True, False]
+    lists = [
+        root.post(where, {}).json() for where in (f"{address(ana, 'models')}offered/", "/admin/llm/endpoint/models/")
+    ]
+    assert ["many lists" in each["message"] for each in lists] == [False, True]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("page", ["settings", "admin"])
+def test_two_who_take_the_same_name_or_the_default_at_once_get_a_sentence(ana: Member, page: str) -> None:
+    """The second waits for the first, and is told then."""
+    where = f"{address(ana, 'models')}new/" if page == "settings" else "/admin/llm/endpoint/add/"
+    browser, answers = as_superuser(ana), []
+
+    def save() -> None:
+        answers.append(browser.post(where, model_form(workspace=ana.workspace_id)))
+        connections.close_all()
+
+    second = Thread(target=save)
+    with transaction.atomic():
+        form = EndpointForm(model_form(), instance=Endpoint(workspace=ana.workspace))
+        assert form.is_valid()
+        save_endpoint(endpoint=form.instance, by=factories.access(ana), changes=())
+        second.start()
+        wait_until_blocked(second)
+    second.join(30)
+    (answer,) = answers
+    form = answer.context["form"] if page == "settings" else answer.context["adminform"].form
+    assert answer.status_code == (400 if page == "settings" else 200)
+    assert set(form.errors) == {"name", "is_default"}
+    assert Endpoint.objects.count() == 1
 
 
 @pytest.mark.parametrize(

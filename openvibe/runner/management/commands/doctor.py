@@ -97,7 +97,7 @@ def run_checks(checks: Mapping[str, Callable[[], CheckResult]]) -> Iterator[Chec
 def database() -> CheckResult:
     """PostgreSQL answers and is new enough."""
     connection.ensure_connection()
-    version = connection.pg_version  # type: ignore[attr-defined]
+    version = connection.pg_version  # type: ignore[attr-defined]  # the wrapper of PostgreSQL has it
     kind = "embedded" if settings.DATABASES["default"]["ENGINE"] == "openvibe.runner.postgres" else "outside"
     state = f"PostgreSQL {version // 10_000}.{version % 10_000}, {kind}."
     advice = "Upgrade to PostgreSQL 15 or later." if version < MIN_POSTGRESQL_VERSION else ""

@@ -11,7 +11,10 @@ from openvibe.base.problems import Problem
 
 
 class Command(BaseCommand):
-    help = "Issue, list and revoke API tokens. The secret is printed once and not kept."
+    help = (
+        "Issue, list and revoke API tokens. The secret is printed once and not kept. What is issued here is the "
+        "operator's: it stays when its agent joins a private channel, where a token made in the app ends."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         subcommands = parser.add_subparsers(dest="verb", required=True)

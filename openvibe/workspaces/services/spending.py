@@ -13,7 +13,7 @@ from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, ToolSpec, Usage
 from openvibe.workspaces.models import Spending
 
-TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.metering.TOKENS_LEFT")
+TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.spending.TOKENS_LEFT")
 """Tokens that may still be used today, never below 0, of a workspace (its id) and, where one is named, of an agent (a
 participant's id)."""
 

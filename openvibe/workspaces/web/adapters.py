@@ -1,0 +1,88 @@
+"""What allauth asks of us: who may sign up, who may try again, and where a sign-in leads."""
+
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core import ratelimit
+from allauth.core.internal.ratelimit import get_ip
+from django import forms
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest, HttpResponse
+
+from openvibe.base.problems import Missing
+from openvibe.workspaces import services
+from openvibe.workspaces.known_browsers import browser_key, is_known_browser, remember_browser
+from openvibe.workspaces.models import User
+
+INVITATION_SESSION_KEY = "invitation"
+
+
+class SignupForm(forms.Form):
+    """What sign-up asks beside e-mail and password."""
+
+    name = forms.CharField(label="Your name", max_length=80, min_length=1)
+
+    field_order = ("name", "email", "password1")
+
+    def signup(self, request: HttpRequest, user: User) -> None:
+        user.name = self.cleaned_data["name"].strip()
+        user.save(update_fields=["name"])
+
+
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth has no types
+    """Sign-up is open to whoever holds a valid invitation link."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        if settings.OPEN_SIGNUP:
+            return True
+        try:
+            services.access_invitation(request.session.get(INVITATION_SESSION_KEY, ""))
+        except Missing:
+            return False
+        return True
+
+    def get_signup_redirect_url(self, request: HttpRequest) -> str:
+        return self.get_login_redirect_url(request)
+
+    def get_login_redirect_url(self, request: HttpRequest) -> str:
+        token = request.session.get(INVITATION_SESSION_KEY, "")
+        return f"/join/{token}/" if token else str(settings.LOGIN_REDIRECT_URL)
+
+    def clean_email(self, email: str) -> str:
+        return str(super().clean_email(email)).lower()
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """A request that names fewer addresses than there are trusted proxies came past one: its own sender counts."""
+        try:
+            return str(super().get_client_ip(request))
+        except ImproperlyConfigured:
+            return str(request.META["REMOTE_ADDR"])
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Wrong guesses are counted by address and account together, so that nobody locks another out. Many addresses
+        guessing at one account wait, too; a browser that has signed in to it before does not wait for either."""
+        email = str(credentials.get("email", "")).lower()
+        if is_known_browser(request, email):
+            allowed = ratelimit.consume(request, action="login_known_browser", key=browser_key(request))
+        else:
+            super().pre_authenticate(request, **credentials)
+            allowed = ratelimit.consume(request, action="login_account", key=email)
+        if not allowed:
+            raise self.validation_error("too_many_login_attempts")
+
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        return f"{super()._get_login_attempts_cache_key(request, **credentials)}:{get_ip(request)}"
+
+    def _delete_login_attempts_cached_email(self, request: HttpRequest, **credentials: Any) -> None:
+        super()._delete_login_attempts_cached_email(request, **credentials)
+        ratelimit.clear(request, action="login_account", key=str(credentials.get("email", "")).lower())
+
+    def post_login(self, request: HttpRequest, user: User, **values: Any) -> HttpResponse:
+        response: HttpResponse = super().post_login(request, user, **values)
+        remember_browser(request, response, user)
+        return response
+
+    def reauthenticate(self, user: User, password: str) -> bool:
+        """By the account's address, also where allauth keeps none of its own."""
+        return bool(self.authenticate(self.request, email=user.email, password=password) == user)
