@@ -31,10 +31,15 @@ _MAX_PAUSE_SECONDS: Final = 7_200
 _SCATTERED_WEIGHT: Final = 0.5
 """How much of the surroundings counts where several pieces are asked for, which lie scattered."""
 
-_NAMED_WEIGHT: Final = 0.4
+_NAMED_WEIGHT: Final = 0.6
 _PERSON_WEIGHT: Final = 0.1
 """Standard deviations by which a text gains that is said by somebody the question names; by a person in a thread with
 assistants: these repeat what people say."""
+
+_LENGTH_WEIGHT: Final = 0.25
+"""Standard deviations by which a text of a conversation gains for each that its length (logarithm) stands out: "ok" and
+"see you" answer nothing. After Singhal, Buckley and Mitra, "Pivoted Document Length Normalization" (1996): what is
+normalised by length prefers short texts more than they are relevant."""
 
 _MIN_LAG: Final = 2
 _MAX_LAG: Final = 8
@@ -70,7 +75,10 @@ def rank(
     for similarity in (candidates.similarity, candidates.pair_similarity):
         if similarity is not None:
             score = score + vector_weight * z_scores(similarity)
-    score = z_scores(_add_speaker_weights(score, candidates))
+    score = _add_speaker_weights(score, candidates)
+    if use_neighbours:
+        score = score + _LENGTH_WEIGHT * z_scores(np.log(np.maximum(candidates.words, 1)).astype(np.float32))
+    score = z_scores(score)
     own = _OWN_WEIGHT * score + _OUTLIER_WEIGHT * np.square(np.maximum(score, 0))
     if not use_neighbours:
         return score.astype(np.float32)

@@ -76,6 +76,13 @@ def test_the_name_of_who_spoke_counts_as_words(ana: Member, dora: Member, thread
     assert found(access(ana), "What did Dora say about it?", thread).hits[0].author_name == "Dora"
 
 
+def test_what_is_said_of_somebody_comes_before_all_that_she_says(ana: Member, dora: Member, thread: Thread) -> None:
+    for word in ("Hm", "ok", "Sure", "Wow", "See you", "Not yet"):
+        say(thread, dora, word)
+    say(thread, ana, "Dora starts at Norvik Logistics in September")
+    assert bodies(found(access(ana), "What about Dora?", thread))[0].startswith("Dora starts")
+
+
 def test_a_budget_is_kept_to_the_token(ana: Member, thread: Thread) -> None:
     for day in range(12):
         say(thread, ana, f"Roses, day {day}: water them")

@@ -99,6 +99,12 @@ def test_who_is_named_and_people_come_before_others_who_say_the_same() -> None:
     assert best(candidates([[0]] * 4, similarity=cosines, by_person=[True, False, True, True])) == 3
 
 
+def test_of_two_alike_the_longer_comes_first_in_a_conversation_and_not_among_texts_that_stand_alone() -> None:
+    found = candidates([[0]] * 40, tokens=[6] * 20 + [24] + [6] * 19)
+    assert best(found) == 20
+    assert not rank(found, use_neighbours=False).any()
+
+
 def test_a_text_that_stands_out_keeps_its_rank_beside_a_stretch() -> None:
     similarity = stretch(40)
     similarity[100] = 0.95

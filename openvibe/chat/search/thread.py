@@ -49,7 +49,7 @@ class MessageSearchResult:
     by_vectors: bool = False
 
 
-MAX_FULL_SCAN_MESSAGES = 2_000
+MAX_FULL_SCAN_MESSAGES = 4_000
 """A thread of so many messages is looked at as a whole."""
 
 RECENT_MESSAGES = 300
@@ -145,7 +145,7 @@ def _build_candidates(read: MessageColumns, query: Query, max_message_tokens: in
         positions=messages["seq"].astype(np.int64),
         tokens=tokens if max_message_tokens is None else np.minimum(tokens, max_message_tokens),
         words=tokens,
-        hits=query.hits(messages["bits"].astype(np.int64) | names[:, 1]),
+        hits=query.hits(messages["bits"].astype(np.int64)),
         similarity=read.own_similarity,
         pair_similarity=read.pair_similarity,
         fingerprints=messages["print"].astype(np.int64),
