@@ -33,7 +33,8 @@ def plan_once(connection: BaseDatabaseWrapper, **_: object) -> None:
     if not connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
         with connection.cursor() as cursor:
             cursor.execute("SET plan_cache_mode = force_generic_plan")
-        connection.connection._prepared = _StatementsOfConnection(connection.connection)
+        connection.connection._prepared = _StatementsOfConnection()
+        vars(connection)["_transformer"] = Transformer(connection.connection)  # the driver's own would be a circle
 
 
 class UtcLoader(TimestamptzLoader):
@@ -60,11 +61,6 @@ class _StatementsOfConnection(PrepareManager):
     The driver would forget all of it, lest the transaction had created what a statement reads: one refused form, and
     the next requests of that thread would plan everything anew. Only what changes tables makes it forget here, too."""
 
-    def __init__(self, driver: psycopg.Connection[Any]) -> None:
-        super().__init__()
-        self._driver = driver
-        self._transformer = Transformer(driver)
-
     def clear(self) -> bool:
         return False
 
@@ -77,14 +73,16 @@ class _StatementsOfConnection(PrepareManager):
         if name := self._names.pop(self.key(query), None):
             self._to_flush.append(name)
 
-    def fetch(self, statement: bytes, values: Sequence[Any]) -> list[tuple[Any, ...]] | None:
+    def fetch(
+        self, driver: psycopg.Connection[Any], transformer: Transformer, statement: bytes, values: Sequence[Any]
+    ) -> list[tuple[Any, ...]] | None:
         """All rows of what is prepared already, by one call of libpq: a cursor takes longer than most of these
         statements, and hands the interpreter to other threads three times. None where only a cursor will do: nothing
         is prepared, a transaction has yet to begin, or the server refuses the old plan. Raises the driver's errors."""
-        pgconn, transformer = self._driver.pgconn, self._transformer
-        if pgconn.transaction_status == TransactionStatus.IDLE and not self._driver.autocommit:
+        pgconn = driver.pgconn
+        if pgconn.transaction_status == TransactionStatus.IDLE and not driver.autocommit:
             return None
-        parameters = transformer.dump_sequence(values, _AUTO * len(values))
+        parameters: Any = transformer.dump_sequence(values, _AUTO * len(values))
         key = (statement, transformer.types or ())
         if (name := self._names.get(key)) is None:
             return None
@@ -95,7 +93,7 @@ class _StatementsOfConnection(PrepareManager):
             return transformer.load_rows(0, result.ntuples, tuple)
         if pgconn.status == ConnStatus.BAD:
             raise psycopg.OperationalError(result.get_error_message())
-        error = error_from_result(result, self._driver.info.encoding)
+        error = error_from_result(result, driver.info.encoding)
         if isinstance(error, psycopg.errors.FeatureNotSupported):
             self._to_flush.append(self._names.pop(key))
             if pgconn.transaction_status == TransactionStatus.IDLE:
@@ -116,11 +114,13 @@ def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) ->
     prepared = getattr(wrapper.connection, "_prepared", None)
     if isinstance(prepared, _StatementsOfConnection) and not (wrapper.queries_logged or wrapper.execute_wrappers):
         wrapper.validate_no_broken_transaction()
+        by_key: Any = values
         numbered, keys = number_placeholders(statement)
         with wrapper.wrap_database_errors:
-            found = prepared.fetch(numbered, [values[key] for key in keys])  # type: ignore[call-overload]
-        if found is not None:
-            return found
+            transformer = vars(wrapper)["_transformer"]
+            direct = prepared.fetch(wrapper.connection, transformer, numbered, [by_key[key] for key in keys])
+        if direct is not None:
+            return direct
     with _prepared_cursor(wrapper) as cursor:
         cursor.execute(statement, values)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
