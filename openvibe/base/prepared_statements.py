@@ -15,10 +15,11 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.backends.utils import CursorWrapper
 from django.dispatch import receiver
+from psycopg import adapt
 from psycopg._preparing import Prepare, PrepareManager
 from psycopg._queries import PostgresQuery
-from psycopg.abc import Buffer
-from psycopg.adapt import PyFormat, Transformer
+from psycopg.abc import Buffer, Transformer
+from psycopg.adapt import PyFormat
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
@@ -34,7 +35,7 @@ def plan_once(connection: BaseDatabaseWrapper, **_: object) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET plan_cache_mode = force_generic_plan")
         connection.connection._prepared = _StatementsOfConnection()
-        vars(connection)["_transformer"] = Transformer(connection.connection)  # the driver's own would be a circle
+        vars(connection)["_transformer"] = adapt.Transformer(connection.connection)  # on the driver: a circle
 
 
 class UtcLoader(TimestamptzLoader):
