@@ -49,6 +49,11 @@ def render_cached(key: tuple[object, ...], template: str, context: Mapping[str, 
     return html
 
 
+def cached_html(key: tuple[object, ...]) -> str | None:
+    """What `render_cached` keeps under this key: for whoever would have to make its context first."""
+    return _html_cache.get(key)
+
+
 def with_csrf_token(html: str, csrf_token: object) -> SafeString:
     return SafeString(html.replace(_CSRF_PLACEHOLDER, str(csrf_token)) if _CSRF_PLACEHOLDER in html else html)
 

@@ -14,9 +14,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.backends.utils import CursorWrapper
 from django.dispatch import receiver
+from psycopg import adapt
 from psycopg._preparing import Prepare, PrepareManager
 from psycopg._queries import PostgresQuery
-from psycopg.pq import TransactionStatus
+from psycopg.abc import Buffer, Transformer
+from psycopg.adapt import PyFormat
+from psycopg.errors import error_from_result
+from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 _PLACEHOLDER = re.compile(r"(%s|%\(\w+\)s|%%)")
@@ -29,6 +33,7 @@ def plan_once(connection: BaseDatabaseWrapper, **_: object) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET plan_cache_mode = force_generic_plan")
         connection.connection._prepared = _StatementsOfConnection()
+        vars(connection)["_transformer"] = adapt.Transformer(connection.connection)  # on the driver: a circle
 
 
 class _StatementsOfConnection(PrepareManager):
@@ -49,7 +54,35 @@ class _StatementsOfConnection(PrepareManager):
         if name := self._names.pop(self.key(query), None):
             self._to_flush.append(name)
 
+    def fetch(
+        self, driver: psycopg.Connection[Any], transformer: Transformer, statement: bytes, values: Sequence[Any]
+    ) -> list[tuple[Any, ...]] | None:
+        """All rows of what is prepared already, by one call of libpq: a cursor takes longer than most of these
+        statements, and hands the interpreter to other threads three times. None where only a cursor will do: nothing
+        is prepared, a transaction has yet to begin, or the server refuses the old plan. Raises the driver's errors."""
+        pgconn = driver.pgconn
+        if pgconn.transaction_status == TransactionStatus.IDLE and not driver.autocommit:
+            return None
+        parameters: Any = transformer.dump_sequence(values, _AUTO * len(values))
+        key = (statement, transformer.types or ())
+        if (name := self._names.get(key)) is None:
+            return None
+        self._names.move_to_end(key)
+        result = pgconn.exec_prepared(name, parameters, transformer.formats)
+        if result.status == ExecStatus.TUPLES_OK:
+            transformer.set_pgresult(result)
+            return transformer.load_rows(0, result.ntuples, tuple)
+        if pgconn.status == ConnStatus.BAD:
+            raise psycopg.OperationalError(result.get_error_message())
+        error = error_from_result(result, driver.info.encoding)
+        if isinstance(error, psycopg.errors.FeatureNotSupported):
+            self._to_flush.append(self._names.pop(key))
+            if pgconn.transaction_status == TransactionStatus.IDLE:
+                return None
+        raise error
 
+
+_AUTO = [PyFormat.AUTO]
 _CHANGES_OF_TABLES = (b"DROP", b"ALTER", b"DISCARD ALL", b"DEALLOCATE ALL")
 _NEVER = 1_000_000_000
 """Runs before the driver prepares a statement unasked."""
@@ -57,7 +90,19 @@ _NEVER = 1_000_000_000
 
 def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """All rows of a statement, as the database driver gives them."""
-    with _prepared_cursor() as cursor:
+    wrapper = connections[DEFAULT_DB_ALIAS]  # looked up once: `connection` looks it up for each of its attributes
+    wrapper.ensure_connection()
+    prepared = getattr(wrapper.connection, "_prepared", None)
+    if isinstance(prepared, _StatementsOfConnection) and not (wrapper.queries_logged or wrapper.execute_wrappers):
+        wrapper.validate_no_broken_transaction()
+        by_key: Any = values
+        numbered, keys = number_placeholders(statement)
+        with wrapper.wrap_database_errors:
+            transformer = vars(wrapper)["_transformer"]
+            direct = prepared.fetch(wrapper.connection, transformer, numbered, [by_key[key] for key in keys])
+        if direct is not None:
+            return direct
+    with _prepared_cursor(wrapper) as cursor:
         cursor.execute(statement, values)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
         return rows
@@ -100,12 +145,10 @@ def number_placeholders(statement: str) -> tuple[bytes, tuple[str | int, ...]]:
     return "".join(parts).encode(), tuple(keys)
 
 
-def _prepared_cursor() -> CursorWrapper:
+def _prepared_cursor(wrapper: BaseDatabaseWrapper) -> CursorWrapper:
     """A cursor of Django's connection, errors as ever. An ordinary one while statements are logged, so that the log
     shows them with their values; and behind a pooler that shares connections, where nothing may be prepared (Django's
     own setting for that)."""
-    wrapper = connections[DEFAULT_DB_ALIAS]  # looked up once: `connection` looks it up for each of its attributes
-    wrapper.ensure_connection()
     driver = wrapper.connection
     has_pooler = wrapper.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
     if wrapper.queries_logged or has_pooler or driver is None:

@@ -107,7 +107,12 @@ class CompiledQuery:
         model, columns, names, populators, converters, annotations = self._row_layout
         instances: list[Model] = []
         seen: dict[tuple[int, Any], Model] = {}
-        for row in self._compiler.apply_converters(rows, converters):
+        for values in rows:
+            row = list(values)
+            for position, functions, expression in converters:
+                if row[position]:  # an empty array, or nothing, stays what it is: most messages have three of them
+                    for convert in functions:
+                        row[position] = convert(row[position], expression, self._compiler.connection)
             instance = _load_instance(model, names, row[columns])
             for populator in populators:
                 _populate(populator, row, instance, seen)
@@ -117,13 +122,14 @@ class CompiledQuery:
         return instances
 
     @cached_property
-    def _row_layout(self) -> tuple[Any, slice, list[str], list[Any], dict[int, Any], list[tuple[str, int]]]:
+    def _row_layout(self) -> tuple[Any, slice, list[str], list[Any], list[tuple[int, Any, Any]], list[tuple[str, int]]]:
         """How rows become objects: found out once, as the statement is."""
         select, shape = self._compiler.select, self._compiler.klass_info
         columns = slice(shape["select_fields"][0], shape["select_fields"][-1] + 1)
         names = [column[0].target.attname for column in select[columns]]
         populators = get_related_populators(shape, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # stubs of 6.1
-        converters = self._compiler.get_converters([column[0] for column in select])
+        by_position = self._compiler.get_converters([column[0] for column in select])
+        converters = [(position, *functions) for position, functions in by_position.items()]
         annotations = list((self._compiler.annotation_col_map or {}).items())
         return shape["model"], columns, names, populators, converters, annotations
 

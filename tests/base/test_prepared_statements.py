@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 
 import pytest
-from django.db import DataError, NotSupportedError, connection, transaction
+from django.db import DataError, NotSupportedError, OperationalError, connection, transaction
+from psycopg.pq import TransactionStatus
 
 from openvibe.base.prepared_statements import fetch_prepared, fetch_unprepared, number_placeholders
 
@@ -103,3 +104,43 @@ def test_a_column_that_a_migration_changes_elsewhere_fails_one_transaction_at_mo
             elsewhere.execute("DROP TABLE changing")
     finally:
         another.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_prepared_begins_a_transaction_and_ends_none() -> None:
+    for _ in range(2):
+        with transaction.atomic():
+            assert fetch_prepared("SELECT 3 + %s", [1]) == [(4,)]
+            assert connection.connection.info.transaction_status == TransactionStatus.INTRANS
+        assert fetch_prepared("SELECT 3 + %s", [1]) == [(4,)]
+        assert connection.connection.info.transaction_status == TransactionStatus.IDLE
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_error_of_what_is_prepared_is_djangos_and_leaves_the_connection_usable() -> None:
+    assert fetch_prepared("SELECT 6 / %s", [2]) == [(3,)]
+    with pytest.raises(DataError, match="division by zero"):
+        fetch_prepared("SELECT 6 / %s", [0])
+    assert fetch_prepared("SELECT 6 / %s", [3]) == [(2,)]
+    with transaction.atomic():
+        with pytest.raises(DataError):
+            fetch_prepared("SELECT 6 / %s", [0])
+        transaction.set_rollback(True)
+        with pytest.raises(transaction.TransactionManagementError):
+            fetch_prepared("SELECT 6 / %s", [3])
+    assert fetch_prepared("SELECT 6 / %s", [1]) == [(6,)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_that_is_gone_is_an_outage_once() -> None:
+    ((pid,),) = fetch_prepared("SELECT pg_backend_pid() + 0 * %s", [1])
+    another = connection.copy()
+    try:
+        with another.cursor() as elsewhere:
+            elsewhere.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+    finally:
+        another.close()
+    with pytest.raises(OperationalError):
+        fetch_prepared("SELECT pg_backend_pid() + 0 * %s", [1])
+    connection.close_if_unusable_or_obsolete()
+    assert fetch_prepared("SELECT pg_backend_pid() + 0 * %s", [1]) != [(pid,)]

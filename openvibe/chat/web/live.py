@@ -16,9 +16,9 @@ from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.web.presenters import (
+    ListedMessage,
     decorate_messages,
     dive_chips,
-    message_row,
     reacted_by,
     render_message,
     render_safe_html,
@@ -118,9 +118,8 @@ class PageFrames:
                 batch.kept["chips"], batch.kept["cards"] = dive_chips(messages), result_cards(messages)
             if decorated not in batch.kept:
                 batch.kept[decorated] = decorate_messages(messages, decorated)
-            row = message_row(
+            listed = ListedMessage(
                 message,
-                access,
                 previous=batch.previous.get(message.pk),
                 extras=batch.kept[decorated][message.pk],
                 dives=batch.kept["chips"].get(message.pk, ()),
@@ -128,7 +127,7 @@ class PageFrames:
             )
             thread = Thread(pk=message.thread_id, parent_id=event.thread.parent_id)
             reader = LiveReader(access, Workspace(slug=self.slug))
-            return render_message(row, thread=thread, request=reader, csrf_token="")  # htmx sends it as a header
+            return render_message(listed, thread=thread, request=reader, csrf_token="")  # htmx sends it as a header
 
 
 def _encode(position: int, data: dict[str, object]) -> bytes:

@@ -4,10 +4,10 @@ A page shows fifty messages and most were shown before, so what was rendered is 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from django.db.models import QuerySet
 from django.template import Library
@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from openvibe.base.fragments import render_cached, with_csrf_token
+from openvibe.base.fragments import cached_html, render_cached, with_csrf_token
 from openvibe.base.markdown import last_block_start, render_markdown
 from openvibe.base.params import int_param
 from openvibe.base.query_cache import CompiledQuery, array_literal
@@ -210,36 +210,39 @@ def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, 
     return merged
 
 
-def message_rows(
+class ListedMessage(NamedTuple):
+    """A message of a page and what its row is made of. `previous` is the message just ahead of it."""
+
+    message: Message
+    previous: Message | None
+    extras: dict[str, object]
+    dives: tuple[DiveChip, ...]
+    result: ResultCard | None
+    is_first_new: bool = False
+
+
+def list_page_messages(
     messages: Sequence[Message], access: Access, *, before: Message | None = None, read_seq: int | None = None
-) -> list[MessageRow]:
-    """Rows for the page, in order. `before` is the message just ahead; `read_seq` places the "New" line."""
+) -> list[ListedMessage]:
+    """In order. `before` is the message just ahead of the first; `read_seq` places the "New" line."""
     extras, dives, results = decorate_messages(messages, access), dive_chips(messages), result_cards(messages)
+    new_seq = read_seq + 1 if read_seq else None
     return [
-        message_row(
+        ListedMessage(
             message,
-            access,
-            previous=previous,
-            extras=extras[message.id],
-            dives=dives.get(message.id, ()),
-            result=results.get(message.id),
-            is_first_new=read_seq is not None and 0 < read_seq == message.seq - 1,
+            previous,
+            extras[message.id],
+            dives.get(message.id, ()),
+            results.get(message.id),
+            is_first_new=message.seq == new_seq,
         )
         for message, previous in zip(messages, (before, *messages), strict=False)
     ]
 
 
-def message_row(
-    message: Message,
-    access: Access,
-    *,
-    previous: Message | None,
-    extras: dict[str, object],
-    dives: tuple[DiveChip, ...],
-    result: ResultCard | None,
-    is_first_new: bool = False,
-) -> MessageRow:
+def message_row(listed: ListedMessage, access: Access) -> MessageRow:
     """One row, for one reader; no query."""
+    message, previous = listed.message, listed.previous
     mentions = message.mentioned
     is_mine = message.author_id == access.participant_id
     is_writing = message.state == Message.State.WRITING
@@ -249,21 +252,21 @@ def message_row(
     return MessageRow(
         message=message,
         html=render_unfinished(message.body) if is_writing else render_safe_html(_readable_body(message), handles),
-        extras=extras,
-        starts_group=starts_day or is_first_new or not _continues_group(message, previous),
+        extras=listed.extras,
+        starts_group=starts_day or listed.is_first_new or not _continues_group(message, previous),
         starts_day=starts_day,
         shows_origin=_is_imported(message) and (starts_day or previous is None or not _is_imported(previous)),
-        is_first_new=is_first_new,
+        is_first_new=listed.is_first_new,
         is_mine=is_mine,
         mentions_me=access.participant_id in [mention["participant_id"] for mention in mentions],
         may_edit=is_mine and writable and message.kind == Message.Kind.TEXT,
         may_delete=writable and (is_mine or access.administers),
         may_trace=message.is_deleted and (is_mine or access.administers),
         notes=tuple([mention["note"] for mention in mentions if mention["note"]]),
-        dives=dives,
-        result=result,
-        files=file_chips(message) if message.attached else (),
-        reactions=reaction_chips(message, access.participant_id) if message.reacted else (),
+        dives=listed.dives,
+        result=listed.result,
+        files=file_chips(message),
+        reactions=reaction_chips(message, access.participant_id),
         is_saved=access.participant_id in message.savers,
     )
 
@@ -313,44 +316,70 @@ class PageReader(Protocol):
     def workspace(self) -> Workspace: ...
 
 
-def render_message(row: MessageRow, *, thread: Thread, request: PageReader, csrf_token: str) -> SafeString:
-    """`chat/_message.html` for one row. Only the asker's token differs between two rows that show the same."""
-    return _render_messages([row], thread, request, csrf_token)
+def render_message(listed: ListedMessage, *, thread: Thread, request: PageReader, csrf_token: str) -> SafeString:
+    """`chat/_message.html` for one message. Only the asker's token differs between two that show the same."""
+    return _render_messages([listed], thread, request, csrf_token)
 
 
 @register.simple_tag(takes_context=True)
-def messages(context: dict[str, Any], rows: Sequence[MessageRow]) -> SafeString:
-    """`{% messages rows %}`: the messages of these rows, of the `thread` of the page."""
+def messages(context: dict[str, Any], rows: Sequence[ListedMessage]) -> SafeString:
+    """`{% messages rows %}`: these messages, of the `thread` of the page."""
     return _render_messages(rows, context["thread"], context["request"], context["csrf_token"])
 
 
-def _render_messages(rows: Sequence[MessageRow], thread: Thread, request: PageReader, csrf_token: object) -> SafeString:
+def _render_messages(
+    rows: Sequence[ListedMessage], thread: Thread, request: PageReader, csrf_token: object
+) -> SafeString:
     page_key, html = _page_key(thread, request), []
-    for row in rows:
-        context = {"row": row, "thread": thread, "request": request}
-        keep = row.message.state != Message.State.WRITING
-        html.append(render_cached(page_key + _row_key(row), "chat/_message.html", context, keep=keep))
+    for listed in rows:
+        key = (page_key, *_message_key(listed, request.access.participant_id))
+        piece = cached_html(key)
+        if piece is None:
+            context = {"row": message_row(listed, request.access), "thread": thread, "request": request}
+            keep = listed.message.state != Message.State.WRITING
+            piece = render_cached(key, "chat/_message.html", context, keep=keep)
+        html.append(piece)
     return with_csrf_token("".join(html), csrf_token)
 
 
-# Everything the template of a message and the fragments in it read: what is added there is added here. By hand, since
-# the template asks model rows and the request: `render_fragment` is for plain values.
+# Everything the row and the template of a message and the fragments in it read: what is added there is added here. By
+# hand, since the template asks model rows and the request: `render_fragment` is for plain values.
 
 
 def _page_key(thread: Thread, request: PageReader) -> tuple[object, ...]:
-    zone = timezone.get_current_timezone_name()
-    return request.workspace.slug, request.access.is_guest, zone, thread.pk, thread.parent_id
+    access, zone = request.access, timezone.get_current_timezone_name()
+    return request.workspace.slug, access.is_guest, access.administers, zone, thread.pk, thread.parent_id
 
 
-_message_key = attrgetter(*("id", "seq", "kind", "state", "body", "client_id", "created_at", "edited_at", "deleted_at"))
-_author_key = attrgetter("id", "name", "handle", "kind", "picture_version")
-_shown_key = attrgetter(*(field.name for field in fields(MessageRow) if field.name not in ("message", "extras")))
+_columns_of = attrgetter(*("id", "seq", "kind", "state", "body", "client_id", "created_at", "edited_at", "deleted_at"))
+_author_columns_of = attrgetter("id", "name", "handle", "kind", "picture_version")
+_columns_ahead_of = attrgetter("author_id", "kind", "created_at", "author.kind")
 
 
-def _row_key(row: MessageRow) -> tuple[object, ...]:
-    message, author = row.message, row.message.author
-    level = author.agent.level if author.is_agent else None
-    return (*_message_key(message), *_author_key(author), level, *_shown_key(row), *row.extras.items())
+def _message_key(listed: ListedMessage, participant_id: int) -> tuple[object, ...]:
+    message, previous, extras, *others = listed
+    author = message.author
+    return (
+        message.author_id == participant_id,
+        _columns_of(message),
+        _author_columns_of(author),
+        author.agent.level if author.is_agent else None,
+        _columns_ahead_of(previous) if previous is not None else None,
+        *others,
+        *_marks_key(message, participant_id),
+        *extras.items(),
+    )
+
+
+def _marks_key(message: Message, participant_id: int) -> tuple[object, ...]:
+    """Whom a message names, its files, its emoji and who saved it, as this participant sees them; most have none."""
+    mentioned, reacted, attached = message.mentioned, message.reacted, message.attached
+    if not (mentioned or reacted or attached or message.savers):
+        return ()
+    is_named = any(row["participant_id"] == participant_id for row in mentioned)
+    own_emoji = tuple(participant_id in row["people"] for row in reacted)
+    seen = (is_named, participant_id in message.savers, own_emoji)
+    return (*seen, repr(mentioned), repr(reacted), repr(attached))
 
 
 PAGE_SIZE = 50
@@ -365,7 +394,7 @@ def message_page_context(request: WorkspaceRequest, thread: Thread) -> dict[str,
     bounds = {name: int_param(request.GET, name) for name in ("before_seq", "after_seq")}
     page = message_page(thread, request.access, around_seq=int_param(request.GET, "at"), size=PAGE_SIZE, **bounds)
     read_seq = None if "live" in request.GET else getattr(thread, "read_seq", None)
-    rows = message_rows(page.rows, request.access, before=page.before, read_seq=read_seq)
+    rows = list_page_messages(page.rows, request.access, before=page.before, read_seq=read_seq)
     return {
         "rows": rows,
         "first_seq": rows[0].message.seq if rows else 0,

@@ -35,7 +35,7 @@ from openvibe.chat.queries import (
 )
 from openvibe.chat.services.permissions import departure, may_manage_thread
 from openvibe.chat.web.notifications import NotifyMenu, thread_notify_menu
-from openvibe.chat.web.presenters import message_page_context, message_rows
+from openvibe.chat.web.presenters import list_page_messages, message_page_context, message_row
 from openvibe.chat.web.shell import shell_of
 from openvibe.chat.wiring import PENDING_DECISIONS
 from openvibe.workspaces.access import Access
@@ -341,7 +341,7 @@ def _redirect_to_message(request: WorkspaceRequest, message: Message) -> HttpRes
 def _render_fragment(request: WorkspaceRequest, message: Message) -> HttpResponse:
     ahead = Message.objects.filter(thread_id=message.thread_id, seq=message.seq - 1)
     before = ahead.select_related("author").first()
-    row = message_rows([message], request.access, before=before)[0]
+    row = message_row(list_page_messages([message], request.access, before=before)[0], request.access)
     return render(request, "chat/_message.html", {"row": row, "thread": message.thread})
 
 

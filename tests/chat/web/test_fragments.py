@@ -2,15 +2,24 @@
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
 from django.test import Client
 
 from openvibe.base import fragments
-from openvibe.chat.models import Thread
-from openvibe.chat.services import delete_message, update_message
-from openvibe.workspaces.models import Member
-from tests.factories import access, say
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import (
+    add_reaction,
+    add_to_channel,
+    delete_message,
+    remove_reaction,
+    save_message,
+    unsave_message,
+    update_message,
+)
+from openvibe.workspaces.models import Member, Participant
+from tests.factories import access, attach, say
 
 SignedIn = Callable[[Member], Client]
 
@@ -75,3 +84,33 @@ def test_many_messages_are_forgotten(
         say(thread, ana, body)
     assert "Three" in body_of(signed_in(ana), address)
     assert 0 < sum(map(len, fragments._html_cache.values())) <= 10_000
+
+
+def test_what_is_remembered_is_what_would_be_made_anew(
+    ana: Member, ben: Member, dora: Member, thread: Thread, address: str, signed_in: SignedIn
+) -> None:
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
+    first, second = say(thread, ana, "One @dora"), say(thread, ana, "Two")
+    browsers = [signed_in(one) for one in (ana, ben, dora)]
+    changes: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: add_reaction(message=first, by=access(dora), emoji="🎉"),
+        lambda: add_reaction(message=first, by=access(ana), emoji="🎉"),
+        lambda: remove_reaction(message=first, by=access(dora), emoji="🎉"),
+        lambda: save_message(message=second, by=access(dora)),
+        lambda: unsave_message(message=second, by=access(dora)),
+        lambda: update_message(message=second, by=access(ana), body="Two @ben"),
+        lambda: attach(thread, dora, "Look.", **{"plan.md": "Roses"}),
+        lambda: Message.objects.filter(pk=second.pk).update(created_at=first.created_at - timedelta(days=2)),
+        lambda: Participant.objects.filter(pk=dora.participant_id).update(name="Dorothea"),
+        lambda: Member.objects.filter(pk=dora.pk).update(role="admin"),
+        lambda: delete_message(message=first, by=access(ana)),
+    ]
+    for number, change in enumerate(changes):
+        change()
+        remembered = [body_of(browser, address) for browser in browsers]
+        kept = dict(fragments._html_cache)
+        for browser, page in zip(browsers, remembered, strict=True):
+            fragments._html_cache.clear()
+            assert body_of(browser, address) == page, f"change {number}"
+        fragments._html_cache.update(kept)
