@@ -54,8 +54,8 @@ def _start_and_stop(var: Path) -> None:
 def _restore(var: Path, dump: Path) -> None:
     prepare_server(var)
     server = ensure_server(var)
-    at = {"host": str(server.socket), "port": server.port, "user": server.user}
-    run_program("psql", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-d", "openvibe", "-f", str(dump), **at)
+    options = ("-q", "-1", "-v", "ON_ERROR_STOP=1", "-d", "openvibe", "-f", str(dump))
+    run_program("psql", *options, host=server.socket, port=server.port, user=server.user)
     release_server(var)
 
 
