@@ -5,7 +5,7 @@ import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -101,6 +101,13 @@ def django_db_modify_db_settings(
     """Every process has a test database of its own, a copy of one that was migrated."""
     with django_db_blocker.unblock():
         connection.settings_dict["TEST"]["TEMPLATE"] = run_once.migrated_template()
+
+
+@pytest.fixture(scope="session")
+def migrated_dump(django_db_blocker: DjangoDbBlocker) -> Path:
+    """See `run_once.migrated_dump`."""
+    with django_db_blocker.unblock():
+        return run_once.migrated_dump()
 
 
 @pytest.hookimpl(optionalhook=True)

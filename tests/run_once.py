@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from django.db import OperationalError, connection
 from django.db.migrations.loader import MigrationLoader
 
 from openvibe.base import migration_operations
+from openvibe.runner.postgres.server import program_path
 
 ROOT = Path(__file__).resolve().parent.parent
 _SHARED = "SHARED_BY_TESTS"
@@ -74,6 +76,34 @@ def migrated_template() -> str:
             _migrate(TEMPLATE)
             cursor.execute(f"ALTER DATABASE {TEMPLATE} RENAME TO {name}")  # only a whole one has the digest
     return name
+
+
+def migrated_dump() -> Path:
+    """A file of SQL that fills an empty database as the migrations would: in a fraction of the time."""
+    file = shared() / "migrated.sql"
+    with once(file.name) as is_first:
+        if is_first:
+            template, copy = migrated_template(), f"{TEMPLATE}_dumped_{os.getpid()}"
+            with connection._nodb_cursor() as cursor:  # of a copy: who reads the template keeps others from copying it
+                cursor.execute(f"CREATE DATABASE {copy} TEMPLATE {template}")
+                dump = run_program("pg_dump", copy)
+                cursor.execute(f"DROP DATABASE {copy}")
+            file.write_text(with_autovacuum(dump))
+            file.chmod(0o644)
+    return file
+
+
+def with_autovacuum(dump: str) -> str:
+    """What `pg_dump` printed of a test database, without what NO_AUTOVACUUM did."""
+    return dump.replace("WITH (autovacuum_enabled=off)", "")
+
+
+def run_program(name: str, *arguments: str, given: str = "", **at: object) -> str:
+    """What one of PostgreSQL's own programs prints, connected to the server at `host`, `port` and `user`: to Django's,
+    when they are not given."""
+    place = at or connection.get_connection_params()
+    command = [str(program_path(name)), "-h", str(place["host"]), "-p", str(place["port"]), "-U", str(place["user"])]
+    return subprocess.run([*command, *arguments], input=given, capture_output=True, text=True, check=True).stdout
 
 
 def migrations_digest() -> str:

@@ -26,6 +26,7 @@ const refreshSidebar = oneAtATime(async () => {
   }
   if (before !== marked) return sidebarSoon();
   const sidebar = one("#sidebar");
+  if (!sidebar) return; // the session ended meanwhile
   const current = one("[aria-current='page']", sidebar)?.getAttribute("href");
   const focused = sidebar.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   sidebar.innerHTML = html;

@@ -15,6 +15,24 @@ const isOff = () => localStorage.getItem(SWITCH) === "off";
 const may = () => "Notification" in window && Notification.permission === "granted" && !isOff();
 const inSight = (event) => event.thread === threadId && document.visibilityState === "visible";
 
+// --- what is in sight on another page --------------------------------------------------------------------------
+const sightOf = (thread) => `openvibe:in-sight-${thread}`;
+let leave = null;
+
+/** A page that shows a thread holds a lock while it is in sight: the others see it, however late it hears of a message. */
+function holdSight() {
+  if (!threadId || !navigator.locks) return;
+  if (document.visibilityState !== "visible") {
+    leave?.();
+    leave = null;
+  } else if (!leave) {
+    const left = new Promise((resolve) => { leave = resolve; });
+    navigator.locks.request(sightOf(threadId), { mode: "shared" }, () => left);
+  }
+}
+
+const isInSightOfAnother = async (thread) => (await navigator.locks.query()).held.some((lock) => lock.name === sightOf(thread));
+
 function know(message) {
   if (known.size >= MAX_KNOWN) known.clear();
   known.add(message);
@@ -26,8 +44,8 @@ function tell(message) {
   localStorage.setItem(KNOWN, String(message));
 }
 
-function show(event) {
-  if (known.has(event.message) || !may()) return;
+async function show(event) {
+  if (!may() || await isInSightOfAnother(event.thread) || known.has(event.message)) return;
   tell(event.message);
   let note;
   try {
@@ -89,6 +107,8 @@ all("[data-notify-browser]").forEach((box) => {
   draw(box);
   one("button", box).addEventListener("click", () => change(box));
 });
+holdSight();
+document.addEventListener("visibilitychange", holdSight);
 addEventListener("storage", (event) => { if (event.key === KNOWN) know(Number(event.newValue)); });
 document.addEventListener("openvibe:event", onEvent);
 addEventListener("pagehide", () => shown.forEach((_, note) => note.close()));

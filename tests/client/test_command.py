@@ -78,6 +78,7 @@ def test_one_that_takes_too_long_is_ended(little_grace: None) -> None:
 
 def test_what_a_command_leaves_behind_holds_up_nothing(little_grace: None, tmp_path: Path) -> None:
     leaves = "import subprocess, sys; p = subprocess.Popen(['sleep', '600']); print(p.pid, flush=True)"
-    said, ended = run(leaves)
-    assert ended.exit_code == 0
-    wait_until(lambda: is_gone(int(said)), "what it left ends")
+    said: list[bytes] = []
+    assert python(leaves).run("", said.append, timeout=60).exit_code == 0
+    wait_until(lambda: said, "what it printed is read")
+    wait_until(lambda: is_gone(int(said[0])), "what it left ends")

@@ -3,13 +3,14 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect, sync_playwright
 
 from tests.journeys.installation import Installation, installed
-from tests.operations.installation_template import prepare
+from tests.operations.installation_template import furnish
 from tests.operations.processes import nothing_left_of
 
 CHROMIUM = [
@@ -21,15 +22,16 @@ CHROMIUM = [
     "--disable-component-update",
     "--disable-sync",
 ]
-expect.set_options(timeout=15_000)
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+expect.set_options(timeout=60_000)  # a deadline for slow machines, never a pause
 
 
 @pytest.fixture(scope="package")
-def installation() -> Iterator[Installation]:
+def installation(migrated_dump: Path) -> Iterator[Installation]:
     folder = Path(tempfile.mkdtemp(prefix="openvibe-journeys-")).resolve()
     folder.chmod(0o755)
     try:
-        prepare(folder)
+        furnish(folder, migrated_dump)
         with nothing_left_of(folder), installed(folder) as served:
             yield served
     finally:
@@ -38,13 +40,14 @@ def installation() -> Iterator[Installation]:
 
 @pytest.fixture(autouse=True)
 def fresh_model(installation: Installation, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each test steers the model anew; what the server said meanwhile is printed with a failure."""
-    model = installation.model
-    model.says("All right.")
-    model.calls, model.summary = [], None
+    """Each test steers the model anew, when nothing is under way that an earlier one began; what the server said
+    meanwhile is printed with a failure."""
+    installation.model.begin_anew()
     said = len(installation.serve.said)
     yield
     print("".join(installation.serve.said[said:])[-6000:])
+    installation.model.begin_anew()
+    installation.wait_until_idle()
 
 
 @pytest.fixture(scope="package")
@@ -57,6 +60,23 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=found, args=CHROMIUM)
         yield browser
         browser.close()
+
+
+JOIN = """
+from django.test import Client
+from openvibe.chat.models import Channel
+from openvibe.workspaces.models import Member, User
+from openvibe.workspaces.queries import member_access
+from openvibe.workspaces.services import accept_invitation, create_invitation
+ana = member_access(Member.objects.get(workspace__slug="willow", participant__handle="ana"))
+general = Channel.objects.get(workspace__slug="willow", name="general")
+made = create_invitation(workspace=general.workspace, by=ana, role={role!r}, channel_ids=[general.pk])
+user = User.objects.create_user(email="{name}@example.org".lower(), name={name!r})
+accept_invitation(token=made[1], user=user)
+client = Client()
+client.force_login(user)
+print(client.cookies["sessionid"].value)
+"""
 
 
 class People:
@@ -86,6 +106,19 @@ class People:
         page = self.page(storage_state=self.signed_in_ana, **options)
         page.goto("/w/willow/")
         return page
+
+    def member(self, name: str, role: str = "member") -> Page:
+        """Somebody who joined, in #general too, and is signed in; nothing is shown yet. A name joins once."""
+        session = self.installation.shell(JOIN.format(name=name, role=role))
+        page = self.page()
+        page.context.add_cookies([{"name": "sessionid", "value": session, "url": self.installation.url}])
+        return page
+
+
+def stop_clock(page: Page) -> None:
+    """What the page shows from now on waits with its timers until `page.clock` runs on. Not for a page in use."""
+    page.clock.install(time=NOON)
+    page.clock.pause_at(NOON + timedelta(hours=1))
 
 
 def sign_in(page: Page, email: str, password: str) -> None:

@@ -16,14 +16,15 @@ import psutil
 
 from openvibe.runner.supervisor import PROCESS_NAME_PREFIX
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
-from tests.operations.processes import free_port, manage, processes_of, python
+from tests.operations.processes import PATIENCE, free_port, processes_of, python, wait_until
 from tests.operations.server import Serving
 
 SET_UP = """
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Workspace
 Endpoint.objects.create(workspace=Workspace.objects.get(slug="willow"), name="Steered", kind="openai",
-    base_url={base_url!r}, api_key="sk-test-canary-0123456789abcdef", model="gpt-4o", is_default=True)
+    base_url={base_url!r}, api_key="sk-test-canary-0123456789abcdef", model="gpt-4o", is_default=True,
+    timeout_seconds=600)
 """
 
 SHELL = """
@@ -43,7 +44,19 @@ of_whom = ["--workspace", "willow", "--handle", {handle!r}]
 call_command("token", "issue", *of_whom, "--name", "test", "--scopes", {scopes!r})
 """
 
-MODEL_HERE = {"OPENVIBE_ALLOW_PRIVATE_ENDPOINTS": "1"}
+UNFINISHED = """
+from agents.models import RUNS, Run
+from memory.plugins.models import COMPACTIONS, Compaction
+runs = Run.objects.filter(RUNS.condition, state__in=RUNS.unfinished, agent__answers_itself=False)
+print([*runs.values_list("pk", flat=True), *Compaction.objects.filter(state__in=COMPACTIONS.unfinished)])
+"""
+
+MODEL_HERE = {
+    "OPENVIBE_ALLOW_PRIVATE_ENDPOINTS": "1",
+    "OPENVIBE_MODEL_FIRST_ANSWER_SECONDS": "600",
+    "OPENVIBE_MODEL_TOTAL_SECONDS": "600",
+}
+"""A model on this machine, which a test may hold back for as long as it likes."""
 SUMMARISE = 'task="summarise"'
 
 
@@ -59,6 +72,7 @@ class Steered:
     calls: list[Answer] = field(default_factory=list)
     summary: Callable[[str], str] | None = None
     asked: list[Asked] = field(default_factory=list)
+    _held: list[Event] = field(default_factory=list)
 
     def __call__(self, asked: Asked) -> Answer:
         self.asked.append(asked)
@@ -76,15 +90,24 @@ class Steered:
 
     def holds_back_after_first_words(self, text: str) -> Event:
         """The next answers stop after their first words until the event is set."""
-        go_on = Event()
-        self.answer = Answer(text=text, hold_after_first=go_on)
-        return go_on
+        self.answer = Answer(text=text, hold_after_first=self._hold())
+        return self._held[-1]
 
     def holds_back(self, text: str) -> Event:
         """The next answers come once the event is set: also those that are not streamed."""
-        go_on = Event()
-        self.answer = Answer(text=text, hold=go_on)
-        return go_on
+        self.answer = Answer(text=text, hold=self._hold())
+        return self._held[-1]
+
+    def _hold(self) -> Event:
+        self._held.append(Event())
+        return self._held[-1]
+
+    def begin_anew(self) -> None:
+        """As before the first test: whatever was held back goes on, and nothing of it is remembered."""
+        for go_on in self._held:
+            go_on.set()
+        self.says("All right.")
+        self.calls, self.summary, self._held = [], None, []
 
     @property
     def last_prompt(self) -> str:
@@ -164,10 +187,13 @@ class Installation:
         """Run Python inside the installation, as `manage.py shell -c` does; what it printed."""
         return self._shell.run(code)
 
+    def wait_until_idle(self) -> None:
+        """Until nothing is under way that could ask the model: no run, no compaction."""
+        wait_until(lambda: self.shell(UNFINISHED) == "[]", "the end of all runs and compactions", pause=0.05)
+
     def manage(self, *arguments: str) -> str:
-        done = manage(*arguments, var=self.var)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        """A command of `manage.py`, in the shell: a process for each takes seconds to start. What it printed."""
+        return self.shell(f"from django.core.management import call_command; call_command(*{arguments!r})")
 
     def token(self, handle: str, scopes: str = "read,write") -> str:
         said = self.shell(ISSUE_TOKEN.format(handle=handle, scopes=scopes))
@@ -183,7 +209,7 @@ class Installation:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=20) as answered:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answered:
             text = answered.read()
         return json.loads(text) if text else None
 
@@ -194,9 +220,9 @@ def installed(var: Path) -> Iterator[Installation]:
     model = Steered()
     with serving(script=model) as endpoint:
         serve = Serving(var, free_port(), OPENVIBE_WORKER_CONCURRENCY="2", **MODEL_HERE)
+        shell = Shell(var)
         serve.wait_for("OpenVibe is ready")
-        email, password = sign_in_of(var)
-        installation = Installation(var, serve, model, email, password, Shell(var))
+        installation = Installation(var, serve, model, *sign_in_of(var), shell)
         installation.shell(SET_UP.format(base_url=endpoint.base_url))
         try:
             yield installation

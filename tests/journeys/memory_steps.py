@@ -6,10 +6,10 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from tests.journeys.installation import Installation
-from tests.journeys.test_conversation import replies, say
+from tests.journeys.test_conversation import channel_link, replies, say
 
 KEY = "The key to the seed vault hangs behind the third beehive."
-CODE = "The code of the garden gate is 4711."
+CODE = "The code of the garden gate is hollyhock."
 
 
 def import_conversation(installation: Installation, title: str, count: int = 80) -> None:
@@ -27,14 +27,15 @@ def import_conversation(installation: Installation, title: str, count: int = 80)
 
 def go_to(page: Page, title: str) -> None:
     """A thread of #general, by the list of its channel."""
-    page.get_by_role("navigation", name="Workspace").get_by_role("link", name=re.compile("general")).first.click()
+    channel_link(page, "general").click()
     page.get_by_role("main").get_by_role("link", name=re.compile(title)).click()
     expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()
+    page.wait_for_load_state()
 
 
 def gist(said: str) -> str:
     """What the steered model makes of messages or summaries."""
-    told = [words for words in ("roses", "4711") if words in said]
+    told = [words for words in ("roses", "hollyhock") if words in said]
     return f"They spoke about {' and '.join(told)}."
 
 

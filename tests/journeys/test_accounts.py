@@ -1,28 +1,39 @@
 """Accounts in a real browser: a session that ends leaves nothing on the screen."""
 
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Route, expect
 
 from tests.journeys.conftest import People, sign_in
-from tests.journeys.test_conversation import invited
+from tests.journeys.installation import Installation
+from tests.journeys.test_conversation import invited, start_thread
+from tests.operations.processes import wait_until
 
 PASSWORD = "a long enough password 7"
 """Of everybody who was invited."""
+TELL = """
+from openvibe.base.events import emit
+from openvibe.workspaces.models import Workspace
+emit("members_changed", workspace_id=Workspace.objects.get(slug="willow").pk)
+"""
 
 
-def test_nothing_stays_on_the_screen_when_the_session_ends(people: People) -> None:
-    first, phone = invited(people, people.ana(), "Ruth"), people.page()
+def test_nothing_stays_on_the_screen_when_the_session_ends(people: People, installation: Installation) -> None:
+    ana, phone, title = people.ana(), people.page(), "What Ruth may read"
+    page = invited(people, ana, "Ruth")
     sign_in(phone, "ruth@example.org", PASSWORD)
-    page = first.context.new_page()
-    page.goto("/w/willow/")
-    page.locator(".thread-item a").first.click()
-    expect(page.locator("#messages .message").first).to_be_visible()
-    title = page.locator("h1").inner_text()
+    start_thread(ana, title, "Read it while you can.")
+    page.goto(ana.url)
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
     expect(page.locator("body")).to_have_attribute("data-live", "on")
+    late: list[tuple[Route, APIResponse]] = []
+    page.route("**/sidebar/", lambda route: late.append((route, route.fetch())), times=1)
+    installation.shell(TELL)
+    wait_until(lambda: bool(page.evaluate("1") and late), "an answer from before is on its way")
 
     phone.goto("/accounts/sessions/")
     phone.get_by_role("button", name="Sign out everywhere else").click()
 
-    expect(page.get_by_role("heading", name="You are signed out")).to_be_visible(timeout=5_000)
+    expect(page.get_by_role("heading", name="You are signed out")).to_be_visible()
+    late[0][0].fulfill(response=late[0][1])
     assert title not in page.content()
     assert page.title() == "Signed out · OpenVibe"
     assert page.locator(".message, #sidebar, #composer").count() == 0

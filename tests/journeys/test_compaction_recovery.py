@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.journeys.installation import Installation
+from tests.journeys.test_run_recovery import API_PAUSE
 from tests.operations.processes import wait_until
 
 LONG_THREAD = """
@@ -35,12 +36,13 @@ def test_a_killed_worker_leaves_a_whole_memory_and_another_finishes(installation
     try:
         row = installation.api("POST", "memory/compact/", token, {"thread": thread, "full": True})
         wait_until(lambda: len(installation.model.asked) > asked_before, "the worker asks the model")
-        assert of(f"memory/compactions/{row['id']}/")["state"] == "running"
+        its_row = f"memory/compactions/{row['id']}/"
+        assert of(its_row)["state"] == "running"
         installation.model.says("They looked at the roses.")
         installation.kill("jobs")
         go_on.set()
-        wait_until(lambda: of(f"memory/compactions/{row['id']}/")["state"] == "done", "another worker finishes")
-        done, stats = of(f"memory/compactions/{row['id']}/"), of(f"memory/stats/?thread={thread}")
+        wait_until(lambda: of(its_row)["state"] == "done", "another worker finishes", pause=API_PAUSE)
+        done, stats = of(its_row), of(f"memory/stats/?thread={thread}")
         assert done["tokens_after"] < done["tokens_before"]
         assert stats["messages"] == 60
         assert stats["summaries"] >= 1  # the killed worker may just have written it

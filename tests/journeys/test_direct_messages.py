@@ -4,7 +4,7 @@ from playwright.sync_api import Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
-from tests.journeys.test_conversation import invited, say, start_thread
+from tests.journeys.test_conversation import say, start_thread
 
 
 def make_private_channel(page: Page, name: str) -> None:
@@ -16,7 +16,7 @@ def make_private_channel(page: Page, name: str) -> None:
 
 def test_two_write_to_one_another_and_links_show_what_each_may_see(people: People, installation: Installation) -> None:
     ana = people.ana()
-    finn = invited(people, ana, "Finn")
+    finn = people.member("Finn")
     start_thread(ana, "Where the tools are", "In the shed by the gate.")
     shed = ana.url
     ana.goto("/w/willow/?show=unread")

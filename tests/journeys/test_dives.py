@@ -8,7 +8,7 @@ from playwright.sync_api import Dialog, Locator, Page, Route, expect
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation, Steered
 from tests.journeys.test_accessibility import scrolls_sideways, violations
-from tests.journeys.test_conversation import invited, start_thread
+from tests.journeys.test_conversation import start_thread
 
 DRAFT = """## Headline
 Water twice a week
@@ -98,8 +98,7 @@ def drafted_and_published(ana: Page, panel: Locator, model: Steered) -> None:
 def test_a_dive_is_watched_drafted_published_and_dived_deeper(people: People, installation: Installation) -> None:
     model = installation.model
     ana = people.ana()
-    dora = invited(people, ana, "Delia")
-    ana.goto("/w/willow/")
+    dora = people.member("Delia")
     start_thread(ana, "Watering", "How much water does the greenhouse need?")
     dora.goto(ana.url)
 
@@ -155,7 +154,6 @@ def test_what_is_said_while_a_dive_is_on_its_way_to_the_page_is_shown(
 ) -> None:
     model = installation.model
     ana = people.ana()
-    ana.goto("/w/willow/")
     start_thread(ana, "Slow lines", "How much water do lemons need?")
     watcher = ana.context.new_page()
     watcher.goto(ana.url)
@@ -250,7 +248,6 @@ def test_whoever_writes_at_once_is_not_led_elsewhere(people: People, installatio
     """The form leads to its headline when it settles, a moment after it can be typed in."""
     installation.model.says("Twelve litres.")
     ana = people.ana()
-    ana.goto("/w/willow/")
     start_thread(ana, "Hurry", "How much water does the greenhouse need?")
     panel = dived(ana, "How many litres a week?")
     answered(panel, 0, "Twelve litres.")

@@ -35,6 +35,7 @@ def test_a_pasted_key_and_an_agent_answers_with_it(people: People) -> None:
     page.get_by_role("button", name="Create agent").click()
     page.get_by_role("link", name="Inbox").first.click()
     steps.get_by_role("link", name="Connect a model").click()
+    page.wait_for_load_state()  # the form asks without leaving the page once its script runs
 
     with serving(script=provider) as server:
         page.get_by_text("Provider, model and agent").click()

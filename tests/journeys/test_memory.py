@@ -24,7 +24,7 @@ def test_a_long_conversation_is_compacted_searched_and_forgets(people: People, i
     assert KEY in model.last_prompt, "the tool's result was not given back"
     viewer = context_of(ana, reply)
     viewer.get_by_text("Conversation", exact=True).click()
-    expect(viewer).to_contain_text("They spoke about roses and 4711.")
+    expect(viewer).to_contain_text("They spoke about roses and hollyhock.")
     viewer.get_by_role("link", name="Tool calls (1)").click()
     viewer.get_by_text("memory", exact=True).click()
     expect(viewer.locator(".run-call")).to_contain_text("Allowed")
@@ -34,7 +34,7 @@ def test_a_long_conversation_is_compacted_searched_and_forgets(people: People, i
     forget_the_code(ana)
     answer_to(ana, "how do I open the gate?")
     assert "They spoke about roses." in model.last_prompt
-    assert "4711" not in model.last_prompt
+    assert "hollyhock" not in model.last_prompt
 
 
 def test_plugins_are_switched_in_the_middle_of_a_conversation(people: People, installation: Installation) -> None:
@@ -88,7 +88,7 @@ def compact_and_open(page: Page) -> None:
     expect(panel.locator(".map-sentence")).to_contain_text("1 summary of 60 older ones")
     panel.locator(".map-shelves").get_by_text("Summaries of messages", exact=True).click()
     panel.get_by_text(re.compile(r"^\s*60\s+messages")).click()
-    expect(panel).to_contain_text("They spoke about roses and 4711.")
+    expect(panel).to_contain_text("They spoke about roses and hollyhock.")
     expect(panel.locator(".map-original").first).to_contain_text("Bed 1: the roses")
     panel.get_by_role("searchbox").fill("third beehive")
     panel.get_by_role("button", name="Search").click()
@@ -103,12 +103,12 @@ def forget_the_code(page: Page) -> None:
     panel = in_panel(page, "Memory")
     panel.locator(".map-shelves").get_by_text("Summaries of messages", exact=True).click()
     panel.get_by_text(re.compile(r"^\s*60\s+messages")).click()
-    expect(panel.locator(".map-words")).to_contain_text("They spoke about roses and 4711.")
+    expect(panel.locator(".map-words")).to_contain_text("They spoke about roses and hollyhock.")
     page.once("dialog", lambda dialog: dialog.accept())
     page.locator("#m-5").hover()
     page.locator("#m-5 .message-more > summary").click()
     page.locator("#m-5").get_by_role("link", name="Delete").click()
     expect(page.locator("#m-5")).to_contain_text("This message was deleted.")
     expect(panel.locator(".map-words")).to_contain_text("They spoke about roses.")
-    expect(panel.locator(".map-words")).not_to_contain_text("4711")
-    expect(panel).not_to_contain_text("4711")
+    expect(panel.locator(".map-words")).not_to_contain_text("hollyhock")
+    expect(panel).not_to_contain_text("hollyhock")

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from tests.journeys.installation import Installation
-from tests.operations.processes import wait_until
+from tests.operations.processes import PATIENCE, wait_until
 
 WEATHER: dict[str, Any] = {"name": "get_weather", "description": "Of a city", "parameters": {"type": "object"}}
 ASKED = "When do I prune?"
@@ -25,7 +25,7 @@ RUN = "from agents.models import Run; run = Run.objects.latest('pk'); print(run.
 @pytest.fixture
 def client(installation: Installation) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(
-        base_url=f"{installation.url}/v1", api_key=installation.token("ana"), max_retries=0, timeout=60
+        base_url=f"{installation.url}/v1", api_key=installation.token("ana"), max_retries=0, timeout=PATIENCE
     ) as client:
         yield client
 

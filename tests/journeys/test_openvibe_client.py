@@ -17,7 +17,7 @@ from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.test_conversation import say, start_thread
 from tests.journeys.test_run_recovery import API_PAUSE, ask, messages
-from tests.operations.processes import wait_until
+from tests.operations.processes import PATIENCE, wait_until
 
 MAKE_AGENT = """
 from agents.models import Agent
@@ -203,6 +203,6 @@ def test_a_command_answers_as_an_agent(
     wait_until(lambda: answer_of(again).isdigit(), "its first word", pause=API_PAUSE)
     last = psutil.Process(int(answer_of(again)))
     runner.send_signal(signal.SIGINT)
-    assert runner.wait(60) == 130
+    assert runner.wait(PATIENCE) == 130
     assert not last.is_running()
     assert "ended where it runs" in ended(again)[0]["error"]

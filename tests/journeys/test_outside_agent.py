@@ -13,8 +13,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.journeys.installation import Installation
-from tests.journeys.test_run_recovery import ask, messages
-from tests.operations.processes import wait_until
+from tests.journeys.test_run_recovery import API_PAUSE, ask, messages
+from tests.operations.processes import PATIENCE, wait_until
 
 MAKE_REED = """
 from agents.models import Agent
@@ -52,13 +52,13 @@ def test_it_answers_once_and_learns(installation: Installation, reed: None) -> N
     def answers() -> list[dict[str, Any]]:
         return [m for m in messages(installation, token, thread) if m["author"]["handle"] == "reed"]
 
-    wait_until(lambda: len(answers()) == 1, "the answer")
+    wait_until(lambda: len(answers()) == 1, "the answer", pause=API_PAUSE)
     assert answers()[0]["body"].endswith("carry 0 lessons.")
     installation.api(
         "POST", "feedback/", token, {"message": answers()[0]["id"], "verdict": "down", "text": "Name them."}
     )
     installation.api("POST", f"threads/{thread}/messages/", token, {"body": "@reed and now?"})
-    wait_until(lambda: len(answers()) == 2, "the second answer")
+    wait_until(lambda: len(answers()) == 2, "the second answer", pause=API_PAUSE)
     assert answers()[1]["body"].endswith("carry 1 lessons.")
 
 
@@ -68,7 +68,7 @@ def test_the_official_mcp_client_reads_a_thread_and_answers_in_it(installation: 
     thread, _ = ask(installation, ana, "What do you read?")
 
     async def visit(mode: str) -> tuple[str, str]:
-        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {vibe}"}) as http:
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {vibe}"}, timeout=PATIENCE) as http:
             server = streamable_http_client(f"{installation.url}/mcp", http_client=http)
             async with Client(server, mode=mode) as client:
                 read = await client.call_tool("messages_list", {"thread": thread})
@@ -80,5 +80,5 @@ def test_the_official_mcp_client_reads_a_thread_and_answers_in_it(installation: 
     assert auto == ("2026-07-28", "What do you read?")
     assert legacy == ("2025-11-25", "What do you read?")
     assert [m["body"] for m in messages(installation, ana, thread)][1:] == ["Read by auto.", "Read by legacy."]
-    refused = httpx2.post(f"{installation.url}/mcp", json={})
+    refused = httpx2.post(f"{installation.url}/mcp", json={}, timeout=PATIENCE)
     assert (refused.status_code, "resource_metadata=" in refused.headers["WWW-Authenticate"]) == (401, True)

@@ -84,7 +84,10 @@ def test_a_meeting_is_imported_and_asked_about(installation: Installation) -> No
                 "--workspace",
                 "willow",
             )
-        found = [t for t in installation.api("GET", "threads/", token)["results"] if "heater" in t["title"].lower()]
+        channels = installation.api("GET", "channels/", token)["results"]
+        meetings = next(channel["id"] for channel in channels if channel["name"] == "meetings")
+        threads = installation.api("GET", f"threads/?channel={meetings}", token)["results"]
+        found = [t for t in threads if "heater" in t["title"].lower()]
         assert len(found) == 1
         thread = found[0]["id"]
         assert len(messages(installation, token, thread)) == 15

@@ -15,6 +15,7 @@ from tests.journeys.installation import Installation
 from tests.journeys.palette_png import take_picture
 from tests.journeys.sample_thread import Scene, laid_out
 from tests.journeys.test_conversation import replies, say
+from tests.operations.processes import wait_until
 
 DOCS = Path(__file__).parents[2] / "docs"
 IS_TAKING = os.environ.get("OPENVIBE_SCREENSHOTS") == "1"
@@ -30,6 +31,10 @@ suggest_entry(by=visible_to(Agent.objects.get(participant__handle="vibe")), topi
               content="Drip hoses are tried on the school roof this year; the numbers decide in autumn.",
               why="Agreed in the meeting, and asked about twice since.")
 print(json.dumps([meeting.pk, Dive.objects.get(thread__parent=meeting, result__isnull=False).pk]))
+"""
+RECURRING_JOBS = """
+from django_celery_beat.models import PeriodicTask
+print(list(PeriodicTask.objects.values_list("name", flat=True)))
 """
 ANSWER = """\
 Prune the roses in the **last week of March**, on every roof and not a day before. The Harbour roof, pruned in late \
@@ -122,6 +127,7 @@ def scene(installation: Installation) -> Scene:
 
 
 def test_each_page_shows_what_its_caption_names(people: People, installation: Installation, scene: Scene) -> None:
+    wait_until(lambda: "sweep" in installation.shell(RECURRING_JOBS), "the schedule")
     meeting, dive = json.loads(installation.shell(MAKE).splitlines()[-1])
     page = people.ana(viewport={"width": 1280, "height": 800}, color_scheme="light", reduced_motion="reduce")
     place = Place(page, f"t/{meeting}/", f"dive/{dive}/", scene)

@@ -4,7 +4,7 @@ four clicks; typing is not counted. The clicks of each stand in docs/interface.m
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,7 @@ SCENE = """
 tomorrow = timezone.now() + timedelta(days=1)
 over = create_entry(by=ana, topic="Winter tariff", content="A visit costs 4 euros.", expires_at=tomorrow)
 Entry.objects.filter(pk=over.pk).update(expires_at=timezone.now() - timedelta(hours=1), status="active")
+print({"level": vibe.level, "daily_token_budget": vibe.daily_token_budget})
 set_trust_level(agent=vibe, by=ana, level=3, note="Good answers")
 decided = create_thread(channel=general, by=ana, title="Meeting of the board")
 said = post_message(thread=decided, by=ana, body="Decided: the pergola is built of larch wood.")
@@ -56,6 +57,9 @@ print(json.dumps({
     "tariff": Entry.objects.get(topic="Winter tariff").status,
 }))
 """
+AS_BEFORE = """
+Agent.objects.filter(pk=vibe.pk).update(**{before})
+"""
 
 
 class Stranger:
@@ -66,6 +70,7 @@ class Stranger:
 
     def click(self, name: str, *, within: Locator | None = None) -> None:
         """The first visible link, button, choice or heading of a menu that begins with these words."""
+        self.page.wait_for_load_state()  # whatever she read on the page before: its script runs by now
         where, words = within or self.page, re.compile(rf"^\s*{re.escape(name)}", re.IGNORECASE)
         target = where.get_by_role("link", name=words).or_(where.get_by_role("button", name=words))
         target = target.or_(where.get_by_role("radio", name=words))
@@ -174,14 +179,15 @@ TASKS: dict[str, Callable[[Stranger], None]] = {
 
 
 @pytest.fixture
-def asked(people: People, installation: Installation) -> Page:
-    """Ana's page, once Vibe has answered."""
+def asked(people: People, installation: Installation) -> Iterator[Page]:
+    """Ana's page, once Vibe has answered. Afterwards Vibe is as it was: other journeys ask it."""
     installation.model.says("The quince is cut back in the second week of November.")
-    installation.shell(BEGIN + SCENE)
+    before = installation.shell(BEGIN + SCENE).splitlines()[-1]
     page = people.ana()
     page.get_by_role("link", name=re.compile("When the quince is cut")).first.click()
     expect(page.locator('#messages > li[data-handle="vibe"]')).to_have_attribute("data-state", "complete")
-    return page
+    yield page
+    installation.shell(BEGIN + AS_BEFORE.format(before=before))
 
 
 def test_a_stranger_does_ten_things_in_four_clicks_each(asked: Page, installation: Installation) -> None:

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.memory_steps import answer_to, go_to, in_panel
-from tests.journeys.test_conversation import invited, replies, say, start_thread
+from tests.journeys.test_conversation import replies, say, start_thread
 
 LIMIT = "Never spend more than 200 euros."
 ORDER = "Order 500 tulip bulbs for 180 euros"
@@ -28,8 +28,7 @@ review_session(agent=vibe.participant, access=visible_to(vibe), thread_id=thread
 def test_a_constraint_holds_and_a_person_decides(people: People, installation: Installation) -> None:
     model = installation.model
     ana = people.ana()
-    ben = invited(people, ana, "Ben", role="Guest")
-    ana.goto("/w/willow/")
+    ben = people.member("Ben", role="guest")
     start_thread(ana, "Tulips for spring", LIMIT)
     ana.locator("#m-1").hover()
     ana.locator("#m-1").hover()
@@ -47,6 +46,7 @@ def test_a_constraint_holds_and_a_person_decides(people: People, installation: I
     assert re.search(rf'source="constraint"[^>]*>\s*{LIMIT}', model.last_prompt)
     expect(panel.get_by_role("heading", name=ORDER)).to_be_visible()
 
+    ben.goto("/w/willow/")
     go_to(ben, "Tulips for spring")
     asked = in_panel(ben, "Work").locator(".approval")
     expect(asked).to_contain_text("A member of the workspace decides this.")

@@ -21,7 +21,7 @@ from typing import Any
 
 from tests.llm import messages_protocol
 
-LONGEST_WAIT = 30.0  # seconds; a test that forgets to set an event still ends
+LONGEST_WAIT = 600.0  # seconds; a test that forgets to set an event still ends
 
 
 @dataclass(frozen=True)

@@ -167,10 +167,10 @@ class Cluster:
 
 
 @contextmanager
-def outside_postgresql(folder: Path) -> Iterator[tuple[str, str]]:
+def outside_postgresql(folder: Path, dump: Path) -> Iterator[tuple[str, str]]:
     """A server on TCP that asks for a password, with OpenVibe's tables: its `DATABASE_URL` and libpq's string."""
     folder.mkdir()
-    prepare(folder)
+    prepare(folder, dump)
     home, port = folder / "postgres", free_port()
     (home / "data/pg_hba.conf").write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
     user = server_user(home)
@@ -222,9 +222,9 @@ def parts_of(folder: Path, database_url: str, port: int) -> dict[str, Part]:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
+def cluster(folder: Path, dump: Path) -> Iterator[Cluster]:
     """Two web processes, two workers and one beat; all of them answer."""
-    with outside_postgresql(folder / "database") as (url, conninfo):
+    with outside_postgresql(folder / "database", dump) as (url, conninfo):
         port = free_port()
         parts = parts_of(folder, url, port)
         try:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from tests.operations.cluster import missing_programs
+from tests.operations.installation_template import furnish
 from tests.operations.processes import nothing_left_of
 
 if missing_programs() and settings.get_current_profile_name() != "nightly":
@@ -25,3 +26,9 @@ def var() -> Iterator[Path]:
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def furnished(var: Path, migrated_dump: Path) -> None:
+    """The `var` folder's first start is over."""
+    furnish(var, migrated_dump)

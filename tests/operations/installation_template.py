@@ -1,48 +1,71 @@
-"""Installations for tests that are about serving, not about the first start."""
+"""Installations for tests that are not about the first start. Each is made once in a run, then copied."""
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from openvibe.runner.postgres.server import ensure_server, release_server
-from tests.operations.processes import manage, nothing_left_of
-from tests.run_once import once, shared
+from tests.operations.processes import PATIENCE, ROOT, environment, nothing_left_of
+from tests.run_once import once, run_program, shared
 
-
-def prepare(var: Path) -> None:
-    """Fill `var` with an installation that has its tables and was never served. Made once in a run, then copied."""
-    made = shared() / "installation"
-    with once("installation") as is_first:
-        if is_first:
-            _make(made, lambda: _migrate(made))
-    _copy(made, var)
+FIRST_START = """
+import io, django; django.setup()
+from django.core.management import call_command
+from openvibe.runner.bootstrap import collect_static_files, prepare_database
+prepare_database()
+collect_static_files()
+call_command("demo", if_empty=True, url="", stdout=io.StringIO())
+"""
 
 
 def prepare_server(var: Path) -> None:
-    """Fill `var` with an embedded server that was started and stopped once: no tables. Made once, then copied."""
-    made = shared() / "server"
-    with once("server") as is_first:
+    """Fill `var` with an embedded server that was started and stopped once: no tables."""
+    _copy(_made_once("server", _start_and_stop), var)
+
+
+def prepare(var: Path, dump: Path) -> None:
+    """Fill `var` with an installation that has its tables (`migrated_dump`) and was never served."""
+    _copy(_made_once("installation", lambda made: _restore(made, dump)), var)
+
+
+def furnish(var: Path, dump: Path) -> None:
+    """Fill `var` with an installation whose first start is over: tables, sample data, static files."""
+    _copy(_made_once("furnished", lambda made: _start_first(made, dump)), var)
+
+
+def _made_once(name: str, fill: Callable[[Path], None]) -> Path:
+    folder = shared() / name
+    with once(name) as is_first:
         if is_first:
-            _make(made, lambda: _start_and_stop(made))
-    _copy(made, var)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(mode=0o755)
+            with nothing_left_of(folder):
+                fill(folder)
+    return folder
 
 
-def _make(folder: Path, fill: Callable[[], object]) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o755)
-    with nothing_left_of(folder):
-        fill()
+def _start_and_stop(var: Path) -> None:
+    ensure_server(var)
+    release_server(var)
 
 
-def _migrate(folder: Path) -> None:
-    done = manage("migrate", "--verbosity", "0", var=folder)
+def _restore(var: Path, dump: Path) -> None:
+    prepare_server(var)
+    server = ensure_server(var)
+    options = ("-q", "-1", "-v", "ON_ERROR_STOP=1", "-d", "openvibe", "-f", str(dump))
+    run_program("psql", *options, host=server.socket, port=server.port, user=server.user)
+    release_server(var)
+
+
+def _start_first(var: Path, dump: Path) -> None:
+    prepare(var, dump)
+    command = [sys.executable, "-c", FIRST_START]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(var), capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def _start_and_stop(folder: Path) -> None:
-    ensure_server(folder)
-    release_server(folder)
 
 
 def _copy(made: Path, var: Path) -> None:

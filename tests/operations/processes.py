@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE = 180.0  # seconds; a deadline for slow machines, never a pause
+PATIENCE = 600.0  # seconds; a deadline for slow machines, never a pause
 
 
 def wait_until(is_so: Callable[[], object], what: str, patience: float = PATIENCE, pause: float = 0.02) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.operations.processes import free_port, python, wait_until
+from tests.operations.processes import PATIENCE, free_port, python, wait_until
 
 
 class Serving:
@@ -42,7 +42,7 @@ class Serving:
             raise AssertionError(f"{error}; so far it said:\n{self.text}") from None
 
     def status(self, path: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("GET", path)
             return connection.getresponse().status
@@ -52,7 +52,7 @@ class Serving:
     def interrupt(self) -> int:
         """What Ctrl-C does; answers the exit code."""
         self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(60)
+        code = self.process.wait(PATIENCE)
         self._reader.join(10)
         return code
 

@@ -5,19 +5,22 @@ from pathlib import Path
 import psycopg
 
 from openvibe.runner.postgres.server import ensure_server, find_postmaster, release_server
+from tests.operations.installation_template import prepare
 from tests.operations.processes import manage, processes_of
 from tests.operations.server import serving
 
 
-def test_a_server_of_ones_own_is_served_from(var: Path) -> None:
+def test_a_server_of_ones_own_is_served_from(var: Path, migrated_dump: Path) -> None:
     ours, theirs = var / "ours", var / "theirs"
+    theirs.mkdir()
+    prepare(theirs, migrated_dump)
     server = ensure_server(theirs)
     url = f"postgres://{server.user}@/openvibe?host={server.socket}"
     try:
         with serving(ours, DATABASE_URL=url) as serve:
             assert serve.status("/healthz") == 200
             serve.wait_for("ready.")
-            doctor = manage("doctor", "--wait", "30", var=ours, DATABASE_URL=url)
+            doctor = manage("doctor", "--wait", "150", var=ours, DATABASE_URL=url)
             assert doctor.returncode == 0, doctor.stdout + doctor.stderr
             assert ", outside." in doctor.stdout
             assert serve.interrupt() == 0

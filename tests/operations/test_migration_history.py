@@ -3,7 +3,6 @@
 import gzip
 import os
 import shutil
-import subprocess
 import tarfile
 from collections.abc import Iterator
 from io import StringIO
@@ -20,26 +19,18 @@ from pytest_django.fixtures import Settings
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.chat.models import Channel
 from openvibe.runner.bootstrap import BEFORE, FRESH, count_unapplied_migrations, prepare_database
-from openvibe.runner.postgres.server import program_path
 from openvibe.workspaces.models import Participant
+from tests.run_once import run_program, with_autovacuum
 
 pytestmark = pytest.mark.django_db(transaction=True)  # where no test of a run has it, there is no test database
 DUMP = Path(__file__).parent.parent / "data/version_before.sql.gz"  # pg_dump; most of its messages left out
 
 
-def program(name: str, *arguments: str, given: str = "") -> str:
-    """What one of PostgreSQL's own programs prints, connected to the server Django uses."""
-    at = connection.get_connection_params()
-    command = [str(program_path(name)), "-h", at["host"], "-p", str(at["port"]), "-U", at["user"], *arguments]
-    return subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
-
-
 def schema(database: str) -> str:
     """As it is printed once it was dumped and restored: PostgreSQL then prints some conditions in other words."""
     name = f"schema_{os.getpid()}"
-    dump = program("pg_dump", "--schema-only", "--no-owner", database)
-    create_database(name, dump=dump.replace("WITH (autovacuum_enabled=off)", ""))  # of test databases alone
-    printed = program("pg_dump", "--schema-only", "--no-owner", "--schema=public", "--restrict-key=same", name)
+    create_database(name, dump=with_autovacuum(run_program("pg_dump", "--schema-only", "--no-owner", database)))
+    printed = run_program("pg_dump", "--schema-only", "--no-owner", "--schema=public", "--restrict-key=same", name)
     drop_database(name)
     return printed
 
@@ -49,7 +40,7 @@ def create_database(name: str, *, dump: str = "", template: str = "template0") -
     with connection._nodb_cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     if dump:
-        program("psql", "-q", "-v", "ON_ERROR_STOP=1", "-d", name, given=dump)
+        run_program("psql", "-q", "-v", "ON_ERROR_STOP=1", "-d", name, given=dump)
 
 
 def drop_database(name: str) -> None:

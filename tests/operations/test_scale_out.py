@@ -72,10 +72,12 @@ class Watching(threading.Thread):
             self.messages.add(json.loads(value).get("message"))
 
 
-def test_each_process_is_killed_in_turn_and_nothing_is_lost_doubled_or_left_waiting(var: Path) -> None:
+def test_each_process_is_killed_in_turn_and_nothing_is_lost_doubled_or_left_waiting(
+    var: Path, migrated_dump: Path
+) -> None:
     missing = missing_programs()
     assert not missing, f"Install {' and '.join(missing)} (Debian: `sudo apt-get install redis-server nginx-light`)."
-    with cluster(var) as at:
+    with cluster(var, migrated_dump) as at:
         watching, posting = Watching(at), Posting(at)
         watching.start()
         wait_until(watching.is_open.is_set, "the event stream")
@@ -94,7 +96,7 @@ def test_each_process_is_killed_in_turn_and_nothing_is_lost_doubled_or_left_wait
         wait_until(lambda: posted <= watching.messages, "the last events")
         watching.stopped.set()
 
-        assert posting.statuses <= {0, 201, 502, 504}
+        assert posting.statuses <= {0, 201, 409, 502, 504}  # 409: asked again while the first call is under way
         stored = dict(at.rows("SELECT body, count(*) FROM chat_message WHERE body LIKE '%note %' GROUP BY body"))
         assert {text: stored.get(text) for text in posting.accepted} == dict.fromkeys(posting.accepted, 1)
         asked = [message for text, message in posting.accepted.items() if text.startswith("@")]

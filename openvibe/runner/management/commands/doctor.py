@@ -142,7 +142,7 @@ def workers(wait: float) -> CheckResult:
         started_at = time.monotonic()
         try:
             for token, queue_name in missing.items():
-                answer_doctor.apply_async((token,), queue=queue_name, expires=60, retry=False)
+                answer_doctor.apply_async((token,), queue=queue_name, expires=max(wait, 60), retry=False)
         except (BrokerUnavailable, psycopg.Error, OSError) as error:
             state = f"the queue refuses jobs ({error})."
             return CheckResult("workers", state, "Check CELERY_BROKER_URL and the queue.")
