@@ -73,7 +73,7 @@ unit: setup-test
 	$(PYTEST) -m unit
 
 journeys: browser
-	$(PYTEST) -m journeys
+	$(PYTEST) tests/journeys
 
 # The checks run beside the tests, and say at the end what they found and how long they took.
 test nightly: browser

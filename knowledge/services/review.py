@@ -37,7 +37,6 @@ from openvibe.workspaces.models import Participant
 
 Status, Reason, Action = Entry.Status, Entry.Reason, Revision.Action
 ERASED_CONTENT = "What this entry said was deleted."
-ERASED_TOKENS = count_tokens(ERASED_CONTENT)
 
 # An entry was erased, its history included. Sent inside that transaction, with `entry`: Entry.
 # What else was stored of its words goes, too.
@@ -330,7 +329,8 @@ def erase_entry(*, entry: Entry, by: Access, how: str = "page") -> Entry:
         )
     if current.content != ERASED_CONTENT:
         before = {**entry_values(current), "topic": None, "content": None}
-        current.topic, current.content, current.tokens = f"Deleted {current.pk}", ERASED_CONTENT, ERASED_TOKENS
+        current.topic, current.content = f"Deleted {current.pk}", ERASED_CONTENT
+        current.tokens = count_tokens(ERASED_CONTENT)
         current.status, current.reason, current.reason_note, current.supersedes = Status.ARCHIVED, "", "", None
         save_revision(current, before=before, action=Action.ARCHIVED, by=by, how=how)
         with pgtrigger.ignore("knowledge.Revision:final"):

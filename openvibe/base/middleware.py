@@ -8,8 +8,9 @@ import uuid
 from collections.abc import Callable
 
 import structlog
-from csp.constants import SELF, UNSAFE_EVAL, UNSAFE_INLINE
-from csp.middleware import CSPMiddleware
+from csp.constants import HEADER, SELF, UNSAFE_EVAL, UNSAFE_INLINE
+from csp.utils import build_policy
+from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -134,10 +135,20 @@ class PrivateCacheMiddleware:
         return response
 
 
-class PathContentSecurityPolicyMiddleware(CSPMiddleware):
-    """The strict policy everywhere, loosened for /admin/ alone."""
+class PathContentSecurityPolicyMiddleware:
+    """The strict policy everywhere, loosened for /admin/ alone. Both are written out once, when the server starts.
 
-    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        if request.path.startswith("/admin/"):
-            response._csp_update = ADMIN_CONTENT_POLICY  # type: ignore[attr-defined]  # where django-csp looks
-        return super().process_response(request, response)
+    Developer error pages (`DEBUG`) go without: Django's own has its styles inline.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+        self._policy = build_policy()
+        self._admin_policy = build_policy(update=ADMIN_CONTENT_POLICY)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if not settings.DEBUG or response.status_code not in (404, 500):
+            policy = self._admin_policy if request.path.startswith("/admin/") else self._policy
+            response.headers.setdefault(HEADER, policy)
+        return response

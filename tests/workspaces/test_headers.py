@@ -3,6 +3,7 @@
 import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
+from pytest_django.fixtures import Settings
 
 from openvibe.workspaces.models import Member
 from tests.factories import PASSWORD
@@ -26,6 +27,26 @@ def test_a_private_page_is_kept_by_nobody_and_framed_by_nobody(ana: Member, home
     assert browser.cookies["sessionid"]["httponly"]
     assert browser.cookies["sessionid"]["samesite"] == "Lax"
     assert browser.cookies["known_browser"]["httponly"]
+
+
+def test_only_the_admin_may_hold_scripts_and_styles_inline(client: Client, db: None) -> None:
+    def directives(path: str) -> dict[str, list[str]]:
+        policy = client.get(path).headers["Content-Security-Policy"]
+        return {name: sources for name, *sources in (directive.split() for directive in policy.split(";"))}
+
+    pages, admin = directives(LOGIN), directives("/admin/login/")
+    assert pages["script-src"] == pages["style-src"] == ["'self'"]
+    assert pages["default-src"] == pages["base-uri"] == ["'none'"]
+    assert set(admin.pop("script-src")) == {"'self'", "'unsafe-inline'", "'unsafe-eval'"}
+    assert set(admin.pop("style-src")) == {"'self'", "'unsafe-inline'"}
+    assert admin.items() <= pages.items()
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_developer_error_pages_alone_have_no_policy(debug: bool, client: Client, settings: Settings, db: None) -> None:
+    settings.DEBUG = debug
+    assert ("Content-Security-Policy" in client.get("/nothing/at/all/").headers) is not debug
+    assert "Content-Security-Policy" in client.get(LOGIN).headers
 
 
 @pytest.mark.parametrize("away", ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)"])
