@@ -23,11 +23,12 @@ from agents.runs.client_tools import record_client_calls
 from agents.runs.previous_attempts import acted_results, decided_calls, request_of
 from agents.runs.store import (
     PartialReply,
-    add_answer_tokens,
+    answered_turn,
     begin_request,
     check_open,
     is_stop_requested,
     run_as_it_is,
+    save_answered_turn,
     save_partial,
     wait_for_approval,
 )
@@ -251,7 +252,7 @@ class RunSession:
         self, completion: Completion, turn: ModelTurn, round_number: int, first_word_at: datetime | None
     ) -> None:
         text, self.stop_reason = completion.text or self.answer.current_round, completion.stop_reason
-        add_answer_tokens(
+        answered = answered_turn(
             self.run,
             completion.usage,
             planned=turn.tokens,
@@ -260,7 +261,10 @@ class RunSession:
             first_word_at=first_word_at,
         )
         self.answer.end_round(text)
-        if completion.tool_calls:
+        if not completion.tool_calls:
+            self.answer.last_turn = answered
+        else:
+            save_answered_turn(self.run, answered)
             save_partial(self.run, self.reply, self.answer)
 
     def _execute_tool_call(

@@ -163,7 +163,7 @@ def _rows(kind: type[Item] | type[DroppedItem], entries: Iterable[Item | Dropped
 
 
 def pack_content(content: Mapping[str, Any]) -> bytes:
-    return zlib.compress(json.dumps(content, ensure_ascii=False).encode(), level=6)
+    return zlib.compress(json.dumps(content, ensure_ascii=False).encode(), level=4)
 
 
 def load_content(snapshot: Snapshot) -> dict[str, Any]:
