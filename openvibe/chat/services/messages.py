@@ -206,7 +206,7 @@ def _locked_reply(reply_id: int) -> QuerySet[Message]:
 
 def create_reply(*, thread: Thread, author: Participant, client_id: str, at: datetime | None = None) -> Message:
     """An empty message that an agent is about to fill (`state` writing). The same `client_id` gives the same row."""
-    existing = next(iter(_said_as.objects(thread.pk, author.pk, client_id)), None)
+    existing: Message | None = next(iter(_said_as.objects(thread.pk, author.pk, client_id)), None)
     if existing is not None:
         Message.objects.filter(pk=existing.pk).update(body="", token_count=0, state=Message.State.WRITING)
         existing.refresh_from_db()
@@ -220,7 +220,7 @@ def create_reply(*, thread: Thread, author: Participant, client_id: str, at: dat
 
 def finish_reply(*, reply: Message, body: str, state: str) -> Message:
     """The last words of an agent's reply: counted, its mentions recorded (they are shown and trigger nothing)."""
-    [current] = _locked_reply.objects(reply.pk)
+    current: Message = _locked_reply.objects(reply.pk)[0]
     current.body, current.token_count, current.state = body, count_tokens(body), state
     current.save(update_fields=["body", "token_count", "state"])
     create_mentions(current)
