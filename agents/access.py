@@ -97,9 +97,11 @@ class ReplyDenial:
     is_notified: bool = True
 
 
-def reply_denied_reason(agent: Agent, thread: Thread, task: str) -> str | None:
-    """Why the agent may not answer in this thread, as a sentence for people; None when it may."""
-    denial = reply_denial(agent, thread, task)
+def reply_denied_reason(agent: Agent, thread: Thread, task: str, *, access: Access | None = None) -> str | None:
+    """Why the agent may not answer in this thread, as a sentence for people; None when it may. `access`: the agent's,
+    where the caller has it."""
+    known = {} if access is None else {agent.participant_id: access}
+    denial = reply_denials([agent], thread, task, known).get(agent.participant_id)
     if denial is None:
         return None
     return f"@{agent.participant.handle} {'did not answer' if denial.is_notified else 'was not told'}: {denial.reason}"
@@ -124,9 +126,13 @@ def reply_denial(agent: Agent, thread: Thread, task: str) -> ReplyDenial | None:
     return reply_denials([agent], thread, task).get(agent.participant_id)
 
 
-def reply_denials(agents: Sequence[Agent], thread: Thread, task: str) -> dict[int, ReplyDenial]:
-    """The same for agents of the thread's workspace, by participant id. As many queries for many as for one."""
-    accesses = {agent.participant_id: visible_to(agent) for agent in agents}
+def reply_denials(
+    agents: Sequence[Agent], thread: Thread, task: str, known: Mapping[int, Access] | None = None
+) -> dict[int, ReplyDenial]:
+    """The same for agents of the thread's workspace, by participant id; so is `known`, accesses that the caller has. As
+    many queries for many as for one."""
+    known = known or {}
+    accesses = {agent.participant_id: known.get(agent.participant_id) or visible_to(agent) for agent in agents}
     load_reach(accesses.values())
     denials = {
         agent.participant_id: denial
@@ -188,7 +194,12 @@ def _occasion_denial(agent: Agent, dive: Dive | None, task: str) -> ReplyDenial 
 
 def endpoint_for(agent: Agent) -> Endpoint | None:
     """The endpoint that answers for the agent: its own, the workspace's default, or None for the offline model."""
-    return agent.endpoint or Endpoint.objects.filter(workspace_id=agent.workspace_id, is_default=True).first()
+    return agent.endpoint or next(iter(_default_endpoint.objects(agent.workspace_id)), None)
+
+
+@CompiledQuery
+def _default_endpoint(workspace_id: int) -> QuerySet[Endpoint]:
+    return Endpoint.objects.filter(workspace=workspace_id, is_default=True)
 
 
 def answers_for_free(agent: Agent) -> bool:

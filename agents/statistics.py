@@ -15,6 +15,8 @@ from agents.charts import DayChart, Series, bar_chart, format_value, line_chart
 from agents.models import Agent, KnowledgeUse, Run
 from knowledge.models import Entry
 from memory.models import Feedback
+from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.base.query_cache import array_literal
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -194,13 +196,14 @@ MAX_USES_SHOWN = 50
 # The entries are locked in one order, so that two runs that use the same ones wait for each other instead of for ever.
 _RECORD_USES = """
 WITH held AS (
-    SELECT id FROM knowledge_entry WHERE id = ANY(%(entries)s) AND workspace_id = %(workspace)s
+    SELECT id FROM knowledge_entry WHERE id = ANY(%(entries)s::bigint[]) AND workspace_id = %(workspace)s::bigint
     ORDER BY id FOR NO KEY UPDATE
 ), used AS (
-    INSERT INTO agents_knowledgeuse (run_id, entry_id, how) SELECT %(run)s, id, %(how)s FROM held
+    INSERT INTO agents_knowledgeuse (run_id, entry_id, how) SELECT %(run)s::bigint, id, %(how)s::text FROM held
     ON CONFLICT DO NOTHING RETURNING entry_id
 )
 UPDATE knowledge_entry SET use_count = use_count + 1, last_used_at = now() FROM used WHERE id = used.entry_id
+RETURNING id
 """
 
 
@@ -224,10 +227,8 @@ def record_uses(*, run: Run, entry_ids: Collection[int], how: Literal["prompt", 
     """
     if not entry_ids:
         return 0
-    entries = sorted(set(entry_ids))
-    with connection.cursor() as cursor:
-        cursor.execute(_RECORD_USES, {"entries": entries, "workspace": run.workspace_id, "run": run.pk, "how": how})
-        return int(cursor.rowcount)
+    values = {"entries": array_literal(entry_ids), "workspace": run.workspace_id, "run": run.pk, "how": how}
+    return len(fetch_prepared(_RECORD_USES, values))
 
 
 def entry_uses(entry: Entry, access: Access) -> QuerySet[KnowledgeUse]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.mcp.client import McpError, ToolChanged, ToolDefinition, call_tool, fetch_tools
@@ -20,6 +21,7 @@ from agents.trust import Effect
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.breaker import CircuitBreaker
 from openvibe.base.problems import Problem, Refused, Unavailable
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import Thread
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.access import Access
@@ -110,8 +112,13 @@ def allow_tools(*, agent: Agent, tools: Iterable[McpTool], by: Access) -> None:
 
 def allowed_tools(agent: Agent, thread: Thread) -> Iterable[ToolRegistration]:
     """The tools that admins allowed the agent, as far as their servers are in use. One query."""
-    tools = McpTool.objects.filter(agents=agent, is_listed=True, server__is_active=True).select_related("server")
-    return [_registration(tool) for tool in tools.filter(server__workspace=agent.workspace_id)]
+    return [_registration(tool) for tool in _tools_in_use.objects(agent.pk, agent.workspace_id)]
+
+
+@CompiledQuery
+def _tools_in_use(agent_id: int, workspace_id: int) -> QuerySet[McpTool]:
+    tools = McpTool.objects.filter(agents=agent_id, is_listed=True, server__is_active=True)
+    return tools.filter(server__workspace=workspace_id).select_related("server")
 
 
 def _registration(tool: McpTool) -> ToolRegistration:

@@ -5,10 +5,11 @@ A new attempt starts afresh: rounds of an earlier one stay on record and are not
 never touched. Memory takes in what was said in the background, where it keeps nobody waiting."""
 
 from functools import partial
+from typing import Any
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Q
+from django.db.models import QuerySet
 from django.utils import timezone
 from psycopg.errors import DeadlockDetected
 
@@ -17,12 +18,13 @@ from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, ClientTurn, Run
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds
 from agents.runs.steps import add_step
-from agents.runs.store import Prices, begin_reply, fail_run, finish_run, queued_run, save_unfinished_turn
+from agents.runs.store import Prices, begin_reply, fail_run, finish_run, next_run, save_unfinished_turn
 from agents.runs.tool_loop import RunSession, toolbox_for_run
 from agents.runs.transcript import Transcript
 from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Problem
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.llm.endpoints import client_for
 from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError
 from openvibe.llm.models import Endpoint
@@ -38,7 +40,7 @@ def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None
     is out of reach; recovery then finds the run without an owner.
     """
     log_context = structlog.contextvars.bound_contextvars(run_id=run_id)
-    with log_context, RUNS.claim(run_id, queued_run, prepare=_prepare_claim) as run:
+    with log_context, RUNS.claim(run_id, next_run, prepare=_prepare_claim) as run:
         if run is not None:
             _execute_claimed(run, client)
     return _next_in_thread(run_id)  # only now that the lock is free: what came meanwhile found it taken
@@ -71,27 +73,25 @@ def _next_in_thread(run_id: int) -> int | None:
 
     So a queued run is never left without a message: one that came too early, or found the run locked, is sent again.
     """
-    this = Run.objects.filter(pk=run_id)[:1]
-    unfinished = Run.objects.filter(agent=this.values("agent"), thread=this.values("thread"), state__in=RUNS.unfinished)
-    states = dict(unfinished.order_by("pk").values_list("pk", "state"))
+    states = dict(_unfinished_beside.rows(run_id))
     if any(state != Run.State.QUEUED for state in states.values()):
         return None
     first = next(iter(states), None)
     return first if first == run_id or run_id not in states else None
 
 
+@CompiledQuery
+def _unfinished_beside(run_id: int) -> QuerySet[Any, Any]:
+    """Id and state of each unfinished run of the same agent and thread, itself included."""
+    this = Run.objects.filter(pk=run_id)[:1]
+    runs = Run.objects.filter(agent=this.values("agent"), thread=this.values("thread"), state__in=RUNS.unfinished)
+    return runs.order_by("pk").values_list("pk", "state")
+
+
 def _prepare_claim(run: Run) -> bool:
-    """Whether it is the run's turn; the step is saved with the claim."""
-    if not _is_next_in_thread(run):
-        return False
+    """The step is saved with the claim."""
     add_step(run, "claimed", attempt=run.attempt + 1)
     return True
-
-
-def _is_next_in_thread(run: Run) -> bool:
-    """Whether no run of its agent in its thread comes first. One that waits for an approval holds up no other."""
-    unfinished = Run.objects.filter(agent=run.agent, thread=run.thread, state__in=RUNS.unfinished)
-    return not unfinished.filter(Q(pk__lt=run.pk) | Q(state__in=RUNS.active)).exists()
 
 
 def _generate_reply(run: Run, client: ModelClient | None) -> None:

@@ -7,14 +7,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Self
 
-from django.db.models import DateTimeField, F, QuerySet, Value
+from django.db.models import DateTimeField, Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt
 from agents.assembler.snapshots.store import store_snapshot
 from agents.models import RUNS, Run
-from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step, append_step, make_step
+from agents.runs.steps import MAX_ERROR_CHARACTERS, Step, add_step, append_step, make_step
 from memory.models import Approval
 from memory.services import record_failure
 from openvibe.base.jobs import JobLost, lock_queued
@@ -38,14 +38,29 @@ THREAD_CLOSED = (
 )
 
 
+@dataclass(frozen=True)
+class AnsweredTurn:
+    """Tokens of a turn that ended, as its provider says or as they were planned and counted, and the step that tells
+    of it."""
+
+    planned: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int | None
+    first_word_at: datetime | None
+    step: Step
+
+
 @dataclass
 class PartialReply:
-    """What the model has said so far, round by round."""
+    """What the model has said so far, round by round. `last_turn`: that it ended, which is saved with the end of the
+    run."""
 
     finished_rounds: list[str] = field(default_factory=list)
     current_round: str = ""
     is_stopped: bool = False
     first_word_at: datetime | None = None
+    last_turn: AnsweredTurn | None = None
 
     @property
     def text(self) -> str:
@@ -97,7 +112,7 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     A run is free as long as every model that it asked is.
     """
     current = RUNS.lock_owned(run)
-    store_snapshot(run, prompt)
+    store_snapshot(run, prompt, is_new=run.attempt == 1)
     said = said_before_pause(current)
     reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
     if said:
@@ -134,9 +149,9 @@ def begin_request(run: Run, tokens: int, round_number: int) -> bool:
     return not is_stop_requested(run)
 
 
-def add_answer_tokens(
+def answered_turn(
     run: Run, usage: Usage, *, planned: int, text: str, round_number: int, first_word_at: datetime | None
-) -> None:
+) -> AnsweredTurn:
     """What the provider says it read and wrote, in place of what was planned and counted."""
     input_tokens, output_tokens = usage.input_tokens or planned, usage.output_tokens or count_tokens(text)
     step = make_step(
@@ -148,17 +163,29 @@ def add_answer_tokens(
         cached_tokens=usage.cached_tokens,
         first_word_at=first_word_at and first_word_at.isoformat(),
     )
-    cached = (
-        {} if usage.cached_tokens is None else {"cached_tokens": Coalesce("cached_tokens", 0) + usage.cached_tokens}
-    )
+    return AnsweredTurn(planned, input_tokens, output_tokens, usage.cached_tokens, first_word_at, step)
+
+
+def save_answered_turn(run: Run, turn: AnsweredTurn) -> None:
+    """Save a turn after which the run goes on, or fails. Raises JobLost."""
+    cached = {} if turn.cached_tokens is None else {"cached_tokens": Coalesce("cached_tokens", 0) + turn.cached_tokens}
     RUNS.update_owned(
         run,
-        input_tokens=F("input_tokens") + input_tokens - planned,
-        output_tokens=F("output_tokens") + output_tokens,
-        first_word_at=Coalesce("first_word_at", Value(first_word_at, DateTimeField())),
-        steps=append_step(step),
+        input_tokens=F("input_tokens") + turn.input_tokens - turn.planned,
+        output_tokens=F("output_tokens") + turn.output_tokens,
+        first_word_at=Coalesce("first_word_at", Value(turn.first_word_at, DateTimeField())),
+        steps=append_step(turn.step),
         **cached,
     )
+
+
+def _add_answered_turn(current: Run, turn: AnsweredTurn) -> None:
+    """The same, to a row that is locked; the caller saves it."""
+    current.input_tokens += turn.input_tokens - turn.planned
+    current.output_tokens += turn.output_tokens
+    if turn.cached_tokens is not None:
+        current.cached_tokens = (current.cached_tokens or 0) + turn.cached_tokens
+    current.steps = [*current.steps, turn.step]
 
 
 def save_partial(run: Run, reply: Message, answer: PartialReply) -> None:
@@ -170,6 +197,8 @@ def save_partial(run: Run, reply: Message, answer: PartialReply) -> None:
 
 def save_unfinished_turn(run: Run, reply: Message, answer: PartialReply) -> None:
     """What was said in a turn that did not end is kept, and counted here: no provider counted it."""
+    if answer.last_turn:
+        save_answered_turn(run, answer.last_turn)
     RUNS.update_owned(
         run,
         output_tokens=F("output_tokens") + count_tokens(answer.current_round),
@@ -193,8 +222,11 @@ def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
     current.finished_at = timezone.now()
     current.output_tokens += count_tokens(answer.current_round)  # empty unless it was stopped in the middle of a turn
     current.first_word_at = current.first_word_at or answer.first_word_at
+    if answer.last_turn:
+        _add_answered_turn(current, answer.last_turn)
     add_step(current, "stopped" if answer.is_stopped else "done", attempt=run.attempt)
-    current.save(update_fields=["state", "finished_at", "output_tokens", "first_word_at", "steps"])
+    tokens = ("input_tokens", "output_tokens", "cached_tokens")
+    current.save(update_fields=["state", "finished_at", *tokens, "first_word_at", "steps"])
 
 
 def wait_for_approval(current: Run, reply: Message, answer: PartialReply, approval: Approval) -> None:
@@ -239,9 +271,12 @@ def _runs_with_relations() -> QuerySet[Run]:
 
 
 @CompiledQuery
-def queued_run(run_id: int) -> QuerySet[Run]:
-    """For the claim: nine tables, whose SQL took a tenth of a run to write."""
-    return lock_queued(_runs_with_relations(), run_id)
+def next_run(run_id: int) -> QuerySet[Run]:
+    """For the claim, when it is the run's turn: no run of its agent in its thread is under way or comes first. One that
+    waits for an approval holds up no other. Nine tables, whose SQL took a tenth of a run to write."""
+    unfinished = Run.objects.filter(agent=OuterRef("agent"), thread=OuterRef("thread"), state__in=RUNS.unfinished)
+    is_held_up = Exists(unfinished.filter(Q(pk__lt=OuterRef("pk")) | Q(state__in=RUNS.active)))
+    return lock_queued(_runs_with_relations().filter(~is_held_up), run_id)
 
 
 @CompiledQuery

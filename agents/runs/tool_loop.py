@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import perf_counter
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Q, Subquery
+from django.db.models import Q, QuerySet, Subquery
 from django.utils import timezone
 
 from agents.access import budget_denial, reply_denied_reason, tokens_used_by_agent, visible_to
@@ -22,11 +23,12 @@ from agents.runs.client_tools import record_client_calls
 from agents.runs.previous_attempts import acted_results, decided_calls, request_of, was_stopped_since
 from agents.runs.store import (
     PartialReply,
-    add_answer_tokens,
+    answered_turn,
     begin_request,
     check_open,
     is_stop_requested,
     run_as_it_is,
+    save_answered_turn,
     save_partial,
     wait_for_approval,
 )
@@ -36,6 +38,7 @@ from agents.tools.values import ToolOutcome
 from memory.models import Approval
 from memory.services import record_trust_check, request_approval
 from openvibe.base.problems import Problem
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Dive, Message
 from openvibe.llm.errors import BadAnswer
@@ -65,8 +68,8 @@ StreamEvent = TextDelta | StreamEnd
 _STREAM_END = object()
 
 
-def iter_with_timeout(stream: Callable[[], Iterator[StreamEvent]]) -> Iterator[StreamEvent | None]:
-    """What the stream gives, and None whenever STREAM_TIMEOUT seconds passed without anything.
+def iter_with_timeout(stream: Callable[[], Iterator[StreamEvent]]) -> Iterator[list[StreamEvent]]:
+    """What the stream has given since it was last looked at; nothing whenever STREAM_TIMEOUT seconds passed without.
 
     The stream is read in a thread of its own, which ends at the stream's next word once this iterator is closed.
     Errors of the stream are raised here; a stream that ends without `StreamEnd` raises BadAnswer.
@@ -88,20 +91,33 @@ def iter_with_timeout(stream: Callable[[], Iterator[StreamEvent]]) -> Iterator[S
     threading.Thread(target=read, name="model-stream", daemon=True).start()
     try:
         while True:
-            try:
-                event = events.get(timeout=STREAM_TIMEOUT)
-            except queue.Empty:
-                yield None
-                continue
-            if event is _STREAM_END:
-                raise BadAnswer("The model's answer broke off without an end.")
-            if isinstance(event, BaseException):
-                raise event
-            yield event  # type: ignore[misc]
-            if isinstance(event, StreamEnd):
+            came, end = _take_events(events)
+            if came or end is None:
+                yield came
+            if isinstance(end, BaseException):
+                raise end
+            if end is not None:
                 return
     finally:
         is_open.clear()
+
+
+def _take_events(events: queue.SimpleQueue[object]) -> tuple[list[StreamEvent], BaseException | StreamEnd | None]:
+    """What waits, at least one event unless STREAM_TIMEOUT seconds pass without; and what ends the stream."""
+    came: list[StreamEvent] = []
+    try:
+        event = events.get(timeout=STREAM_TIMEOUT)
+        while True:
+            if event is _STREAM_END:
+                return came, BadAnswer("The model's answer broke off without an end.")
+            if isinstance(event, BaseException):
+                return came, event
+            came.append(event)  # type: ignore[arg-type]
+            if isinstance(event, StreamEnd):
+                return came, event
+            event = events.get_nowait()
+    except queue.Empty:
+        return came, None
 
 
 @dataclass
@@ -209,19 +225,20 @@ class RunSession:
             return None
         first_word_at: datetime | None = None
         saved_text, saved_at = self.answer.text, timezone.now()
-        for event in iter_with_timeout(
+        for events in iter_with_timeout(
             lambda: self.client.stream(turn.messages, tools=turn.tools, max_output_tokens=self.max_output_tokens)
         ):
-            if isinstance(event, StreamEnd):
-                self._end_round(event.completion, turn, round_number, first_word_at)
-                return event.completion
-            if isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
-                self.answer.current_round += clean_text(event.text)
+            for event in events:
+                if isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
+                    self.answer.current_round += clean_text(event.text)
             now = timezone.now()
             if first_word_at is None and self.answer.current_round:
                 first_word_at = now
                 self.answer.first_word_at = self.answer.first_word_at or now
-            is_due = event is None or (now - saved_at).total_seconds() >= STREAM_TIMEOUT
+            if events and isinstance(events[-1], StreamEnd):  # all of it is saved in a moment
+                self._end_round(events[-1].completion, turn, round_number, first_word_at)
+                return events[-1].completion
+            is_due = not events or (now - saved_at).total_seconds() >= STREAM_TIMEOUT
             if is_due:
                 saved_at = now
                 if is_stop_requested(self.run):
@@ -236,7 +253,7 @@ class RunSession:
         self, completion: Completion, turn: ModelTurn, round_number: int, first_word_at: datetime | None
     ) -> None:
         text, self.stop_reason = completion.text or self.answer.current_round, completion.stop_reason
-        add_answer_tokens(
+        answered = answered_turn(
             self.run,
             completion.usage,
             planned=turn.tokens,
@@ -245,7 +262,10 @@ class RunSession:
             first_word_at=first_word_at,
         )
         self.answer.end_round(text)
-        if completion.tool_calls:
+        if not completion.tool_calls:
+            self.answer.last_turn = answered
+        else:
+            save_answered_turn(self.run, answered)
             save_partial(self.run, self.reply, self.answer)
 
     def _execute_tool_call(
@@ -261,6 +281,8 @@ class RunSession:
 
     def _resume(self, transcript: Transcript) -> None:
         """Tell the model what earlier attempts did, and carry out what people approved since. Raises JobLost."""
+        if self.run.attempt == 1:
+            return
         results = acted_results(self.run)
         for row in decided_calls(self.run):
             toolbox = self._toolbox()
@@ -388,20 +410,27 @@ def _denial(approval: Approval | None) -> str:
 
 def messages_changed(run: Run, since: datetime) -> bool:
     """Whether a message of the run's thread, or the one its dive began from, was edited or deleted since."""
+    return bool(_changed_messages.rows(run.thread_id, now=since))
+
+
+@CompiledQuery
+def _changed_messages(thread_id: int) -> QuerySet[Any, Any]:
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
-    source = Dive.objects.filter(thread=run.thread_id).values("source")
-    read = Q(thread=run.thread_id) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used
+    source = Dive.objects.filter(thread=thread_id).values("source")
+    read = Q(thread=thread_id) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used
+    since = timezone.now()
     changed = Q(edited_at__gte=since) | Q(deleted_at__gte=since)
-    return Message.objects.filter(ever_changed, read, changed).exists()
+    return Message.objects.filter(ever_changed, read, changed).order_by().values_list("pk")[:1]
 
 
 def toolbox_for_run(run: Run, block_stamps: dict[str, str]) -> Toolbox:
     """What the agent may call as things are now. Raises Problem when it may not answer (any more)."""
     if run.state == Run.State.WRITING:
         check_open(run.thread.access)
-    reason = reply_denied_reason(run.agent, run.thread, run.task)
+    access = visible_to(run.agent)
+    reason = reply_denied_reason(run.agent, run.thread, run.task, access=access)
     if reason is not None:
         raise Problem(reason, code="agent_silent")
     if run.trigger.is_deleted:
         raise Problem(TRIGGER_DELETED, code="deleted")
-    return Toolbox.for_agent(run.agent, run.thread, run=run, block_stamps=block_stamps)
+    return Toolbox.for_agent(run.agent, run.thread, run=run, block_stamps=block_stamps, access=access)

@@ -8,7 +8,7 @@ from agents.tools.values import STRING_SCHEMA, Tool, ToolContext, thread_source,
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Attachment
-from openvibe.chat.queries import attachments_of_thread, read_attachment
+from openvibe.chat.queries import attachments_of_thread, has_attachments, read_attachment
 
 DEFAULT_PIECE_TOKENS, MAX_PIECE_TOKENS = 2_000, 3_800
 """Tokens of one piece: unless said otherwise, and at most, so that a result holds it with what is said about it."""
@@ -26,7 +26,7 @@ READ_SPEC = tool_spec(
 
 def read_file(context: ToolContext) -> Tool | None:
     """The tool, in threads that have files. What it tells of is the thread: its files are for who sees it."""
-    if not attachments_of_thread(context.access, context.thread.pk).exists():
+    if not has_attachments(context.access, context.thread.pk):
         return None
     return Tool(READ_SPEC, partial(_read_piece, context), sources=thread_source(context.thread))
 

@@ -63,11 +63,12 @@ def update_context_block(context: ToolContext) -> Tool | None:
     if not is_public_thread(context.thread.pk):
         return None
     blocks = ContextBlocks(context.agent.participant)
-    spec = blocks.tool()
+    stored = blocks.list()
+    spec = blocks.tool(stored)
     if spec is None:
         return None
     if context.run is not None:
-        for block in blocks.list():
+        for block in stored:
             context.block_stamps.setdefault(block.label, block.stamp)
 
     def sources(arguments: Mapping[str, Any] | None) -> tuple[Source, ...]:

@@ -24,6 +24,7 @@ from openvibe.chat.models import Thread
 from openvibe.llm.fences import clean_text
 from openvibe.llm.tokens import counter_for, truncate_middle
 from openvibe.llm.values import ToolCallRequest, ToolSpec
+from openvibe.workspaces.access import Access
 
 log = structlog.get_logger(__name__)
 
@@ -82,14 +83,22 @@ class Toolbox:
 
     @classmethod
     def for_agent(
-        cls, agent: Agent, thread: Thread, *, run: Run | None = None, block_stamps: dict[str, str] | None = None
+        cls,
+        agent: Agent,
+        thread: Thread,
+        *,
+        run: Run | None = None,
+        block_stamps: dict[str, str] | None = None,
+        access: Access | None = None,
     ) -> "Toolbox":
         """By the agent's trust level, the tools its SOUL names (none named: no restriction), and the memory plugin;
         then those of EXTRA_TOOLS.
 
-        `block_stamps` go with the run from one toolbox to the next (`ToolContext.block_stamps`).
+        `block_stamps` go with the run from one toolbox to the next (`ToolContext.block_stamps`). `access`: the agent's,
+        where the caller has it.
         """
-        context = ToolContext(agent, thread, visible_to(agent), run, {} if block_stamps is None else block_stamps)
+        stamps = {} if block_stamps is None else block_stamps
+        context = ToolContext(agent, thread, access or visible_to(agent), run, stamps)
         extra = [registration for source in EXTRA_TOOLS for registration in source(agent, thread)]
         withheld: dict[str, str] = {}
         tools = _make_tools(TOOLS, context, _tools_named_by_soul(agent), MAX_DEFINITION_TOKENS, withheld)

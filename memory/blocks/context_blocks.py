@@ -16,6 +16,7 @@ from memory.blocks.models import Block, CarriedVersion, ProfileNote
 from memory.blocks.values import PREDEFINED_BLOCKS, UNSTORED, BlockAuthor, ContextBlock
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.llm.fences import fence
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Participant
@@ -76,6 +77,11 @@ DeleteCheck = Callable[[ContextBlock], None]
 """Raises when this block must not go."""
 
 
+@CompiledQuery
+def _blocks_of(agent_id: int) -> QuerySet[Block]:
+    return Block.objects.filter(agent=agent_id).order_by()
+
+
 class BlockStore:
     """The blocks of one agent (a participant's id). Writers wait for each other: between what `change` or `check` is
     shown and what is written, nobody else writes. The rules are asked in there, and stand in `ContextBlocks`."""
@@ -85,7 +91,7 @@ class BlockStore:
 
     def get_blocks(self) -> list[ContextBlock]:
         """All of them, sorted by label."""
-        rows = Block.objects.filter(agent_id=self.agent_id)
+        rows = _blocks_of.objects(self.agent_id)
         return sorted(map(to_context_block, rows), key=lambda block: block.label)
 
     def get_block(self, label: str) -> ContextBlock | None:
@@ -262,12 +268,13 @@ class ContextBlocks:
         self._check_active()
         return self.store.clear_blocks(values.check_writable)
 
-    def tool(self) -> ToolSpec | None:
-        """What the agent is offered to write its blocks with; None when there is nothing it may write. One query.
+    def tool(self, blocks: Sequence[ContextBlock] | None = None) -> ToolSpec | None:
+        """What the agent is offered to write its blocks with; None when there is nothing it may write. One query,
+        unless `blocks` are given, all that it has.
 
         Of descriptions only the built-in ones are in it: a tool's definition is trusted text.
         """
-        writable = [block.label for block in self.list() if not block.readonly]
+        writable = [block.label for block in (self.list() if blocks is None else blocks) if not block.readonly]
         if not writable or not self.agent.is_active:
             return None
         descriptions = [

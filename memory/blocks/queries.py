@@ -11,6 +11,7 @@ from memory.blocks.context_blocks import NOTES, ContextBlocks
 from memory.blocks.models import CarriedVersion, ProfileNote
 from memory.blocks.values import BLOCK_TOKEN_LIMIT, MAX_BLOCKS, PREDEFINED_BLOCKS, PROFILE_TOKEN_LIMIT, BlockAuthor
 from openvibe.base.problems import Missing, Refused
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import participants_known_to
 from openvibe.workspaces.access import Access
@@ -48,7 +49,12 @@ def list_versions(rows: QuerySet[CarriedVersion]) -> list[dict[str, Any]]:
 
 def is_public_thread(thread_id: int) -> bool:
     """Whether what is learned in a thread may be known in every other one."""
-    return Thread.objects.filter(pk=thread_id, access=Thread.Access.OPEN, channel__is_private=False).exists()
+    return bool(_public_thread.rows(thread_id))
+
+
+@CompiledQuery
+def _public_thread(thread_id: int) -> QuerySet[Any, Any]:
+    return Thread.objects.filter(pk=thread_id, access=Thread.Access.OPEN, channel__is_private=False).values_list("pk")
 
 
 def access_agent(by: Access, handle: str) -> Participant:

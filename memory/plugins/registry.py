@@ -12,11 +12,12 @@ from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils.module_loading import import_string
 
 from memory.plugins.base import MemoryProvider, PluginSetting, capabilities_of, choice_parser, integer_parser
 from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
+from openvibe.base.query_cache import CompiledQuery
 
 logger = logging.getLogger(__name__)
 
@@ -158,12 +159,16 @@ def provider_named(name: str, config: Mapping[str, Any]) -> MemoryProvider:
 
 def active_plugin(workspace_id: int) -> ActivePlugin:
     """Which plugin recalls in this workspace, and why it is not the enabled one when it is not."""
-    rows = MemoryPlugin.objects.filter(Q(enabled=True) | Q(name=DEFAULT_PLUGIN), workspace_id=workspace_id)
-    stored = {name: (enabled, config) for name, enabled, config in rows.values_list("name", "enabled", "config")}
+    stored = {row.name: (row.enabled, row.config) for row in _plugins_in_use.objects(workspace_id)}
     name = next((name for name, (enabled, _) in stored.items() if enabled), DEFAULT_PLUGIN)
     config = stored[name][1] if name in stored else {}
     problem = load_problem(name, config)
     return ActivePlugin(DEFAULT_PLUGIN, {}, name, problem) if problem else ActivePlugin(name, config, name)
+
+
+@CompiledQuery
+def _plugins_in_use(workspace_id: int) -> QuerySet[MemoryPlugin]:
+    return MemoryPlugin.objects.filter(Q(enabled=True) | Q(name=DEFAULT_PLUGIN), workspace=workspace_id).order_by()
 
 
 def load_problem(name: str, config: Mapping[str, Any]) -> str:

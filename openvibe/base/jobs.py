@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from django.db import IntegrityError, models, transaction
@@ -108,10 +109,10 @@ class JobKind(Generic[JobT]):
 
     def lock_owned(self, job: JobT) -> JobT:
         """The row, locked until the transaction ends. Raises JobLost."""
-        current = self.owned(job).select_for_update(of=("self",)).first()
-        if current is None:
+        rows: list[JobT] = self._lock_active.objects(job.pk)
+        if not rows or rows[0].attempt != job.attempt:
             raise JobLost
-        return current
+        return rows[0]
 
     def update_owned(self, job: JobT, **fields: object) -> None:
         """Write to the row in one statement. Raises JobLost."""
@@ -163,6 +164,10 @@ class JobKind(Generic[JobT]):
         ids = list(rows.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE])
         self.model._default_manager.filter(pk__in=ids).update(sent_at=timezone.now())
         return ids
+
+    @cached_property
+    def _lock_active(self) -> CompiledQuery:
+        return CompiledQuery(lambda job_id: self._active_rows().filter(pk=job_id).select_for_update(of=("self",)))
 
     def _active_rows(self) -> models.QuerySet[JobT]:
         return self.model._default_manager.filter(self.condition, state__in=self.active)

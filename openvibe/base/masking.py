@@ -65,23 +65,24 @@ _MAX_PASSES = 10
 
 
 class _Format(NamedTuple):
-    """A pattern, and hints of which one stands, in lower case, in whatever it matches: without any of them the slower
+    """Patterns, and hints of which one stands, in lower case, in whatever they match: without any of them the slower
     search is left out."""
 
-    pattern: re.Pattern[str]
-    hints: tuple[str, ...] = ()
+    patterns: tuple[re.Pattern[str], ...]
+    hints: tuple[str, ...]
 
 
+_GITLAB_TEXT = "glpat- gldt- glft- glsoat- glrt- gr1348941 glcbt- glimt- glptt- glagent- gloas-"
 _LIBRARY: tuple[tuple[type[RegexBasedDetector], tuple[str, ...]], ...] = (
-    (AzureStorageKeyDetector, ()),
+    (AzureStorageKeyDetector, ("accountkey=",)),
     (DiscordBotTokenDetector, (".",)),
-    (GitLabTokenDetector, ()),
+    (GitLabTokenDetector, tuple(_GITLAB_TEXT.split())),
     (MailchimpDetector, ("-us",)),
-    (PypiTokenDetector, ()),
-    (SendGridDetector, ()),
+    (PypiTokenDetector, ("pypi-ag",)),
+    (SendGridDetector, ("sg.",)),
     (SlackDetector, ("xox", "hooks.slack")),  # its webhooks
-    (SquareOAuthDetector, ()),
-    (TwilioKeyDetector, ()),
+    (SquareOAuthDetector, ("sq0csp-",)),
+    (TwilioKeyDetector, ("ac", "sk")),
 )
 """Not among them: assignments (`cloudant_password = …`), which our own named secrets cover; Artifactory's, which takes
 class names such as APBluetoothController for passwords; Telegram's, which takes a number and a UUID for a token."""
@@ -90,14 +91,14 @@ _TOKEN_HINTS = ("sk-", "sk_", "rk_", "ovk_", "whsec_", "akia", "asia", "glpat-",
 _GITHUB_HINTS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_")
 _NAME_HINTS = ("passw", "passphrase", "pwd", "secret", "apikey", "api_key", "api-key", "access", "auth", "refresh")
 _UNMISTAKABLE = (
-    _Format(_TOKENS, (*_TOKEN_HINTS, *_GITHUB_HINTS)),
-    _Format(_TELEGRAM_TOKENS, (":a",)),
-    *(_Format(pattern, hints) for detector, hints in _LIBRARY for pattern in detector().denylist),
+    _Format((_TOKENS,), (*_TOKEN_HINTS, *_GITHUB_HINTS)),
+    _Format((_TELEGRAM_TOKENS,), (":a",)),
+    *(_Format(tuple(detector().denylist), hints) for detector, hints in _LIBRARY),
 )
 _IN_CONTEXT = (
-    _Format(_AUTHORIZATION_HEADERS, ("author", "bearer")),
-    _Format(_NAMED_SECRETS, _NAME_HINTS),
-    _Format(_URL_PASSWORDS, ("://",)),
+    _Format((_AUTHORIZATION_HEADERS,), ("author", "bearer")),
+    _Format((_NAMED_SECRETS,), _NAME_HINTS),
+    _Format((_URL_PASSWORDS,), ("://",)),
 )
 
 
@@ -113,9 +114,12 @@ def mask_secrets(text: str) -> str:
 
 
 def _mask_formats(text: str, formats: tuple[_Format, ...], folded: str) -> str:
-    for pattern, hints in formats:
-        if not hints or any(hint in folded for hint in hints):
-            text = pattern.sub(_mask_value, text)
+    for patterns, hints in formats:
+        for hint in hints:  # not any(): this is asked of every line of every prompt
+            if hint in folded:
+                for pattern in patterns:
+                    text = pattern.sub(_mask_value, text)
+                break
     return text
 
 

@@ -32,6 +32,7 @@ def bare_sql_step(bare: psycopg.Connection[Any], steps: Sequence[Step]) -> Step:
     for step in steps:
         step()  # what a process looks up once, it looks up here
     turn = cycle([_statements(step) for step in steps])
+    bare.execute("SET plan_cache_mode = force_generic_plan")  # as our own sessions: else long ones are planned anew
     cursor = psycopg.RawCursor(bare)
 
     def run() -> None:

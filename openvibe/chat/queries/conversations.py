@@ -350,6 +350,16 @@ def attachments_of_thread(access: Access, thread_id: int) -> QuerySet[Attachment
     return files.filter(message__kind=Message.Kind.TEXT).defer("content").order_by("-message_id", "position")
 
 
+def has_attachments(access: Access, thread_id: int) -> bool:
+    """Whether `attachments_of_thread` gives any."""
+    return bool(_any_attachment.rows(access, thread_id))
+
+
+@AccessQuery
+def _any_attachment(access: Access, thread_id: int) -> QuerySet[Any, Any]:
+    return attachments_of_thread(access, thread_id).order_by().values_list("pk")[:1]
+
+
 def read_attachment(attachment: Attachment, *, offset: int, limit: int, words: str = "") -> Piece:
     """At most `limit` tokens of the file as agents read it, without secrets, from character `offset` on; of `words`,
     from the next line that holds them. Raises Missing where none does."""

@@ -6,11 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, connection, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from openvibe.base.markdown import mentioned_handles
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.attachments import NewAttachment
 from openvibe.chat.models import MAX_ATTACHMENTS, Attachment, Mention, Message, MessageRevision, Thread
@@ -192,9 +194,19 @@ def create_system_message(*, thread: Thread, author: Participant, body: str) -> 
     return message
 
 
+@CompiledQuery
+def _said_as(thread_id: int, author_id: int, client_id: str) -> QuerySet[Message]:
+    return Message.objects.filter(thread=thread_id, author=author_id, client_id=client_id).order_by()[:1]
+
+
+@CompiledQuery
+def _locked_reply(reply_id: int) -> QuerySet[Message]:
+    return Message.objects.select_for_update(of=("self",)).select_related("thread").filter(pk=reply_id)
+
+
 def create_reply(*, thread: Thread, author: Participant, client_id: str, at: datetime | None = None) -> Message:
     """An empty message that an agent is about to fill (`state` writing). The same `client_id` gives the same row."""
-    existing = Message.objects.filter(thread=thread, author=author, client_id=client_id).first()
+    existing: Message | None = next(iter(_said_as.objects(thread.pk, author.pk, client_id)), None)
     if existing is not None:
         Message.objects.filter(pk=existing.pk).update(body="", token_count=0, state=Message.State.WRITING)
         existing.refresh_from_db()
@@ -208,7 +220,7 @@ def create_reply(*, thread: Thread, author: Participant, client_id: str, at: dat
 
 def finish_reply(*, reply: Message, body: str, state: str) -> Message:
     """The last words of an agent's reply: counted, its mentions recorded (they are shown and trigger nothing)."""
-    current = Message.objects.select_for_update(of=("self",)).select_related("thread").get(pk=reply.pk)
+    current: Message = _locked_reply.objects(reply.pk)[0]
     current.body, current.token_count, current.state = body, count_tokens(body), state
     current.save(update_fields=["body", "token_count", "state"])
     create_mentions(current)
