@@ -17,7 +17,7 @@ from django.dispatch import receiver
 from psycopg import adapt
 from psycopg._preparing import Prepare, PrepareManager
 from psycopg._queries import PostgresQuery
-from psycopg.abc import Buffer, Transformer
+from psycopg.abc import Transformer
 from psycopg.adapt import PyFormat
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
