@@ -7,9 +7,9 @@ import pytest
 from agents.assembler.assemble import assemble
 from agents.models import Agent
 from openvibe.base.problems import Problem, Refused
-from openvibe.chat.models import Thread
+from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import add_to_channel, set_instructions, start_dive
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, Workspace
 from tests.agents.web.conftest import signed_in
 from tests.api.conftest import token_client
 from tests.factories import access, make_member, say
@@ -79,16 +79,16 @@ def read_version(page: bytes) -> str:
 def test_of_two_who_edit_the_second_is_told_and_loses_no_word(ana: Member, thread: Thread) -> None:
     eve, home = make_member("Eve", ana.workspace, role="admin"), f"/w/{thread.workspace.slug}"
     workspace, channel = thread.workspace, thread.channel
-    pages = [
-        (f"{home}/t/{thread.pk}/", f"{home}/t/{thread.pk}/edit/", {}, thread),
-        (f"{home}/c/{channel.pk}/edit/", f"{home}/c/{channel.pk}/edit/", {}, channel),
-        (f"{home}/settings/instructions/", f"{home}/settings/instructions/", {}, workspace),
+    pages: list[tuple[str, str, Thread | Channel | Workspace]] = [
+        (f"{home}/t/{thread.pk}/", f"{home}/t/{thread.pk}/edit/", thread),
+        (f"{home}/c/{channel.pk}/edit/", f"{home}/c/{channel.pk}/edit/", channel),
+        (f"{home}/settings/instructions/", f"{home}/settings/instructions/", workspace),
     ]
-    for page, edit, values, row in pages:
+    for page, edit, row in pages:
         opened = {member: read_version(signed_in(member).get(page).content) for member in (ana, eve)}
-        hers = {**values, "instructions": "What Eve wrote first.", "version": opened[eve]}
+        hers = {"instructions": "What Eve wrote first.", "version": opened[eve]}
         assert signed_in(eve).post(edit, hers).status_code == 302
-        late = {**values, "instructions": "What Ana wrote, at length.", "version": opened[ana]}
+        late = {"instructions": "What Ana wrote, at length.", "version": opened[ana]}
         answer = signed_in(ana).post(edit, late)
         text = answer.content.decode()
         assert answer.status_code == 409, page

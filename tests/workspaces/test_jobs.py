@@ -159,7 +159,7 @@ def run_in_admin(root: Client, job: PeriodicTask) -> bytes:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_job_is_seen_while_it_runs_and_after_its_worker_was_killed() -> None:
-    seen: list[tuple[str, bool]] = []
+    seen: list[tuple[str, int | None]] = []
 
     def look(task: Task, **_: object) -> None:  # type: ignore[type-arg]
         end_orphaned_runs_elsewhere()

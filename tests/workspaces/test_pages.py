@@ -207,7 +207,7 @@ def test_of_account_forms_only_what_somebody_typed_is_shown_again(ana: Member, s
     addresses = [f"/accounts/{page}/" for page in ACCOUNT_PAGES] + [f"/accounts/2fa/{page}/" for page in FACTOR_PAGES]
     token = default_token_generator.make_token(ana.user)
     key = f"/accounts/password/reset/key/{user_pk_to_url_str(ana.user)}-{token}/?next=/join/an-invitation/"
-    seen = {}
+    seen: dict[str, str] = {}
     for address in [*addresses, key]:
         for client in (stranger, browser):
             page = client.get(f"{address}?next=/join/an-invitation/", follow=True).content.decode()
