@@ -50,7 +50,7 @@ from openvibe.chat.services import add_reaction, open_direct_messages, pin_threa
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.services import note_presence
-from tests.factories import access, attach, say
+from tests.factories import PASSWORD, access, attach, say
 
 CANARY = "sk-canary-0123456789abcdef"
 
@@ -82,10 +82,10 @@ def willow(db: None) -> Member:
     MailedMention.objects.create(participant=owner.participant, message=reply)
     note_presence([owner.participant_id])
     Member.objects.filter(pk=owner.pk).update(notify_level="all", digest="hourly", digest_sent_at=timezone.now())
+    owner.user.set_password(PASSWORD)
+    owner.user.save()
+    Client().post("/accounts/login/", {"login": owner.user.email, "password": PASSWORD})
     Authenticator.objects.create(user=owner.user, type="totp", data={"secret": encrypt(CANARY)})
-    browser = Client()
-    browser.force_login(owner.user)
-    browser.get("/accounts/email/")
     return owner
 
 
