@@ -6,6 +6,7 @@ const panel = one("#panel");
 const shell = one(".shell");
 let opener = null;
 let openerRow = ""; // the id of the message it stands in: rows are replaced as they change
+let opened = 0; // how often something was shown or closed: what arrives for an earlier time is nobody's
 let trail = []; // addresses of what was shown before, when a link inside the panel opened the next
 
 const shown = () => new URL(location.href).searchParams.get("panel") ?? "";
@@ -31,15 +32,18 @@ export async function open(href, from = null) {
 }
 
 async function show(url) {
+  const mine = (opened += 1);
   shell.classList.add("has-panel");
   setAddress(url.pathname.slice(workspace.length));
   await htmx.ajax("GET", url.pathname + url.search, { target: panel, swap: "innerHTML" });
+  if (mine !== opened) return;
   panel.tabIndex = -1;
   focusWithin(panel, panel);
 }
 
 export function close({ refocuses = true } = {}) {
   if (!shell?.classList.contains("has-panel")) return false;
+  opened += 1;
   shell.classList.remove("has-panel");
   panel.replaceChildren();
   setAddress("");
@@ -66,6 +70,7 @@ function button(name, mark, words) {
 }
 
 function onShown() {
+  if (!shell.classList.contains("has-panel")) panel.replaceChildren(); // closed before it came
   if (!panel.childElementCount) return;
   if (!one("[data-panel-close]", panel)) button("close", "i-close", "Close");
   if (trail.length && !one("[data-panel-back]", panel)) button("back", "i-back", "Back");

@@ -205,7 +205,20 @@ def test_the_keyboard_never_falls_back_to_the_page(people: People, installation:
     expect(size).to_be_visible()
     assert size.inner_text() in read
     press("Escape")
-    expect(last.get_by_role("link", name="Why this answer?")).to_be_focused()
+    opener = last.get_by_role("link", name="Why this answer?")
+    expect(opener).to_be_focused()
+
+    held: list[Route] = []
+    ana.route("**/context/", lambda route: held.append(route), times=1)
+    opener.press("Enter")
+    wait_until(lambda: bool(ana.evaluate("1") and held), "the panel is asked for")
+    press("Escape")  # before anything came
+    with ana.expect_event("requestfinished", lambda request: request.url.endswith("/context/")):
+        held[0].continue_()
+    ana.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    expect(opener).to_be_focused()
+    expect(ana.locator("#panel")).to_be_empty()
+    assert "panel=" not in ana.url
 
     own = ana.locator('.message[data-mine="yes"]').last
     for key, place in (("Escape", composer), ("Enter", composer)):
