@@ -112,7 +112,7 @@ def _take_events(events: queue.SimpleQueue[object]) -> tuple[list[StreamEvent], 
                 return came, BadAnswer("The model's answer broke off without an end.")
             if isinstance(event, BaseException):
                 return came, event
-            came.append(event)  # type: ignore[arg-type]
+            came.append(event)  # type: ignore[arg-type]  # the reading thread puts nothing else
             if isinstance(event, StreamEnd):
                 return came, event
             event = events.get_nowait()
