@@ -22,11 +22,11 @@ from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
 from agents.audience import visible_calls
 from agents.first_steps import list_first_steps
+from agents.knowledge_uses import recent_entry_uses
 from agents.mcp.tools import allowed_tools
 from agents.models import Agent, LoadedSkill, ToolCall
 from agents.prompts.history import PromptSteps
 from agents.services import PROMPT_CHECK
-from agents.statistics import recent_entry_uses
 from agents.tools.toolbox import EXTRA_TOOLS
 from agents.web.run_cards import runs_by_message
 from knowledge.queries import ENTRY_USES

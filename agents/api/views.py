@@ -33,6 +33,7 @@ from agents.api.serializers import (
 from agents.assembler.assemble import assemble
 from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
 from agents.assembler.snapshots.store import shared_prefix_with_last_run
+from agents.knowledge_uses import entry_uses
 from agents.models import Agent, Run, Snapshot
 from agents.prompts.cache_rates import cache_history, visible_runs
 from agents.runs.external import (
@@ -48,7 +49,6 @@ from agents.runs.timeline import run_timeline
 from agents.services import apply_feedback_always, save_soul, set_trust_level
 from agents.soul import SoulError
 from agents.soul.rules import SoulRule, rule_from_reason
-from agents.statistics import entry_uses
 from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import Toolbox
 from knowledge.queries import accessible_entries

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from agents.assembler.sections.knowledge import entry_block
 from agents.audience import Source
+from agents.knowledge_uses import record_uses
 from agents.models import ToolSource
-from agents.statistics import record_uses
 from agents.tools.values import STRING_SCHEMA, ToolContext, ToolOutcome, tool_factory, tool_spec
 from knowledge.models import MAX_TOPIC_CHARACTERS, Entry
 from knowledge.queries import EntryHit, find_entries, parse_expiry

@@ -18,8 +18,8 @@ from django.utils import timezone
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.assembler.items import DroppedItem, Item
 from agents.assembler.render import shared_prefix_tokens
+from agents.knowledge_uses import record_uses
 from agents.models import Run, Snapshot, ToolCall, ToolSource
-from agents.statistics import record_uses
 from openvibe.base.events import emit
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.query_cache import CompiledQuery, array_literal

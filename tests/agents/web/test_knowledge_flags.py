@@ -4,8 +4,8 @@ import pytest
 
 from agents.assembler.snapshots.redaction import CALL_QUOTES_KNOWLEDGE, visible_tool_calls
 from agents.audience import Source, save_sources
+from agents.knowledge_uses import record_uses
 from agents.models import Agent, Run, ToolCall
-from agents.statistics import record_uses
 from agents.web.used_knowledge import used_entries
 from knowledge.models import Entry, Notice, Revision
 from knowledge.services import archive_entry
