@@ -3,6 +3,7 @@ framework under the same server with the same number of processes."""
 
 import http.client
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -34,6 +35,7 @@ THREAD_OF_LIST = 0.25
 MIN_SCALING = 1.7
 """Answers a second, in parts of the floor's; two processes against one."""
 FLOOR_LIST, FLOOR_VIEW = "a bare DRF list of 20 messages", "a bare view"
+CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 MAX_STREAMS = "4096"  # requests and streams that wait in one process
 
 
@@ -236,13 +238,47 @@ def _call_until(
     add_time: Callable[[float], None],
     add_status: Callable[[int], None],
 ) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    headers = cycle([*target.headers[position:], *target.headers[:position]])
-    while (started := time.perf_counter()) < until:
-        connection.request("GET", target.path, headers=next(headers))
-        response = connection.getresponse()
-        response.read()
-        add_time(time.perf_counter() - started)
-        if response.status != 200:
-            add_status(response.status)
-    connection.close()
+    requests = [_request_bytes(port, target.path, headers) for headers in target.headers]
+    waiting = cycle([*requests[position:], *requests[:position]])
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        while (started := time.perf_counter()) < until:
+            connection.sendall(next(waiting))
+            status = _read_response(connection)
+            add_time(time.perf_counter() - started)
+            if status != 200:
+                add_status(status)
+
+
+def _request_bytes(port: int, path: str, headers: Mapping[str, str]) -> bytes:
+    lines = [
+        f"GET {path} HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def _read_response(connection: socket.socket) -> int:
+    """Read one whole answer and return its status. Raises ConnectionError if it ends early.
+
+    Read by hand: `http.client` takes a third of a millisecond of processor time for an answer's header, which the
+    server on the same machine would lack.
+    """
+    head, end, body = b"", b"", b""
+    while not end:
+        head += _receive(connection)
+        start, end, body = head.partition(b"\r\n\r\n")
+    length = CONTENT_LENGTH.search(start)
+    missing = int(length[1]) - len(body) if length else 0
+    while missing > 0:
+        missing -= len(_receive(connection))
+    while length is None and not body.endswith(b"0\r\n\r\n"):  # in chunks
+        body += _receive(connection)
+    return int(start[9:12])
+
+
+def _receive(connection: socket.socket) -> bytes:
+    received = connection.recv(1 << 18)
+    if not received:
+        raise ConnectionError("The web server closed the connection within an answer.")
+    return received
