@@ -20,8 +20,8 @@ from psycopg._queries import PostgresQuery
 from psycopg.abc import Transformer
 from psycopg.adapt import PyFormat
 from psycopg.errors import error_from_result
-from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
 
 _PLACEHOLDER = re.compile(r"(%s|%\(\w+\)s|%%)")
 
@@ -80,6 +80,23 @@ class _StatementsOfConnection(PrepareManager):
             if pgconn.transaction_status == TransactionStatus.IDLE:
                 return None
         raise error
+
+
+def _begin_and_execute(
+    pgconn: PGconn, begin: bytes, name: bytes, parameters: Any, formats: Sequence[Format] | None
+) -> PGresult:
+    """What the first statement of a transaction gives. BEGIN goes to the server with it: one round trip for two.
+
+    Raises the driver's OperationalError where the connection is lost."""
+    pgconn.enter_pipeline_mode()
+    pgconn.send_query_params(begin, None)
+    pgconn.send_query_prepared(name, parameters, formats)
+    pgconn.pipeline_sync()
+    results = [pgconn.get_result() for _ in range(5)]  # BEGIN, its end, the statement, its end, the sync
+    if pgconn.status == ConnStatus.BAD or results[2] is None:
+        raise psycopg.OperationalError(pgconn.get_error_message() or "the connection was lost")
+    pgconn.exit_pipeline_mode()
+    return results[2]
 
 
 _AUTO = [PyFormat.AUTO]

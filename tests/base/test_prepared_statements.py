@@ -1,5 +1,7 @@
 """Placeholders of prepared statements are numbered; values find theirs by name or by position."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 
 import pytest
@@ -117,6 +119,17 @@ def test_what_is_prepared_begins_a_transaction_and_ends_none() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_an_error_at_the_beginning_of_a_transaction_ends_it_as_any_other() -> None:
+    assert fetch_prepared("SELECT 8 / %s", [2]) == [(4,)]
+    for _ in range(2):
+        with pytest.raises(DataError, match="division by zero"), transaction.atomic():
+            fetch_prepared("SELECT 8 / %s", [0])
+        assert connection.connection.info.transaction_status == TransactionStatus.IDLE
+        with transaction.atomic():
+            assert fetch_prepared("SELECT 8 / %s", [1]) == [(8,)]
+
+
+@pytest.mark.django_db(transaction=True)
 def test_an_error_of_what_is_prepared_is_djangos_and_leaves_the_connection_usable() -> None:
     assert fetch_prepared("SELECT 6 / %s", [2]) == [(3,)]
     with pytest.raises(DataError, match="division by zero"):
@@ -131,8 +144,9 @@ def test_an_error_of_what_is_prepared_is_djangos_and_leaves_the_connection_usabl
     assert fetch_prepared("SELECT 6 / %s", [1]) == [(6,)]
 
 
+@pytest.mark.parametrize("begin", [nullcontext, transaction.atomic])
 @pytest.mark.django_db(transaction=True)
-def test_a_connection_that_is_gone_is_an_outage_once() -> None:
+def test_a_connection_that_is_gone_is_an_outage_once(begin: Callable[[], AbstractContextManager[None]]) -> None:
     ((pid,),) = fetch_prepared("SELECT pg_backend_pid() + 0 * %s", [1])
     another = connection.copy()
     try:
@@ -140,7 +154,7 @@ def test_a_connection_that_is_gone_is_an_outage_once() -> None:
             elsewhere.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
     finally:
         another.close()
-    with pytest.raises(OperationalError):
+    with pytest.raises(OperationalError), begin():
         fetch_prepared("SELECT pg_backend_pid() + 0 * %s", [1])
     connection.close_if_unusable_or_obsolete()
     assert fetch_prepared("SELECT pg_backend_pid() + 0 * %s", [1]) != [(pid,)]
