@@ -11,6 +11,7 @@ from agents.models import Agent
 from agents.services import create_agent
 from knowledge.models import Entry
 from knowledge.services import create_entry, suggest_entry
+from openvibe.base.events import emit
 from openvibe.chat.attachments import make_attachment
 from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
 from openvibe.chat.services import post_message
@@ -38,11 +39,12 @@ def make_user(name: str = "Ana") -> User:
 
 
 def make_member(name: str = "Ana", workspace: Workspace | None = None, role: str = "member") -> Member:
-    """A member of `workspace`, or the owner of a new one of their own, past the services."""
+    """A member of `workspace`, or the owner of a new one of their own (which has an event); past the services."""
     user, handle = make_user(name), slugify(name)
     if workspace is None:
         workspace = Workspace.objects.create(name=f"{name}'s garden", slug=f"{handle}s-garden")
         role = "owner"
+        emit("members_changed", workspace_id=workspace.pk)
     participant = Participant.objects.create(workspace=workspace, kind="member", handle=handle, name=name)
     return Member.objects.create(
         participant=participant, workspace=workspace, user=user, role=role, first_steps_since=timezone.now()
