@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
+from django.contrib.staticfiles.storage import StaticFilesStorage
 from django.core.management import CommandError, call_command
 from django.db import connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
@@ -106,7 +107,21 @@ def _recorded_migrations(using: str) -> Migrations:
     return frozenset((app, name) for app, name in applied if app in APPS)
 
 
-class StaticStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # no types
+class FixedAddresses(StaticFilesStorage):
+    """Makes up a file's address once in a process: pages name thirty files each, and none gets another address."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._addresses: dict[tuple[Any, ...], str] = {}
+
+    def url(self, *file: Any) -> str:
+        address = self._addresses.get(file)
+        if address is None:
+            address = self._addresses[file] = super().url(*file)
+        return address
+
+
+class StaticStorage(FixedAddresses, CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # no types
     """Static files: hashed names, compressed and cached for ever once collected, straight from the folders before that.
     Modules import one another by hashed names, too."""
 

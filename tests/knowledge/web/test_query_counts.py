@@ -27,6 +27,7 @@ def one_more(ana: Member, dora: Member, vibe: Agent, thread: Thread, entry: Entr
     pin_result(message=message, by=access(ana), topic="Pricing", content=f"Pro: $99 ({edited.version}).")
 
 
+pytestmark = pytest.mark.django_db
 PAGES = ("knowledge/?q=pricing", "knowledge/{e}/", "knowledge/review/", "knowledge/new/?topic=Pricing", "", "t/{t}/")
 
 
