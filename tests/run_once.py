@@ -2,6 +2,7 @@
 
 import fcntl
 import hashlib
+import inspect
 import os
 import shutil
 import subprocess
@@ -14,9 +15,9 @@ from pathlib import Path
 from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.state import ProjectState
 
 from openvibe.base import migration_operations
+from openvibe.runner.bootstrap import single_model_rendering
 from openvibe.runner.postgres.server import program_path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -112,30 +113,10 @@ def migrations_digest() -> str:
     digest = hashlib.sha256((ROOT / "requirements.txt").read_bytes())
     migrations = MigrationLoader(None).disk_migrations.values()
     modules = {sys.modules[type(migration).__module__] for migration in migrations} | {migration_operations}
-    digest.update(Path(__file__).read_bytes())
+    digest.update((NO_AUTOVACUUM + inspect.getsource(single_model_rendering)).encode())
     for file in sorted(str(module.__file__) for module in modules):
         digest.update(Path(file).read_bytes())
     return digest.hexdigest()[:12]
-
-
-@contextmanager
-def models_made_alone() -> Iterator[None]:
-    """Migrations take a sixth of the time: a model that one changes is made anew without the dozens that relate to it.
-
-    Those go on to point to what it was before, which has the same table; data migrations meet no rows here. That the
-    schema is the same, tests/operations/test_migration_history.py compares with one migrated as installations are.
-    """
-    usual = ProjectState.reload_model
-
-    def reload_alone(state: ProjectState, app_label: str, model_name: str, delay: bool = False) -> None:
-        if "apps" in vars(state):
-            state._reload({(app_label, model_name)})  # type: ignore[attr-defined]
-
-    ProjectState.reload_model = reload_alone  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        ProjectState.reload_model = usual  # type: ignore[method-assign]
 
 
 def _migrate(name: str) -> None:
@@ -143,7 +124,7 @@ def _migrate(name: str) -> None:
     connection.close()
     connection.settings_dict["NAME"] = name
     try:
-        with models_made_alone():
+        with single_model_rendering():
             call_command("migrate", interactive=False, verbosity=0)
         with connection.cursor() as cursor:
             cursor.execute(NO_AUTOVACUUM)
