@@ -3,20 +3,23 @@
 from collections.abc import Iterable
 from typing import Any
 
+from django.utils import timezone
+from django.utils.text import slugify
+
 from agents.access import visible_to
 from agents.models import Agent
 from agents.services import create_agent
 from knowledge.models import Entry
 from knowledge.services import create_entry, suggest_entry
+from openvibe.base.events import emit
 from openvibe.chat.attachments import make_attachment
-from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import add_to_channel, create_channel, create_thread, post_message
+from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
+from openvibe.chat.services import post_message
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant, User, Workspace
 from openvibe.workspaces.queries import member_access
-from openvibe.workspaces.services import add_member, create_workspace
 
 PASSWORD = "correct horse battery"
 SOUL = """\
@@ -36,11 +39,16 @@ def make_user(name: str = "Ana") -> User:
 
 
 def make_member(name: str = "Ana", workspace: Workspace | None = None, role: str = "member") -> Member:
-    """A member of `workspace`, or the owner of a new one of their own."""
-    user = make_user(name)
+    """A member of `workspace`, or the owner of a new one of their own (which has an event); past the services."""
+    user, handle = make_user(name), slugify(name)
     if workspace is None:
-        return create_workspace(name=f"{name}'s garden", owner=user)
-    return add_member(workspace=workspace, user=user, role=role)
+        workspace = Workspace.objects.create(name=f"{name}'s garden", slug=f"{handle}s-garden")
+        role = "owner"
+        emit("members_changed", workspace_id=workspace.pk)
+    participant = Participant.objects.create(workspace=workspace, kind="member", handle=handle, name=name)
+    return Member.objects.create(
+        participant=participant, workspace=workspace, user=user, role=role, first_steps_since=timezone.now()
+    )
 
 
 def write_members(workspace: Workspace, count: int, name: str = "Helper") -> list[Member]:
@@ -60,11 +68,19 @@ def access(member: Member) -> Access:
 
 
 def make_channel(by: Member, name: str = "general", *, private: bool = False) -> Channel:
-    return create_channel(by=access(by), name=name, is_private=private)
+    """A channel with `by` in it, past the services."""
+    channel = Channel.objects.create(
+        workspace_id=by.workspace_id, name=name, is_private=private, created_by_id=by.participant_id
+    )
+    ChannelMembership.objects.create(channel=channel, participant_id=by.participant_id)
+    return channel
 
 
 def make_thread(channel: Channel, by: Member, title: str = "Pruning") -> Thread:
-    return create_thread(channel=channel, by=access(by), title=title)
+    """An empty thread, past the services."""
+    return Thread.objects.create(
+        workspace_id=channel.workspace_id, channel=channel, title=title, created_by_id=by.participant_id
+    )
 
 
 def say(thread: Thread, by: Member, body: str, **extra: Any) -> Message:
@@ -89,7 +105,7 @@ def attach(thread: Thread, by: Member, body: str = "Look at this.", /, **files: 
 
 
 def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Channel | None = None) -> Agent:
-    """An active agent with a SOUL, in `channel` when given. `by` must administer the workspace."""
+    """An active agent with a SOUL, put into `channel` past the services. `by` must administer the workspace."""
     agent = create_agent(
         by=access(by), workspace=by.workspace, handle=handle, name=handle.title(), soul=SOUL.format(name=handle.title())
     )
@@ -97,7 +113,7 @@ def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Cha
         agent.level = level
         agent.save(update_fields=["level"])
     if channel is not None:
-        add_to_channel(channel=channel, participant=agent.participant, by=access(by))
+        ChannelMembership.objects.create(channel=channel, participant=agent.participant)
     return agent
 
 

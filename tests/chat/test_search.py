@@ -18,9 +18,11 @@ from openvibe.search import query
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.examples import examples
-from tests.factories import access, make_thread, say
+from tests.factories import access, make_channel, make_member, make_thread, say
 
 pytestmark = pytest.mark.django_db
+NEEDLE = "Dora ordered the zinc watering can from Harbour Street"
+INVOICE = "The invoice was paid by wire transfer"
 
 
 def found(by: Access, question: str, thread: Thread, *, budget: int = 1_000, **asked: object) -> MessageSearchResult:
@@ -193,39 +195,47 @@ def test_whatever_is_typed_searches(ana: Member, thread: Thread, question: str) 
     assert len(found(access(ana), question, thread).hits) <= 1
 
 
+@pytest.fixture(scope="module")
+def long_thread(module_transaction: None) -> tuple[Member, Thread]:
+    """Over tea for long, over coffee in the last 500 messages; the vectors are made once for all tests."""
+    olga = make_member("Olga")
+    thread = make_thread(make_channel(olga), olga)
+    tea = {seq: f"Small talk number {seq} over tea and biscuits" for seq in range(1, MAX_FULL_SCAN_MESSAGES + 1)}
+    fill(thread, olga, MAX_FULL_SCAN_MESSAGES + 500, tea | {40: NEEDLE, 41: "It will arrive on Friday", 140: INVOICE})
+    return olga, thread
+
+
 @pytest.mark.parametrize("question", ["Who ordered the zinc watering can?", "zinc can"])
-def test_a_fact_in_a_long_thread_is_found_however_long_ago(ana: Member, thread: Thread, question: str) -> None:
-    needle = "Dora ordered the zinc watering can from Harbour Street"
-    fill(thread, ana, MAX_FULL_SCAN_MESSAGES + 500, {40: needle, 41: "It will arrive on Friday"})
-    answer = found(access(ana), question, thread, budget=200)
-    assert answer.hits[0].body == needle
+def test_a_fact_in_a_long_thread_is_found_however_long_ago(long_thread: tuple[Member, Thread], question: str) -> None:
+    olga, thread = long_thread
+    answer = found(access(olga), question, thread, budget=200)
+    assert answer.hits[0].body == NEEDLE
     beside = next(hit for hit in answer.hits if hit.seq == 41)
     assert beside.is_neighbour
 
 
-def test_in_a_long_thread_meaning_leads_to_old_messages_too(ana: Member, thread: Thread) -> None:
-    needle = "The invoice was paid by wire transfer"
-    fill(thread, ana, MAX_FULL_SCAN_MESSAGES + 500, {40: needle})
-    assert needle in bodies(found(access(ana), "money payment bill bank", thread, budget=400))
+def test_in_a_long_thread_meaning_leads_to_old_messages_too(long_thread: tuple[Member, Thread]) -> None:
+    olga, thread = long_thread
+    assert INVOICE in bodies(found(access(olga), "money payment bill bank", thread, budget=400))
 
 
-def test_words_that_everybody_says_are_found_in_long_threads_too(ana: Member, thread: Thread) -> None:
-    fill(thread, ana, MAX_FULL_SCAN_MESSAGES + 500, {})
-    Message.objects.filter(thread=thread, seq__lte=MAX_FULL_SCAN_MESSAGES).update(body="Nothing much was said")
-    embed_pending_messages()
-    answer = found(access(ana), "coffee and cake", thread, budget=100)
+def test_words_that_everybody_says_are_found_in_long_threads_too(long_thread: tuple[Member, Thread]) -> None:
+    olga, thread = long_thread
+    answer = found(access(olga), "coffee and cake", thread, budget=100)
     assert answer.hits
     assert min(hit.seq for hit in answer.hits) > MAX_FULL_SCAN_MESSAGES
 
 
-def test_the_length_of_a_thread_does_not_change_how_often_the_database_is_asked(ana: Member, thread: Thread) -> None:
-    short = make_thread(thread.channel, ana, "Short")
-    fill(thread, ana, MAX_FULL_SCAN_MESSAGES + 300, {40: "Dora ordered the zinc watering can"})
-    fill(short, ana, 3, {2: "Dora ordered the zinc watering can"})
-    found(access(ana), "zinc can", short)
+def test_the_length_of_a_thread_does_not_change_how_often_the_database_is_asked(
+    long_thread: tuple[Member, Thread],
+) -> None:
+    olga, thread = long_thread
+    short = make_thread(thread.channel, olga, "Short")
+    fill(short, olga, 3, {2: NEEDLE})
+    found(access(olga), "zinc can", short)
     for place, most in ((short, 4), (thread, 4)):
         with CaptureQueriesContext(connection) as asked:
-            found(access(ana), "zinc can", place)
+            found(access(olga), "zinc can", place)
         assert len(asked) <= most
 
 

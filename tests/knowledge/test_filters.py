@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.access import visible_to
+from agents.models import Agent
 from knowledge.filters import EntryScope, filter_current, newest_topics
 from knowledge.models import Entry
 from knowledge.services import renew_entry
@@ -15,12 +16,27 @@ from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import start_dive
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_agent, make_entry, make_suggestion, make_thread, say
+from tests.factories import access, make_agent, make_channel, make_entry, make_member, make_suggestion, make_thread, say
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def ana(module_transaction: None) -> Member:
+    return make_member("Ana")
+
+
+@pytest.fixture(scope="module")
+def dora(ana: Member) -> Member:
+    return make_member("Dora", ana.workspace)
+
+
+@pytest.fixture(scope="module")
+def channel(ana: Member) -> Channel:
+    return make_channel(ana)
+
+
+@pytest.fixture(scope="module")
 def entries(ana: Member, dora: Member, channel: Channel) -> list[Entry]:
     """One of each kind that somebody may not use."""
     helper = make_agent(ana, "helper", level=2, channel=channel)
@@ -46,18 +62,24 @@ def entries(ana: Member, dora: Member, channel: Channel) -> list[Entry]:
     return made
 
 
+@pytest.fixture(scope="module")
+def agents(ana: Member, channel: Channel, entries: list[Entry]) -> list[Agent]:
+    """One of each level, and one that is let into the listed thread."""
+    of_levels = [make_agent(ana, f"level{level}", level=level, channel=channel) for level in (1, 2, 3, 4)]
+    listed = make_agent(ana, "listed", level=3, channel=channel)
+    Thread.objects.get(title="Listed").allowed_agents.add(listed.participant)
+    return [*of_levels, listed]
+
+
 @pytest.mark.parametrize("lapsed", [False, True])
 @pytest.mark.parametrize("later", [timedelta(0), timedelta(days=2)])
 def test_sql_and_compiled_reads_are_those_of_the_querysets(
-    ana: Member, dora: Member, cleo: Member, channel: Channel, entries: list[Entry], lapsed: bool, later: timedelta
+    ana: Member, dora: Member, cleo: Member, agents: list[Agent], entries: list[Entry], lapsed: bool, later: timedelta
 ) -> None:
     now = timezone.now() + later
-    agents = [make_agent(ana, f"level{level}", level=level, channel=channel) for level in (1, 2, 3, 4)]
-    listed = make_agent(ana, "listed", level=3, channel=channel)
-    Thread.objects.get(title="Listed").allowed_agents.add(listed.participant)
     ids = [entry.pk for entry in entries]
     answers = []
-    for by in (access(ana), access(dora), access(cleo), *map(visible_to, (*agents, listed))):
+    for by in (access(ana), access(dora), access(cleo), *map(visible_to, agents)):
         plain = filter_current(Entry.objects.visible_to(by), include_expired=lapsed, now=now)
         scope = EntryScope(by, now, lapsed)
         assert matching_ids(scope) == sorted(plain.values_list("pk", flat=True))

@@ -15,7 +15,7 @@ from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import add_to_channel, delete_message, post_message, publish_dive, start_dive, update_thread
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_agent, say
+from tests.factories import access, make_agent, say, say_all
 
 SignedIn = Callable[[Member], Client]
 HTMX = {"HX-Request": "true"}
@@ -192,8 +192,7 @@ def test_links_to_a_dives_messages_lead_to_the_dive(
 
 
 def test_a_long_dive_comes_in_stretches(ana: Member, dive: Dive, address: str, signed_in: SignedIn) -> None:
-    for number in range(2, 61):
-        say(dive.thread, ana, f"number {number}.")
+    say_all(dive.thread, ana, [f"number {number}." for number in range(2, 61)])
     browser = signed_in(ana)
     page = page_of(browser, address)
     assert "number 60." in page

@@ -16,7 +16,7 @@ from openvibe.chat.services import add_to_channel, create_reply, update_thread
 from openvibe.chat.web.shell import MAX_CHANNELS
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
-from tests.factories import access, attach, make_agent, make_channel, make_member, make_thread, say
+from tests.factories import access, attach, make_agent, make_channel, make_member, make_thread, say, say_all
 
 SignedIn = Callable[[Member], Client]
 PAGES = ("", "mentions/", "search/?q=pruning", "c/{c}/", "c/{c}/members/", "t/{t}/", "members/", "profile/", "sidebar/")
@@ -119,8 +119,7 @@ def test_three_rows_cost_as_many_queries_as_one(
 def test_messages_come_fifty_at_a_time_and_around_a_place(
     ana: Member, thread: Thread, home: str, signed_in: SignedIn
 ) -> None:
-    for number in range(1, 121):
-        say(thread, ana, f"number {number}.")
+    say_all(thread, ana, [f"number {number}." for number in range(1, 121)])
     browser, address = signed_in(ana), f"{home}t/{thread.pk}/"
     newest = browser.get(address).content
     assert newest.count(b'<li class="message') == 50
