@@ -15,7 +15,7 @@ from knowledge.search import CandidateEntry, EntryHit, NearCopy, Subject, find_e
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.base.registers import Register
-from openvibe.chat.models import AccessQuery, Thread
+from openvibe.chat.models import AccessQuery, Thread, access_by
 from openvibe.workspaces.access import Access
 
 __all__ = [
@@ -40,6 +40,10 @@ def accessible_entries(access: Access) -> EntryQuerySet:
     """What the asker may read. Agents get only what could stand in their prompts: what holds at this moment."""
     entries = Entry.objects.visible_to(access)
     return entries.current() if access.is_agent else entries
+
+
+access_plain_entry = access_by("pk", accessible_entries)
+"""As `access_entry`, without what its own page shows beside it."""
 
 
 def with_api_fields(entries: QuerySet[Entry], access: Access) -> QuerySet[Entry]:
@@ -84,6 +88,9 @@ def accessible_contradictions(access: Access) -> QuerySet[Contradiction]:
         return pairs.none()
     visible = Entry.objects.visible_to(access).order_by()
     return pairs.filter(*(Exists(visible.filter(pk=OuterRef(side))) for side in ("first_id", "second_id")))
+
+
+access_contradiction = access_by("pk", accessible_contradictions)
 
 
 def open_contradictions(access: Access) -> QuerySet[Contradiction]:

@@ -21,6 +21,7 @@ from openvibe.workspaces.models import Member
 from tests import factories, run_once
 from tests.examples import register_profiles
 from tests.registers import replaced
+from tests.savepoints import quick_savepoints  # noqa: F401
 from tests.scheduling import KINDS, LongestFirst, kind_of, rank_of
 from tests.search.fakes import FAKE, FakeEmbedder, embedder_for
 

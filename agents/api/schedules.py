@@ -19,7 +19,8 @@ from openvibe.api.fields import IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Channel, Thread
+from openvibe.chat.models import Channel, Thread, access_by
+from openvibe.chat.queries import access_channel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.api.serializers import ParticipantOut
 from openvibe.workspaces.decorators import request_access
@@ -138,8 +139,7 @@ def _visible_schedules(access: Access) -> QuerySet[Schedule]:
     return rows.select_related("agent__participant", "author", "channel", "thread")
 
 
-def _access_schedule(access: Access, pk: int) -> Schedule:
-    return get_object_or_404(_visible_schedules(access), pk=pk)
+_access_schedule = access_by("pk", _visible_schedules)
 
 
 def _place(access: Access, body: dict[str, Any]) -> tuple[Channel, Thread | None]:
@@ -147,7 +147,7 @@ def _place(access: Access, body: dict[str, Any]) -> tuple[Channel, Thread | None
     if ("channel" in body) == ("thread" in body):
         raise Problem("Name either a channel or a thread.", code="bad_place", field="channel")
     if "channel" in body:
-        return get_object_or_404(Channel.objects.visible_to(access), pk=body["channel"]), None
+        return access_channel(access, body["channel"]), None
     threads = Thread.objects.visible_to(access).exclude_dives().select_related("channel")
     thread: Thread = get_object_or_404(threads, pk=body["thread"])
     return thread.channel, thread

@@ -51,7 +51,7 @@ from agents.soul import SoulError
 from agents.soul.rules import SoulRule, rule_from_reason
 from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import Toolbox
-from knowledge.queries import accessible_entries
+from knowledge.queries import access_plain_entry
 from memory.queries import access_episode, is_public_thread
 from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.api.auth import caller_of
@@ -60,7 +60,7 @@ from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.text import TextRefused, clean_body
-from openvibe.chat.models import Thread
+from openvibe.chat.models import Thread, access_by
 from openvibe.chat.queries import access_message, participants_known_to
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
@@ -80,6 +80,9 @@ def agents_visible_to(access: Access) -> QuerySet[Agent]:
     agents = Agent.objects.filter(workspace_id=access.workspace_id).select_related("participant", "workspace", "soul")
     known = participants_known_to(access).order_by().values("pk")
     return agents if access.administers else agents.filter(participant__in=known)
+
+
+_agent_by_handle = access_by("participant__handle", agents_visible_to)
 
 
 class Agents(ApiView):
@@ -172,7 +175,7 @@ class SoulRules(ApiView):
 
 
 def _access_agent(handle: str, access: Access) -> Agent:
-    return get_object_or_404(agents_visible_to(access), participant__handle=handle)
+    return _agent_by_handle(access, handle)
 
 
 def _check_soul_access(agent: Agent, access: Access) -> Agent:
@@ -204,6 +207,10 @@ def runs_visible_to(access: Access) -> QuerySet[Run]:
     return visible_runs(access).select_related("agent__participant", "requested_by", "thread", "trigger")
 
 
+_access_run = access_by("pk", runs_visible_to)
+_access_detailed_run = access_by("pk", lambda access: runs_visible_to(access).select_related("approval"))
+
+
 class Runs(ApiView):
     @extend_schema(operation_id="runs_list", parameters=[RunsQuery], responses=RunOut(many=True))
     def get(self, request: Request) -> Response:
@@ -219,7 +226,7 @@ class Runs(ApiView):
         access, data = request_access(request), self.validated_body(RunIn)
         agent = _access_own_agent(access)
         run = begin_external_run(agent=agent, message=access_message(access, data["message"]))
-        return Response(RunOut(runs_visible_to(access).get(pk=run.pk)).data, status=201)
+        return Response(RunOut(_access_run(access, run.pk)).data, status=201)
 
 
 class OneRun(ApiView):
@@ -227,7 +234,7 @@ class OneRun(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         """State, usage, what went wrong, and every step with its time; tool calls as far as the caller may see them."""
         access = request_access(request)
-        run = get_object_or_404(runs_visible_to(access).select_related("approval"), pk=pk)
+        run = _access_detailed_run(access, pk)
         return Response(RunDetailOut(run, context={"events": run_timeline(run, access)}).data)
 
 
@@ -236,7 +243,7 @@ class RunContext(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         """Exactly what the run saw, without what the caller may not see. 409 `nothing_read` before it has read."""
         access = request_access(request)
-        run = get_object_or_404(runs_visible_to(access), pk=pk)
+        run = _access_run(access, pk)
         view = read_snapshot(run, access)
         if view is None:
             raise Conflict("This run has read nothing yet.", code="nothing_read")
@@ -288,7 +295,7 @@ class FinishRun(ApiView):
         else:
             fail_external_run(run=run, error=data["error"], usage=usage)
         enqueue_compaction_check_on_commit(run.thread_id)
-        return Response(RunOut(runs_visible_to(access).get(pk=pk)).data)
+        return Response(RunOut(_access_run(access, pk)).data)
 
 
 class StopRun(ApiView):
@@ -296,8 +303,8 @@ class StopRun(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Stop it; the text so far stays. A run that is over stays as it is."""
         access = request_access(request)
-        stop_run(run=get_object_or_404(runs_visible_to(access), pk=pk), by=access)
-        return Response(RunOut(runs_visible_to(access).get(pk=pk)).data)
+        stop_run(run=_access_run(access, pk), by=access)
+        return Response(RunOut(_access_run(access, pk)).data)
 
 
 class RetryRun(ApiView):
@@ -305,9 +312,9 @@ class RetryRun(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Put a failed or stopped run back in the queue. People only."""
         access = request_access(request)
-        run = retry_run(run=get_object_or_404(runs_visible_to(access), pk=pk), by=access)
+        run = retry_run(run=_access_run(access, pk), by=access)
         enqueue_run_on_commit(run.pk)
-        return Response(RunOut(runs_visible_to(access).get(pk=pk)).data, status=202)
+        return Response(RunOut(_access_run(access, pk)).data, status=202)
 
 
 class Assemble(ApiView):
@@ -340,10 +347,17 @@ def _access_own_agent(access: Access) -> Agent:
     return Agent.objects.select_related("participant", "workspace", "soul").get(participant_id=access.participant_id)
 
 
+def _runs_to_answer(access: Access) -> QuerySet[Run]:
+    agent = ("agent__participant", "agent__workspace", "agent__soul", "thread__channel", "trigger__author", "reply")
+    return visible_runs(access).select_related(*agent)
+
+
+_access_run_to_answer = access_by("pk", _runs_to_answer)
+
+
 def _access_begun_run(access: Access, pk: int, attempt: int) -> Run:
     """The agent's own run that it began itself, in a thread it still sees. Raises Refused, Conflict."""
-    agent = ("agent__participant", "agent__workspace", "agent__soul", "thread__channel", "trigger__author", "reply")
-    run = get_object_or_404(visible_runs(access).select_related(*agent), pk=pk)
+    run = _access_run_to_answer(access, pk)
     if not access.is_agent or not run.is_external:
         raise Refused("Only the agent that began a run answers in it.")
     if run.attempt != attempt:
@@ -361,7 +375,7 @@ def _access_agent_to_assemble(handle: str | None, access: Access) -> Agent:
         raise Refused("Only owners, admins and the agent itself may assemble its context.")
     if handle is None:
         raise Problem("Say for which agent, by its handle.", code="required", field="agent")
-    return get_object_or_404(agents_visible_to(access), participant__handle=handle.lstrip("@"))
+    return _agent_by_handle(access, handle.lstrip("@"))
 
 
 def _clean_request_text(request: str | None) -> str | None:
@@ -378,4 +392,4 @@ class EntryUses(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         """Runs that had the entry before them, in threads the caller sees, the newest first; an agent gets its own."""
         access = request_access(request)
-        return self.paginated_response(entry_uses(get_object_or_404(accessible_entries(access), pk=pk), access), UseOut)
+        return self.paginated_response(entry_uses(access_plain_entry(access, pk), access), UseOut)

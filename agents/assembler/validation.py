@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from agents.access import visible_to
+from agents.access import endpoint_for, visible_to
 from agents.assembler.assemble import OFFLINE_MODEL, basic_candidates, needed_tokens
 from agents.assembler.sections import identity, situation
 from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
@@ -34,8 +34,7 @@ def check_workspace(workspace: Workspace) -> None:
 
 def check_agent(agent: Agent) -> None:
     """Raise Problem when the agent could not be given a prompt with its SOUL and endpoint, saved or not."""
-    default = Endpoint.objects.filter(workspace=agent.workspace_id, is_default=True).first()
-    _check_prompts(agent, agent.workspace, agent.endpoint or default)
+    _check_prompts(agent, agent.workspace, endpoint_for(agent))
 
 
 def check_endpoint(endpoint: Endpoint) -> None:

@@ -7,9 +7,7 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
 from django.http import HttpResponseBase, StreamingHttpResponse
-from django.shortcuts import get_object_or_404
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -49,7 +47,9 @@ from knowledge.exchange.import_export import export_entries, import_entries
 from knowledge.exchange.tabular import CONTENT_TYPES
 from knowledge.models import Entry
 from knowledge.queries import (
+    access_contradiction,
     access_entry,
+    access_plain_entry,
     accessible_contradictions,
     accessible_entries,
     reload_entry,
@@ -81,6 +81,7 @@ from openvibe.api.parsers import BoundedJSONParser
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Message
+from openvibe.chat.queries import access_message
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
@@ -170,7 +171,7 @@ class Revisions(ApiView):
         Who reads it only since it was shared is not told what it said before.
         """
         access = request_access(request)
-        entry = get_object_or_404(accessible_entries(access), pk=pk)
+        entry = access_plain_entry(access, pk)
         if access.is_agent:
             raise Refused("Only people look at how an entry changed.", code="people_only")
         return self.paginated_response(visible_revisions(access, entry).select_related("by"), RevisionOut)
@@ -188,12 +189,11 @@ def stale_error(conflict: Conflict) -> Problem:
 
 
 def _access_message(pk: int | None, access: Access) -> Message | None:
-    messages: QuerySet[Message] = Message.objects.visible_to(access)
-    return None if pk is None else get_object_or_404(messages.select_related("thread__channel"), pk=pk)
+    return None if pk is None else access_message(access, pk)
 
 
 def _access_predecessor(pk: int | None, access: Access) -> Entry | None:
-    return None if pk is None else get_object_or_404(accessible_entries(access), pk=pk)
+    return None if pk is None else access_plain_entry(access, pk)
 
 
 IF_MATCH_OPTIONAL = OpenApiParameter(
@@ -211,9 +211,9 @@ def action_view(
 
     def post(self: ApiView, request: Request, pk: int) -> Response:
         access, data = request_access(request), self.validated_body(takes)
-        entry = get_object_or_404(accessible_entries(access), pk=pk)
+        entry = access_plain_entry(access, pk)
         if "successor" in data:
-            data["successor"] = get_object_or_404(accessible_entries(access), pk=data["successor"])
+            data["successor"] = access_plain_entry(access, data["successor"])
         based_on = check_if_match(request, entry.version) if read_if_match(request) is not None else None
         try:
             changed = service(entry=entry, by=access, how="api", based_on=based_on, **data)
@@ -275,8 +275,8 @@ class Settle(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Both hold, or one of them is superseded or archived. Members only; settled twice is settled once."""
         access, data = request_access(request), self.validated_body(SettleIn)
-        pair = get_object_or_404(accessible_contradictions(access), pk=pk)
-        keep = get_object_or_404(accessible_entries(access), pk=data["keep"]) if "keep" in data else None
+        pair = access_contradiction(access, pk)
+        keep = access_plain_entry(access, data["keep"]) if "keep" in data else None
         settled = settle_contradiction(
             contradiction=pair, by=access, how=data["how"], keep=keep, note=data["note"], door="api"
         )

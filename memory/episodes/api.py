@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -11,13 +10,14 @@ from rest_framework.response import Response
 
 from memory.episodes.models import Episode, Feedback, Proposal
 from memory.episodes.proposals import accept_proposal, reject_proposal, undo_proposal
-from memory.episodes.queries import visible_episodes, visible_proposals
+from memory.episodes.queries import access_proposal, access_visible_episode, visible_episodes, visible_proposals
 from memory.episodes.services import give_feedback, mark_applied, suggest_always
 from openvibe.api.fields import IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Refused
 from openvibe.chat.models import Message
+from openvibe.chat.queries import access_message
 from openvibe.workspaces.decorators import request_access
 
 
@@ -92,7 +92,7 @@ class FeedbackGiven(ApiView):
         """A verdict on an agent's message: one per person and message, giving another changes it. People only."""
         payload, access = self.validated_body(FeedbackIn), request_access(request)
         feedback = give_feedback(
-            message=get_object_or_404(Message.objects.visible_to(access), pk=payload["message"]),
+            message=access_message(access, payload["message"]),
             by=access,
             verdict=payload["verdict"],
             text=payload["text"],
@@ -126,8 +126,8 @@ class Applied(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """The feedback has been taken up: it leaves the agent's prompts. Admins and whoever gave it."""
         access = request_access(request)
-        mark_applied(episode=get_object_or_404(visible_episodes(access), pk=pk), by=access)
-        return Response(EpisodeOut(visible_episodes(access).get(pk=pk)).data)
+        mark_applied(episode=access_visible_episode(access, pk), by=access)
+        return Response(EpisodeOut(access_visible_episode(access, pk)).data)
 
 
 class SuggestedAlways(ApiView):
@@ -137,8 +137,8 @@ class SuggestedAlways(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Suggest that the agent's SOUL says it from now on: whoever gave the feedback. Admins decide."""
         access = request_access(request)
-        suggest_always(episode=get_object_or_404(visible_episodes(access), pk=pk), by=access)
-        return Response(EpisodeOut(visible_episodes(access).get(pk=pk)).data)
+        suggest_always(episode=access_visible_episode(access, pk), by=access)
+        return Response(EpisodeOut(access_visible_episode(access, pk)).data)
 
 
 class ProposalOut(serializers.ModelSerializer[Proposal]):
@@ -190,8 +190,8 @@ class Decision(ApiView):
 
     def decide(self, request: Request, pk: int, verb: Callable[..., Proposal]) -> Response:
         access = request_access(request)
-        verb(proposal=get_object_or_404(visible_proposals(access), pk=pk), by=access)
-        return Response(ProposalOut(visible_proposals(access).get(pk=pk)).data)
+        verb(proposal=access_proposal(access, pk), by=access)
+        return Response(ProposalOut(access_proposal(access, pk)).data)
 
 
 class Accepted(Decision):

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from memory.episodes.models import Episode, Feedback, Proposal
 from openvibe.base.problems import Missing
 from openvibe.base.query_cache import CompiledQuery, array_literal
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import Message, Thread, access_by
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -133,6 +133,9 @@ def visible_episodes(access: Access) -> QuerySet[Episode]:
     return episodes if access.administers else episodes.filter(feedback__participant_id=access.participant_id)
 
 
+access_visible_episode = access_by("pk", visible_episodes)
+
+
 def visible_proposals(access: Access) -> QuerySet[Proposal]:
     """An agent's own; all agents' for admins; nobody else's. Only from threads the asker sees now."""
     threads = Thread.objects.visible_to(access)
@@ -141,6 +144,9 @@ def visible_proposals(access: Access) -> QuerySet[Proposal]:
     if access.is_agent:
         return proposals.filter(agent_id=access.participant_id)
     return proposals if access.administers else proposals.none()
+
+
+access_proposal = access_by("pk", visible_proposals)
 
 
 def access_episode(access: Access, episode_id: int) -> Episode:

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from typing import Any
 
 from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
 from inflection import camelize
 from rest_framework import serializers
@@ -20,6 +19,7 @@ from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import (
     MAX_ID_CHARACTERS,
     MAX_MESSAGES_PER_APPEND,
+    access_session_info,
     append_to_session,
     check_profile_update,
     context_budget,
@@ -36,7 +36,8 @@ from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Conflict, Missing, Problem
-from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.models import Message, Thread, access_by
+from openvibe.chat.queries import access_channel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
@@ -150,6 +151,9 @@ class CompactionOut(serializers.ModelSerializer[Compaction]):
 def visible_compactions(access: Access) -> QuerySet[Compaction]:
     """Those of threads the asker sees."""
     return Compaction.objects.filter(thread__in=Thread.objects.visible_to(access))
+
+
+access_compaction = access_by("pk", visible_compactions)
 
 
 def access_session(access: Access, thread_id: int) -> Session:
@@ -331,7 +335,7 @@ class OneCompaction(ApiView):
     @extend_schema(operation_id="memory_get_compaction", responses=CompactionOut)
     def get(self, request: Request, pk: int) -> Response:
         """State, progress and what came of it."""
-        return Response(CompactionOut(get_object_or_404(visible_compactions(request_access(request)), pk=pk)).data)
+        return Response(CompactionOut(access_compaction(request_access(request), pk)).data)
 
 
 INFO_HELP = "A JSON object of at most 8,000 bytes: whatever you like to keep."
@@ -415,7 +419,7 @@ class Sessions(ApiView):
     def post(self, request: Request) -> Response:
         """Begin a conversation: a thread of the agent's own. 200 when there is one of this external id. Agents only."""
         data, access = self.validated_body(SessionIn), request_access(request)
-        channel = get_object_or_404(Channel.objects.visible_to(access), pk=data.pop("channel"))
+        channel = access_channel(access, data.pop("channel"))
         session, is_new = create_session(channel=channel, by=access, **data)
         session = visible_sessions(access).get(pk=session.pk)
         return Response(SessionOut(session).data, status=201 if is_new else 200)
@@ -425,15 +429,15 @@ class OneSession(ApiView):
     @extend_schema(operation_id="sessions_get", responses=SessionOut)
     def get(self, request: Request, pk: int) -> Response:
         """One session, with what the agent keeps about it."""
-        return Response(SessionOut(get_object_or_404(visible_sessions(request_access(request)), thread_id=pk)).data)
+        return Response(SessionOut(access_session_info(request_access(request), pk)).data)
 
     @extend_schema(operation_id="sessions_update", request=SessionChange, responses=SessionOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Replace the info."""
         access = request_access(request)
-        session = get_object_or_404(visible_sessions(access), thread_id=pk)
+        session = access_session_info(access, pk)
         update_session_info(session=session, by=access, info=self.validated_body(SessionChange)["info"])
-        return Response(SessionOut(visible_sessions(access).get(thread_id=pk)).data)
+        return Response(SessionOut(access_session_info(access, pk)).data)
 
 
 class SessionMessages(ApiView):
@@ -441,7 +445,7 @@ class SessionMessages(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         """What was said, oldest first, word for word."""
         access, params = request_access(request), self.validated_query(HistoryQuery)
-        session = get_object_or_404(visible_sessions(access), thread_id=pk)
+        session = access_session_info(access, pk)
         entries = message_history(
             open_session(access, session.thread_id), after=params["after"], limit=params["limit"] + 1
         )
@@ -454,7 +458,7 @@ class SessionMessages(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Add what was said, all or nothing. A message whose external id is known is not stored again."""
         access = request_access(request)
-        session = get_object_or_404(visible_sessions(access), thread_id=pk)
+        session = access_session_info(access, pk)
         messages = [NewMessage(**message) for message in self.validated_body(SessionMessagesIn)["messages"]]
         seqs = append_to_session(session=session, by=access, messages=messages)
         enqueue_compaction_check_on_commit(session.thread_id)

@@ -15,7 +15,7 @@ from memory.plugins.base import MAX_ENTRY_TOKENS, ContextEntry, NewMessage, Sess
 from memory.plugins.models import SessionInfo
 from memory.plugins.registry import active_plugin_name, provider_for
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.models import Channel, Message, Thread, access_by
 from openvibe.chat.queries import agents_with_access, members_with_access
 from openvibe.chat.services import clean_message_body, clean_speaker_name, create_thread, get_or_create_speaker
 from openvibe.llm.tokens import count_tokens
@@ -252,6 +252,9 @@ def visible_sessions(access: Access) -> QuerySet[SessionInfo]:
     """The asker's own sessions, in threads it still sees."""
     threads = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
     return SessionInfo.objects.filter(agent_id=access.participant_id, thread__in=threads).select_related("thread")
+
+
+access_session_info = access_by("thread_id", visible_sessions)
 
 
 def clean_session_info(info: Mapping[str, Any]) -> dict[str, Any]:

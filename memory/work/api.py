@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -13,7 +11,14 @@ from rest_framework.response import Response
 
 from memory.work.approvals import decide_approval, request_approval
 from memory.work.models import Approval, ProgressEntry, WorkItem
-from memory.work.queries import approval_calls, visible_approvals, visible_threads, visible_work_items
+from memory.work.queries import (
+    access_approval,
+    access_work_item,
+    approval_calls,
+    visible_approvals,
+    visible_threads,
+    visible_work_items,
+)
 from memory.work.services import (
     close_work_item,
     create_work_item,
@@ -26,7 +31,7 @@ from openvibe.api.etags import IF_MATCH_PARAMETER, check_if_match, set_etag
 from openvibe.api.fields import IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
-from openvibe.chat.models import Message
+from openvibe.chat.queries import access_message, access_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.api.serializers import ParticipantOut
 from openvibe.workspaces.decorators import request_access
@@ -103,14 +108,13 @@ class Work(ApiView):
     def post(self, request: Request) -> Response:
         """Write a row down. A new objective or plan drops the earlier one; the same open row is not written twice."""
         access, payload = request_access(request), self.validated_body(WorkIn)
-        messages: QuerySet[Message] = Message.objects.visible_to(access)
         item = create_work_item(
-            thread=get_object_or_404(visible_threads(access), pk=payload["thread"]),
+            thread=access_thread(access, payload["thread"]),
             by=access,
             kind=payload["kind"],
             text=payload["text"],
             data=payload["data"],
-            message=get_object_or_404(messages, pk=payload["message"]) if "message" in payload else None,
+            message=access_message(access, payload["message"]) if "message" in payload else None,
         )
         return _work_response(access, item.pk, status=201)
 
@@ -127,7 +131,7 @@ class OneWork(ApiView):
         bind alone; a member who says a proposed one anew confirms it."""
         access, payload = request_access(request), self.validated_body(WorkChange)
         with transaction.atomic():
-            item = get_object_or_404(visible_work_items(access), pk=pk)
+            item = access_work_item(access, pk)
             version = check_if_match(request, item.version)
             if payload.get("state") == WorkItem.State.OPEN:
                 item = reopen_work_item(item=item, by=access, version=version)
@@ -143,7 +147,7 @@ class OneWork(ApiView):
     def delete(self, request: Request, pk: int) -> Response:
         """Drop it: it is kept as dropped, and leaves every prompt."""
         access = request_access(request)
-        item = get_object_or_404(visible_work_items(access), pk=pk)
+        item = access_work_item(access, pk)
         close_work_item(
             item=item, by=access, state=WorkItem.State.DROPPED, version=check_if_match(request, item.version)
         )
@@ -161,7 +165,7 @@ class DecideConstraint(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Confirm or decline a constraint that an agent or a guest proposed. Members only, guests excepted."""
         access, payload = request_access(request), self.validated_body(ConstraintDecisionIn)
-        item = get_object_or_404(visible_work_items(access), pk=pk)
+        item = access_work_item(access, pk)
         decide_constraint(
             item=item, by=access, confirmed=payload["confirmed"], version=check_if_match(request, item.version)
         )
@@ -169,7 +173,7 @@ class DecideConstraint(ApiView):
 
 
 def _work_response(access: Access, pk: int, status: int = 200) -> Response:
-    item = get_object_or_404(visible_work_items(access), pk=pk)
+    item = access_work_item(access, pk)
     return set_etag(Response(WorkOut(item).data, status=status), item.version)
 
 
@@ -238,9 +242,9 @@ class Approvals(ApiView):
     def post(self, request: Request) -> Response:
         """Ask whether something may be done. Ask again later how it was decided; people see a card until then."""
         access, payload = request_access(request), self.validated_body(ApprovalIn)
-        thread = get_object_or_404(visible_threads(access), pk=payload["thread"])
+        thread = access_thread(access, payload["thread"])
         approval = request_approval(thread=thread, by=access, what=payload["what"], reason=payload["reason"])
-        return Response(_approval_data([visible_approvals(access).get(pk=approval.pk)], access)[0], status=201)
+        return Response(_approval_data([access_approval(access, approval.pk)], access)[0], status=201)
 
 
 class Decide(ApiView):
@@ -248,9 +252,9 @@ class Decide(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Grant or deny, once. People only, guests excepted; a decision is final."""
         access, payload = request_access(request), self.validated_body(DecisionIn)
-        approval = get_object_or_404(visible_approvals(access), pk=pk)
+        approval = access_approval(access, pk)
         decide_approval(approval=approval, by=access, granted=payload["granted"], note=payload["note"])
-        return Response(_approval_data([visible_approvals(access).get(pk=pk)], access)[0])
+        return Response(_approval_data([access_approval(access, pk)], access)[0])
 
 
 def _approval_data(rows: Sequence[Approval], access: Access) -> Any:
@@ -295,7 +299,7 @@ class Progress(ApiView):
     def post(self, request: Request) -> Response:
         """Note where the work stands: a checkpoint, what changed, the evidence, what is open, what comes next."""
         access, payload = request_access(request), self.validated_body(ProgressIn)
-        thread = get_object_or_404(visible_threads(access), pk=payload.pop("thread"))
+        thread = access_thread(access, payload.pop("thread"))
         entry = log_progress(thread=thread, by=access, **payload)
         entry.refresh_from_db()
         return Response(ProgressOut(entry).data, status=201)

@@ -11,7 +11,7 @@ from django.db.models import Case, Count, QuerySet, Value, When
 from memory.work.models import Approval, ProgressEntry, WorkItem
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
-from openvibe.chat.models import Thread
+from openvibe.chat.models import Thread, access_by
 from openvibe.workspaces.access import Access
 
 MAX_APPROVALS, MAX_PROGRESS_ENTRIES = 20, 5
@@ -90,6 +90,9 @@ def visible_work_items(access: Access) -> QuerySet[WorkItem]:
     return rows.select_related("author", "closed_by", "confirmed_by")
 
 
+access_work_item = access_by("pk", visible_work_items)
+
+
 def count_pending_approvals(thread: Thread) -> int:
     """Who asks must have been let into the thread before."""
     rows = _pending_approvals.rows(thread.pk)
@@ -106,3 +109,6 @@ def _pending_approvals(thread_id: int) -> QuerySet[Any, Any]:
 def visible_approvals(access: Access) -> QuerySet[Approval]:
     """Approvals in the threads the asker sees."""
     return Approval.objects.filter(thread__in=visible_threads(access)).select_related("requested_by", "decided_by")
+
+
+access_approval = access_by("pk", visible_approvals)

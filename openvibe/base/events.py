@@ -1,8 +1,12 @@
 """Emits events: in the caller's transaction, tells open pages that something changed."""
 
-from openvibe.base.models import Event
+from openvibe.base.prepared_statements import fetch_prepared
 
 EVENT_RETENTION_HOURS = 48
+INSERT_EVENT = """
+INSERT INTO base_event (kind, workspace_id, channel_id, thread_id, message_id, participant_id)
+VALUES (%s::varchar, %s::bigint, %s::bigint, %s::bigint, %s::bigint, %s::bigint) RETURNING id
+"""
 
 
 def emit(
@@ -15,11 +19,4 @@ def emit(
     participant_id: int | None = None,
 ) -> None:
     """Tell open pages that something changed. Part of the caller's transaction: no commit, no event."""
-    Event.objects.create(
-        kind=kind,
-        workspace_id=workspace_id,
-        channel_id=channel_id,
-        thread_id=thread_id,
-        message_id=message_id,
-        participant_id=participant_id,
-    )
+    fetch_prepared(INSERT_EVENT, [kind, workspace_id, channel_id, thread_id, message_id, participant_id])

@@ -169,8 +169,12 @@ class ExpandedInstructions(NamedTuple):
 
 def read_snippets(workspace_id: int) -> tuple[SnippetText, ...]:
     """All snippets of a workspace."""
-    rows = Snippet.objects.filter(workspace=workspace_id).order_by("name").values_list("pk", "name", "text", "version")
-    return tuple(map(SnippetText._make, rows))
+    return tuple(map(SnippetText._make, _snippet_texts.rows(workspace_id)))
+
+
+@CompiledQuery
+def _snippet_texts(workspace_id: int) -> QuerySet[Any, Any]:
+    return Snippet.objects.filter(workspace=workspace_id).order_by("name").values_list("pk", "name", "text", "version")
 
 
 @lru_cache(maxsize=1_024)

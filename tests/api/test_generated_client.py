@@ -38,8 +38,10 @@ OF_EXTERNAL_AGENTS = ("runs_begin", "runs_read", "runs_write", "runs_finish")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The name of the generated package."""
     folder = tmp_path_factory.mktemp("client")
+    source = folder / "openapi.json"
+    source.write_text(json.dumps(DESCRIPTION))  # the generator reads YAML word by word, in seconds
     config = Config.from_sources(
-        ConfigFile(post_hooks=[]), MetaType.NONE, STORED, "utf-8", False, folder / "generated_client"
+        ConfigFile(post_hooks=[]), MetaType.NONE, source, "utf-8", False, folder / "generated_client"
     )
     problems = generate(config=config)
     assert all("content type" in str(problem.detail) for problem in problems), problems  # files of knowledge/import/

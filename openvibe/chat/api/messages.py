@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from django.forms.models import model_to_dict
 from django.http import QueryDict
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
@@ -31,9 +30,7 @@ from openvibe.chat.api.message_serializers import (
     QuotesOut,
     SearchParams,
 )
-from openvibe.chat.api.views import visible_threads
 from openvibe.chat.attachments import NewAttachment, read_uploads
-from openvibe.chat.models import Thread
 from openvibe.chat.search.thread import find_messages
 from openvibe.workspaces.decorators import request_access
 
@@ -56,7 +53,7 @@ class Messages(ApiView):
             access, pk, after_seq=after, before_seq=before, limit=limit + 1, newest_first=order == "-seq"
         )
         if not rows:
-            get_object_or_404(Thread.objects.visible_to(access), pk=pk)
+            queries.access_thread(access, pk)
         return pages.get_paginated_response(MessageOut(pages.cut_page(rows, limit, order), many=True).data)
 
     @extend_schema(
@@ -75,7 +72,7 @@ class Messages(ApiView):
     @idempotent
     def _post_once(self, request: Request, pk: int, files: Sequence[NewAttachment]) -> Response:
         access = request_access(request)
-        thread = get_object_or_404(visible_threads(access), pk=pk)
+        thread = queries.access_thread(access, pk)
         data = self.validated_body(MessageUpload if files else MessageIn)
         message = services.post_message(thread=thread, by=access, **{**data, "files": files})
         return Response(MessageOut(queries.access_message(access, message.pk)).data, status=201)
@@ -157,7 +154,7 @@ class MessagesBearing(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         """The thread's messages that bear on a question, by words and by meaning, within a budget of tokens."""
         access, params = request_access(request), self.validated_query(BearingParams)
-        thread = get_object_or_404(visible_threads(access), pk=pk)
+        thread = queries.access_thread(access, pk)
         result = find_messages(
             access, params["q"], thread_id=thread.pk, budget=params["budget"], before=params.get("before_seq")
         )

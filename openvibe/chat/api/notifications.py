@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -130,13 +129,13 @@ class ThreadNotifications(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         """What the caller is notified of in a thread. People only."""
         access = request_access(request)
-        return _answer(access, get_object_or_404(Thread.objects.visible_to(access), pk=pk))
+        return _answer(access, queries.access_thread(access, pk))
 
     @extend_schema(operation_id="threads_notify", request=NotificationsIn, responses=NotificationsOut)
     def put(self, request: Request, pk: int) -> Response:
         """Choose it; it wins over the channel's. `nothing` mutes: what is new there is not marked as new."""
         access = request_access(request)
-        thread = get_object_or_404(Thread.objects.visible_to(access), pk=pk)
+        thread = queries.access_thread(access, pk)
         return _choose(access, thread, self.validated_body(NotificationsIn)["level"])
 
 

@@ -147,7 +147,7 @@ class OneThread(ApiView):
         """Rename, archive, pin, or say which agents may know of it: admins and the person who began it. Instructions
         for agents: admins."""
         access = request_access(request)
-        thread, data = get_object_or_404(visible_threads(access), pk=pk), self.validated_body(ThreadChange)
+        thread, data = queries.access_thread(access, pk), self.validated_body(ThreadChange)
         if "allowed_agents" in data and "access" not in data:
             data["access"] = thread.access
         agents = agents_by_handle(data.get("allowed_agents", ()), access)
@@ -168,7 +168,7 @@ class ThreadRead(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Say how far the caller has read, as an open page does."""
         access, data = request_access(request), self.validated_body(ReadIn)
-        thread = get_object_or_404(Thread.objects.visible_to(access), pk=pk)
+        thread = queries.access_thread(access, pk)
         if len(data) != 1:
             raise Problem("Send either seq or unread_from.", code="required", field="seq")
         mark = services.mark_read if "seq" in data else services.mark_unread_from

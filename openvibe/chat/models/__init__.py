@@ -1,6 +1,6 @@
 """Rooms, conversations, what was said, and what each reader has seen."""
 
-from openvibe.chat.models.access_query import AccessQuery
+from openvibe.chat.models.access_query import AccessQuery, access_by
 from openvibe.chat.models.attachment import (
     EXTRACT_TOKENS,
     MAX_ATTACHMENT_BYTES,
@@ -64,6 +64,7 @@ __all__ = [
     "ReadMarker",
     "SavedMessage",
     "Thread",
+    "access_by",
     "break_long_words",
     "fresh",
     "load_reach",

@@ -5,14 +5,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 
+from openvibe.base.params import MAX_ID
+from openvibe.base.problems import Missing
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models.reach import Reach, reach_of
 from openvibe.workspaces.access import Access
 
+Row = TypeVar("Row", bound=Model)
+Key = TypeVar("Key", int, str)
 MAX_COMPILED = 256
 """Statements of one query that are kept: one for each kind of access, and each length of a page."""
 
@@ -48,6 +52,24 @@ class AccessQuery:
             return self._build(access, *arguments, **options)
 
         return CompiledQuery(build, 4 + self._argument_count)
+
+
+def access_by(field: str, visible: Callable[[Access], QuerySet[Row]]) -> Callable[[Access, Key], Row]:
+    """What looks up one row by a field of its own, a number or text, among those that `visible` lets the asker see. It
+    raises Missing where there is none, or it is not among them.
+
+    As `get_object_or_404(visible(access), …)`, but its SQL is made once: that takes longer than it runs. Without what
+    `visible` prefetches."""
+    query = AccessQuery(lambda access, key: visible(access).filter(**{field: key}))
+
+    def access_row(access: Access, key: Key) -> Row:
+        is_possible = key <= MAX_ID if isinstance(key, int) else "\x00" not in key
+        rows: list[Row] = query.objects(access, key) if is_possible else []
+        if not rows:
+            raise Missing
+        return rows[0]
+
+    return access_row
 
 
 def _asker_values(access: Access) -> tuple[int, int, str, str]:
