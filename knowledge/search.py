@@ -244,6 +244,7 @@ ENTRIES = Corpus(
     text_sql="e.topic || ' ' || e.content",
     vector_table="knowledge_entryvector",
     item_column="entry_id",
+    index_prefix="entry_vector_hnsw",
 )
 
 _CANDIDATES = """SELECT e.id, e.tokens, hashtext(e.content), e.held, e.topics,

@@ -121,11 +121,14 @@ JOIN {texts} e ON e.id = v.{item} WHERE v.space_id = %(space)s AND v.dimension =
 OFFSET 0) compared ORDER BY far LIMIT {most}"""
 
 # The settings hold for this statement, or to the end of the transaction around it; they touch vector searches alone.
-_BY_INDEX = """SELECT e.id FROM {vectors} v JOIN {texts} e ON e.id = v.{item}
+# Inside CASE no other index serves: the plan is HNSW for all values, whatever the planner takes them to leave.
+_BY_INDEX = """SELECT v.{item} FROM {vectors} v
 WHERE (SELECT set_config('hnsw.ef_search', '80', true) || set_config('hnsw.iterative_scan', 'relaxed_order', true)
-|| set_config('hnsw.max_scan_tuples', '3000', true)) IS NOT NULL
-AND v.dimension = {dimension} AND v.space_id = %(space)s AND {condition}
+|| set_config('hnsw.max_scan_tuples', '3000', true)) IS NOT NULL AND v.dimension = {dimension}
+AND CASE WHEN v.space_id = %(space)s THEN (SELECT {condition} FROM {texts} e WHERE e.id = v.{item}) END
 ORDER BY v.own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT {most}"""
+
+_HAS_INDEX = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
 
 _SPACE_SIZE = """SELECT count(*) FROM (SELECT FROM {vectors} WHERE space_id = %(space)s LIMIT {most}) counted"""
 
@@ -141,13 +144,15 @@ class WordLookup(NamedTuple):
 class Corpus:
     """A table of texts with a tsvector `search`, called `e` in conditions; `text_sql` is SQL for what a text says.
 
-    `vector_table` is the table of their vectors, which names them in its column `item_column`.
+    `vector_table` is the table of their vectors, which names them in its column `item_column`; `index_prefix` begins
+    the names of its HNSW indexes, which end in the dimension.
     """
 
     table: LiteralString
     text_sql: LiteralString
     vector_table: LiteralString
     item_column: LiteralString
+    index_prefix: LiteralString
 
     def fetch_candidates(
         self,
@@ -167,11 +172,11 @@ class Corpus:
         """
         lookup = self.word_lookup(query, MAX_MATCHES)
         space_id = query.embedding.space_id if query.embedding else None
-        by_index = space_id is not None and self._is_large_space(space_id)
+        by_index = space_id is not None and self._is_large_space(space_id) and self.has_index(query.dimension)
         statement = _candidates_statement(
             self, columns, conditions, query.shape, lookup.are_rare if lookup else None, query.dimension, by_index
         )
-        has_generic_plan = is_fixed and not by_index and (lookup is None or lookup.are_rare)
+        has_generic_plan = is_fixed and (lookup is None or lookup.are_rare)
         values = {**query.values, **query.vector_parameters, **self.word_values(query, lookup), **values}
         rows = (fetch_prepared if has_generic_plan else fetch_unprepared)(statement, values)
         if rows and space_id is not None and not by_index:
@@ -241,6 +246,10 @@ class Corpus:
         if not statistics.is_analyzed:
             return np.ones(len(query.terms), np.float32)
         return idf(statistics.frequencies(query), statistics.corpus_size)
+
+    def has_index(self, dimension: int) -> bool:
+        """Whether the HNSW index of this dimension stands; many texts at once take it away until they have vectors."""
+        return bool(fetch_prepared(_HAS_INDEX, [f"{self.index_prefix}_{dimension}"]))
 
     def space_size(self, space_id: int) -> int:
         """How many vectors a space has, as counted by the last search in it; at most a minute ago."""

@@ -20,6 +20,7 @@ from openvibe.chat.models import Channel, Message, MessageVector, Thread
 from openvibe.chat.services import add_to_channel, create_channel
 from openvibe.chat.wiring import embed_pending_messages as embed_messages
 from openvibe.llm.tokens import count_tokens
+from openvibe.search.space_lifecycle import advance_spaces
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.queries import member_access
@@ -152,10 +153,11 @@ def make_entries(world: BenchWorkspace, entries: int, *, mixed: bool = False) ->
 
 
 def embed_all() -> None:
-    """All vectors, as the job makes them; the tables settled."""
+    """All vectors, as the jobs make them, and the HNSW indexes that gave way to many at once; the tables settled."""
     for embed_waiting in (embed_messages, embed_entries):
         while embed_waiting():
             pass
+    advance_spaces()
     with connect_bare() as bare:
         for table in EMBEDDED_TABLES:
             bare.execute(f"VACUUM ANALYZE {connection.ops.quote_name(table)}")

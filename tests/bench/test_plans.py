@@ -3,7 +3,7 @@ index, before the planner has any statistics and after."""
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,16 +13,28 @@ from django.urls import reverse
 from pytest_django import DjangoDbBlocker
 
 from agents.assembler.assemble import assemble
+from knowledge.search import ENTRY_VECTORS, find_entries
+from openvibe.base.prepared_statements import number_placeholders
 from openvibe.chat.models import Thread
+from openvibe.chat.search import thread as thread_search
+from openvibe.chat.search.thread import find_messages
 from openvibe.chat.services import post_message
-from openvibe.chat.wiring import embed_pending_messages
-from tests.bench.corpus import BenchWorkspace, make_bench_workspace
+from openvibe.chat.wiring import MESSAGE_VECTORS
+from openvibe.search import candidates
+from openvibe.search.indexing import embed_pending
+from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_entries, make_thread
 from tests.bench.scratch_database import scratch_database
 from tests.examples import examples
 
 THREAD_MESSAGES = 100
+LONG_THREAD_MESSAGES = 5_000
+ENTRIES = 1_000
+MAX_COMPARED_MESSAGES = LONG_THREAD_MESSAGES - 1_000
+VECTOR_PERIOD = 10
+"""One message in so many has a vector."""
+
 LARGE_TABLES = {"chat_message", "chat_messagetoembed"}
-"""Tables of a row for each message: reading one of them whole is what must not happen. Few vectors are made here."""
+"""Tables of a row for each message: reading one of them whole is what must not happen."""
 MAX_BLOCKS = 10_000
 """Blocks of 8 kB that a statement may look at, by an index too; reading all messages takes four for each of them."""
 
@@ -39,40 +51,46 @@ SELECT t.id, n, CASE n %% 2 WHEN 0 THEN %(ana)s ELSE %(dora)s END, 'text', 'comp
 FROM chat_thread t, generate_series(1, %(size)s) n WHERE t.last_seq = %(size)s
 """
 
+SET_ASIDE = """
+UPDATE chat_messagetoembed SET try_again_at = now() + interval '1 day'
+WHERE message_id IN (SELECT id FROM chat_message WHERE seq %% %s <> 0)
+"""
+
 
 @dataclass(frozen=True)
 class Statement:
-    """What was sent, with its values. `runs`: it may be run once more to see what it reads."""
+    """What was sent, with its values. `name`: of a prepared one, whose plan for all values is what runs."""
 
     sql: str
     values: Any = None
-    runs: bool = True
+    name: str = ""
 
     def plan(self) -> dict[str, Any]:
         """As PostgreSQL explains it; what it writes is taken back."""
-        if not self.runs:
-            return self._explain("FORMAT JSON")
-        with transaction.atomic():
-            plan = self._explain("ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON")
-            transaction.set_rollback(True)
-        return plan
-
-    def _explain(self, options: str) -> dict[str, Any]:
-        with connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN ({options}) {self.sql}", self.values)
+        runnable, values = self.sql, self.values
+        if self.name:
+            values = [self.values[key] for key in number_placeholders(self.sql)[1]]
+            runnable = f"EXECUTE {self.name}({', '.join(['%s'] * len(values))})" if values else f"EXECUTE {self.name}"
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {runnable}", values)
             (answer,) = cursor.fetchone()
+            transaction.set_rollback(True)
         plan: dict[str, Any] = (json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"]
         return plan
 
     def problems(self) -> Iterator[str]:
         """What the plan does that it must not."""
-        plan = self.plan()
+        plan, kind = self.plan(), "prepared: " if self.name else ""
         tables = {node["Relation Name"] for node in _nodes(plan) if node["Node Type"] == "Seq Scan"} & LARGE_TABLES
         if tables:
-            yield f"reads all of {', '.join(tables)}: {self.sql}"
+            yield f"{kind}reads all of {', '.join(tables)}: {self.sql}"
         blocks = plan.get("Shared Hit Blocks", 0) + plan.get("Shared Read Blocks", 0)
         if blocks > MAX_BLOCKS:
-            yield f"reads {blocks} blocks: {self.sql}"
+            yield f"{kind}reads {blocks} blocks: {self.sql}"
+
+    def indexes(self) -> set[str]:
+        """Those that the plan reads."""
+        return {node["Index Name"] for node in _nodes(self.plan()) if "Index Name" in node}
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -92,15 +110,10 @@ def statements_of(step: Callable[[], object]) -> list[Statement]:
 
     with connection.execute_wrapper(note):
         step()
-    return sent
-
-
-def prepared_statements() -> list[Statement]:
-    """Those that this session prepared, planned for any values: what PostgreSQL may go over to by itself."""
     with connection.cursor() as cursor:
-        cursor.execute("SET plan_cache_mode = force_generic_plan")
-        cursor.execute("SELECT name, cardinality(parameter_types) FROM pg_prepared_statements")
-        return [Statement(f"EXECUTE {name}({', '.join(['NULL'] * n)})", runs=False) for name, n in cursor.fetchall()]
+        cursor.execute("SELECT statement, name FROM pg_prepared_statements")
+        names = dict(cursor.fetchall())
+    return [replace(one, name=names.get(number_placeholders(one.sql)[0].decode(), "")) for one in sent]
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +143,13 @@ def make_world(messages: int) -> BenchWorkspace:
                 "threads": messages // THREAD_MESSAGES,
             },
         )
-    embed_pending_messages(limit=500)
+        make_thread(made, LONG_THREAD_MESSAGES)
+        make_entries(made, ENTRIES)
+        cursor.execute(SET_ASIDE, [VECTOR_PERIOD])
+    for table in (MESSAGE_VECTORS, ENTRY_VECTORS):
+        table.drop_index(256)
+        embed_pending(table)
+        table.build_index(256)
     return made
 
 
@@ -140,8 +159,8 @@ def steps(world: BenchWorkspace) -> dict[str, Callable[[], object]]:
     client = Client()
     client.force_login(world.ana.user)
     client.get(reverse("sessions"))  # lists the session, which is written once and cannot be written twice
-    thread = Thread.objects.order_by("pk").first()
-    assert thread
+    thread, long_thread = Thread.objects.earliest("pk"), Thread.objects.latest("last_seq")
+    question = world.language.question()
     home = {"slug": world.ana.workspace.slug}
 
     def page(name: str, query: str = "", **place: object) -> Callable[[], object]:
@@ -167,8 +186,25 @@ def steps(world: BenchWorkspace) -> dict[str, Callable[[], object]]:
         "prompt": lambda: assemble(
             agent=world.vibe, thread=thread, task="mention", request="word7 name99?", asked_by=world.ana.participant
         ),
+        "search in a thread, by signs": lambda: find_messages(
+            world.by, question, thread_id=long_thread.pk, budget=2_000, before=MAX_COMPARED_MESSAGES
+        ),
+        "search in a thread, by index": lambda: find_messages(
+            world.by, question, thread_id=long_thread.pk, budget=2_000
+        ),
+        "search of knowledge": lambda: find_entries(world.by, question),
         "post": lambda: post_message(thread=thread, by=world.by, body="@dora name99"),
     }
+
+
+@pytest.fixture(autouse=True)
+def small_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much as a test can write is much."""
+    monkeypatch.setattr(thread_search, "MAX_FULL_SCAN_MESSAGES", 400)
+    monkeypatch.setattr(thread_search, "MAX_EXACT_SCAN_MESSAGES", MAX_COMPARED_MESSAGES)
+    monkeypatch.setattr(candidates, "MAX_EXACT_SCAN", ENTRIES // 2)
+    candidates._statistics_cache.clear()
+    candidates._space_sizes.clear()
 
 
 @pytest.mark.parametrize("has_statistics", [False, True], ids=["without statistics", "with statistics"])
@@ -182,10 +218,27 @@ def test_nothing_reads_all_messages(
         # Lists without words need statistics, as an import leaves them: begin with threads, or with the newest?
         names = [name for name in steps if has_statistics or not name.startswith("list")]
         sent = {name: statements_of(steps[name]) for name in names}
-        generic = prepared_statements()
-        assert generic
         assert all(sent.values())
-        # Those first: the driver gives prepared statements up when anything is rolled back.
-        problems = [f"prepared {problem}" for one in generic for problem in one.problems()]
-        problems += [f"{name} {problem}" for name, all_ in sent.items() for one in all_ for problem in one.problems()]
+        assert any(one.name for all_ in sent.values() for one in all_)
+        problems = [f"{name} {problem}" for name, all_ in sent.items() for one in all_ for problem in one.problems()]
         assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    ("step", "index"),
+    [
+        ("search in a thread, by signs", "message_vector_signs"),
+        ("search in a thread, by index", "message_vector_hnsw_256"),
+        ("search of knowledge", "entry_vector_hnsw_256"),
+    ],
+)
+def test_vectors_are_searched_by_their_index_whatever_the_values(
+    steps: dict[str, Callable[[], object]], step: str, index: str, django_db_blocker: DjangoDbBlocker
+) -> None:
+    with django_db_blocker.unblock():
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+        statements = [one for one in statements_of(steps[step]) if "halfvec" in one.sql]
+        assert statements
+        assert all(one.name for one in statements), "the plan for all values runs"
+        assert any(index in one.indexes() for one in statements)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from openvibe.base.prepared_statements import fetch_prepared, fetch_unprepared
+from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.query_cache import array_literal
 from openvibe.chat.models import sees_thread
 from openvibe.llm.tokens import count_tokens
@@ -94,10 +94,11 @@ class _ThreadRow:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # The settings hold for this statement, or to the end of the transaction around it; they touch vector searches alone.
+# Inside CASE no other index serves: the plan is HNSW for any thread, whatever the planner takes threads to hold.
 _OLDER_BY_INDEX = """SELECT seq FROM chat_messagevector WHERE (SELECT set_config('hnsw.ef_search', '60', true)
 || set_config('hnsw.iterative_scan', 'relaxed_order', true)
 || set_config('hnsw.max_scan_tuples', '1000', true)) IS NOT NULL AND dimension = {dimension}
-AND thread_id = %(thread)s AND space_id = %(space)s AND seq < %(since)s
+AND CASE WHEN thread_id = %(thread)s AND space_id = %(space)s THEN seq < %(since)s END
 ORDER BY own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT {most}"""
 
 # A pair holds two messages, so every second one tells of all of them. First by the signs of their numbers, which stand
@@ -108,7 +109,13 @@ WHERE thread_id = %(thread)s AND space_id = %(space)s AND dimension = %(dimensio
 AND seq < %(since)s AND seq %% 2 = 0 OFFSET 0) compared ORDER BY far LIMIT {nearest}))
 ORDER BY pair <#> %(vector)s::halfvec LIMIT {most}"""
 
-MESSAGES = Corpus(table="chat_message", text_sql="e.body", vector_table="chat_messagevector", item_column="message_id")
+MESSAGES = Corpus(
+    table="chat_message",
+    text_sql="e.body",
+    vector_table="chat_messagevector",
+    item_column="message_id",
+    index_prefix="message_vector_hnsw",
+)
 
 MAX_THREAD_MATCHES = 2_000
 """Messages of everybody that may be expected to hold what is looked up, all of it together."""
@@ -159,17 +166,19 @@ def read_messages(
     thread_id: int, query: Query, kinds: Sequence[str], *, since: int, before: int, distance: int, use_index: bool
 ) -> MessageColumns:
     """The messages from `since` to before `before`; of those before that, where there are any, what words or meaning
-    lead to, with those up to `distance` messages beside. One statement."""
+    lead to, with those up to `distance` messages beside. One statement, and one more with `use_index`, which asks for
+    the index of all vectors where it stands."""
     older = None
     values: dict[str, object] = {**query.values, **query.vector_parameters, "thread": thread_id, "kinds": list(kinds)}
     values |= {"since": since, "before": before, "distance": distance}
     if since > 1:
         lookup = MESSAGES.word_lookup(query, MAX_THREAD_MATCHES)
-        older = Older(bool(lookup and lookup.are_rare), use_index and query.embedding is not None)
+        use_index = use_index and query.embedding is not None and MESSAGES.has_index(query.dimension)
+        older = Older(bool(lookup and lookup.are_rare), use_index)
         values |= MESSAGES.word_values(query, lookup) if older.by_words else {}
         values |= {"signs": query.sign_bits} if query.embedding and not use_index else {}
-    fetch = fetch_unprepared if older and older.use_index else fetch_prepared
-    ((packed, authors, packed_vectors),) = fetch(_columns_statement(query.shape, query.dimension, older), values)
+    statement = _columns_statement(query.shape, query.dimension, older)
+    ((packed, authors, packed_vectors),) = fetch_prepared(statement, values)
     messages = np.frombuffer(packed or b"", MESSAGE_DTYPE)
     messages = messages[np.argsort(messages["seq"])]
     author_by_id = {

@@ -83,7 +83,7 @@ def find_messages(
     Only what the asker sees, never what is deleted or being written. `before` is a seq: only what was said earlier;
     `exclude_seqs` are seqs. Each message costs its tokens, its author's name's, and `overhead`; `max_message_tokens` is
     the most that one may cost without it, for callers who cut longer ones. Nothing in a question is an operator. At
-    most five short statements, whatever the length of the thread.
+    most six short statements, whatever the length of the thread.
     """
     last_seq = visible_last_seq(access, thread_id)
     if last_seq is None or budget <= 0:
