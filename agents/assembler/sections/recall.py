@@ -41,11 +41,10 @@ SEARCH_SURPLUS = 1.15
 MIN_EXCERPT_TOKENS = 60
 """The least room in which an excerpt of a long message still says something."""
 
-BEARING_SCORE, BEARING_SHARE, MAX_BEARING = 1.2, 0.6, 40
+BEARING_SCORE, BEARING_SHARE, MAX_BEARING = 1.2, 0.75, 40
 """What bears on a request always stands in its prompt: messages that stand out by about so many standard deviations
 (`search.ranking.rank`), up to so much of the room and so many: of thousands, hundreds stand out. The rest of the room
-is for what was recalled before, then for what else was found: the first of MAX_PARTS blocks, as new as it may be,
-has room beside all that bears on another request."""
+is for what was recalled before, then for what else was found."""
 
 MAX_PARTS, MIN_PART_TOKENS = 3, 400
 """Blocks of one request, the best first, and tokens of each: the next prompt may keep the first and not the last."""
