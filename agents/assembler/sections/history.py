@@ -63,9 +63,10 @@ SHORT_THREAD_MESSAGES, WHOLE_MESSAGE_TOKENS = 240, 30
 MAX_LATER_MESSAGES, LATER_MESSAGE_TOKENS, LATER_TOKENS = 30, 400, 1_500
 """Of what was posted after the request: so many messages, tokens of one, and tokens in all."""
 
-COMPACTED_SHARE, WINDOW_SHARE = 0.75, 0.6
+COMPACTED_SHARE, WINDOW_SHARE = 0.8, 0.6
 """Share of a prompt that history may take before anything is recalled. With summaries, what compaction lets a
-conversation grow to, so that all of it is represented; without, recall has more to bring back."""
+conversation grow to (`COMPACTION_THRESHOLD`) and what stands around its messages, so that no summary goes before
+compaction is due; without, recall has more to bring back."""
 
 MESSAGE_LABELS: tuple[TrustLabel, ...] = ("semi_trusted", "untrusted")
 """Trust labels that messages have."""

@@ -137,9 +137,18 @@ def line_item(
 ) -> Item:
     """A recalled message as a line; it says when it was said where that jumps after the `previous` one."""
     at = datetime.fromisoformat(entry.at)
-    note = time_note(at, datetime.fromisoformat(previous.at)) if previous else format_minute(at)
+    note = recalled_note(at, datetime.fromisoformat(previous.at)) if previous else format_minute(at)
     is_own = entry.author_id == request.agent.participant_id
     return _line_item(request.counter, entry, body, is_own, note, before, part)
+
+
+def recalled_note(at: datetime, before: datetime) -> str:
+    """`5 March` where the day jumps, with its year where that does; the minute where time jumps within a day. UTC.
+
+    What is recalled comes from many days: to the minute each would cost as much as the words of a short message."""
+    if at.date() == before.date():
+        return time_note(at, before)
+    return f"{at.day} {at:%B}" if at.year == before.year else f"{at.day} {at:%B %Y}"
 
 
 @lru_cache(maxsize=8_192)

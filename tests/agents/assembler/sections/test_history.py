@@ -1,15 +1,19 @@
-"""What a mention's prompt holds of a conversation that was summarised."""
+"""What prompts hold of a conversation that was summarised."""
+
+from datetime import timedelta
 
 import pytest
 
 from agents.assembler.assemble import assemble
 from agents.models import Agent
 from memory.plugins.base import MAX_ENTRY_TOKENS
+from memory.plugins.lcm.provider import LcmProvider
+from memory.plugins.sessions import context_budget
 from openvibe.chat.models import Thread
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import say
-from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in
+from tests.memory.plugins.lcm.factories import NOON, condensed, leaf, session_of, taken_in, told
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "somebodys-own-model"])
@@ -29,3 +33,25 @@ def test_the_summary_of_most_messages_stands_before_newer_ones_of_few(
 
     assert [item.ref for item in prompt.included if item.key.startswith("summary:")] == ["1-12"]
     assert prompt.tokens <= prompt.ceiling
+
+
+def test_no_summary_leaves_a_followed_thread_before_compaction_is_due(ana: Member, vibe: Agent, thread: Thread) -> None:
+    """What stands around a request of another day is more than memory reckons with: there is room for it."""
+    answer = "The roses want mulch in March, and the apples wait for a dry day. " * 8
+
+    def talk(turns: int) -> None:
+        for _ in range(turns):
+            at = NOON + timedelta(days=thread.last_seq)
+            told(thread, ana.participant, "And the next bed?", created_at=at)
+            told(thread, vibe.participant, answer, created_at=at)
+
+    talk(10)
+    leaf(taken_in(thread), 1, 20, "They spoke of roses and apples. " * 150)
+    talk(56)
+    provider, session, turns = LcmProvider(), session_of(thread, vibe.participant), 0
+    while not provider.needs_compaction(session, context_budget(thread)):
+        prompt = assemble(agent=vibe, thread=thread, task="thread", request="And the next bed?")
+        assert "1-20" in [item.ref for item in prompt.included if item.section == "history"]
+        talk(2)
+        turns += 1
+    assert turns, "the thread was short enough at first"

@@ -1,5 +1,6 @@
 """What was recalled for one request keeps its place and its bytes in the next prompt, as far as it may be shown."""
 
+from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.items import Item
 from agents.assembler.render import exact_tokens
+from agents.assembler.sections.recall_blocks import recalled_note
 from agents.assembler.snapshots.store import store_snapshot
 from agents.models import Agent, Run, Snapshot
 from openvibe.chat.models import Message, Thread
@@ -20,6 +22,7 @@ FACTS = {
     17: "Willow & Co deliver the mulch to the Harbour gate at seven.",
 }
 TALK = "roses want water and mulch, hedges time and ponds rest; "
+DAY = timedelta(days=1)
 KEY = "where is the spare key of the Harbour roof?"
 MULCH = "who delivers the mulch to the Harbour gate?"
 
@@ -139,6 +142,27 @@ def test_excerpts_of_long_messages_keep_their_passages(vibe: Agent, ana: Member,
     assert lines[0]
     assert lines[0] == lines[1]
     assert "[…" in lines[0][0]
+
+
+@pytest.mark.parametrize(
+    ("at", "note"),
+    [
+        (datetime(2025, 12, 30, 9, 40, tzinfo=UTC), ""),
+        (datetime(2025, 12, 30, 17, 5, tzinfo=UTC), "17:05"),
+        (datetime(2025, 12, 31, 0, 5, tzinfo=UTC), "31 December"),
+        (datetime(2026, 1, 3, 9, 30, tzinfo=UTC), "3 January 2026"),
+    ],
+)
+def test_a_recalled_line_says_when_as_far_as_that_jumps(at: datetime, note: str) -> None:
+    assert recalled_note(at, datetime(2025, 12, 30, 9, 30, tzinfo=UTC)) == note
+
+
+def test_recalled_lines_of_other_days_say_the_day(vibe: Agent, ana: Member, long_thread: Thread) -> None:
+    for message in Message.objects.filter(thread=long_thread):
+        Message.objects.filter(pk=message.pk).update(created_at=datetime(2026, 1, 1, 9, tzinfo=UTC) + DAY * message.seq)
+    lines = [item.text for item in recalled(ask(vibe, ana, long_thread, KEY))]
+    assert "[2026-01-" in lines[0], "a block begins with day and minute"
+    assert any(line.startswith("10 Ana [11 January]:") for line in lines)
 
 
 def test_a_dialogue_stays_under_its_ceiling(vibe: Agent, ana: Member, long_thread: Thread) -> None:
