@@ -17,6 +17,7 @@ from agents.models import RUNS, Run
 from agents.runs.steps import MAX_ERROR_CHARACTERS, Step, add_step, append_step, make_step
 from memory.models import Approval
 from memory.services import record_failure
+from openvibe.base.events import emit
 from openvibe.base.jobs import JobLost, lock_queued
 from openvibe.base.problems import Problem
 from openvibe.base.query_cache import CompiledQuery
@@ -118,6 +119,8 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     if said:
         Message.objects.filter(pk=reply.pk).update(body=said)
         reply.body = said
+    if current.reply_id is None:
+        _emit_answered_again(current, run.thread)
     current.state, current.reply, current.model = Run.State.WRITING, reply, prompt.model
     current.is_free = is_free and (current.is_free or not current.input_tokens)
     current.price_in, current.price_out = prices.tokens_in, prices.tokens_out
@@ -127,6 +130,19 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     current.save(update_fields=changed)
     run.reply = reply
     return reply
+
+
+def _emit_answered_again(run: Run, thread: Thread) -> None:
+    """The reply that this run replaces, if any, says from now on that there is another."""
+    earlier = Run.objects.filter(pk=run.regenerates_id, reply__isnull=False).values_list("reply", flat=True)
+    for message_id in earlier if run.regenerates_id else ():
+        emit(
+            "run_changed",
+            workspace_id=thread.workspace_id,
+            channel_id=thread.channel_id,
+            thread_id=thread.pk,
+            message_id=message_id,
+        )
 
 
 def said_before_pause(run: Run) -> str:

@@ -1,13 +1,6 @@
 // Feedback, runs and the context viewer: what makes the already working forms and links quicker.
 
-import { all, one } from "./page.js";
-
-// A feedback form that is open keeps its message as it is until it is saved or closed; feed.js asks `data-editing`.
-function keepWhileOpen(details) {
-  details.toggleAttribute("data-editing", details.open);
-}
-document.addEventListener("toggle", (event) => { if (event.target.matches?.(".feedback-more")) keepWhileOpen(event.target); }, true);
-all(".feedback-more[open]").forEach(keepWhileOpen);
+import { one } from "./page.js";
 
 // Ctrl+Enter saves the words, Escape closes the form.
 document.addEventListener("keydown", (event) => {

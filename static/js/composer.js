@@ -27,7 +27,7 @@ async function saveDraft() {
     saved.textContent = problem.status ? problem.message : "Draft not saved: offline";
   }
 }
-const saveSoon = settled(() => { saving = saveDraft(); }, 800);
+const saveSoon = settled(() => { saving = saving.then(saveDraft); }, 800); // one after the other, or an older one might come last
 
 function saveOnLeaving() {
   if (!field || field.value === savedText) return;

@@ -1,7 +1,7 @@
 // The dive that is shown, in the panel or on its page: its messages live, its head and foot as they are now, its composer.
 
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
-import { all, body, elements, focusWithin, getFragment, one, oneAtATime, post, settled, workspace } from "./page.js";
+import { all, body, elements, focusWithin, getFragment, one, oneAtATime, post, replace, settled, workspace } from "./page.js";
 import { close as closePanel } from "./panel.js";
 import { addWords, insertPage, isInHand, pageLoads, place, rowsOf, seqOf } from "./rows.js";
 
@@ -72,7 +72,7 @@ function arrive(event) {
     const row = elements(event.html)[0];
     const last = rowsOf(list()).at(-1);
     const ahead = seqOf(row) - (last ? seqOf(last) : 0);
-    if (!document.getElementById(row.id) && ahead !== 1) return ahead > 1 ? catchUp() : undefined; // else further up than what is loaded
+    if (!document.getElementById(row.id) && ahead !== 1) return ahead > 1 ? refetch(event.message) : undefined; // else further up than what is loaded
     put([row]);
   }
   if (stays) toBottom();
@@ -99,22 +99,17 @@ const refresh = oneAtATime(async () => {
 });
 const refreshSoon = settled(refresh, 300);
 
-function replace(old, now) {
-  old.replaceWith(now);
-  htmx.process(now);
-}
-
-const refreshList = settled(async () => {
+const refreshList = oneAtATime(async () => {
   const shown = one("#dives[data-dives]");
   const found = shown && (await fetched(shown.dataset.url, refreshList))?.find((item) => item.id === "dives");
-  if (found && shown.isConnected && !shown.contains(document.activeElement)) replace(shown, found);
-  else if (found && shown.isConnected) one(".dive-list", shown)?.replaceWith(one(".dive-list", found) ?? "");
-}, 300);
+  if (found && shown.isConnected) replace(shown, found);
+});
+const refreshListSoon = settled(refreshList, 300);
 
 const renewBudget = settled(() => { if (one("#dive-budget")) htmx.trigger("#dive-budget", "renew"); }, 600);
 
 function onEvent({ detail: event }) {
-  if (event.kind === "dive_changed" && String(event.thread) === one("#dives")?.dataset.dives) refreshList();
+  if (event.kind === "dive_changed" && String(event.thread) === one("#dives")?.dataset.dives) refreshListSoon();
   const shown = dive();
   if (!shown) return;
   const isHere = String(event.thread) === shown.dataset.thread;
@@ -222,7 +217,7 @@ document.addEventListener("htmx:afterSettle", () => {
   renewStale();
 });
 document.addEventListener("htmx:afterRequest", renewStale);
-document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more")) renewStale(); }, true);
+document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more, .feedback-more")) renewStale(); }, true);
 document.addEventListener("visibilitychange", readSoon);
 document.addEventListener("input", (event) => { if (event.target.id === "dive-body") draftSoon(); });
 document.addEventListener("keydown", (event) => {

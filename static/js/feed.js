@@ -153,7 +153,7 @@ export function arrive(event) {
     if (!isShown(event.message)) {
       const last = lastRow() ? seqOf(lastRow()) : 0;
       if (seqOf(row) <= last) return; // further up than what is loaded
-      return hasNewer() || seqOf(row) > last + 1 ? catchUp() : append([row]);
+      return hasNewer() || seqOf(row) > last + 1 ? refetch(event.message) : append([row]);
     }
     place(row);
   }
@@ -293,7 +293,7 @@ export function start() {
     stale.forEach((row) => refetch(Number(row.dataset.id)));
   };
   document.addEventListener("htmx:afterRequest", renewStale);
-  document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more")) renewStale(); }, true);
+  document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more, .feedback-more")) renewStale(); }, true);
   document.addEventListener("htmx:afterSwap", () => {
     renewStale();
     rows().forEach(watch);

@@ -1,7 +1,7 @@
 // One event stream per tab. Events hold what the page needs of them: messages of the thread that is shown as HTML, what
 // the sidebar marks as data. The little that they do not hold is fetched, not by all pages at once.
 
-import { all, announce, body, getFragment, one, oneAtATime, spread, toast, workspace } from "./page.js";
+import { all, announce, body, getFragment, one, oneAtATime, refocus, spread, toast, workspace } from "./page.js";
 import { arrive, catchUp, conversation, threadId } from "./feed.js";
 import { forgetNames, showProblem } from "./composer.js";
 
@@ -28,14 +28,14 @@ const refreshSidebar = oneAtATime(async () => {
   const sidebar = one("#sidebar");
   if (!sidebar) return; // the session ended meanwhile
   const current = one("[aria-current='page']", sidebar)?.getAttribute("href");
-  const focused = sidebar.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const held = sidebar.contains(document.activeElement) ? document.activeElement : null;
   sidebar.innerHTML = html;
   all(".nav-item", sidebar).forEach((item) => {
     const href = item.getAttribute("href");
     if (href === current) item.setAttribute("aria-current", "page");
     else item.removeAttribute("aria-current");
-    if (focused && href === focused) item.focus();
   });
+  if (held) refocus(held, sidebar);
 });
 const sidebarSoon = spread(refreshSidebar, 400, 5000);
 
@@ -72,12 +72,10 @@ const refreshParts = oneAtATime(async () => {
       continue;
     }
     const held = old.contains(document.activeElement) ? document.activeElement : null;
-    const link = held?.getAttribute("href");
-    const place = held?.closest("[id]")?.id;
+    const around = held?.closest("[data-review]")?.id;
     old.innerHTML = now.innerHTML;
     htmx.process(old);
-    if (link) one(`[href="${CSS.escape(link)}"]`, old)?.focus();
-    else if (place) (document.getElementById(place) ?? one("[data-review]", old))?.focus({ preventScroll: true });
+    if (held) refocus(held, old, (around && document.getElementById(around)) ?? one("[data-review]", old) ?? old);
   }
   if (conversation && Boolean(one("#composer")) !== Boolean(one("#composer", fresh))) onComposerChanged(fresh);
 });

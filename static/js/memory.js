@@ -1,6 +1,6 @@
 // The memory map keeps up: while a compaction runs its numbers move, and once it is over the map is drawn anew.
 
-import { all, elements, getFragment, oneAtATime, one, settled, workspace } from "./page.js";
+import { all, elements, getFragment, oneAtATime, one, replace, settled, workspace } from "./page.js";
 import { setAddress } from "./panel.js";
 
 async function fresh(url) {
@@ -8,18 +8,20 @@ async function fresh(url) {
   return response?.ok ? elements(await response.text())[0] : null;
 }
 
-function put(old, now, focus = "") {
-  const focused = focus || (old.contains(document.activeElement) ? document.activeElement.id : "");
-  old.replaceWith(now);
-  htmx.process(now);
-  if (focused) (one(`#${focused}`, now) ?? (now.id === focused ? now : null))?.focus();
+/** What is typed in a form goes on in the one that takes its place. */
+function put(old, now) {
+  for (const typed of all("input:not([type=hidden])", old).filter((field) => field.value !== field.defaultValue)) {
+    const field = one(`input[name="${typed.name}"]`, now);
+    if (field) field.value = typed.value;
+  }
+  replace(old, now);
 }
 
 const refresh = oneAtATime(async () => {
   for (const map of all(".memory-map[data-url]")) {
     const state = await fresh(`${map.dataset.url}?part=state`);
     const old = one(".map-state", map);
-    if (!state || !old) continue;
+    if (!state || !old || one(".htmx-request", old)) continue; // the answer to what was pressed there is newer
     const isOver = one(".map-progress", old) && !one(".map-progress", state);
     put(old, state);
     // What somebody has opened, or is typing, stays as it is.
@@ -43,7 +45,7 @@ async function goToStep(link) {
   }
   picture.closest(".memory-map").dataset.shown = link.pathname;
   const isInPanel = picture.closest("#panel");
-  put(picture, elements(html)[0], link.id);
+  put(picture, elements(html)[0]);
   if (isInPanel) setAddress(link.pathname.slice(workspace.length));
   else history.replaceState(history.state, "", link.pathname);
 }

@@ -119,18 +119,40 @@ export function focusWithin(root, target, options = { preventScroll: true }) {
 }
 
 const MARKS = ["class", "href", "name", "aria-label"];
+const doesTheSame = (old, other) => old.form?.getAttribute("action") === other.form?.getAttribute("action") && (old.type !== "submit" || old.value === other.value);
 
-/** What stands in `root` for an element that was replaced: by its id, else by what it is and does. */
+/**
+ * What stands in `root` for an element that was replaced: by its id, else by what it is and does in the same part of
+ * it, else by where it leads.
+ */
 function successor(old, root) {
-  const named = old.id && one(`#${CSS.escape(old.id)}`, root);
-  return named || all(old.localName, root).find((other) => MARKS.every((name) => other.getAttribute(name) === old.getAttribute(name)));
+  const byId = (id) => one(`#${CSS.escape(id)}`, root);
+  const around = old.parentElement?.closest("[id]")?.id ?? root.id;
+  const part = around === root.id ? root : byId(around);
+  const isLike = (other) => doesTheSame(old, other) && MARKS.every((name) => other.getAttribute(name) === old.getAttribute(name));
+  const href = old.getAttribute("href");
+  return (old.id && byId(old.id)) || (part && all(old.localName, part).find(isLike)) || (href && one(`[href="${CSS.escape(href)}"]`, root));
 }
 
-/** Give the keyboard back to an element that was replaced or hidden: to its successor in `root`, to what opens it, or to `root`. */
-export function refocus(old, root) {
+/**
+ * Give the keyboard back to an element that was replaced or hidden: to its successor in `root`, to what opens it, or to
+ * `otherwise`.
+ */
+export function refocus(old, root, otherwise = root) {
   const same = root.contains(old) ? old : successor(old, root);
   const target = same?.checkVisibility() ? same : one(":scope > summary", same?.closest("details:not([open])") ?? root);
-  (target?.checkVisibility() ? target : root).focus({ preventScroll: true });
+  if (target?.checkVisibility()) target.focus({ preventScroll: true });
+  if (target && document.activeElement === target) return;
+  if (!otherwise.hasAttribute("tabindex")) otherwise.tabIndex = -1;
+  otherwise.focus({ preventScroll: true });
+}
+
+/** Put `now` in the place of `old`: whoever had the keyboard in it keeps it there. */
+export function replace(old, now) {
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  old.replaceWith(now);
+  htmx.process(now);
+  if (focused) refocus(focused, now);
 }
 
 /** HTML of this server as elements. */

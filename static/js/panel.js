@@ -6,7 +6,7 @@ const panel = one("#panel");
 const shell = one(".shell");
 let opener = null;
 let openerRow = ""; // the id of the message it stands in: rows are replaced as they change
-let opened = 0; // how often something was shown or closed: what arrives for an earlier time is nobody's
+let opened = 0; // how often something was shown or closed: what was asked for before the last of them is nobody's
 let trail = []; // addresses of what was shown before, when a link inside the panel opened the next
 
 const shown = () => new URL(location.href).searchParams.get("panel") ?? "";
@@ -31,19 +31,29 @@ export async function open(href, from = null) {
   await show(url);
 }
 
+/** What htmx still waits for on behalf of the panel is not shown any more. */
+function forgetAsked() {
+  opened += 1;
+  htmx.trigger(body, "htmx:abort");
+}
+
 async function show(url) {
-  const mine = (opened += 1);
+  forgetAsked();
+  const mine = opened;
+  const before = document.activeElement;
   shell.classList.add("has-panel");
   setAddress(url.pathname.slice(workspace.length));
-  await htmx.ajax("GET", url.pathname + url.search, { target: panel, swap: "innerHTML" });
+  await htmx.ajax("GET", url.pathname + url.search, { target: panel, swap: "innerHTML" }).catch(() => {});
   if (mine !== opened) return;
   panel.tabIndex = -1;
-  focusWithin(panel, panel);
+  const now = document.activeElement;
+  const isWaiting = [before, body].includes(now) || (openerRow && now.closest(".message")?.id === openerRow);
+  if (isWaiting) focusWithin(panel, panel); // whoever went elsewhere meanwhile, to write perhaps, stays there
 }
 
 export function close({ refocuses = true } = {}) {
   if (!shell?.classList.contains("has-panel")) return false;
-  opened += 1;
+  forgetAsked();
   shell.classList.remove("has-panel");
   panel.replaceChildren();
   setAddress("");

@@ -43,7 +43,7 @@ export async function insertPage(line, url, scroller) {
 }
 
 /** Whether somebody is typing in this row, has its menu open, or waits for the answer to something pressed in it. */
-export const isInHand = (row) => Boolean(one("[data-editing], .message-more[open], .htmx-request", row));
+export const isInHand = (row) => Boolean(one("[data-editing], :is(.message-more, .feedback-more)[open], .htmx-request", row));
 
 function tellState(row, before) {
   if (row.dataset.agent !== "yes" || before === row.dataset.state) return;
@@ -80,6 +80,8 @@ export function place(row, list) {
     keepNewLine(old, row);
     for (const name of ["is-active", "is-here"]) if (old.classList.contains(name)) row.classList.add(name);
     const focused = old.contains(document.activeElement) ? document.activeElement : null;
+    const full = one(".result-more[open]", old);
+    if (full) one(".result-more", row)?.replaceWith(full); // somebody reads it
     tellState(row, old.dataset.state);
     old.replaceWith(row);
     if (focused) refocus(focused, row);
@@ -132,17 +134,23 @@ document.addEventListener("htmx:afterSwap", () => {
 // --- the keyboard stays in the row --------------------------------------------------------------------------
 let held = null;
 
-/** Somebody came to this row's form from elsewhere, and is led back there once it is closed. */
+/** Somebody came to this row's form from elsewhere, and is led back there once it has come and is closed. */
 export const leadBack = (row, to) => { held = { row: row.id, element: to, isElsewhere: true }; };
 
 document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   const row = document.activeElement?.closest(".message") ?? detail.target?.closest?.(".message");
   if (!row || (held?.isElsewhere && held.row === row.id)) return;
+  if (held && document.activeElement === document.body) return; // what another answer just replaced is given back first
   held = row.contains(document.activeElement) ? { row: row.id, element: document.activeElement } : null;
+});
+document.addEventListener("htmx:afterRequest", ({ detail }) => {
+  if (!detail.successful && held?.isElsewhere && !held.isOpen) held = null; // the form does not come
 });
 /** Somebody who did something in this row has the keyboard where they were, unless a form is open. */
 function giveBack(row) {
-  if (!row || held?.row !== row.id || one(".edit-form", row)) return;
+  if (!row || held?.row !== row.id) return;
+  if (one(".edit-form", row)) held.isOpen = true;
+  if (held.isOpen ? one(".edit-form", row) : held.isElsewhere) return; // the form they came for is open, or still to come
   if (document.activeElement === document.body) {
     if (held.isElsewhere) held.element.focus();
     else refocus(held.element, row);

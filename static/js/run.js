@@ -1,18 +1,17 @@
 // The page of a run, alone or in the panel, kept as it is now.
 
-import { elements, getFragment, oneAtATime, one, settled } from "./page.js";
+import { elements, getFragment, oneAtATime, one, replace, settled } from "./page.js";
+
+/** Whether somebody reads what they opened in it, or waits for the answer to something pressed there. */
+const isInHand = (page) => Boolean(one("details[open], .htmx-request", page));
 
 const refresh = oneAtATime(async () => {
   const old = one("#run-page");
-  if (!old || one("details[open]", old)) return;
+  if (!old || isInHand(old)) return;
   const response = await getFragment(old.dataset.url).catch(() => null);
-  if (!response?.ok || !old.isConnected) return;
-  const fresh = elements(await response.text()).find((element) => element.id === "run-page");
-  if (!fresh || old.innerHTML === fresh.innerHTML) return;
-  const hadFocus = old.contains(document.activeElement);
-  old.replaceWith(fresh);
-  htmx.process(fresh);
-  if (hadFocus) fresh.focus({ preventScroll: true });
+  const fresh = response?.ok && elements(await response.text()).find((element) => element.id === "run-page");
+  if (!fresh || !old.isConnected || isInHand(old) || old.innerHTML === fresh.innerHTML) return;
+  replace(old, fresh);
 });
 const refreshSoon = settled(refresh, 300);
 

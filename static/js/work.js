@@ -1,6 +1,6 @@
 // The work of a thread, kept as it is now. A form that is open is left alone until it is closed or sent.
 
-import { all, elements, getFragment, oneAtATime, one, settled } from "./page.js";
+import { all, elements, getFragment, oneAtATime, one, replace, settled } from "./page.js";
 
 const work = () => one("#work[data-work]");
 const isEditing = (root) => all(".work-edit[open]", root).length > 0
@@ -18,10 +18,7 @@ const refresh = oneAtATime(async () => {
     const same = one(`#${CSS.escape(details.id)}`, fresh);
     if (same) same.open = true;
   }
-  const hadFocus = old.contains(document.activeElement);
-  old.replaceWith(fresh);
-  htmx.process(fresh);
-  if (hadFocus) fresh.focus({ preventScroll: true });
+  replace(old, fresh);
 });
 const refreshSoon = settled(refresh, 300);
 

@@ -9,6 +9,7 @@ from agents.access import tokens_used_today
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run, retry_run
+from openvibe.base.models import Event
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message
@@ -57,3 +58,16 @@ def test_a_run_that_is_not_over_is_neither_tried_again_nor_answered_again(ana: M
         with pytest.raises(Conflict):
             verb(run=failed, by=access(ana))
     assert list(Run.objects.values_list("state", flat=True)) == [state]
+
+
+def test_a_reply_tells_once_that_there_is_another_answer(ana: Member, failed: Run) -> None:
+    first = Message.objects.get(run=failed)
+    told = Event.objects.filter(message_id=first.pk, kind="run_changed")
+    again = regenerate_run(run=failed, by=access(ana))
+    assert told.count() == 0  # there is none yet
+    execute_run(again.pk, client=ScriptedModel([ModelUnavailable("It is gone.")]))
+    assert told.count() == 1
+    retry_run(run=again, by=access(ana))
+    execute_run(again.pk, client=ScriptedModel(["In March."]))
+    assert Message.objects.get(run=again).body == "In March."
+    assert told.count() == 1

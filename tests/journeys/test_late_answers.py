@@ -1,0 +1,229 @@
+"""Answers that come late: what is newer stays, and nobody who went elsewhere meanwhile loses the keyboard."""
+
+import re
+
+from playwright.sync_api import APIResponse, Locator, Page, Route, expect
+
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
+from tests.journeys.test_conversation import replies, say, start_thread
+from tests.operations.processes import wait_until
+
+WIDE = {"width": 1440, "height": 640}  # the panel beside the page
+TELL = """
+from django.db import transaction
+from openvibe.base.events import emit
+from openvibe.chat.models import Thread
+thread = Thread.objects.get(pk={thread})
+with transaction.atomic():
+    emit({kind!r}, workspace_id=thread.workspace_id, channel_id=thread.channel_id, thread_id=thread.pk)
+"""
+FIRST_POST_WITHOUT_TEXT = """(() => {
+  const Stream = window.EventSource;
+  window.EventSource = class extends Stream {
+    addEventListener(name, listener, ...more) {
+      if (name !== "message") return super.addEventListener(name, listener, ...more);
+      super.addEventListener(name, ({ data, lastEventId }) => {
+        const event = JSON.parse(data);
+        if (event.kind === "message_posted" && (window.first ??= event.message) === event.message) {
+          delete event.html;
+          event.fetch = true;
+        }
+        listener({ data: JSON.stringify(event), lastEventId });
+      }, ...more);
+    }
+  };
+})()"""
+"""The first message that is told of is one that the page has to fetch, as if it were too large."""
+
+
+HEAR = """() => {
+  window.told = [];
+  document.addEventListener("openvibe:event", ({ detail }) => window.told.push(detail.kind));
+}"""
+
+
+def wait_for_event(page: Page, kind: str) -> None:
+    """Of those that the page was told since it ran `HEAR`."""
+    wait_until(lambda: kind in page.evaluate("window.told"), f"{kind} is told")
+
+
+class Held:
+    """The first request for what `pattern` matches waits here; others pass."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self.page, self.routes = page, list[Route]()
+        page.route(pattern, self._take)
+
+    def _take(self, route: Route) -> None:
+        self.routes.append(route)
+        if len(self.routes) > 1:
+            route.continue_()
+
+    def wait(self) -> Route:
+        wait_until(lambda: bool(self.page.evaluate("1") and self.routes), "it is asked for", 30)
+        return self.routes[0]
+
+    def wait_for_answer(self) -> tuple[Route, APIResponse]:
+        """What the server says now."""
+        route = self.wait()
+        return route, route.fetch()
+
+
+def asked_thread(people: People, title: str) -> Page:
+    """Ana's page of a thread with a reply, and its events."""
+    ana = people.ana(viewport=WIDE)
+    start_thread(ana, title, "@vibe hello")
+    expect(replies(ana)).to_have_attribute("data-state", "complete")
+    expect(ana.locator('body[data-live="on"]')).to_be_attached()
+    return ana
+
+
+def thread_of(page: Page) -> str:
+    return re.findall(r"/t/(\d+)/", page.url)[0]
+
+
+def tool(page: Page, name: str) -> Locator:
+    return page.locator(".feed-tools").get_by_role("link", name=name)
+
+
+def test_a_panel_that_comes_late_takes_the_keyboard_from_nobody(people: People, installation: Installation) -> None:
+    ana = asked_thread(people, "Late panel")
+    composer, own = ana.locator("#composer-body"), ana.locator('.message[data-mine="yes"]')
+    context, edit = Held(ana, "**/context/"), Held(ana, "**/edit/")
+    replies(ana).focus()
+    ana.keyboard.press("x")
+    context.wait()
+    composer.focus()
+    ana.keyboard.press("ArrowUp")
+    edit.wait()
+    with ana.expect_event("requestfinished", lambda request: request.url.endswith("/context/")):
+        context.routes[0].continue_()
+    expect(ana.locator("#panel [data-panel-close]")).to_be_visible()  # all that waited for the answer is done
+    expect(composer).to_be_focused()
+    edit.routes[0].continue_()
+    expect(own.get_by_role("textbox")).to_be_focused()
+    ana.keyboard.press("Escape")
+    expect(composer).to_be_focused()
+
+
+def test_a_panel_waits_for_no_other(people: People, installation: Installation) -> None:
+    ana = asked_thread(people, "Two panels")
+    context = Held(ana, "**/context/")
+    replies(ana).get_by_role("link", name="Why this answer?").press("Enter")
+    context.wait()
+    tool(ana, "Work").press("Enter")
+    expect(ana.locator("#panel #work")).to_be_visible()  # while the first is still out
+    expect(ana.locator("#panel")).to_be_focused()
+    expect(ana).to_have_url(re.compile("panel=.*work"))
+    ana.keyboard.press("Escape")
+    expect(tool(ana, "Work")).to_be_focused()
+
+
+def test_a_draft_that_is_saved_late_does_not_come_back(people: People, installation: Installation) -> None:
+    ana = people.ana()
+    start_thread(ana, "Slow drafts", "Hello.")
+    composer, rows = ana.locator("#composer-body"), ana.locator("#messages .message[data-seq]")
+    draft = Held(ana, "**/draft/")
+    ana.clock.install()
+    composer.fill("One")
+    ana.clock.run_for(1000)
+    draft.wait()
+    composer.fill("One two")
+    ana.clock.run_for(1000)
+    composer.press("Enter")
+    expect(ana.locator("[data-pending]")).to_contain_text("One two")
+    ana.evaluate("() => fetch(location.href)")  # what was asked for before it is known of
+    assert len(draft.routes) == 1
+    draft.routes[0].continue_()
+    expect(rows).to_have_count(2)
+    ana.goto(ana.url)
+    expect(composer).to_have_value("")
+
+
+def test_a_change_of_a_message_that_is_being_fetched_is_shown(people: People, installation: Installation) -> None:
+    ana, token = people.ana(), installation.token("ana")
+    start_thread(ana, "Gap", "First.")
+    other, messages = people.ana(), f"threads/{thread_of(ana)}/messages/"
+    other.add_init_script(FIRST_POST_WITHOUT_TEXT)
+    page = Held(other, "**/*after_seq=1*")
+    other.goto(ana.url)
+    expect(other.locator('body[data-live="on"]')).to_be_attached()
+    other.evaluate(HEAR)
+    installation.api("POST", messages, token, {"body": "Second."})
+    page.wait()
+    third = installation.api("POST", messages, token, {"body": "Third."})
+    route, answer = page.wait_for_answer()
+    installation.api("PATCH", f"messages/{third['id']}/", token, {"body": "Third, mended."})
+    wait_for_event(other, "message_changed")
+    route.fulfill(response=answer)
+    expect(other.locator("#messages .prose")).to_have_text(["First.", "Second.", "Third, mended."])
+
+
+def test_a_form_that_was_closed_shows_what_came_meanwhile(people: People, installation: Installation) -> None:
+    ana = asked_thread(people, "Closed form")
+    reply, token = replies(ana), installation.token("ana")
+    ana.evaluate(HEAR)
+    reply.focus()
+    ana.keyboard.press("-")
+    expect(reply.get_by_label("What should it do differently?")).to_be_focused()
+    message = reply.get_attribute("data-id")
+    installation.api("POST", f"messages/{message}/reactions/", token, {"emoji": "🎉"})
+    wait_for_event(ana, "reactions_changed")
+    expect(reply.get_by_role("button", name="🎉")).to_have_count(0)  # the form comes first
+    ana.keyboard.press("Escape")
+    expect(reply.get_by_role("button", name="🎉")).to_be_visible()
+    expect(reply.get_by_text("Say why")).to_be_focused()
+
+
+def test_what_is_typed_for_a_compaction_outlives_a_change_of_the_memory(
+    people: People, installation: Installation
+) -> None:
+    ana = asked_thread(people, "Typed focus")
+    tool(ana, "Memory").press("Enter")
+    field = ana.locator('#panel input[name="focus"]')
+    field.focus()
+    ana.keyboard.type("the pri")
+    state = ana.locator("#panel .map-state").element_handle()
+    installation.shell(TELL.format(thread=thread_of(ana), kind="memory_changed"))
+    ana.wait_for_function("(old) => !old.isConnected", arg=state)
+    expect(field).to_be_focused()
+    ana.keyboard.type("ces")
+    expect(field).to_have_value("the prices")
+
+
+def test_the_keyboard_stays_in_what_is_shown_anew(people: People, installation: Installation) -> None:
+    """The heads of a thread and of its dive, the list of its dives, and the page of a run."""
+    ana = people.ana(viewport=WIDE)
+    start_thread(ana, "Shown anew", "Hello.")
+    token, thread, panel = installation.token("ana"), thread_of(ana), ana.locator("#panel")
+    ana.locator("#messages > li").focus()
+    ana.keyboard.press("d")
+    ana.locator("[data-start-body]").fill("Look deeper")
+    ana.keyboard.press("Enter")
+    expect(panel.locator("#dive-messages > li").last).to_have_attribute("data-state", "complete")
+
+    def stays(place: Locator, kind: str, inside: str) -> None:
+        place.focus()
+        shown = ana.locator(inside).element_handle()
+        installation.shell(TELL.format(thread=thread, kind=kind))
+        ana.wait_for_function("(old) => !old.isConnected", arg=shown)
+        expect(place).to_be_focused()
+
+    stays(panel.get_by_role("link", name="Publish"), "thread_changed", "#dive-head h1")
+    tool(ana, "Dives").press("Enter")
+    stays(panel.locator(".dive-list a"), "dive_changed", "#dives")
+    about = ana.locator(".feed-head summary").last
+    about.focus()
+    installation.api("PATCH", f"threads/{thread}/", token, {"title": "Shown once more"})
+    expect(ana.get_by_role("heading", name="Shown once more", level=1)).to_be_visible()
+    expect(about).to_be_focused()
+
+    go_on = installation.model.holds_back_after_first_words("Once upon a time.")
+    say(ana, "@vibe tell me a story")
+    expect(replies(ana).locator(".prose")).to_contain_text("Once")
+    replies(ana).locator(".run-details").dispatch_event("click")
+    panel.get_by_role("button", name="Stop").focus()
+    go_on.set()
+    expect(panel.get_by_role("button", name="Regenerate")).to_be_visible()
+    expect(panel.locator("#run-page")).to_be_focused()  # not on a button that does something else
