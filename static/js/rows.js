@@ -144,7 +144,7 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   held = row.contains(document.activeElement) ? { row: row.id, element: document.activeElement } : null;
 });
 document.addEventListener("htmx:afterRequest", ({ detail }) => {
-  if (!detail.successful && held?.isElsewhere && !held.isOpen) held = null; // the form does not come
+  if (!detail?.successful && held?.isElsewhere && !held.isOpen) held = null; // the form does not come
 });
 /** Somebody who did something in this row has the keyboard where they were, unless a form is open. */
 function giveBack(row) {

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import nullcontext
+from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -33,22 +34,34 @@ def scrolls_sideways(page: Page) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1"))
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 900), ("light", 360)])
-def test_no_serious_violation(people: People, installation: Installation, scheme: str, width: int) -> None:
+Sight = tuple[Literal["light", "dark"], int]
+"""A theme and a width in pixels."""
+
+
+def look(page: Page, sight: Sight, address: str) -> None:
+    """At the page that is open, which is not loaded anew for another theme or width."""
+    scheme, width = sight
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 900})
+    assert violations(page) == [], f"{address}, {scheme}, {width}px"
+    assert not scrolls_sideways(page), f"{address} scrolls sideways at {width}px"
+
+
+@pytest.mark.parametrize("sights", [[("light", 1280), ("light", 360)], [("dark", 900)]], ids=["light", "dark"])
+def test_no_serious_violation(people: People, installation: Installation, sights: list[Sight]) -> None:
     installation.model.says("Use **twelve** litres.\n\n```python\nprint('water')\n```")
-    page = people.ana(color_scheme=scheme, viewport={"width": 1280, "height": 900})
-    start_thread(page, f"Looks {scheme} {width}", "The greenhouse needs `12` litres a day.")
+    page = people.ana(color_scheme=sights[0][0], viewport={"width": 1280, "height": 900})
+    start_thread(page, f"Looks {sights[0][0]}", "The greenhouse needs `12` litres a day.")
     say(page, "@vibe how much water?")
     expect(replies(page)).to_have_attribute("data-state", "complete")
-    page.set_viewport_size({"width": width, "height": 800})
-    assert violations(page) == []
     links = [replies(page).locator(link) for link in (".run-context", ".run-details")]
     reads = [str(link.get_attribute("href")) for link in links]
-    below = OF_PEOPLE if width == 900 else ("", "search/?q=litres", "members/", "agents/vibe/", *FORMS)
-    for address in (*reads, *(f"/w/willow/{page_address}" for page_address in below)):
-        page.goto(address)
-        assert violations(page) == [], address
-        assert not scrolls_sideways(page), f"{address} scrolls sideways at {width}px"
+    below = OF_PEOPLE if ("dark", 900) in sights else ("", "search/?q=litres", "members/", "agents/vibe/", *FORMS)
+    for address in ("", *reads, *(f"/w/willow/{page_address}" for page_address in below)):
+        if address:
+            page.goto(address)
+        for sight in sights:
+            look(page, sight, address or "thread")
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +69,8 @@ def scene(installation: Installation) -> Scene:
     return laid_out(installation)
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 900), ("dark", 360)])
-def test_memory_and_work_can_be_used_by_anybody(people: People, scene: Scene, scheme: str, width: int) -> None:
-    page = people.ana(color_scheme=scheme, viewport={"width": width, "height": 900})
+def test_memory_and_work_can_be_used_by_anybody(people: People, scene: Scene) -> None:
+    page = people.ana(viewport={"width": 900, "height": 900})
     said: list[str] = []
     page.on(
         "console",
@@ -72,13 +84,15 @@ def test_memory_and_work_can_be_used_by_anybody(people: People, scene: Scene, sc
         page.goto(address if address == PLUGINS else f"/w/willow/{address}")
         if address in beside:
             expect(page.locator("#panel").get_by_role("heading", level=1)).to_be_visible()
-            box = page.locator("#panel").bounding_box()
-            assert box
-            assert (box["x"], box["width"]) == (width - min(width, 400), min(width, 400))
         with page.expect_response(re.compile("inside")) if address == scene.memory else nullcontext():
             open_everything(page)
-        assert violations(page) == [], address
-        assert not scrolls_sideways(page), f"{address} scrolls sideways at {width}px"
+        for sight in (("light", 900), ("dark", 360)):
+            look(page, sight, address)
+            if address in beside:
+                box, width = page.locator("#panel").bounding_box(), sight[1]
+                assert box
+                assert (box["x"], box["width"]) == (width - min(width, 400), min(width, 400))
+        page.set_viewport_size({"width": 900, "height": 900})
     assert said == []
 
 
