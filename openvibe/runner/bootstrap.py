@@ -78,7 +78,7 @@ def single_model_rendering() -> Iterator[None]:
         if "apps" in vars(state):
             state._reload({(app_label, model_name)})
 
-    ProjectState.reload_model = reload_alone  # type: ignore[method-assign]
+    ProjectState.reload_model = reload_alone  # type: ignore[assignment,method-assign]
     try:
         yield
     finally:
