@@ -352,27 +352,35 @@ def entrance(scene: Scene) -> Entrance:
     return Entrance(scene)
 
 
+def make_call(api: Api, name: str, ids: dict[str, int | str], caller: str = "") -> Any:
+    """The answer to the row's call."""
+    row = ROWS[name]
+    body = row.body and {
+        key: ids[value[1:-1]] if isinstance(value, str) and value.startswith("{") else value
+        for key, value in row.body.items()
+    }
+    if name == "POST api-assemble" and caller not in AGENTS:
+        body = {**(body or {}), "agent": ids["agent"]}
+    headers = {header: value.format(**ids) for header, value in row.headers.items()}
+    return api.call(method_of(name), row.path.format(**ids), body, **headers)
+
+
+def method_of(name: str) -> str:
+    return name.split()[0].replace("ANY", "GET")
+
+
 class Ask(Protocol):
     def __call__(self, api: Api, name: str, ids: dict[str, int | str], caller: str = "") -> Any: ...
 
 
 @pytest.fixture
 def ask(scene: Scene, db: None) -> Ask:
-    """Makes a row's call, and takes back what it changed: what is refused or only read leaves nothing to take back."""
+    """`make_call`, and takes back what it changed: what is refused or only read leaves nothing to take back."""
     untouched = transaction.savepoint()
 
     def call(api: Api, name: str, ids: dict[str, int | str], caller: str = "") -> Any:
-        row = ROWS[name]
-        body = row.body and {
-            key: ids[value[1:-1]] if isinstance(value, str) and value.startswith("{") else value
-            for key, value in row.body.items()
-        }
-        if name == "POST api-assemble" and caller not in AGENTS:
-            body = {**(body or {}), "agent": ids["agent"]}
-        headers = {header: value.format(**ids) for header, value in row.headers.items()}
-        method = name.split()[0].replace("ANY", "GET")
-        answer = api.call(method, row.path.format(**ids), body, **headers)
-        if method != "GET" and answer.status_code < 400:
+        answer = make_call(api, name, ids, caller)
+        if method_of(name) != "GET" and answer.status_code < 400:
             transaction.savepoint_rollback(untouched)
         return answer
 

@@ -7,7 +7,7 @@ from tests import factories
 from tests.api.access_matrix import UNKNOWN
 from tests.api.client import Api
 from tests.api.conftest import Enter
-from tests.api.test_access import ROWS, ask
+from tests.api.test_access import ROWS, make_call
 from tests.chat.test_direct_messages import begin
 
 NAMING = sorted(name for name, row in ROWS.items() if row.thing in ("channel", "thread", "message", "attachment"))
@@ -41,7 +41,7 @@ def test_to_others_owners_and_admins_too_it_does_not_exist(
     ids = {**UNKNOWN, "channel": thread.channel_id, "thread": thread.pk, "message": message.pk, "attachment": file}
     api: Api = by_token(people[outsider])
     for name in NAMING:
-        answer, unknown = ask(api, name, ids, "l1"), ask(api, name, UNKNOWN, "l1")
+        answer, unknown = (make_call(api, name, each, "l1") for each in (ids, UNKNOWN))
         assert (answer.status_code, answer.content) == (unknown.status_code, unknown.content), name
     assert api.get("direct-messages/").json()["results"] == []
     assert api.get("search/?q=roses").json()["results"] == []
