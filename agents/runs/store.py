@@ -134,14 +134,13 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
 
 def _emit_answered_again(run: Run, thread: Thread) -> None:
     """The reply that this run replaces, if any, says from now on that there is another."""
-    earlier = Run.objects.filter(pk=run.regenerates_id, reply__isnull=False).values_list("reply", flat=True)
-    for message_id in earlier if run.regenerates_id else ():
+    if run.regenerates is not None and run.regenerates.reply_id is not None:
         emit(
             "run_changed",
             workspace_id=thread.workspace_id,
             channel_id=thread.channel_id,
             thread_id=thread.pk,
-            message_id=message_id,
+            message_id=run.regenerates.reply_id,
         )
 
 

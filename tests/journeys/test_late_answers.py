@@ -80,7 +80,7 @@ def asked_thread(people: People, title: str) -> Page:
 
 
 def thread_of(page: Page) -> str:
-    return re.findall(r"/t/(\d+)/", page.url)[0]
+    return str(re.findall(r"/t/(\d+)/", page.url)[0])
 
 
 def tool(page: Page, name: str) -> Locator:
