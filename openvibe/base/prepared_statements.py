@@ -59,16 +59,17 @@ class _StatementsOfConnection(PrepareManager):
     ) -> list[tuple[Any, ...]] | None:
         """All rows of what is prepared already, by one call of libpq: a cursor takes longer than most of these
         statements, and hands the interpreter to other threads three times. None where only a cursor will do: nothing
-        is prepared, a transaction has yet to begin, or the server refuses the old plan. Raises the driver's errors."""
+        is prepared, or the server refuses the old plan. Raises the driver's errors."""
         pgconn = driver.pgconn
-        if pgconn.transaction_status == TransactionStatus.IDLE and not driver.autocommit:
-            return None
         parameters: Any = transformer.dump_sequence(values, _AUTO * len(values))
         key = (statement, transformer.types or ())
         if (name := self._names.get(key)) is None:
             return None
         self._names.move_to_end(key)
-        result = pgconn.exec_prepared(name, parameters, transformer.formats)
+        if pgconn.transaction_status == TransactionStatus.IDLE and not driver.autocommit:
+            result = _begin_and_execute(pgconn, driver._get_tx_start_command(), name, parameters, transformer.formats)
+        else:
+            result = pgconn.exec_prepared(name, parameters, transformer.formats)
         if result.status == ExecStatus.TUPLES_OK:
             transformer.set_pgresult(result)
             return transformer.load_rows(0, result.ntuples, tuple)
