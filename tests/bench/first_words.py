@@ -37,6 +37,7 @@ MODEL_HOSTS = "127.0.0.0/8"
 """What the server of the bench has to be allowed to call."""
 
 _QUESTION = re.compile(rb"Question (\d+)")
+_NOT_NOW = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _HEADERS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
 
@@ -55,7 +56,12 @@ class PacedModel:
         head = await reader.readuntil(b"\r\n\r\n")
         length = re.search(rb"content-length: (\d+)", head.lower())
         body = await reader.readexactly(int(length[1])) if length else b""
-        number = int(_QUESTION.findall(body)[-1])
+        numbers = _QUESTION.findall(body)
+        if not numbers:  # what memory asks in the background
+            writer.write(_NOT_NOW)
+            writer.close()
+            return
+        number = int(numbers[-1])
         started = time.time()
         self.asked_at.setdefault(number, started)
         writer.write(_HEADERS)
