@@ -18,7 +18,7 @@ SIZES = (100, 1_000, 10_000, 100_000)
 MAX_FLOOR_RATIO = 2.2
 MAX_GROWTH = 1.15
 PROFILED_FUNCTIONS = (
-    ("SQL, driver included", "psycopg/cursor.py", "execute"),
+    ("SQL, driver included", "base/prepared_statements.py", "fetch_prepared"),
     ("the commit", "psycopg/connection.py", "commit"),
     ("message, mentions, reading place and draft", "chat/services/messages.py", "_insert_message"),
     ("asking which agents answer", "agents/receivers.py", "start_runs"),
