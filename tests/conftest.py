@@ -21,7 +21,7 @@ from openvibe.workspaces.models import Member
 from tests import factories, run_once
 from tests.examples import register_profiles
 from tests.registers import replaced
-from tests.savepoints import quick_savepoints  # noqa: F401
+from tests.savepoints import savepoints_without_cursors
 from tests.scheduling import KINDS, LongestFirst, kind_of, rank_of
 from tests.search.fakes import FAKE, FakeEmbedder, embedder_for
 
@@ -135,6 +135,12 @@ def delete_committed_rows(_: TransactionTestCase) -> None:
 def quick_flush() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", delete_committed_rows)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_savepoints() -> Iterator[None]:
+    with savepoints_without_cursors():
         yield
 
 

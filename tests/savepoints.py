@@ -1,6 +1,7 @@
 """Inside a test's own transaction every transaction of the code it calls is a savepoint: ten and more in most tests."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -31,8 +32,8 @@ def sent_directly(command: str, by_cursor: Callable[[Any, str], None]) -> Callab
     return send
 
 
-@pytest.fixture(scope="session", autouse=True)
-def quick_savepoints() -> Iterator[None]:
+@contextmanager
+def savepoints_without_cursors() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, command in COMMANDS.items():
             patch.setattr(BaseDatabaseWrapper, name, sent_directly(command, getattr(BaseDatabaseWrapper, name)))
