@@ -78,11 +78,11 @@ def single_model_rendering() -> Iterator[None]:
         if "apps" in vars(state):
             state._reload({(app_label, model_name)})
 
-    ProjectState.reload_model = reload_alone  # type: ignore[assignment,method-assign]
+    ProjectState.reload_model = reload_alone  # type: ignore[assignment,method-assign]  # Django offers no other way
     try:
         yield
     finally:
-        ProjectState.reload_model = usual  # type: ignore[method-assign]
+        ProjectState.reload_model = usual  # type: ignore[method-assign]  # as it was
 
 
 def needs_adoption(using: str = "default") -> bool:
@@ -147,7 +147,7 @@ class FixedAddresses(StaticFilesStorage):
         return address
 
 
-class StaticStorage(FixedAddresses, CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # no types
+class StaticStorage(FixedAddresses, CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
     """Static files: hashed names, compressed and cached for ever once collected, straight from the folders before that.
     Modules import one another by hashed names, too."""
 

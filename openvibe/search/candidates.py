@@ -128,9 +128,14 @@ WHERE (SELECT set_config('hnsw.ef_search', '80', true) || set_config('hnsw.itera
 AND CASE WHEN v.space_id = %(space)s THEN (SELECT {condition} FROM {texts} e WHERE e.id = v.{item}) END
 ORDER BY v.own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT {most}"""
 
-_HAS_INDEX = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
+_IS_VALID_INDEX = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
 
 _SPACE_SIZE = """SELECT count(*) FROM (SELECT FROM {vectors} WHERE space_id = %(space)s LIMIT {most}) counted"""
+
+
+def is_valid_index(name: str) -> bool:
+    """Whether an index of this name stands, whole."""
+    return bool(fetch_prepared(_IS_VALID_INDEX, [name]))
 
 
 class WordLookup(NamedTuple):
@@ -249,7 +254,7 @@ class Corpus:
 
     def has_index(self, dimension: int) -> bool:
         """Whether the HNSW index of this dimension stands; many texts at once take it away until they have vectors."""
-        return bool(fetch_prepared(_HAS_INDEX, [f"{self.index_prefix}_{dimension}"]))
+        return is_valid_index(f"{self.index_prefix}_{dimension}")
 
     def space_size(self, space_id: int) -> int:
         """How many vectors a space has, as counted by the last search in it; at most a minute ago."""

@@ -27,6 +27,7 @@ from psycopg.types.numeric import Int2, Int8
 from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.base.masking import mask_secrets
 from openvibe.base.registers import Register
+from openvibe.search.candidates import is_valid_index
 from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.models import VectorSpace
 from openvibe.search.passages import binary_quantize, is_long, split_passages
@@ -142,8 +143,7 @@ class VectorTable:
 
     def has_index(self, dimension: int) -> bool:
         """Whether the HNSW index of this dimension stands, whole."""
-        statement = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
-        return bool(self.fetch_numbers(statement, [self._index_name(dimension)]))
+        return is_valid_index(self._index_name(dimension))
 
     def build_index(self, dimension: int) -> None:
         """Build that index of the vectors there are, without stopping anybody; one left half made is made anew.
