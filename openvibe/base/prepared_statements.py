@@ -6,6 +6,7 @@ running them. Left to itself the server would go on planning the long ones each 
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from select import POLLIN, POLLOUT, poll
 from typing import Any, Self
 
 import psycopg
@@ -88,16 +89,31 @@ def _begin_and_execute(
 ) -> PGresult:
     """What the first statement of a transaction gives. BEGIN goes to the server with it: one round trip for two.
 
-    Raises the driver's OperationalError where the connection is lost."""
-    pgconn.enter_pipeline_mode()
-    pgconn.send_query_params(begin, None)
-    pgconn.send_query_prepared(name, parameters, formats)
-    pgconn.pipeline_sync()
-    results = [pgconn.get_result() for _ in range(5)]  # BEGIN, its end, the statement, its end, the sync
-    if pgconn.status == ConnStatus.BAD or results[2] is None:
-        raise psycopg.OperationalError(pgconn.get_error_message() or "the connection was lost")
-    pgconn.exit_pipeline_mode()
+    Other threads run meanwhile. Raises the driver's OperationalError where the connection is lost."""
+    try:
+        pgconn.enter_pipeline_mode()
+        pgconn.send_query_params(begin, None)
+        pgconn.send_query_prepared(name, parameters, formats)
+        pgconn.pipeline_sync()
+        results = [_wait_for_result(pgconn) for _ in range(5)]  # BEGIN, its end, the statement, its end, the sync
+        if pgconn.status == ConnStatus.BAD or results[2] is None:
+            raise psycopg.OperationalError(pgconn.get_error_message() or "the connection was lost")
+        pgconn.exit_pipeline_mode()
+    except BaseException:  # interrupted, or lost: what the server has still to say belongs to no other statement
+        pgconn.finish()
+        raise
     return results[2]
+
+
+def _wait_for_result(pgconn: PGconn) -> PGresult | None:
+    """The next one. `get_result` would wait, too, but with Python's lock in its hand: no other thread could go on, not
+    even the one whose transaction this one waits for."""
+    while pgconn.flush() or pgconn.is_busy():
+        socket = poll()
+        socket.register(pgconn.socket, POLLIN | (POLLOUT if pgconn.flush() else 0))
+        socket.poll()
+        pgconn.consume_input()
+    return pgconn.get_result()
 
 
 _AUTO = [PyFormat.AUTO]

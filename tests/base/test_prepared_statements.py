@@ -1,14 +1,17 @@
 """Placeholders of prepared statements are numbered; values find theirs by name or by position."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
+from threading import Barrier
 
 import pytest
 from django.db import DataError, NotSupportedError, OperationalError, connection, transaction
 from psycopg.pq import TransactionStatus
 
 from openvibe.base.prepared_statements import fetch_prepared, fetch_unprepared, number_placeholders
+from tests.operations.processes import wait_until
 
 
 def test_a_name_has_one_number_wherever_it_stands() -> None:
@@ -127,6 +130,43 @@ def test_an_error_at_the_beginning_of_a_transaction_ends_it_as_any_other() -> No
         assert connection.connection.info.transaction_status == TransactionStatus.IDLE
         with transaction.atomic():
             assert fetch_prepared("SELECT 8 / %s", [1]) == [(8,)]
+
+
+@pytest.mark.parametrize("before", [[], ["SELECT 1"]])
+@pytest.mark.django_db(transaction=True)
+def test_a_transaction_that_waits_holds_up_no_other_thread(before: list[str]) -> None:
+    statement = "SELECT pg_advisory_xact_lock(%s)"
+
+    def lock() -> list[tuple[str]]:
+        try:
+            fetch_prepared(statement, [8])  # from now on it is prepared
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '20s'")  # a failure, and not a test that never ends
+            is_prepared.wait()
+            with transaction.atomic():
+                for each in before:
+                    fetch_prepared(each, [])
+                return fetch_prepared(statement, [7])
+        finally:
+            connection.close()
+
+    is_prepared = Barrier(2)
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            fetch_prepared(statement, [7])
+            answer = threads.submit(lock)
+            is_prepared.wait()
+            wait_until(lambda: fetch_unprepared(waiting, []) == [(1,)], "the other thread waits for the lock")
+        assert answer.result() == [("",)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_transaction_may_begin_with_more_than_the_socket_takes_at_once() -> None:
+    statement, text = "SELECT length(%s::text), repeat('ab', %s)", "x" * 20_000_000
+    for _ in range(2):
+        with transaction.atomic():
+            assert fetch_prepared(statement, [text, 5_000_000]) == [(len(text), "ab" * 5_000_000)]
 
 
 @pytest.mark.django_db(transaction=True)
