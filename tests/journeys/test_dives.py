@@ -7,6 +7,7 @@ from playwright.sync_api import Dialog, Locator, Page, Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation, Steered
+from tests.journeys.late_answers import Held, hear, wait_for_event
 from tests.journeys.test_accessibility import scrolls_sideways, violations
 from tests.journeys.test_conversation import start_thread
 
@@ -183,16 +184,13 @@ def test_a_change_while_earlier_messages_load_is_shown(people: People, installat
     panel = changed.locator("#panel")
     expect(panel.locator(".message[data-seq]").last).to_contain_text("Litre 60")
 
-    def arrive_late(route: Route) -> None:
-        page = route.fetch()
-        installation.shell(EDIT.format(message=seen))
-        expect(changed.locator("body")).to_have_attribute("data-heard", "message_changed")
-        route.fulfill(response=page)
-
-    hear = "({ detail }) => { document.body.dataset.heard = detail.kind; }"
-    changed.evaluate(f"() => document.addEventListener('openvibe:event', {hear})")
-    changed.route(re.compile(r"before_seq"), arrive_late, times=1)
+    hear(changed)
+    earlier = Held(changed, re.compile(r"before_seq"))
     panel.get_by_role("link", name="Earlier messages").click()
+    route, page = earlier.wait_for_answer()
+    installation.shell(EDIT.format(message=seen))
+    wait_for_event(changed, "message_changed")
+    route.fulfill(response=page)
     expect(panel.get_by_text("Litre 2, mended")).to_be_visible()
     expect(panel.locator(".message[data-seq]")).to_have_count(60)
 
@@ -253,8 +251,8 @@ def test_whoever_writes_at_once_is_not_led_elsewhere(people: People, installatio
     answered(panel, 0, "Twelve litres.")
     write = "() => document.querySelector('#publish:not([data-written]) textarea')?.focus()"
     once = "() => document.querySelector('#publish')?.setAttribute('data-written', '')"
-    for hear in (write, once):
-        ana.evaluate(f"document.addEventListener('htmx:afterSwap', {hear})")
+    for listener in (write, once):
+        ana.evaluate(f"document.addEventListener('htmx:afterSwap', {listener})")
     panel.get_by_role("link", name="Publish…").click()
     expect(panel.locator("#publish [data-count]")).to_have_text("0 of 120")  # it has settled
     expect(point(panel, 1)).to_be_focused()

@@ -2,12 +2,12 @@
 
 import re
 
-from playwright.sync_api import APIResponse, Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
+from tests.journeys.late_answers import Held, hear, wait_for_event
 from tests.journeys.test_conversation import replies, say, start_thread
-from tests.operations.processes import wait_until
 
 WIDE = {"width": 1440, "height": 640}  # the panel beside the page
 TELL = """
@@ -35,39 +35,6 @@ FIRST_POST_WITHOUT_TEXT = """(() => {
   };
 })()"""
 """The first message that is told of is one that the page has to fetch, as if it were too large."""
-
-
-HEAR = """() => {
-  window.told = [];
-  document.addEventListener("openvibe:event", ({ detail }) => window.told.push(detail.kind));
-}"""
-
-
-def wait_for_event(page: Page, kind: str) -> None:
-    """Of those that the page was told since it ran `HEAR`."""
-    wait_until(lambda: kind in page.evaluate("window.told"), f"{kind} is told")
-
-
-class Held:
-    """The first request for what `pattern` matches waits here; others pass."""
-
-    def __init__(self, page: Page, pattern: str) -> None:
-        self.page, self.routes = page, list[Route]()
-        page.route(pattern, self._take)
-
-    def _take(self, route: Route) -> None:
-        self.routes.append(route)
-        if len(self.routes) > 1:
-            route.continue_()
-
-    def wait(self) -> Route:
-        wait_until(lambda: bool(self.page.evaluate("1") and self.routes), "it is asked for", 30)
-        return self.routes[0]
-
-    def wait_for_answer(self) -> tuple[Route, APIResponse]:
-        """What the server says now."""
-        route = self.wait()
-        return route, route.fetch()
 
 
 def asked_thread(people: People, title: str) -> Page:
@@ -149,7 +116,7 @@ def test_a_change_of_a_message_that_is_being_fetched_is_shown(people: People, in
     page = Held(other, "**/*after_seq=1*")
     other.goto(ana.url)
     expect(other.locator('body[data-live="on"]')).to_be_attached()
-    other.evaluate(HEAR)
+    hear(other)
     installation.api("POST", messages, token, {"body": "Second."})
     page.wait()
     third = installation.api("POST", messages, token, {"body": "Third."})
@@ -163,7 +130,7 @@ def test_a_change_of_a_message_that_is_being_fetched_is_shown(people: People, in
 def test_a_form_that_was_closed_shows_what_came_meanwhile(people: People, installation: Installation) -> None:
     ana = asked_thread(people, "Closed form")
     reply, token = replies(ana), installation.token("ana")
-    ana.evaluate(HEAR)
+    hear(ana)
     reply.focus()
     ana.keyboard.press("-")
     expect(reply.get_by_label("What should it do differently?")).to_be_focused()

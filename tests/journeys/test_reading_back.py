@@ -2,13 +2,13 @@
 
 import re
 
-from playwright.sync_api import APIResponse, Route, expect
+from playwright.sync_api import expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
+from tests.journeys.late_answers import Held, hear, wait_for_event
 from tests.journeys.memory_steps import go_to, import_conversation
 from tests.journeys.test_conversation import say
-from tests.operations.processes import wait_until
 
 HOTHOUSE = """
 from openvibe.chat.models import Channel
@@ -33,23 +33,15 @@ def test_what_is_said_while_later_messages_load_is_shown(people: People, install
     ana, other = people.ana(), people.ana()
     for page in (ana, other):
         go_to(page, "The nursery")
-    held: list[tuple[Route, APIResponse]] = []
-
-    def arrive_late(route: Route) -> None:
-        held.append((route, route.fetch()))
-
-    ana.route(re.compile(r"\?after_seq=\d+$"), arrive_late, times=1)
-    with ana.expect_request(re.compile(r"\?after_seq=\d+$")):
-        ana.goto(f"{ana.url.split('?')[0]}?at=3#m-3")
-        expect(ana.locator("#m-3")).to_be_in_viewport()
-        ana.locator("[data-newer]").scroll_into_view_if_needed()
-    hear = "({ detail }) => { document.body.dataset.heard = detail.kind; }"
-    ana.evaluate(f"() => document.addEventListener('openvibe:event', {hear})")
-    wait_until(lambda: bool(ana.evaluate("1") and held), "the later messages are held back")
+    later = Held(ana, re.compile(r"\?after_seq=\d+$"))
+    ana.goto(f"{ana.url.split('?')[0]}?at=3#m-3")
+    expect(ana.locator("#m-3")).to_be_in_viewport()
+    ana.locator("[data-newer]").scroll_into_view_if_needed()
+    route, answer = later.wait_for_answer()
+    hear(ana)
     say(other, "A frost is coming tonight.")
     expect(other.locator("#m-81")).to_contain_text("A frost is coming tonight.")
-    expect(ana.locator("body")).to_have_attribute("data-heard", "message_posted")
-    route, answer = held.pop()
+    wait_for_event(ana, "message_posted")
     route.fulfill(response=answer)
     expect(ana.locator("#m-80")).to_be_attached()
     expect(ana.locator("#m-81")).to_contain_text("A frost is coming tonight.")

@@ -1,0 +1,43 @@
+"""Requests held back, and the events that a page was told meanwhile."""
+
+import re
+
+from playwright.sync_api import APIResponse, Page, Route
+
+from tests.operations.processes import wait_until
+
+HEAR = """() => {
+  window.told = [];
+  document.addEventListener("openvibe:event", ({ detail }) => window.told.push(detail.kind));
+}"""
+
+
+def hear(page: Page) -> None:
+    page.evaluate(HEAR)
+
+
+def wait_for_event(page: Page, kind: str) -> None:
+    """Of those that the page was told since `hear`: others may have come after it."""
+    wait_until(lambda: kind in page.evaluate("window.told"), f"{kind} is told")
+
+
+class Held:
+    """The first request for what `pattern` matches waits here; others pass."""
+
+    def __init__(self, page: Page, pattern: str | re.Pattern[str]) -> None:
+        self.page, self.routes = page, list[Route]()
+        page.route(pattern, self._take)
+
+    def _take(self, route: Route) -> None:
+        self.routes.append(route)
+        if len(self.routes) > 1:
+            route.continue_()
+
+    def wait(self) -> Route:
+        wait_until(lambda: bool(self.page.evaluate("1") and self.routes), "it is asked for", 30)
+        return self.routes[0]
+
+    def wait_for_answer(self) -> tuple[Route, APIResponse]:
+        """What the server says now."""
+        route = self.wait()
+        return route, route.fetch()
