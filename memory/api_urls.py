@@ -6,7 +6,7 @@ from memory.blocks import api as blocks_api
 from memory.blocks.api import Profile
 from memory.episodes.api import Accepted, Applied, Episodes, FeedbackGiven, Proposals, Rejected, SuggestedAlways, Undone
 from memory.plugins import api as plugins_api
-from memory.plugins.api import OneSession, SessionMessages, Sessions
+from memory.plugins.session_api import OneSession, SessionMessages, Sessions
 from memory.work.api import Approvals, Decide, DecideConstraint, OneWork, Progress, Work
 
 urlpatterns = [
