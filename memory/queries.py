@@ -2,7 +2,7 @@
 
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.queries import blocks_context, is_public_thread, notes_context
-from memory.episodes.queries import access_episode, list_proposals, status_label
+from memory.episodes.queries import access_workspace_episode, list_proposals, status_label
 from memory.plugins.base import (
     ENVELOPE_TOKENS,
     FRESH_TAIL,
@@ -31,7 +31,7 @@ __all__ = [
     "ContextEntry",
     "MemoryProvider",
     "Session",
-    "access_episode",
+    "access_workspace_episode",
     "blocks_context",
     "build_tool",
     "compaction_health",

@@ -11,7 +11,7 @@ from django.urls import reverse
 from memory.blocks.models import Block, ProfileNote
 from memory.episodes.models import Episode, Feedback, Proposal
 from memory.episodes.proposals import delete_proposal
-from memory.episodes.queries import access_episode, visible_episodes, visible_proposals
+from memory.episodes.queries import access_workspace_episode, visible_episodes, visible_proposals
 from memory.episodes.services import delete_episode, withdraw_feedback
 from memory.plugins.lcm.models import Summary
 from memory.work.models import Approval, Handoff, ProgressEntry, WorkItem
@@ -241,7 +241,7 @@ MEMORY_QUOTES = (
         "Episode",
         _texts_of(Episode, ("summary", "learning"), "agent", OF_AGENT, "created_at"),
         _places_of(visible_episodes, _describe_episode),
-        lambda ref, by: delete_episode(episode=access_episode(by, ref), by=by),
+        lambda ref, by: delete_episode(episode=access_workspace_episode(by, ref), by=by),
     ),
     QuoteKind(
         "feedback",

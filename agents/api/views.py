@@ -52,7 +52,7 @@ from agents.soul.rules import SoulRule, rule_from_reason
 from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import Toolbox
 from knowledge.queries import access_plain_entry
-from memory.queries import access_episode, is_public_thread
+from memory.queries import access_workspace_episode, is_public_thread
 from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.api.auth import caller_of
 from openvibe.api.etags import PreconditionFailed, require_if_match
@@ -160,7 +160,7 @@ class SoulRules(ApiView):
         if data["rule"]:
             rule = SoulRule(data["place"], " ".join(data["rule"].split()))
         else:
-            episode = access_episode(access, data["feedback"][0])
+            episode = access_workspace_episode(access, data["feedback"][0])
             if episode.thread_id is None or not is_public_thread(episode.thread_id):
                 sentence = "Not everybody reads where this was said. Word the rule yourself."
                 raise Problem(sentence, code="bad_rule", field="rule")

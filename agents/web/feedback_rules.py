@@ -24,7 +24,7 @@ from agents.web.access import access_agent, check_may
 from agents.web.soul_editor import VersionField, current_soul
 from agents.web.trials import Trial, TrialForm, try_soul
 from memory.models import Episode
-from memory.queries import access_episode, is_public_thread
+from memory.queries import access_workspace_episode, is_public_thread
 from openvibe.base.forms import ServiceForm
 from openvibe.base.markdown import plain_text
 from openvibe.base.problems import Conflict, Missing, Problem
@@ -123,7 +123,7 @@ def _is_public(episode: Episode) -> bool:
 @require_http_methods(["GET", "HEAD", "POST"])
 def apply_always(request: WorkspaceRequest, handle: str, episode_id: int) -> HttpResponse:
     """A rule made from the feedback, the SOUL with it as a difference, a question to try, and saving it."""
-    agent, episode = access_agent(request, handle), access_episode(request.access, episode_id)
+    agent, episode = access_agent(request, handle), access_workspace_episode(request.access, episode_id)
     if episode.agent_id != agent.participant_id or episode.kind != Episode.Kind.FEEDBACK_RECEIVED:
         raise Missing
     check_may(request, "change a SOUL")

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from memory.episodes.models import Episode, Feedback, Proposal
 from memory.episodes.proposals import accept_proposal, reject_proposal, undo_proposal
-from memory.episodes.queries import access_proposal, access_visible_episode, visible_episodes, visible_proposals
+from memory.episodes.queries import access_episode, access_proposal, visible_episodes, visible_proposals
 from memory.episodes.services import give_feedback, mark_applied, suggest_always
 from openvibe.api.fields import IdField, TextField
 from openvibe.api.idempotency import idempotent
@@ -126,8 +126,8 @@ class Applied(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """The feedback has been taken up: it leaves the agent's prompts. Admins and whoever gave it."""
         access = request_access(request)
-        mark_applied(episode=access_visible_episode(access, pk), by=access)
-        return Response(EpisodeOut(access_visible_episode(access, pk)).data)
+        mark_applied(episode=access_episode(access, pk), by=access)
+        return Response(EpisodeOut(access_episode(access, pk)).data)
 
 
 class SuggestedAlways(ApiView):
@@ -137,8 +137,8 @@ class SuggestedAlways(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Suggest that the agent's SOUL says it from now on: whoever gave the feedback. Admins decide."""
         access = request_access(request)
-        suggest_always(episode=access_visible_episode(access, pk), by=access)
-        return Response(EpisodeOut(access_visible_episode(access, pk)).data)
+        suggest_always(episode=access_episode(access, pk), by=access)
+        return Response(EpisodeOut(access_episode(access, pk)).data)
 
 
 class ProposalOut(serializers.ModelSerializer[Proposal]):

@@ -133,7 +133,7 @@ def visible_episodes(access: Access) -> QuerySet[Episode]:
     return episodes if access.administers else episodes.filter(feedback__participant_id=access.participant_id)
 
 
-access_visible_episode = access_by("pk", visible_episodes)
+access_episode = access_by("pk", visible_episodes)
 
 
 def visible_proposals(access: Access) -> QuerySet[Proposal]:
@@ -149,7 +149,7 @@ def visible_proposals(access: Access) -> QuerySet[Proposal]:
 access_proposal = access_by("pk", visible_proposals)
 
 
-def access_episode(access: Access, episode_id: int) -> Episode:
+def access_workspace_episode(access: Access, episode_id: int) -> Episode:
     """An episode of the asker's workspace, learned where she may read. Raises Missing."""
     episode = (
         Episode.objects.filter(pk=episode_id, agent__workspace_id=access.workspace_id)

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from memory.episodes.models import Proposal
 from memory.episodes.proposals import accept_proposal, reject_proposal, undo_proposal
-from memory.episodes.queries import access_episode, feedback_by_message
+from memory.episodes.queries import access_workspace_episode, feedback_by_message
 from memory.episodes.services import (
     delete_episode,
     give_feedback,
@@ -63,7 +63,7 @@ EPISODE_VERBS: dict[str, Callable[..., object]] = {
 def change_episode(request: WorkspaceRequest, episode_id: int, verb: str) -> HttpResponse:
     """Mark applied, suggest for the SOUL, reopen or delete; then to the message's feedback line, or to the agent's page
     where the button was pressed there."""
-    episode = access_episode(request.access, episode_id)
+    episode = access_workspace_episode(request.access, episode_id)
     EPISODE_VERBS[verb](episode=episode, by=request.access)
     feedback = episode.feedback
     if request.POST.get("on") == "agent" or feedback is None:
