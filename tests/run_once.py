@@ -17,7 +17,7 @@ from django.db import OperationalError, connection
 from django.db.migrations.loader import MigrationLoader
 
 from openvibe.base import migration_operations
-from openvibe.runner.bootstrap import single_model_rendering
+from openvibe.runner.management.commands import migrate
 from openvibe.runner.postgres.server import program_path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -113,7 +113,7 @@ def migrations_digest() -> str:
     digest = hashlib.sha256((ROOT / "requirements.txt").read_bytes())
     migrations = MigrationLoader(None).disk_migrations.values()
     modules = {sys.modules[type(migration).__module__] for migration in migrations} | {migration_operations}
-    digest.update((NO_AUTOVACUUM + inspect.getsource(single_model_rendering)).encode())
+    digest.update((NO_AUTOVACUUM + inspect.getsource(migrate)).encode())
     for file in sorted(str(module.__file__) for module in modules):
         digest.update(Path(file).read_bytes())
     return digest.hexdigest()[:12]
@@ -124,8 +124,7 @@ def _migrate(name: str) -> None:
     connection.close()
     connection.settings_dict["NAME"] = name
     try:
-        with single_model_rendering():
-            call_command("migrate", interactive=False, verbosity=0)
+        call_command("migrate", interactive=False, verbosity=0)
         with connection.cursor() as cursor:
             cursor.execute(NO_AUTOVACUUM)
     finally:

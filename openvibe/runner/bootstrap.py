@@ -4,8 +4,6 @@ The version before had 43 migrations, which are now one set of tables per app. B
 of that version is adopted by exchanging rows of `django_migrations`."""
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from django.core.management import CommandError, call_command
 from django.db import connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.migrations.state import ProjectState
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from openvibe.base.queue import install_queue
@@ -58,31 +55,8 @@ def prepare_database() -> None:
     """
     adopt_migrations()
     if count_unapplied_migrations():
-        is_new = not MigrationRecorder(connection).applied_migrations()
-        with single_model_rendering() if is_new else nullcontext():
-            call_command("migrate", interactive=False, verbosity=0)
+        call_command("migrate", interactive=False, verbosity=0)
     install_queue()
-
-
-@contextmanager
-def single_model_rendering() -> Iterator[None]:
-    """For migrations of an empty database, which take a sixth of the time: of the models in Django's memory only the
-    one that a migration changes is made anew, and not the dozens that relate to it.
-
-    Those go on to point to what it was before, in the same table; that matters to migrations that meet rows. A test
-    compares the schema with that of a database that was migrated as usual.
-    """
-    usual = ProjectState.reload_model
-
-    def reload_alone(state: Any, app_label: str, model_name: str, delay: bool = False) -> None:
-        if "apps" in vars(state):
-            state._reload({(app_label, model_name)})
-
-    ProjectState.reload_model = reload_alone  # type: ignore[assignment,method-assign]  # Django offers no other way
-    try:
-        yield
-    finally:
-        ProjectState.reload_model = usual  # type: ignore[method-assign]  # as it was
 
 
 def needs_adoption(using: str = "default") -> bool:
