@@ -17,7 +17,7 @@ from knowledge.exchange.import_export import export_entries, import_entries
 from knowledge.exchange.tabular import CONTENT_TYPES, MAX_BYTES
 from knowledge.expiry import EXPIRY_PRESETS, FRESHNESS_STATES, format_instant
 from knowledge.filters import EntryCriteria, filter_entries
-from knowledge.models import LIVE_STATUSES, Contradiction, Entry
+from knowledge.models import LIVE_STATUSES, Contradiction, Entry, Revision
 from knowledge.queries import ENTRY_USES, visible_revisions
 from knowledge.search import EntryHit, find_entries
 from knowledge.services import (
@@ -265,7 +265,7 @@ def entry_action(request: WorkspaceRequest, entry_id: int, verb: str) -> HttpRes
 def _act(request: WorkspaceRequest, entry: Entry, verb: str, data: EntryFormData) -> None:
     options: dict[str, Any] = {"entry": entry, "by": request.access, "note": data.note}
     if verb in DECISIONS:
-        DECISIONS[verb](**options, based_on=data.based_on)
+        DECISIONS[verb](**options, based_on=_decided_version(entry, data.based_on))
     elif verb == "undo":
         undo_decision(entry=entry, by=request.access, based_on=data.based_on)
     elif verb == "flag":
@@ -276,7 +276,17 @@ def _act(request: WorkspaceRequest, entry: Entry, verb: str, data: EntryFormData
         raise Problem("Say until when it is to hold.", code="bad_expiry", field="expires_at")
     else:
         at = renewal_expiry(entry) if data.expires == "same" else data.expires_at()
-        renew_entry(**options, expires_at=at, based_on=data.based_on)
+        renew_entry(**options, expires_at=at, based_on=_decided_version(entry, data.based_on))
+
+
+def _decided_version(entry: Entry, shown: int | None) -> int | None:
+    """What a button on a page that showed version `shown` decides about: the entry as it is, where nothing became of it
+    but that its time was over. The queue lists it from that instant; the job that says so comes up to a minute later.
+    """
+    if shown is None or shown == entry.version:
+        return shown
+    later = Revision.objects.filter(entry=entry, number__gt=shown).values_list("action", flat=True)
+    return entry.version if set(later) == {Revision.Action.EXPIRED} else shown
 
 
 @workspace_view

@@ -3,11 +3,13 @@
 import re
 from datetime import timedelta
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.models import Agent
+from knowledge.maintenance import expire_entries
 from knowledge.models import Contradiction, Entry, Notice
 from knowledge.services import accept_entry, flag_entry, suggest_entry
 from openvibe.chat.models import Channel, Thread
@@ -203,6 +205,27 @@ def test_without_javascript_the_queue_leads_on_and_quotes_its_source(
     page = text(client, response.headers["Location"])
     assert "1 of 2 left" in " ".join(page.split())
     assert f'action="{at(ana, f"{second.pk}/undo/")}"' in page
+
+
+@pytest.mark.parametrize(("verb", "status"), [("archive", "archived"), ("renew", "active")])
+def test_a_button_of_the_queue_decides_although_the_job_says_meanwhile_that_the_time_is_over(
+    ana: Member, dora: Member, verb: str, status: str
+) -> None:
+    entry = make_entry(ana, expires_at=timezone.now() + timedelta(days=30))
+    Entry.objects.filter(pk=entry.pk).update(expires_at=timezone.now() - timedelta(minutes=1))
+    client, form = signed_in(ana), {"from": "review", "based_on": 1, "expires": "same"}
+    assert entry.topic in text(client, at(ana, "review/"))
+    expire_entries()
+    flag_entry(entry=entry, by=access(dora), reason="wrong", note="It is 10.")
+    assert client.post(at(ana, f"{entry.pk}/{verb}/"), form, headers=PANEL).status_code == 409
+    assert client.post(at(ana, f"{entry.pk}/{verb}/"), {**form, "based_on": 9}, headers=PANEL).status_code == 409
+
+    other = make_entry(ana, "Winter tariff", expires_at=timezone.now() + timedelta(days=30))
+    Entry.objects.filter(pk=other.pk).update(expires_at=timezone.now() - timedelta(minutes=1))
+    expire_entries()
+    assert client.post(at(ana, f"{other.pk}/{verb}/"), form, headers=PANEL).status_code == 200
+    other.refresh_from_db()
+    assert (other.version, other.status) == (3, status)
 
 
 def test_renewing_for_the_same_span_again(ana: Member) -> None:
