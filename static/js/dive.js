@@ -84,6 +84,13 @@ function renewStale() {
   stale.forEach((row) => refetch(Number(row.dataset.id)));
 }
 
+/** What stands in a composer that goes, where its dive says that it ended. */
+function keepUnsent(field, unsent) {
+  if (!field?.value.trim() || !unsent) return;
+  unsent.value = field.value;
+  unsent.closest("label").hidden = false;
+}
+
 /** Head and foot as they are now. A form somebody is filling in stays; publish.js says what happened meanwhile. */
 const refresh = oneAtATime(async () => {
   const shown = dive();
@@ -92,10 +99,17 @@ const refresh = oneAtATime(async () => {
   if (!found || shown !== dive()) return;
   shown.className = found.className;
   replace(one("#dive-head", shown), one("#dive-head", found));
-  const [old, now] = [shown, found].map((root) => one("[data-foot]", root));
-  if (old.dataset.foot === now.dataset.foot) return;
-  if (old.dataset.foot !== "publish") replace(old, now);
-  else if (now.dataset.foot !== "composer") old.dispatchEvent(new CustomEvent("openvibe:ended", { detail: now.innerText.trim(), bubbles: true }));
+  const [old, now] = [shown, found].map((root) => one("#dive-foot", root));
+  const [was, is] = [old, now].map((foot) => one("[data-foot]", foot));
+  if (was.dataset.foot === is.dataset.foot) return;
+  if (was.dataset.foot === "publish") {
+    if (is.dataset.foot !== "composer") was.dispatchEvent(new CustomEvent("openvibe:ended", { detail: is.innerText.trim(), bubbles: true }));
+    return;
+  }
+  const isTyped = old.contains(document.activeElement) && document.activeElement.id === "dive-body";
+  keepUnsent(one("#dive-body", old), one("#dive-unsent", now));
+  replace(old, now);
+  if (isTyped && one("#dive-unsent", now)?.value) one("#dive-unsent", now).focus({ preventScroll: true });
 });
 const refreshSoon = settled(refresh, 300);
 

@@ -1,6 +1,7 @@
 """Dives in a real browser: one person dives, another watches, and what comes of it stands in the thread."""
 
 import re
+from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Dialog, Locator, Page, Route, expect
@@ -193,6 +194,27 @@ def test_a_change_while_earlier_messages_load_is_shown(people: People, installat
     route.fulfill(response=page)
     expect(panel.get_by_text("Litre 2, mended")).to_be_visible()
     expect(panel.locator(".message[data-seq]")).to_have_count(60)
+
+
+def test_what_is_typed_for_a_dive_that_ends_meanwhile_can_be_read(people: People, installation: Installation) -> None:
+    ana = people.ana()
+    start_thread(ana, "Ended meanwhile", "How much water do lemons need?")
+    panel = dived(ana, "How many litres?")
+    answered(panel, 0, "All right.")
+    composer, unsent = panel.get_by_label("Ask Vibe"), panel.get_by_label("What you wrote and did not send")
+    composer.fill("And in winter, when they stand in the hall?")
+    expect(panel.get_by_text("Draft saved")).to_be_visible()
+    composer.press("End")
+    ana.keyboard.type(" And the figs?")
+    dive = re.search(r"panel=dive/(\d+)/", unquote(ana.url))
+    assert dive
+    installation.api("POST", f"dives/{dive[1]}/discard/", installation.token("ana"))
+    expect(panel).to_contain_text("Discarded by Ana")
+    expect(unsent).to_have_value("And in winter, when they stand in the hall? And the figs?")
+    expect(unsent).to_be_focused()
+    expect(composer).to_have_count(0)
+    ana.reload()
+    expect(unsent).to_have_value(re.compile("in the hall"))
 
 
 def test_seven_at_a_time_and_a_discarded_one_makes_room(people: People, installation: Installation) -> None:

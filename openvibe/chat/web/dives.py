@@ -103,7 +103,7 @@ def dive_context(request: WorkspaceRequest, dive: Dive, **more: Any) -> dict[str
         "may_end": may_end,
         "may_publish": may_end and not is_closed,
         "is_closed": is_closed,
-        "text": drafts.values_list("body", flat=True).first() or "" if is_mine and dive.is_active else "",
+        "text": drafts.values_list("body", flat=True).first() or "" if is_mine else "",
         "max_characters": MAX_BODY_CHARACTERS,
         **message_page_context(request, dive.thread),
         **more,
