@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from pytest_django import DjangoDbBlocker
@@ -143,8 +144,10 @@ def test_what_the_version_before_made_becomes_what_a_fresh_migrate_makes(old_dat
     assert {table: count for table, count in row_counts().items() if table in rows} == rows
     assert fetch(IMPORTED_BY_COUNT) == imported
     begin_direct_messages()
-    for app, name in (("chat", "0004"), ("knowledge", "0002"), ("workspaces", "0006"), ("base", "0001")):
-        call_command("migrate", app, name, verbosity=0)
+    executor = MigrationExecutor(connection)
+    back = (("chat", "0004"), ("knowledge", "0002"), ("workspaces", "0006"), ("base", "0001"))
+    executor.migrate([(app, executor.loader.get_migration_by_prefix(app, number).name) for app, number in back])
+    assert not {(app, name) for app, name in record() if (app, name[:4]) in {("chat", "0005"), ("base", "0002")}}
     assert fetch(IMPORTED_BY_KEY) == imported
     call_command("migrate", verbosity=0)
     assert fetch(IMPORTED_BY_COUNT) == imported
