@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
-from tests.journeys.late_answers import Held
+from tests.journeys.late_answers import Held, hear, wait_for_event
 from tests.journeys.test_conversation import replies, say, start_thread
 from tests.journeys.test_dives import answered, dived
 from tests.journeys.test_late_answers import TELL, WIDE, asked_thread, thread_of, tool
@@ -104,15 +104,19 @@ def test_without_a_connection_the_panel_stays_as_it_is(people: People) -> None:
 def test_what_is_pressed_twice_is_gone_to_once(people: People) -> None:
     ana, panel, _ = opened_dive(people, "Twice")
     tool(ana, "Dives").click()
-    dive = Held(ana, "**/dive/*/")
-    panel.locator(".dive-list a").first.dblclick()
-    dive.wait()
+    link, back = panel.locator(".dive-list a").first, panel.get_by_role("button", name="Back")
+    link.dblclick()
+    expect(panel.locator("#dive")).to_be_visible()
+    back.click()
+    expect(panel.locator("#dives")).to_be_visible()
+    expect(back).to_have_count(0)
+    link.click()
     expect(panel.locator("#dive")).to_be_visible()
     dives = Held(ana, "**/dives/")
-    panel.get_by_role("button", name="Back").dblclick()
+    back.dblclick()
     dives.wait().continue_()
     expect(panel.locator("#dives")).to_be_visible()
-    expect(panel.get_by_role("button", name="Back")).to_have_count(0)
+    expect(ana.locator(".toast")).to_have_count(0)
 
 
 def test_a_run_that_somebody_looked_into_is_shown_as_it_is_once_they_are_done(
@@ -130,8 +134,12 @@ def test_a_run_that_somebody_looked_into_is_shown_as_it_is_once_they_are_done(
     call.click()
     go_on.set()
     expect(replies(ana)).to_have_attribute("data-state", "complete")
-    with ana.expect_response("**/runs/**"):  # what came last was told, and left alone
-        installation.shell(TELL.format(thread=thread_of(ana), kind="run_changed"))
-        call.click()
+    ana.clock.install()
+    hear(ana)
+    installation.shell(TELL.format(thread=thread_of(ana), kind="run_changed"))
+    wait_for_event(ana, "run_changed")
+    ana.clock.run_for(1000)
+    expect(panel.get_by_role("button", name="Stop")).to_be_visible()  # what is read comes first
+    call.click()
     expect(panel.get_by_role("button", name="Regenerate")).to_be_visible()
     expect(panel.get_by_role("button", name="Stop")).to_have_count(0)
