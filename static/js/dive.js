@@ -84,11 +84,13 @@ function renewStale() {
   stale.forEach((row) => refetch(Number(row.dataset.id)));
 }
 
-/** What stands in a composer that goes, where its dive says that it ended. */
-function keepUnsent(field, unsent) {
-  if (!field?.value.trim() || !unsent) return;
-  unsent.value = field.value;
-  unsent.closest("label").hidden = false;
+const written = (foot) => one("#dive-body, #dive-unsent", foot);
+
+/** What is written in a foot goes on in the one that takes its place, also where it can only be read. */
+function keepWritten(old, now) {
+  if (!written(old)?.value.trim() || !written(now)) return;
+  written(now).value = written(old).value;
+  written(now).closest("label")?.removeAttribute("hidden");
 }
 
 /** Head and foot as they are now. A form somebody is filling in stays; publish.js says what happened meanwhile. */
@@ -107,7 +109,7 @@ const refresh = oneAtATime(async () => {
     return;
   }
   const isTyped = old.contains(document.activeElement) && document.activeElement.id === "dive-body";
-  keepUnsent(one("#dive-body", old), one("#dive-unsent", now));
+  keepWritten(old, now);
   replace(old, now);
   if (isTyped && one("#dive-unsent", now)?.value) one("#dive-unsent", now).focus({ preventScroll: true });
 });
@@ -168,8 +170,9 @@ async function send(form) {
   const said = JSON.stringify([text, files.map((file) => [file.name, file.size, file.lastModified])]);
   if (said !== keyed) [keyed, key] = [said, crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`];
   form.dataset.sending = "yes";
-  draftSoon.cancel();
+  saveSoon.cancel();
   showProblem(form, "");
+  await saving; // or the draft would come after what was sent of it
   try {
     const onProgress = files.length ? (share) => { one("[data-saved]", form).textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
     await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files), onProgress });
@@ -183,18 +186,35 @@ async function send(form) {
     showProblem(form, problem.message);
   }
   delete form.dataset.sending;
+  if (field.value.trim()) draftSoon(field); // it was not sent, or somebody typed on
+  else unsaved = null;
 }
 
-const draftSoon = settled(async () => {
-  const form = one("#dive-composer");
-  if (!form || form.dataset.sending) return;
-  const saved = one("[data-saved]", form);
-  const text = one("#dive-body").value;
-  await post(form.dataset.draftUrl, { body: text }).then(
+let unsaved = null; // the field whose text is still to be saved, be it on the page or not
+let saving = Promise.resolve();
+
+async function saveDraft(options = {}) {
+  const field = unsaved;
+  if (!field || field.form.dataset.sending) return;
+  unsaved = null;
+  const saved = one("[data-saved]", field.form);
+  const text = field.value;
+  await post(field.form.dataset.draftUrl, { body: text }, options).then(
     () => { saved.textContent = text.trim() ? "Draft saved" : ""; },
     () => { saved.textContent = "Draft not saved: offline"; },
   );
-}, 800);
+}
+
+function saveNow() {
+  saveSoon.cancel();
+  saving = saving.then(() => saveDraft());
+}
+const saveSoon = settled(saveNow, 800);
+
+function draftSoon(field) {
+  unsaved = field;
+  saveSoon();
+}
 
 const sends = (event) => event.key === "Enter" && !event.isComposing && (body.dataset.enterSends === "on" ? !event.shiftKey : event.ctrlKey || event.metaKey);
 
@@ -233,7 +253,9 @@ document.addEventListener("htmx:afterSettle", () => {
 document.addEventListener("htmx:afterRequest", renewStale);
 document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more, .feedback-more")) renewStale(); }, true);
 document.addEventListener("visibilitychange", readSoon);
-document.addEventListener("input", (event) => { if (event.target.id === "dive-body") draftSoon(); });
+document.addEventListener("input", ({ target }) => { if (target.id === "dive-body") draftSoon(target); });
+document.addEventListener("change", ({ target }) => { if (target.id === "dive-body") saveNow(); }); // whoever leaves it may leave the dive
+addEventListener("pagehide", () => saveDraft({ keepalive: true }));
 document.addEventListener("keydown", (event) => {
   if (event.target.matches?.("[data-start-body]") && sends(event)) {
     event.preventDefault();

@@ -17,17 +17,23 @@ function put(old, now) {
   replace(old, now);
 }
 
+const isInHand = (map) => Boolean(one("details[open]", map) || map.contains(document.activeElement?.closest?.("input")));
+
 const refresh = oneAtATime(async () => {
   for (const map of all(".memory-map[data-url]")) {
     const state = await fresh(`${map.dataset.url}?part=state`);
     const old = one(".map-state", map);
-    if (!state || !old || one(".htmx-request", old)) continue; // the answer to what was pressed there is newer
-    const isOver = one(".map-progress", old) && !one(".map-progress", state);
+    if (!state || !old) continue;
+    if (one(".htmx-request", old)) {
+      soon(); // the answer to what was pressed there comes first
+      continue;
+    }
+    if (one(".map-progress", old) && !one(".map-progress", state)) map.dataset.stale = "yes";
     put(old, state);
-    // What somebody has opened, or is typing, stays as it is.
-    if (!isOver || one("details[open]", map) || map.contains(document.activeElement?.closest?.("input"))) continue;
+    // What somebody has opened, or is typing, stays as it is until they are done.
+    if (!map.dataset.stale || isInHand(map)) continue;
     const whole = await fresh(map.dataset.shown);
-    if (whole) put(map, whole);
+    if (whole && !isInHand(map)) put(map, whole);
   }
 });
 
@@ -79,6 +85,9 @@ const freshen = oneAtATime(async () => {
   }
 });
 const soon = settled(() => { refresh(); freshen(); }, 300);
+const renewStale = () => setTimeout(() => { if (all(".memory-map[data-stale]").some((map) => !isInHand(map))) soon(); }); // once the keyboard is where it goes
+document.addEventListener("toggle", renewStale, true);
+document.addEventListener("focusout", renewStale);
 
 document.addEventListener("openvibe:event", ({ detail }) => {
   if (detail.kind === "memory_changed" && one(`.memory-map[data-thread="${detail.thread}"]`)) soon();

@@ -19,16 +19,38 @@ export function setAddress(path) {
   history.replaceState(history.state, "", url);
 }
 
+const addressOf = (url) => url.pathname.slice(workspace.length);
+
 export async function open(href, from = null) {
   const url = new URL(href, location.href);
   if (!url.pathname.startsWith(workspace)) return location.assign(href);
+  const goBack = wayBack();
   const isInside = from && panel.contains(from);
   if (!isInside) {
     opener = from;
     openerRow = from?.closest(".message")?.id ?? "";
     trail = [];
-  } else if (shown()) trail.push(shown());
-  await show(url);
+  } else if (shown() && shown() !== addressOf(url)) trail = [...trail, shown()]; // pressed twice, it is asked for once more
+  await show(url, goBack);
+}
+
+async function back() {
+  if (!trail.length) return; // pressed twice
+  const goBack = wayBack();
+  const url = new URL(workspace + trail.at(-1), location.href);
+  trail = trail.slice(0, -1);
+  await show(url, goBack);
+}
+
+/** What puts things right when nothing answers: the panel goes on showing what it shows, or is closed again. */
+function wayBack() {
+  const before = [opener, openerRow, trail];
+  const address = shown();
+  return () => {
+    if (!panel.childElementCount) return close();
+    [opener, openerRow, trail] = before;
+    setAddress(address);
+  };
 }
 
 /** What htmx still waits for on behalf of the panel is not shown any more. */
@@ -37,14 +59,15 @@ function forgetAsked() {
   htmx.trigger(body, "htmx:abort");
 }
 
-async function show(url) {
+async function show(url, goBack) {
   forgetAsked();
   const mine = opened;
   const before = document.activeElement;
   shell.classList.add("has-panel");
-  setAddress(url.pathname.slice(workspace.length));
-  await htmx.ajax("GET", url.pathname + url.search, { target: panel, swap: "innerHTML" }).catch(() => {});
+  setAddress(addressOf(url));
+  const isAnswered = await htmx.ajax("GET", url.pathname + url.search, { target: panel, swap: "innerHTML" }).then(() => true, () => false);
   if (mine !== opened) return;
+  if (!isAnswered) return goBack();
   panel.tabIndex = -1;
   const now = document.activeElement;
   const isWaiting = [before, body].includes(now) || (openerRow && now.closest(".message")?.id === openerRow);
@@ -97,7 +120,7 @@ export function start() {
       event.preventDefault();
       open(link.getAttribute("href"), link); // of an SVG link, too
     } else if (event.target.closest("[data-panel-close]")) close();
-    else if (event.target.closest("[data-panel-back]")) show(new URL(workspace + trail.pop(), location.href));
+    else if (event.target.closest("[data-panel-back]")) back();
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !event.defaultPrevented && !event.target.closest("textarea, input, dialog")) close();

@@ -5,15 +5,22 @@ import { elements, getFragment, oneAtATime, one, replace, settled } from "./page
 /** Whether somebody reads what they opened in it, or waits for the answer to something pressed there. */
 const isInHand = (page) => Boolean(one("details[open], .htmx-request", page));
 
+let isStale = false; // something changed while it was in somebody's hands
+
 const refresh = oneAtATime(async () => {
   const old = one("#run-page");
-  if (!old || isInHand(old)) return;
+  isStale = Boolean(old && isInHand(old));
+  if (!old || isStale) return;
   const response = await getFragment(old.dataset.url).catch(() => null);
   const fresh = response?.ok && elements(await response.text()).find((element) => element.id === "run-page");
-  if (!fresh || !old.isConnected || isInHand(old) || old.innerHTML === fresh.innerHTML) return;
+  isStale = isInHand(old);
+  if (!fresh || !old.isConnected || isStale || old.innerHTML === fresh.innerHTML) return;
   replace(old, fresh);
 });
 const refreshSoon = settled(refresh, 300);
+const renewStale = () => { if (isStale) refreshSoon(); };
+document.addEventListener("htmx:afterRequest", renewStale);
+document.addEventListener("toggle", renewStale, true);
 
 document.addEventListener("openvibe:event", ({ detail }) => {
   const isMeant = ["run_changed", "work_changed", "message_changed"].includes(detail.kind);

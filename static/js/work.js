@@ -11,7 +11,8 @@ const refresh = oneAtATime(async () => {
   if (!old) return;
   if (isEditing(old)) return offer(old);
   const response = await getFragment(old.dataset.url).catch(() => null);
-  if (!response?.ok || old !== work() || isEditing(old)) return;
+  if (!response?.ok || old !== work()) return;
+  if (isEditing(old)) return offer(old);
   const fresh = elements(await response.text()).find((element) => element.id === "work");
   if (!fresh || !old.isConnected) return;
   for (const details of all("details[id][open]", old)) {

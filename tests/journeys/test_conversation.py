@@ -6,6 +6,7 @@ from playwright.sync_api import APIResponse, Dialog, FilePayload, Locator, Page,
 
 from tests.journeys.conftest import People, stop_clock
 from tests.journeys.installation import Installation, words_of
+from tests.journeys.late_answers import Held, hear
 from tests.llm.model_server import Answer
 from tests.operations.processes import wait_until
 
@@ -287,6 +288,7 @@ def test_an_open_page_asks_for_nothing_that_it_was_told(people: People, installa
     other.goto(ana.url)
     expect(other.locator('body[data-live="on"]')).to_be_attached()
     asked: list[str] = []
+    hear(other)
     other.on("request", lambda request: asked.append(request.url))
     go_on = installation.model.holds_back_after_first_words("**Prune** in March.\n\n- before the buds\n- with care")
     say(ana, "@vibe are you there?")
@@ -296,7 +298,9 @@ def test_an_open_page_asks_for_nothing_that_it_was_told(people: People, installa
     expect(replies(other).locator("strong")).to_have_text("Prune")
     expect(replies(other).locator("li")).to_have_count(2)
     expect(other.locator("#messages .message[data-seq]")).to_have_count(3)
-    assert [url for url in asked if "/w/willow/" in url and "/read/" not in url] == []
+    told_else = "knowledge_changed" in other.evaluate("window.told")  # by a job, of what an earlier test left
+    of_else = ("/read/", "/sidebar/") if told_else else ("/read/",)
+    assert [url for url in asked if "/w/willow/" in url and not any(part in url for part in of_else)] == []
 
 
 def test_stop_keeps_the_text_and_a_failure_can_be_tried_again(people: People, installation: Installation) -> None:
@@ -344,20 +348,18 @@ def test_an_answer_from_before_does_not_take_a_finished_reply_back(people: Peopl
     say(ana, "@vibe how much?")
     expect(replies(ana).last).to_contain_text("Twelve")
 
-    def arrive_late(route: Route) -> None:
-        fragment = route.fetch()
-        go_on.set()
-        expect(replies(other).last).to_have_attribute("data-state", "complete")
-        route.fulfill(response=fragment)
-
-    ana.route("**/m/*/", arrive_late, times=1)
+    message = Held(ana, "**/m/*/")
+    ana.evaluate(
+        """() => {
+            document.querySelector('.message[data-state="writing"]').dataset.stale = "yes";
+            document.dispatchEvent(new Event("htmx:afterRequest"));
+        }"""
+    )
+    route, fragment = message.wait_for_answer()
+    go_on.set()
+    expect(replies(other).last).to_have_attribute("data-state", "complete")
     with ana.expect_event("requestfinished", lambda request: "/m/" in request.url):
-        ana.evaluate(
-            """() => {
-                document.querySelector('.message[data-state="writing"]').dataset.stale = "yes";
-                document.dispatchEvent(new Event("htmx:afterRequest"));
-            }"""
-        )
+        route.fulfill(response=fragment)
     ana.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     expect(replies(ana).last).to_contain_text("Twelve litres, twice a week.")
     expect(replies(ana).last).to_have_attribute("data-state", "complete")

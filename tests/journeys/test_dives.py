@@ -4,7 +4,7 @@ import re
 from urllib.parse import unquote
 
 import pytest
-from playwright.sync_api import Dialog, Locator, Page, Route, expect
+from playwright.sync_api import Dialog, Locator, Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation, Steered
@@ -163,14 +163,12 @@ def test_what_is_said_while_a_dive_is_on_its_way_to_the_page_is_shown(
     panel = dived(ana, "How many litres?")
     expect(answers(panel).locator('.prose[aria-busy="true"]')).to_be_visible()
 
-    def arrive_late(route: Route) -> None:
-        fragment = route.fetch()
-        go_on.set()
-        answered(panel, 0, "Four litres a week.")  # told to this page, too, which shows no dive yet
-        route.fulfill(response=fragment)
-
-    watcher.route("**/dive/*/", arrive_late, times=1)
+    dive = Held(watcher, "**/dive/*/")
     watcher.get_by_role("link", name="Dive with Vibe · active").click()
+    route, fragment = dive.wait_for_answer()
+    go_on.set()
+    answered(panel, 0, "Four litres a week.")  # told to this page, too, which shows no dive yet
+    route.fulfill(response=fragment)
     answered(watcher.locator("#panel"), 0, "Four litres a week.")
 
 

@@ -1,0 +1,145 @@
+"""The right panel in haste and without a connection: nothing typed is lost, nothing in it stays old or empty."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
+from tests.journeys.late_answers import Held, hear, wait_for_event
+from tests.journeys.test_conversation import replies, say, start_thread
+from tests.journeys.test_dives import answered, dived
+from tests.journeys.test_late_answers import TELL, WIDE, asked_thread, thread_of, tool
+from tests.operations.processes import wait_until
+
+
+def opened_dive(people: People, title: str) -> tuple[Page, Locator, Locator]:
+    """Ana's page, the panel with a dive that was answered, and its composer."""
+    ana = people.ana(viewport=WIDE)
+    start_thread(ana, title, "How much water do lemons need?")
+    panel = dived(ana, "How many litres?")
+    answered(panel, 0, "All right.")
+    return ana, panel, panel.get_by_label("Ask Vibe")
+
+
+@pytest.mark.parametrize("leaves_by", ["close", "publish", "link"])
+def test_what_is_typed_for_a_dive_that_is_left_at_once_comes_back(people: People, leaves_by: str) -> None:
+    ana, panel, composer = opened_dive(people, f"Left by {leaves_by}")
+    address, ways = (
+        ana.url,
+        {"close": panel.get_by_role("button", name="Close"), "publish": panel.get_by_role("link", name="Publish…")},
+    )
+    composer.fill("And in winter?")
+    if leaves_by == "link":
+        composer.evaluate("() => document.querySelector('#sidebar .nav-item').click()")  # the field keeps the focus
+        ana.wait_for_url("/w/willow/")
+    else:
+        ways[leaves_by].click()
+
+    def is_back() -> bool:
+        ana.goto(address)
+        expect(composer).to_be_visible()
+        return composer.input_value() == "And in winter?"
+
+    wait_until(is_back, "the draft is saved")
+
+
+def test_a_draft_of_a_dive_that_is_saved_late_does_not_come_back(people: People) -> None:
+    ana, panel, composer = opened_dive(people, "Slow drafts of a dive")
+    draft = Held(ana, "**/draft/")
+    ana.clock.install()
+    composer.fill("And in winter?")
+    ana.clock.run_for(1000)
+    draft.wait()
+    composer.press("Enter")
+    ana.evaluate("() => fetch(location.href)")  # what was asked for before it is known of
+    draft.routes[0].continue_()
+    answered(panel, 1, "All right.")
+    ana.goto(ana.url)
+    expect(composer).to_be_visible()
+    expect(composer).to_have_value("")
+
+
+def test_what_is_typed_for_a_dive_outlives_the_archive(people: People, installation: Installation) -> None:
+    ana, panel, composer = opened_dive(people, "Archived and back")
+    token, thread = installation.token("ana"), thread_of(ana)
+    composer.fill("And in winter?")
+    expect(panel.get_by_text("Draft saved")).to_be_visible()
+    composer.press("End")
+    ana.keyboard.type(" And the figs?")
+    installation.api("PATCH", f"threads/{thread}/", token, {"archived": True})
+    unsent = panel.get_by_label("What you wrote and did not send")
+    expect(unsent).to_have_value("And in winter? And the figs?")
+    installation.api("PATCH", f"threads/{thread}/", token, {"archived": False})
+    expect(composer).to_have_value("And in winter? And the figs?")
+    with ana.expect_response("**/draft/"):
+        composer.fill("And in winter? And the figs, too?")
+    ana.reload()
+    expect(composer).to_have_value("And in winter? And the figs, too?")
+
+
+def test_without_a_connection_the_panel_stays_as_it_is(people: People) -> None:
+    ana = asked_thread(people, "Offline panel")
+    panel, shell = ana.locator("#panel"), ana.locator(".shell")
+    before = ana.url
+    ana.route("**/work/", lambda route: route.abort())
+    tool(ana, "Work").press("Enter")
+    expect(ana.get_by_text("The server cannot be reached.")).to_be_visible()
+    expect(shell).not_to_have_class(re.compile("has-panel"))
+    expect(ana).to_have_url(before)
+    expect(tool(ana, "Work")).to_be_focused()
+
+    tool(ana, "Memory").press("Enter")
+    expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
+    shown = ana.url
+    tool(ana, "Work").press("Enter")
+    expect(ana.get_by_text("The server cannot be reached.")).to_have_count(2)
+    expect(ana).to_have_url(shown)
+    expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
+    panel.get_by_role("button", name="Close").click()
+    expect(tool(ana, "Memory")).to_be_focused()
+
+
+def test_what_is_pressed_twice_is_gone_to_once(people: People) -> None:
+    ana, panel, _ = opened_dive(people, "Twice")
+    tool(ana, "Dives").click()
+    link, back = panel.locator(".dive-list a").first, panel.get_by_role("button", name="Back")
+    link.dblclick()
+    expect(panel.locator("#dive")).to_be_visible()
+    back.click()
+    expect(panel.locator("#dives")).to_be_visible()
+    expect(back).to_have_count(0)
+    link.click()
+    expect(panel.locator("#dive")).to_be_visible()
+    dives = Held(ana, "**/dives/")
+    back.dblclick()
+    dives.wait().continue_()
+    expect(panel.locator("#dives")).to_be_visible()
+    expect(ana.locator(".toast")).to_have_count(0)
+
+
+def test_a_run_that_somebody_looked_into_is_shown_as_it_is_once_they_are_done(
+    people: People, installation: Installation
+) -> None:
+    ana = people.ana(viewport=WIDE)
+    start_thread(ana, "Looked into", "Hello.")
+    installation.model.calls_first("search_thread", query="hello")
+    go_on = installation.model.holds_back_after_first_words("Once upon a time.")
+    say(ana, "@vibe tell me a story")
+    expect(replies(ana).locator(".prose")).to_contain_text("Once")
+    replies(ana).locator(".run-details").dispatch_event("click")
+    panel = ana.locator("#panel")
+    call = panel.get_by_text("Arguments and result")
+    call.click()
+    go_on.set()
+    expect(replies(ana)).to_have_attribute("data-state", "complete")
+    ana.clock.install()
+    hear(ana)
+    installation.shell(TELL.format(thread=thread_of(ana), kind="run_changed"))
+    wait_for_event(ana, "run_changed")
+    ana.clock.run_for(1000)
+    expect(panel.get_by_role("button", name="Stop")).to_be_visible()  # what is read comes first
+    call.click()
+    expect(panel.get_by_role("button", name="Regenerate")).to_be_visible()
+    expect(panel.get_by_role("button", name="Stop")).to_have_count(0)
