@@ -121,11 +121,17 @@ JOIN {texts} e ON e.id = v.{item} WHERE v.space_id = %(space)s AND v.dimension =
 OFFSET 0) compared ORDER BY far LIMIT {most}"""
 
 # The settings hold for this statement, or to the end of the transaction around it; they touch vector searches alone.
+_HNSW_SETTINGS = """(SELECT set_config('hnsw.ef_search', '80', true)
+|| set_config('hnsw.iterative_scan', 'relaxed_order', true) || set_config('hnsw.max_scan_tuples', '3000', true))"""
+
 # Inside CASE no other index serves: the plan is HNSW for all values, whatever the planner takes them to leave.
-_BY_INDEX = """SELECT v.{item} FROM {vectors} v
-WHERE (SELECT set_config('hnsw.ef_search', '80', true) || set_config('hnsw.iterative_scan', 'relaxed_order', true)
-|| set_config('hnsw.max_scan_tuples', '3000', true)) IS NOT NULL AND v.dimension = {dimension}
+_BY_INDEX = """SELECT v.{item} FROM {vectors} v WHERE {settings} IS NOT NULL AND v.dimension = {dimension}
 AND CASE WHEN v.space_id = %(space)s THEN (SELECT {condition} FROM {texts} e WHERE e.id = v.{item}) END
+ORDER BY v.own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT {most}"""
+
+# The planner chooses: where the condition leaves few texts, HNSW would give up before it came to them.
+_BY_INDEX_OR_FILTER = """SELECT e.id FROM {vectors} v JOIN {texts} e ON e.id = v.{item}
+WHERE {settings} IS NOT NULL AND v.dimension = {dimension} AND v.space_id = %(space)s AND {condition}
 ORDER BY v.own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT {most}"""
 
 _IS_VALID_INDEX = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
@@ -167,21 +173,22 @@ class Corpus:
         values: Mapping[str, object],
         *,
         is_fixed: bool = True,
+        has_filter: bool = False,
     ) -> list[tuple[Any, ...]]:
         """Rows of a bounded number of texts that fulfil one of the conditions and bear on the question by words or
         meaning: so many for each condition. One statement.
 
         `columns`: a SELECT whose `{ids}` are those of the texts. Its last column is the size of the space, None where
         that is known. `values`: of the placeholders in `columns` and `conditions`, besides those of the query.
-        `is_fixed`: the conditions are the same for the next search.
+        `is_fixed`: the conditions are the same for the next search. `has_filter`: they may leave a few texts of many.
         """
         lookup = self.word_lookup(query, MAX_MATCHES)
         space_id = query.embedding.space_id if query.embedding else None
         by_index = space_id is not None and self._is_large_space(space_id) and self.has_index(query.dimension)
-        statement = _candidates_statement(
-            self, columns, conditions, query.shape, lookup.are_rare if lookup else None, query.dimension, by_index
-        )
-        has_generic_plan = is_fixed and (lookup is None or lookup.are_rare)
+        nearest = (_BY_INDEX_OR_FILTER if has_filter else _BY_INDEX) if by_index else _BY_COMPARING
+        are_rare = lookup.are_rare if lookup else None
+        statement = _candidates_statement(self, columns, conditions, query.shape, are_rare, query.dimension, nearest)
+        has_generic_plan = is_fixed and are_rare is not False
         values = {**query.values, **query.vector_parameters, **self.word_values(query, lookup), **values}
         rows = (fetch_prepared if has_generic_plan else fetch_unprepared)(statement, values)
         if rows and space_id is not None and not by_index:
@@ -284,9 +291,10 @@ def _candidates_statement(
     shape: QueryShape,
     has_rare_words: bool | None,
     dimension: int,
-    by_index: bool,
+    nearest: LiteralString,
 ) -> str:
-    """`has_rare_words`: None where no words are looked up; `dimension`: 0 where no vectors are."""
+    """`has_rare_words`: None where no words are looked up; `dimension`: 0 where no vectors are; `nearest`: how these
+    are, one of the statements above."""
     parts: list[sql.Composable] = []
     names = {
         "texts": sql.Identifier(corpus.table),
@@ -294,6 +302,7 @@ def _candidates_statement(
         "item": sql.Identifier(corpus.item_column),
         "text": sql.SQL(corpus.text_sql),
         "dimension": sql.Literal(dimension),
+        "settings": sql.SQL(_HNSW_SETTINGS),
     }
     for condition in map(sql.SQL, conditions):
         if has_rare_words:
@@ -309,11 +318,10 @@ def _candidates_statement(
                     )
                 )
         if dimension:
-            nearest = sql.SQL(_BY_INDEX if by_index else _BY_COMPARING)
-            parts.append(nearest.format(**names, condition=condition, most=MAX_VECTOR_HITS))
+            parts.append(sql.SQL(nearest).format(**names, condition=condition, most=MAX_VECTOR_HITS))
     ids = sql.SQL("ARRAY({})").format(sql.SQL(" UNION ").join(sql.SQL("({})").format(part) for part in parts))
     size: sql.Composable = sql.SQL("NULL")
-    if dimension and not by_index:
+    if dimension and nearest == _BY_COMPARING:
         size = sql.SQL("({})").format(sql.SQL(_SPACE_SIZE).format(**names, most=MAX_COUNTED_VECTORS))
     return sql.SQL(columns).format(ids=ids, space_size=size).as_string()
 
