@@ -96,13 +96,13 @@ def _begin_and_execute(
         pgconn.send_query_prepared(name, parameters, formats)
         pgconn.pipeline_sync()
         results = [_wait_for_result(pgconn) for _ in range(5)]  # BEGIN, its end, the statement, its end, the sync
-        if pgconn.status == ConnStatus.BAD or results[2] is None:
+        if pgconn.status == ConnStatus.BAD or results[0] is None or results[2] is None:
             raise psycopg.OperationalError(pgconn.get_error_message() or "the connection was lost")
         pgconn.exit_pipeline_mode()
     except BaseException:  # interrupted, or lost: what the server has still to say belongs to no other statement
         pgconn.finish()
         raise
-    return results[2]
+    return results[2] if results[0].status == ExecStatus.COMMAND_OK else results[0]
 
 
 def _wait_for_result(pgconn: PGconn) -> PGresult | None:
