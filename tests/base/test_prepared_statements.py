@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from threading import Barrier
 
 import pytest
-from django.db import DataError, NotSupportedError, OperationalError, connection, transaction
+from django.db import DataError, NotSupportedError, OperationalError, ProgrammingError, connection, transaction
 from psycopg.pq import TransactionStatus
 
 from openvibe.base.prepared_statements import fetch_prepared, fetch_unprepared, number_placeholders
@@ -167,6 +167,17 @@ def test_a_transaction_may_begin_with_more_than_the_socket_takes_at_once() -> No
     for _ in range(2):
         with transaction.atomic():
             assert fetch_prepared(statement, [text, 5_000_000]) == [(len(text), "ab" * 5_000_000)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_error_of_begin_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fetch_prepared("SELECT 5 + %s", [1]) == [(6,)]
+    monkeypatch.setattr(connection.connection, "_begin_statement", b"BEGIN NONSENSE")
+    with pytest.raises(ProgrammingError, match="syntax error"), transaction.atomic():
+        fetch_prepared("SELECT 5 + %s", [1])
+    monkeypatch.undo()
+    with transaction.atomic():
+        assert fetch_prepared("SELECT 5 + %s", [1]) == [(6,)]
 
 
 @pytest.mark.django_db(transaction=True)
