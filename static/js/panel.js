@@ -7,6 +7,7 @@ const shell = one(".shell");
 let opener = null;
 let openerRow = ""; // the id of the message it stands in: rows are replaced as they change
 let opened = 0; // how often something was shown or closed: what was asked for before the last of them is nobody's
+let asked = null; // path and address of what is on its way
 let trail = []; // addresses of what was shown before, when a link inside the panel opened the next
 
 const shown = () => new URL(location.href).searchParams.get("panel") ?? "";
@@ -56,6 +57,7 @@ function wayBack() {
 /** What htmx still waits for on behalf of the panel is not shown any more. */
 function forgetAsked() {
   opened += 1;
+  asked = null;
   htmx.trigger(body, "htmx:abort");
 }
 
@@ -64,10 +66,14 @@ async function show(url, goBack) {
   const mine = opened;
   const before = document.activeElement;
   shell.classList.add("has-panel");
-  setAddress(addressOf(url));
-  const isAnswered = await htmx.ajax("GET", url.pathname + url.search, { target: panel, swap: "innerHTML" }).then(() => true, () => false);
+  asked = { path: url.pathname + url.search, address: addressOf(url) };
+  setAddress(asked.address);
+  const isAnswered = await htmx.ajax("GET", asked.path, { target: panel, swap: "innerHTML" }).then(() => true, () => false);
   if (mine !== opened) return;
-  if (!isAnswered) return goBack();
+  if (!isAnswered) {
+    asked = null;
+    return goBack();
+  }
   panel.tabIndex = -1;
   const now = document.activeElement;
   const isWaiting = [before, body].includes(now) || (openerRow && now.closest(".message")?.id === openerRow);
@@ -102,13 +108,16 @@ function button(name, mark, words) {
   panel.prepend(made);
 }
 
-function onShown() {
+function onShown({ detail }) {
   if (!shell.classList.contains("has-panel")) panel.replaceChildren(); // closed before it came
   if (!panel.childElementCount) return;
   if (!one("[data-panel-close]", panel)) button("close", "i-close", "Close");
   if (trail.length && !one("[data-panel-back]", panel)) button("back", "i-back", "Back");
-  const now = all("[data-address]", panel).at(-1); // what is shown may say how it is found again
-  if (now) setAddress(now.dataset.address);
+  const isAsked = asked && asked.path === detail.requestConfig?.path;
+  if (asked && !isAsked) return; // what comes late: the address is another one's by now
+  const address = all("[data-address]", panel).at(-1)?.dataset.address ?? asked?.address; // it may say how it is found again
+  if (address) setAddress(address);
+  asked = null;
 }
 
 export function start() {
