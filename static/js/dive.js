@@ -157,6 +157,13 @@ function showProblem(form, text) {
   form.prepend(line);
 }
 
+/** What was sent is not written there any more; what somebody typed on after it is. */
+function takeSent(field, text) {
+  if (!field?.value.startsWith(text)) return;
+  field.value = field.value.slice(text.length).trimStart();
+  field.closest("label")?.toggleAttribute("hidden", !field.value);
+}
+
 /** The text stays in its field until it is stored; sent again unchanged, it is the same message. */
 async function send(form) {
   const field = one("#dive-body");
@@ -178,7 +185,7 @@ async function send(form) {
     await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files), onProgress });
     keyed = "";
     chooseFiles(form, chosenFiles(form).filter((file) => !files.includes(file)));
-    if (field.value === text) field.value = "";
+    [field, written(document)].forEach((each) => takeSent(each, text));
     one("[data-saved]", form).textContent = "";
     await catchUp();
     toBottom();

@@ -22,13 +22,15 @@ def wait_for_event(page: Page, kind: str) -> None:
 
 
 class Held:
-    """The first request for what `pattern` matches waits here; others pass."""
+    """The first request for what `pattern` matches, by this method, waits here; others pass."""
 
-    def __init__(self, page: Page, pattern: str | re.Pattern[str]) -> None:
-        self.page, self.routes = page, list[Route]()
+    def __init__(self, page: Page, pattern: str | re.Pattern[str], method: str = "") -> None:
+        self.page, self.method, self.routes = page, method, list[Route]()
         page.route(pattern, self._take)
 
     def _take(self, route: Route) -> None:
+        if self.method not in ("", route.request.method):
+            return route.continue_()
         self.routes.append(route)
         if len(self.routes) > 1:
             route.continue_()

@@ -1,6 +1,7 @@
 """The right panel in haste and without a connection: nothing typed is lost, nothing in it stays old or empty."""
 
 import re
+from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -21,6 +22,10 @@ def opened_dive(people: People, title: str) -> tuple[Page, Locator, Locator]:
     panel = dived(ana, "How many litres?")
     answered(panel, 0, "All right.")
     return ana, panel, panel.get_by_label("Ask Vibe")
+
+
+def dive_of(page: Page) -> str:
+    return re.findall(r"panel=dive/(\d+)/", unquote(page.url))[0]
 
 
 @pytest.mark.parametrize("leaves_by", ["close", "publish", "link"])
@@ -59,6 +64,30 @@ def test_a_draft_of_a_dive_that_is_saved_late_does_not_come_back(people: People)
     ana.goto(ana.url)
     expect(composer).to_be_visible()
     expect(composer).to_have_value("")
+
+
+def test_what_was_sent_is_not_written_again(people: People, installation: Installation) -> None:
+    """Neither by whoever typed on before it was stored, nor where the dive ended before the page was told."""
+    ana, panel, composer = opened_dive(people, "Typed on")
+    sent, token = Held(ana, f"**/dive/{dive_of(ana)}/", "POST"), installation.token("ana")
+    composer.fill("And in winter?")
+    composer.press("Enter")
+    sent.wait()
+    composer.press("End")
+    ana.keyboard.type(" And the figs?")
+    sent.routes[0].continue_()
+    answered(panel, 1, "All right.")
+    expect(composer).to_have_value("And the figs?")
+
+    sent = Held(ana, f"**/dive/{dive_of(ana)}/", "POST")
+    composer.press("Enter")
+    route, answer = sent.wait_for_answer()
+    answered(panel, 2, "All right.")
+    installation.api("POST", f"dives/{dive_of(ana)}/discard/", token)
+    unsent = panel.get_by_label("What you wrote and did not send")
+    expect(unsent).to_have_value("And the figs?")
+    route.fulfill(response=answer)
+    expect(unsent).to_be_hidden()
 
 
 def test_what_is_typed_for_a_dive_outlives_the_archive(people: People, installation: Installation) -> None:
