@@ -25,7 +25,7 @@ def opened_dive(people: People, title: str) -> tuple[Page, Locator, Locator]:
 
 
 def dive_of(page: Page) -> str:
-    return re.findall(r"panel=dive/(\d+)/", unquote(page.url))[0]
+    return str(re.findall(r"panel=dive/(\d+)/", unquote(page.url))[0])
 
 
 @pytest.mark.parametrize("leaves_by", ["close", "publish", "link"])
