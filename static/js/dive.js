@@ -166,6 +166,7 @@ function takeSent(field, text) {
 
 /** The text stays in its field until it is stored; sent again unchanged, it is the same message. */
 async function send(form) {
+  const shown = dive();
   const field = one("#dive-body");
   const text = field.value;
   const files = chosenFiles(form);
@@ -185,7 +186,7 @@ async function send(form) {
     await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files), onProgress });
     keyed = "";
     chooseFiles(form, chosenFiles(form).filter((file) => !files.includes(file)));
-    [field, written(document)].forEach((each) => takeSent(each, text));
+    new Set([field, written(shown)]).forEach((each) => takeSent(each, text)); // of this dive, whichever is shown by now
     one("[data-saved]", form).textContent = "";
     await catchUp();
     toBottom();

@@ -6,8 +6,7 @@ const panel = one("#panel");
 const shell = one(".shell");
 let opener = null;
 let openerRow = ""; // the id of the message it stands in: rows are replaced as they change
-let opened = 0; // how often something was shown or closed: what was asked for before the last of them is nobody's
-let asked = null; // path and address of what is on its way
+let newest = null; // what was asked for last, by path and address, and whether it is shown; what came before it is nobody's
 let trail = []; // addresses of what was shown before, when a link inside the panel opened the next
 
 const shown = () => new URL(location.href).searchParams.get("panel") ?? "";
@@ -56,22 +55,21 @@ function wayBack() {
 
 /** What htmx still waits for on behalf of the panel is not shown any more. */
 function forgetAsked() {
-  opened += 1;
-  asked = null;
+  newest = null;
   htmx.trigger(body, "htmx:abort");
 }
 
 async function show(url, goBack) {
   forgetAsked();
-  const mine = opened;
+  const mine = { path: url.pathname + url.search, address: addressOf(url), isShown: false };
+  newest = mine;
   const before = document.activeElement;
   shell.classList.add("has-panel");
-  asked = { path: url.pathname + url.search, address: addressOf(url) };
-  setAddress(asked.address);
-  const isAnswered = await htmx.ajax("GET", asked.path, { target: panel, swap: "innerHTML" }).then(() => true, () => false);
-  if (mine !== opened) return;
+  setAddress(mine.address);
+  const isAnswered = await htmx.ajax("GET", mine.path, { target: panel, swap: "innerHTML" }).then(() => true, () => false);
+  if (mine !== newest) return;
   if (!isAnswered) {
-    asked = null;
+    newest = null;
     return goBack();
   }
   panel.tabIndex = -1;
@@ -113,11 +111,13 @@ function onShown({ detail }) {
   if (!panel.childElementCount) return;
   if (!one("[data-panel-close]", panel)) button("close", "i-close", "Close");
   if (trail.length && !one("[data-panel-back]", panel)) button("back", "i-back", "Back");
-  const isAsked = asked && asked.path === detail.requestConfig?.path;
-  if (asked && !isAsked) return; // what comes late: the address is another one's by now
-  const address = all("[data-address]", panel).at(-1)?.dataset.address ?? asked?.address; // it may say how it is found again
+  let address = all("[data-address]", panel).at(-1)?.dataset.address; // it may say how it is found again
+  if (newest && !newest.isShown) {
+    if (newest.path !== detail.requestConfig?.path) return; // what comes late: the address is another one's by now
+    newest.isShown = true;
+    address ??= newest.address;
+  }
   if (address) setAddress(address);
-  asked = null;
 }
 
 export function start() {

@@ -74,10 +74,10 @@ def test_what_was_sent_is_not_written_again(people: People, installation: Instal
     composer.press("Enter")
     sent.wait()
     composer.press("End")
-    ana.keyboard.type(" And the figs?")
+    ana.keyboard.type(" And in winter? And the figs?")
     sent.routes[0].continue_()
     answered(panel, 1, "All right.")
-    expect(composer).to_have_value("And the figs?")
+    expect(composer).to_have_value("And in winter? And the figs?")
 
     sent = Held(ana, f"**/dive/{dive_of(ana)}/", "POST")
     composer.press("Enter")
@@ -85,7 +85,7 @@ def test_what_was_sent_is_not_written_again(people: People, installation: Instal
     answered(panel, 2, "All right.")
     installation.api("POST", f"dives/{dive_of(ana)}/discard/", token)
     unsent = panel.get_by_label("What you wrote and did not send")
-    expect(unsent).to_have_value("And the figs?")
+    expect(unsent).to_have_value("And in winter? And the figs?")
     route.fulfill(response=answer)
     expect(unsent).to_be_hidden()
 
