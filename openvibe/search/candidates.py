@@ -180,7 +180,7 @@ class Corpus:
 
         `columns`: a SELECT whose `{ids}` are those of the texts. Its last column is the size of the space, None where
         that is known. `values`: of the placeholders in `columns` and `conditions`, besides those of the query.
-        `is_fixed`: the conditions are the same for the next search. `has_filter`: they may leave a few texts of many.
+        `is_fixed`: the conditions are the same for the next search. `has_filter`: they are not, and may leave few.
         """
         lookup = self.word_lookup(query, MAX_MATCHES)
         space_id = query.embedding.space_id if query.embedding else None
@@ -188,7 +188,7 @@ class Corpus:
         nearest = (_BY_INDEX_OR_FILTER if has_filter else _BY_INDEX) if by_index else _BY_COMPARING
         are_rare = lookup.are_rare if lookup else None
         statement = _candidates_statement(self, columns, conditions, query.shape, are_rare, query.dimension, nearest)
-        has_generic_plan = is_fixed and are_rare is not False
+        has_generic_plan = is_fixed and not has_filter and are_rare is not False
         values = {**query.values, **query.vector_parameters, **self.word_values(query, lookup), **values}
         rows = (fetch_prepared if has_generic_plan else fetch_unprepared)(statement, values)
         if rows and space_id is not None and not by_index:

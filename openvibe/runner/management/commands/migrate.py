@@ -35,4 +35,4 @@ def single_model_rendering() -> Iterator[None]:
     try:
         yield
     finally:
-        ProjectState.reload_model = usual  # type: ignore[method-assign]  # as it was
+        ProjectState.reload_model = usual  # type: ignore[method-assign]  # Django's own again
