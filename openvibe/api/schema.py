@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.serializers import ChoiceField, ListSerializer
 
@@ -136,8 +137,16 @@ def _generate_schema() -> dict[str, Any]:
     return schema
 
 
+@cache
+def rendered_schema(media_format: str) -> bytes:
+    """As it is sent, "json" or "yaml", made once a process."""
+    renderer: Any = OpenApiJsonRenderer() if media_format == "json" else OpenApiYamlRenderer()
+    content: bytes = renderer.render(openapi_schema(), renderer_context={})
+    return content
+
+
 class OnceGenerator(SchemaGenerator):
-    """What drf-spectacular's own view and command ask."""
+    """What drf-spectacular's own command asks."""
 
     def get_schema(self, request: Any = None, public: bool = True) -> dict[str, Any]:
         return openapi_schema()

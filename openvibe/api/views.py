@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer, ListSerializer, Serializer
 
 from openvibe.api.problems import LengthRequired
-from openvibe.api.schema import operations_by_group, query_parameters
+from openvibe.api.schema import operations_by_group, query_parameters, rendered_schema
 from openvibe.base.problems import Missing
 
 COMMON_PARAMETERS = ("workspace",)
@@ -115,6 +115,16 @@ class Schema(SpectacularAPIView):
     authentication_classes = ()
     throttle_classes = ()
     content_negotiation_class = DefaultContentNegotiation
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        """The same for everybody, so no parameter of the library's view is read but the format."""
+        renderer = request.accepted_renderer
+        return HttpResponse(
+            rendered_schema(renderer.format),
+            content_type=f"{renderer.media_type}; charset=utf-8",
+            headers={"Content-Disposition": f'inline; filename="OpenVibe.{renderer.format}"'},
+        )
 
 
 def docs(request: HttpRequest) -> HttpResponse:

@@ -17,7 +17,7 @@ from django.test import Client, override_settings
 from drf_spectacular.renderers import OpenApiYamlRenderer
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from openvibe.api.schema import _generate_schema, openapi_schema
+from openvibe.api.schema import _generate_schema, openapi_schema, rendered_schema
 from openvibe.wsgi import application
 from tests import factories
 from tests.api.client import Api
@@ -121,7 +121,15 @@ def test_nothing_in_the_description_breaks_the_server(api: Api, name: str) -> No
 def test_first_calls_may_come_at_once() -> None:
     """drf-spectacular describes one schema at a time; two at once were a 500."""
     _generate_schema.cache_clear()
+    rendered_schema.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: Client(raise_request_exception=False).get("/api/v1/schema/"), range(8)))
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
+
+
+@pytest.mark.parametrize("address", ["?version=1%0a2", "?lang=%0a"])
+def test_everybody_reads_the_same_whatever_they_ask(client: Client, address: str) -> None:
+    answer = client.get(f"/api/v1/schema/{address}")
+    assert answer["Content-Disposition"] == 'inline; filename="OpenVibe.yaml"'
+    assert answer.content.decode() == STORED.read_text()
