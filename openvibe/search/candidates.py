@@ -92,6 +92,10 @@ MAX_PAIRED_TERMS = 6
 MAX_EXACT_SCAN = 4_000
 """Up to so many vectors of a space, each is compared with the question."""
 
+MIN_INDEXED_SHARE = 0.02
+"""All workspaces share an HNSW index, of which a search reads the 3,000 nearest: where a space has a smaller share of
+all texts, hardly any of its own are among them, and so each is compared, too."""
+
 MAX_COUNTED_VECTORS = 20_000
 """Vectors of a space that are counted."""
 
@@ -268,13 +272,14 @@ class Corpus:
         return self._last_count(space_id)[1]
 
     def _is_large_space(self, space_id: int) -> bool:
-        """Whether a space has more vectors than are compared one by one."""
+        """Whether a space has more vectors than are compared one by one, whatever its share of all of them."""
         counted_at, size = self._last_count(space_id)
         if size < 0 or (size > MAX_EXACT_SCAN and time.monotonic() - counted_at >= SPACE_SIZE_CACHE_SECONDS):
             statement = sql.SQL(_SPACE_SIZE).format(vectors=sql.Identifier(self.vector_table), most=MAX_COUNTED_VECTORS)
             ((size,),) = fetch_prepared(statement.as_string(), {"space": space_id})
             self._record_space_size(space_id, size)
-        return size > MAX_EXACT_SCAN
+        share = MIN_INDEXED_SHARE * table_statistics(self.table).corpus_size
+        return size > min(max(MAX_EXACT_SCAN, share), MAX_COUNTED_VECTORS - 1)
 
     def _last_count(self, space_id: int) -> tuple[float, int]:
         return _space_sizes.get((str(connection.settings_dict["NAME"]), self.vector_table, space_id), (0.0, -1))
