@@ -119,8 +119,13 @@ class EntryScope:
     def condition(self) -> str:
         """The same as SQL; its placeholders are in `values`."""
         if self.filtered is not None:
-            return f"e.id IN ({inline_ids_sql(self.filtered)})"
+            return f"e.id IN ({inline_ids_sql(self.filtered.order_by())})"
         return f"{visible_sql(self.access)} AND {IS_CURRENT_OR_EXPIRED_SQL if self.include_expired else IS_CURRENT_SQL}"
+
+    @property
+    def filtered_ids(self) -> str:
+        """SQL of the ids to choose among, the newest first; nothing without filters."""
+        return "" if self.filtered is None else inline_ids_sql(self.filtered.order_by("-pk"))
 
     @property
     def values(self) -> Mapping[str, object]:

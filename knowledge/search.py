@@ -331,7 +331,9 @@ def _load_candidates(question: Question, scope: EntryScope, *, with_unusable: bo
         conditions.append(f"e.workspace_id = %(workspace)s AND {IS_CURRENT_OR_EXPIRED_SQL} AND NOT ({usable})")
     visible = visible_sql(scope.access) if with_unusable else "TRUE"
     columns = _columns_sql(query.shape, visible, usable if with_unusable else "TRUE", has_request_vector)
-    found = ENTRIES.fetch_candidates(columns, query, tuple(conditions), values, has_filter=scope.filtered is not None)
+    found = ENTRIES.fetch_candidates(
+        columns, query, tuple(conditions), values, is_fixed=scope.filtered is None, filtered_ids=scope.filtered_ids
+    )
     rows = [CandidateEntry(*row) for row in found]
     held, topics, tokens, keys = (
         np.array([getattr(row, name) for row in rows], np.int64) for name in ("held", "topics", "tokens", "pk")

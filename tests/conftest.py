@@ -1,6 +1,7 @@
 """The cast, for every test that asks for it; and what holds for all tests of a run."""
 
 import gc
+import math
 import sys
 import threading
 from collections import defaultdict
@@ -16,6 +17,7 @@ from pytest_django import DjangoDbBlocker
 from agents.models import Agent
 from openvibe.chat.live import hub
 from openvibe.chat.models import Channel, Thread
+from openvibe.search import candidates, spaces
 from openvibe.search.spaces import ENDPOINT_EMBEDDER, clear_space_cache
 from openvibe.workspaces.models import Member
 from tests import factories, run_once
@@ -141,6 +143,15 @@ def quick_flush() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def quick_savepoints() -> Iterator[None]:
     with savepoints_without_cursors():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def caches_without_clocks() -> Iterator[None]:
+    """However slow the machine is, no statement comes again because seconds have passed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spaces, "SPACE_CACHE_SECONDS", math.inf)
+        patch.setattr(candidates, "STATISTICS_CACHE_SECONDS", math.inf)
         yield
 
 

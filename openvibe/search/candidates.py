@@ -133,10 +133,9 @@ _BY_INDEX = """SELECT v.{item} FROM {vectors} v WHERE {settings} IS NOT NULL AND
 AND CASE WHEN v.space_id = %(space)s THEN (SELECT {condition} FROM {texts} e WHERE e.id = v.{item}) END
 ORDER BY v.own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT {most}"""
 
-# The planner chooses: where the condition leaves few texts, HNSW would give up before it came to them.
-_BY_INDEX_OR_FILTER = """SELECT e.id FROM {vectors} v JOIN {texts} e ON e.id = v.{item}
-WHERE {settings} IS NOT NULL AND v.dimension = {dimension} AND v.space_id = %(space)s AND {condition}
-ORDER BY v.own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT {most}"""
+# Where the condition leaves few texts, HNSW gives up before it comes to them.
+_OF_FILTERED = """SELECT {item} FROM {vectors} WHERE {item} = ANY(ARRAY({filtered_ids} LIMIT {compared}))
+AND space_id = %(space)s AND dimension = %(dimension)s ORDER BY own <#> %(vector)s::halfvec LIMIT {most}"""
 
 _IS_VALID_INDEX = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
 
@@ -153,6 +152,13 @@ class WordLookup(NamedTuple):
 
     tsquery: str
     are_rare: bool
+
+
+class Nearest(NamedTuple):
+    """How texts are looked up by meaning: `statement` for each condition, besides those that `filtered_ids` selects."""
+
+    statement: LiteralString
+    filtered_ids: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,22 +183,23 @@ class Corpus:
         values: Mapping[str, object],
         *,
         is_fixed: bool = True,
-        has_filter: bool = False,
+        filtered_ids: str = "",
     ) -> list[tuple[Any, ...]]:
         """Rows of a bounded number of texts that fulfil one of the conditions and bear on the question by words or
         meaning: so many for each condition. One statement.
 
         `columns`: a SELECT whose `{ids}` are those of the texts. Its last column is the size of the space, None where
         that is known. `values`: of the placeholders in `columns` and `conditions`, besides those of the query.
-        `is_fixed`: the conditions are the same for the next search. `has_filter`: they are not, and may leave few.
+        `is_fixed`: the conditions are the same for the next search. `filtered_ids`: where they may leave few texts, a
+        SELECT of the ids of these; its first 4,000 are compared one by one, whatever else is found.
         """
         lookup = self.word_lookup(query, MAX_MATCHES)
         space_id = query.embedding.space_id if query.embedding else None
         by_index = space_id is not None and self._is_large_space(space_id) and self.has_index(query.dimension)
-        nearest = (_BY_INDEX_OR_FILTER if has_filter else _BY_INDEX) if by_index else _BY_COMPARING
+        nearest = Nearest(_BY_INDEX, filtered_ids) if by_index else Nearest(_BY_COMPARING)
         are_rare = lookup.are_rare if lookup else None
         statement = _candidates_statement(self, columns, conditions, query.shape, are_rare, query.dimension, nearest)
-        has_generic_plan = is_fixed and not has_filter and are_rare is not False
+        has_generic_plan = is_fixed and are_rare is not False
         values = {**query.values, **query.vector_parameters, **self.word_values(query, lookup), **values}
         rows = (fetch_prepared if has_generic_plan else fetch_unprepared)(statement, values)
         if rows and space_id is not None and not by_index:
@@ -296,10 +303,9 @@ def _candidates_statement(
     shape: QueryShape,
     has_rare_words: bool | None,
     dimension: int,
-    nearest: LiteralString,
+    nearest: Nearest,
 ) -> str:
-    """`has_rare_words`: None where no words are looked up; `dimension`: 0 where no vectors are; `nearest`: how these
-    are, one of the statements above."""
+    """`has_rare_words`: None where no words are looked up; `dimension`: 0 where no vectors are, and `nearest` how."""
     parts: list[sql.Composable] = []
     names = {
         "texts": sql.Identifier(corpus.table),
@@ -323,10 +329,15 @@ def _candidates_statement(
                     )
                 )
         if dimension:
-            parts.append(sql.SQL(nearest).format(**names, condition=condition, most=MAX_VECTOR_HITS))
+            parts.append(sql.SQL(nearest.statement).format(**names, condition=condition, most=MAX_VECTOR_HITS))
+    if dimension and nearest.filtered_ids:
+        ids_sql = sql.SQL(nearest.filtered_ids)
+        parts.append(
+            sql.SQL(_OF_FILTERED).format(**names, filtered_ids=ids_sql, compared=MAX_EXACT_SCAN, most=MAX_VECTOR_HITS)
+        )
     ids = sql.SQL("ARRAY({})").format(sql.SQL(" UNION ").join(sql.SQL("({})").format(part) for part in parts))
     size: sql.Composable = sql.SQL("NULL")
-    if dimension and nearest == _BY_COMPARING:
+    if dimension and nearest.statement == _BY_COMPARING:
         size = sql.SQL("({})").format(sql.SQL(_SPACE_SIZE).format(**names, most=MAX_COUNTED_VECTORS))
     return sql.SQL(columns).format(ids=ids, space_size=size).as_string()
 
@@ -367,8 +378,8 @@ def is_relevant(candidates: Candidates) -> NDArray[np.bool_]:
 def inline_ids_sql(rows: QuerySet[Any]) -> str:
     """The ids of a queryset as SQL, its values written out, for a statement that is run with values of its own."""
     try:
-        statement, values = rows.order_by().values("pk").query.sql_with_params()
+        statement, values = rows.values("pk").query.sql_with_params()
     except EmptyResultSet:  # Django knows already that there are none
-        return "NULL"
+        return "SELECT NULL::bigint"
     literals = (sql.Literal(value).as_string().replace("%", "%%") for value in values)
     return statement % tuple(literals)

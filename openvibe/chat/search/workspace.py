@@ -33,26 +33,29 @@ def best_messages(
     *,
     max_hits: int = 50,
     kinds: Sequence[str] = SEARCHED_KINDS,
+    are_few: bool = False,
 ) -> list[Message]:
     """At most `max_hits` of these messages, which are those the asker may see, that bear on the question; best first.
 
-    Nothing in a question is an operator; a question without words finds nothing.
+    `are_few`: they may be few of all that were said, by a filter or because the asker sees few. Nothing in a question
+    is an operator; a question without words finds nothing.
     """
     query = parse_query(access.workspace_id, question)
     if query.is_empty:
         return []
     searchable = messages.filter(state__in=("complete", "stopped"), deleted_at=None, kind__in=kinds)
     found = searchable.filter(pk=RawSQL("e.id", []))  # looked up for each: in a join, all of them may be read first
-    candidates = _load_candidates(query, f"e.id = ({inline_ids_sql(found)})")
+    filtered_ids = inline_ids_sql(searchable.order_by("-created_at", "-id")) if are_few else ""
+    candidates = _load_candidates(query, f"e.id = ({inline_ids_sql(found.order_by())})", filtered_ids)
     best: list[Any] = [candidates.keys[row] for row, _ in MESSAGES.top_hits(query, candidates, max_hits=max_hits)]
     by_id = searchable.in_bulk(best)
     return [by_id[pk] for pk in best if pk in by_id]
 
 
-def _load_candidates(query: Query, condition: str) -> Candidates:
+def _load_candidates(query: Query, condition: str, filtered_ids: str) -> Candidates:
     """What the ranking needs of the messages that may bear on the question."""
     columns = sql.SQL(_CANDIDATES).format(bits=term_bits_sql(query.shape)).as_string()
-    rows = MESSAGES.fetch_candidates(columns, query, (condition,), {}, is_fixed=False)
+    rows = MESSAGES.fetch_candidates(columns, query, (condition,), {}, is_fixed=False, filtered_ids=filtered_ids)
     numbers = np.array([row[:4] for row in rows], np.int64).reshape(len(rows), 4)
     return Candidates(
         keys=numbers[:, 0].tolist(),

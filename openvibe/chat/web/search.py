@@ -64,8 +64,11 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         )
         kinds = [kind] if kind else SEARCHED_KINDS
         limit = MAX_BEST_HITS if is_best_match else MAX_COUNTED_HITS
-        newest: Any = hits.values_list("pk", flat=True)[:limit]
-        results = best_messages(request.access, words, hits, max_hits=limit, kinds=kinds) if is_best_match else newest
+        newest = hits.values_list("pk", flat=True)[:limit]
+        results: Any = newest
+        if is_best_match:
+            are_few = request.access.is_guest or any(params.get(name) for name in FILTERS)
+            results = best_messages(request.access, words, hits, max_hits=limit, kinds=kinds, are_few=are_few)
         page = Paginator(results, PAGE_SIZE).get_page(request.GET.get("page"))
         if not is_best_match:  # the newest are chosen among messages alone: joined, all of them may be read first
             by_id = hits.in_bulk([*page])

@@ -138,8 +138,8 @@ def socket_folder(home: Path) -> Path:
 
 
 def shared_buffers(memory: int) -> int:
-    """MB that the server keeps of its tables, a sixteenth of the machine's `memory` (bytes) within bounds: the words and
-    vectors of 100,000 messages do not fit into the least. They are taken when they are first used."""
+    """MB that the server keeps of its tables: a sixteenth of the machine's `memory` (bytes), within bounds. The words
+    and vectors of 100,000 messages do not fit into the least. They are taken when they are first used."""
     return min(max(memory // 2**24, MIN_SHARED_BUFFERS), MAX_SHARED_BUFFERS)
 
 
