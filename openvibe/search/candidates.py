@@ -96,6 +96,9 @@ MIN_INDEXED_SHARE = 0.02
 """All workspaces share an HNSW index, of which a search reads the 3,000 nearest: where a space has a smaller share of
 all texts, hardly any of its own are among them, and so each is compared, too."""
 
+MAX_FILTERED_SCAN = 1_000
+"""So many of the texts that a filter leaves, the newest, are compared one by one as well."""
+
 MAX_COUNTED_VECTORS = 20_000
 """Vectors of a space that are counted."""
 
@@ -133,9 +136,11 @@ _BY_INDEX = """SELECT v.{item} FROM {vectors} v WHERE {settings} IS NOT NULL AND
 AND CASE WHEN v.space_id = %(space)s THEN (SELECT {condition} FROM {texts} e WHERE e.id = v.{item}) END
 ORDER BY v.own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT {most}"""
 
-# Where the condition leaves few texts, HNSW gives up before it comes to them.
-_OF_FILTERED = """SELECT {item} FROM {vectors} WHERE {item} = ANY(ARRAY({filtered_ids} LIMIT {compared}))
-AND space_id = %(space)s AND dimension = %(dimension)s ORDER BY own <#> %(vector)s::halfvec LIMIT {most}"""
+# HNSW goes through its nearest in vain where a filter leaves few texts: these are compared, and it is left out.
+_FILTERED = """WITH filtered(id) AS MATERIALIZED ({filtered_ids} LIMIT {compared})
+(SELECT {item} FROM {vectors} WHERE {item} = ANY(ARRAY(TABLE filtered))
+AND space_id = %(space)s AND dimension = %(dimension)s ORDER BY own <#> %(vector)s::halfvec LIMIT {most})"""
+_HNSW_SETTINGS_IF_MANY = """CASE WHEN (SELECT count(*) FROM filtered) = {compared} THEN {settings} END"""
 
 _IS_VALID_INDEX = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
 
@@ -191,7 +196,7 @@ class Corpus:
         `columns`: a SELECT whose `{ids}` are those of the texts. Its last column is the size of the space, None where
         that is known. `values`: of the placeholders in `columns` and `conditions`, besides those of the query.
         `is_fixed`: the conditions are the same for the next search. `filtered_ids`: where they may leave few texts, a
-        SELECT of the ids of these; its first 4,000 are compared one by one, whatever else is found.
+        SELECT of the ids of these; its first 1,000 are compared one by one, whatever else is found.
         """
         lookup = self.word_lookup(query, MAX_MATCHES)
         space_id = query.embedding.space_id if query.embedding else None
@@ -315,6 +320,10 @@ def _candidates_statement(
         "dimension": sql.Literal(dimension),
         "settings": sql.SQL(_HNSW_SETTINGS),
     }
+    if is_filtered := bool(dimension and nearest.filtered_ids):
+        names["settings"] = sql.SQL(_HNSW_SETTINGS_IF_MANY).format(
+            settings=names["settings"], compared=MAX_FILTERED_SCAN
+        )
     for condition in map(sql.SQL, conditions):
         if has_rare_words:
             parts.append(corpus.rare_words_sql(shape, condition, key="id", most=MAX_LEXICAL_HITS))
@@ -330,12 +339,13 @@ def _candidates_statement(
                 )
         if dimension:
             parts.append(sql.SQL(nearest.statement).format(**names, condition=condition, most=MAX_VECTOR_HITS))
-    if dimension and nearest.filtered_ids:
-        ids_sql = sql.SQL(nearest.filtered_ids)
-        parts.append(
-            sql.SQL(_OF_FILTERED).format(**names, filtered_ids=ids_sql, compared=MAX_EXACT_SCAN, most=MAX_VECTOR_HITS)
+    texts = sql.SQL(" UNION ").join(sql.SQL("({})").format(part) for part in parts)
+    if is_filtered:
+        filtered = sql.SQL(_FILTERED).format(
+            **names, filtered_ids=sql.SQL(nearest.filtered_ids), compared=MAX_FILTERED_SCAN, most=MAX_VECTOR_HITS
         )
-    ids = sql.SQL("ARRAY({})").format(sql.SQL(" UNION ").join(sql.SQL("({})").format(part) for part in parts))
+        texts = sql.SQL("{} UNION {}").format(filtered, texts)
+    ids = sql.SQL("ARRAY({})").format(texts)
     size: sql.Composable = sql.SQL("NULL")
     if dimension and nearest.statement == _BY_COMPARING:
         size = sql.SQL("({})").format(sql.SQL(_SPACE_SIZE).format(**names, most=MAX_COUNTED_VECTORS))

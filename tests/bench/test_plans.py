@@ -183,6 +183,9 @@ def steps(world: BenchWorkspace) -> dict[str, Callable[[], object]]:
         "list by author": page("search", "?author=dora"),
         "list of a channel": page("search", f"?channel={world.channel.pk}"),
         "list since": page("search", "?since=2020-01-01"),
+        "list, best match by author": page("search", "?q=word7+name99&author=ana"),
+        "list, best match of a channel": page("search", f"?q=word7+name99&channel={world.channel.pk}"),
+        "list, best match since": page("search", "?q=word7+name99&since=2020-01-01"),
         "prompt": lambda: assemble(
             agent=world.vibe, thread=thread, task="mention", request="word7 name99?", asked_by=world.ana.participant
         ),
