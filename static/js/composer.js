@@ -1,6 +1,7 @@
-// The composer: drafts, mentions, sending with a key of its own, retry.
+// The composer: mentions, sending with a key of its own, retry.
 
 import { chooseFiles, chosenFiles, fileNames, filesProblem, requestBody } from "./attach.js";
+import { draftSoon, draftsSaved, keepRest } from "./drafts.js";
 import { all, body, elements, getFragment, one, oneAtATime, post, settled } from "./page.js";
 import { conversation, currentRow, isShown, threadId, toBottom, toNewest } from "./feed.js";
 import { leadBack } from "./rows.js";
@@ -11,31 +12,6 @@ const saved = one("[data-saved]", form ?? document);
 const preview = one("#composer-preview");
 const list = one("#messages");
 const MOST_PREVIEWED = 2000;
-
-// --- drafts -------------------------------------------------------------------------------------------------
-let savedText = field?.value ?? "";
-let saving = Promise.resolve();
-
-async function saveDraft() {
-  const text = field.value;
-  if (text === savedText) return;
-  try {
-    await post(form.dataset.draftUrl, { body: text });
-    savedText = text;
-    saved.textContent = text.trim() && field.value ? "Draft saved" : "";
-  } catch (problem) {
-    saved.textContent = problem.status ? problem.message : "Draft not saved: offline";
-  }
-}
-const saveSoon = settled(() => { saving = saving.then(saveDraft); }, 800); // one after the other, or an older one might come last
-
-function saveOnLeaving() {
-  if (!field || field.value === savedText) return;
-  const data = new FormData(form);
-  data.delete("files");
-  navigator.sendBeacon?.(form.dataset.draftUrl, data);
-  savedText = field.value;
-}
 
 // --- sending ------------------------------------------------------------------------------------------------
 export function showProblem(text) {
@@ -101,7 +77,7 @@ function putBack(text, files) {
   field.value = field.value.trim() ? `${text}\n\n${field.value}` : text;
   grown();
   field.focus();
-  saveSoon();
+  draftSoon(field);
 }
 
 /** Send what waits for the connection, in the order it was written. */
@@ -120,7 +96,7 @@ async function deliver(text, key, files) {
   keep([...outbox().filter((letter) => letter.key !== key), { text, key }]);
   const row = pendingRow([text, fileNames(files)].filter(Boolean).join("\n"), key);
   let said;
-  await saving; // or the draft would come after what was sent of it
+  await draftsSaved();
   try {
     const state = one(".send-state", row);
     const onProgress = files.length ? (share) => { state.textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
@@ -135,7 +111,7 @@ async function deliver(text, key, files) {
     return;
   }
   forget(key);
-  if (!field.value) savedText = "";
+  keepRest(field);
   if (!isShown(said.id)) await toNewest();
   row.remove();
   toBottom();
@@ -157,7 +133,6 @@ function send() {
     return;
   }
   showProblem("");
-  saveSoon.cancel();
   field.value = "";
   chooseFiles(form, []);
   saved.textContent = "";
@@ -346,7 +321,6 @@ export function start() {
   field.addEventListener("blur", closeNames);
   field.addEventListener("input", () => {
     grown();
-    saveSoon();
     offerNames();
     previewSoon();
   });
@@ -354,7 +328,6 @@ export function start() {
     event.preventDefault();
     send();
   });
-  addEventListener("pagehide", saveOnLeaving);
   document.addEventListener("openvibe:connected", resend);
   showUnsent();
   grown();

@@ -1,6 +1,7 @@
 // The dive that is shown, in the panel or on its page: its messages live, its head and foot as they are now, its composer.
 
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
+import { draftsSaved, keepRest } from "./drafts.js";
 import { all, body, elements, focusWithin, getFragment, one, oneAtATime, post, replace, settled, workspace } from "./page.js";
 import { close as closePanel } from "./panel.js";
 import { addWords, insertPage, isInHand, pageLoads, place, rowsOf, seqOf } from "./rows.js";
@@ -178,9 +179,8 @@ async function send(form) {
   const said = JSON.stringify([text, files.map((file) => [file.name, file.size, file.lastModified])]);
   if (said !== keyed) [keyed, key] = [said, crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`];
   form.dataset.sending = "yes";
-  saveSoon.cancel();
   showProblem(form, "");
-  await saving; // or the draft would come after what was sent of it
+  await draftsSaved();
   try {
     const onProgress = files.length ? (share) => { one("[data-saved]", form).textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
     await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files), onProgress });
@@ -194,34 +194,7 @@ async function send(form) {
     showProblem(form, problem.message);
   }
   delete form.dataset.sending;
-  if (field.value.trim()) draftSoon(field); // it was not sent, or somebody typed on
-  else unsaved = null;
-}
-
-let unsaved = null; // the field whose text is still to be saved, be it on the page or not
-let saving = Promise.resolve();
-
-async function saveDraft(options = {}) {
-  const field = unsaved;
-  if (!field || field.form.dataset.sending) return;
-  unsaved = null;
-  const saved = one("[data-saved]", field.form);
-  const text = field.value;
-  await post(field.form.dataset.draftUrl, { body: text }, options).then(
-    () => { saved.textContent = text.trim() ? "Draft saved" : ""; },
-    () => { saved.textContent = "Draft not saved: offline"; },
-  );
-}
-
-function saveNow() {
-  saveSoon.cancel();
-  saving = saving.then(() => saveDraft());
-}
-const saveSoon = settled(saveNow, 800);
-
-function draftSoon(field) {
-  unsaved = field;
-  saveSoon();
+  keepRest(field);
 }
 
 const sends = (event) => event.key === "Enter" && !event.isComposing && (body.dataset.enterSends === "on" ? !event.shiftKey : event.ctrlKey || event.metaKey);
@@ -261,9 +234,6 @@ document.addEventListener("htmx:afterSettle", () => {
 document.addEventListener("htmx:afterRequest", renewStale);
 document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more, .feedback-more")) renewStale(); }, true);
 document.addEventListener("visibilitychange", readSoon);
-document.addEventListener("input", ({ target }) => { if (target.id === "dive-body") draftSoon(target); });
-document.addEventListener("change", ({ target }) => { if (target.id === "dive-body") saveNow(); }); // whoever leaves it may leave the dive
-addEventListener("pagehide", () => saveDraft({ keepalive: true }));
 document.addEventListener("keydown", (event) => {
   if (event.target.matches?.("[data-start-body]") && sends(event)) {
     event.preventDefault();

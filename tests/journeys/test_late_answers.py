@@ -108,6 +108,24 @@ def test_a_draft_that_is_saved_late_does_not_come_back(people: People, installat
     expect(composer).to_have_value("")
 
 
+def test_what_is_typed_on_while_a_message_is_sent_stays_a_draft(people: People) -> None:
+    """Storing a message removes the draft it came from, also one that was saved meanwhile."""
+    ana = people.ana()
+    start_thread(ana, "Typed on meanwhile", "Hello.")
+    composer = ana.locator("#composer-body")
+    sent = Held(ana, f"**/t/{thread_of(ana)}/", "POST")
+    composer.fill("One")
+    composer.press("Enter")
+    sent.wait()
+    composer.fill("Two")
+    expect(ana.get_by_text("Draft saved")).to_be_visible()
+    with ana.expect_response("**/draft/"):
+        sent.routes[0].continue_()
+    ana.goto(ana.url)
+    expect(ana.locator("#messages .prose")).to_have_text(["Hello.", "One"])
+    expect(composer).to_have_value("Two")
+
+
 def test_a_change_of_a_message_that_is_being_fetched_is_shown(people: People, installation: Installation) -> None:
     ana, token = people.ana(), installation.token("ana")
     start_thread(ana, "Gap", "First.")
