@@ -1,11 +1,15 @@
-// Drafts of what is typed for a thread or a dive: saved soon, and at once where its dive or its page is left.
+// What is typed and not sent: for a thread or a dive there is a draft, saved soon, and at once where it is left.
 
-import { one, post, settled } from "./page.js";
+import { all, one, post, settled } from "./page.js";
 
 const unsaved = new Set(); // fields whose text is not saved yet, be they on the page or not
 let saving = Promise.resolve();
 
-export const isDrafted = (field) => field.matches("#composer-body, #dive-body");
+const isDrafted = (field) => field.matches("#composer-body, #dive-body");
+
+/** Whether something is typed in `root`, or came back refused, that would be lost with it. What only searches is no loss. */
+export const isTyped = (root = document) => all("form[method=post] :is(textarea, input:not([type=hidden]))", root)
+  .some((field) => !isDrafted(field) && (field.value !== field.defaultValue || (field.value.trim() && field.form.dataset.typed !== undefined)));
 
 /** Of a form whose `data-sending` is set it is not known yet what is left of its text. */
 async function save(field, options) {

@@ -1,5 +1,6 @@
 // Knowledge: topics completed while typing, the review queue by keys, and pins that appear where they belong.
 
+import { isTyped } from "./drafts.js";
 import { all, announce, elements, getFragment, one, oneAtATime, settled, toast, workspace } from "./page.js";
 import { refetch } from "./feed.js";
 import { register } from "./keys.js";
@@ -202,8 +203,8 @@ const refreshEntry = oneAtATime(async () => {
   if (!shown) return;
   const response = await getFragment(`${workspace}knowledge/${shown.dataset.entry}/?unasked=1`).catch(() => null);
   if ([403, 404].includes(response?.status) && shown === shownEntry()) {
-    closePanel();
-    toast("This entry is not there any more, or not for you to read.");
+    if (!isTyped(shown)) closePanel();
+    toast(`This entry is not there any more, or not for you to read.${isTyped(shown) ? " What you typed is still here, to be copied." : ""}`);
   }
   const now = response?.ok ? elements(await response.text()).find((item) => item.matches(".knowledge-entry")) : null;
   if (!now || shown !== shownEntry()) return;

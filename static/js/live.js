@@ -4,6 +4,7 @@
 import { all, announce, body, getFragment, one, oneAtATime, refocus, spread, toast, workspace } from "./page.js";
 import { arrive, catchUp, conversation, threadId } from "./feed.js";
 import { forgetNames, showProblem } from "./composer.js";
+import { isTyped } from "./drafts.js";
 
 const RETRY = 3000;
 let source = null;
@@ -39,14 +40,11 @@ const refreshSidebar = oneAtATime(async () => {
 });
 const sidebarSoon = spread(refreshSidebar, 400, 5000);
 
-/** Whether something is typed on this page that a reload would take: of the composer's text there is a draft. */
-const isTyping = () => all("textarea, input:not([type=hidden])").some((field) => field.id !== "composer-body" && field.value !== field.defaultValue);
-
 /** One may write here now, or no longer: then what was typed meanwhile stays. */
 function onComposerChanged(fresh) {
   const reason = one(".composer-closed", fresh)?.textContent.trim();
   if (reason && one("#composer-body")?.value.trim()) showProblem(`${reason} What you typed is still here, to be copied.`);
-  else if (!isTyping()) location.reload();
+  else if (!isTyped()) location.reload();
 }
 
 /** Replace parts of the page by what the server shows now; the whole content goes when it is not visible any more. */
@@ -315,7 +313,7 @@ function onEventAgain(given) {
 
 /** What this page missed is not kept any more. What is typed in the composer is a draft; of anything else nothing is taken. */
 function onReload() {
-  if (!isTyping()) return location.reload();
+  if (!isTyped()) return location.reload();
   toast("This page was open for so long that it no longer shows all that was said. What you typed is still here: send it or copy it, then reload.", { lasts: true });
 }
 

@@ -1,13 +1,14 @@
 // The right panel: its address stands in the URL as ?panel=, so that it survives a reload.
 
+import { isTyped } from "./drafts.js";
 import { all, body, focusWithin, one, refocus, workspace } from "./page.js";
 
 const panel = one("#panel");
 const shell = one(".shell");
-let opener = null;
-let openerRow = ""; // the id of the message it stands in: rows are replaced as they change
-let newest = null; // what was asked for last, by path and address, and whether it is shown; what came before it is nobody's
-let trail = []; // addresses of what was shown before, when a link inside the panel opened the next
+// How one came to what is shown: what opened it, the id of the message that stands in (rows are replaced as they
+// change), and the addresses of what was shown before, when a link inside the panel opened the next.
+let way = { opener: null, row: "", trail: [] };
+let newest = null; // what was asked for last: path, address, way, and whether it is shown; what came before it is nobody's
 
 const shown = () => new URL(location.href).searchParams.get("panel") ?? "";
 
@@ -20,37 +21,21 @@ export function setAddress(path) {
 }
 
 const addressOf = (url) => url.pathname.slice(workspace.length);
+const mayGo = () => !isTyped(panel) || confirm("What you entered here is not saved. Leave it all the same?");
 
 export async function open(href, from = null) {
   const url = new URL(href, location.href);
   if (!url.pathname.startsWith(workspace)) return location.assign(href);
-  const goBack = wayBack();
+  if (!mayGo()) return;
   const isInside = from && panel.contains(from);
-  if (!isInside) {
-    opener = from;
-    openerRow = from?.closest(".message")?.id ?? "";
-    trail = [];
-  } else if (shown() && shown() !== addressOf(url)) trail = [...trail, shown()]; // pressed twice, it is asked for once more
-  await show(url, goBack);
+  if (!isInside) return show(url, { opener: from, row: from?.closest(".message")?.id ?? "", trail: [] });
+  const isNext = shown() && shown() !== addressOf(url); // pressed twice, it is asked for once more
+  await show(url, { ...way, trail: isNext ? [...way.trail, shown()] : way.trail });
 }
 
 async function back() {
-  if (!trail.length) return; // pressed twice
-  const goBack = wayBack();
-  const url = new URL(workspace + trail.at(-1), location.href);
-  trail = trail.slice(0, -1);
-  await show(url, goBack);
-}
-
-/** What puts things right when nothing answers: the panel goes on showing what it shows, or is closed again. */
-function wayBack() {
-  const before = [opener, openerRow, trail];
-  const address = shown();
-  return () => {
-    if (!panel.childElementCount) return close();
-    [opener, openerRow, trail] = before;
-    setAddress(address);
-  };
+  if (!way.trail.length || !mayGo()) return;
+  await show(new URL(workspace + way.trail.at(-1), location.href), { ...way, trail: way.trail.slice(0, -1) });
 }
 
 /** What htmx still waits for on behalf of the panel is not shown any more. */
@@ -59,41 +44,45 @@ function forgetAsked() {
   htmx.trigger(body, "htmx:abort");
 }
 
-async function show(url, goBack) {
+/** When nothing answers, the panel goes on showing what it shows, or is closed again. */
+function onUnanswered() {
+  if (panel.childElementCount) newest = null;
+  else close();
+}
+
+async function show(url, by) {
   forgetAsked();
-  const mine = { path: url.pathname + url.search, address: addressOf(url), isShown: false };
+  const mine = { path: url.pathname + url.search, address: addressOf(url), way: by, isShown: false };
   newest = mine;
   const before = document.activeElement;
   shell.classList.add("has-panel");
-  setAddress(mine.address);
   const isAnswered = await htmx.ajax("GET", mine.path, { target: panel, swap: "innerHTML" }).then(() => true, () => false);
   if (mine !== newest) return;
-  if (!isAnswered) {
-    newest = null;
-    return goBack();
-  }
+  if (!isAnswered) return onUnanswered();
   panel.tabIndex = -1;
   const now = document.activeElement;
-  const isWaiting = [before, body].includes(now) || (openerRow && now.closest(".message")?.id === openerRow);
+  const isWaiting = [before, body].includes(now) || (way.row && now.closest(".message")?.id === way.row);
   if (isWaiting) focusWithin(panel, panel); // whoever went elsewhere meanwhile, to write perhaps, stays there
 }
 
+/** Whether it was open and is closed now: whoever typed something there that would be lost is asked. */
 export function close({ refocuses = true } = {}) {
-  if (!shell?.classList.contains("has-panel")) return false;
+  if (!shell?.classList.contains("has-panel") || !mayGo()) return false;
+  const { opener, row } = newest?.way ?? way;
   forgetAsked();
   shell.classList.remove("has-panel");
   panel.replaceChildren();
   setAddress("");
-  if (opener && refocuses) refocus(opener, document.getElementById(openerRow) ?? one("#main"));
-  opener = null;
-  trail = [];
+  if (opener && refocuses) refocus(opener, document.getElementById(row) ?? one("#main"));
+  way = { opener: null, row: "", trail: [] };
   return true;
 }
 
 /** Where the panel lies over the page, what the keyboard reaches behind it is shown. */
-function onFocusBehind({ target }) {
+function onFocusBehind({ target, relatedTarget }) {
   if (!shell.classList.contains("has-panel") || getComputedStyle(panel).position !== "fixed") return;
-  if (target.getBoundingClientRect().left >= panel.getBoundingClientRect().left) close({ refocuses: false });
+  if (target.getBoundingClientRect().left < panel.getBoundingClientRect().left) return;
+  if (!close({ refocuses: false })) (panel.contains(relatedTarget) ? relatedTarget : panel).focus();
 }
 
 function button(name, mark, words) {
@@ -109,15 +98,15 @@ function button(name, mark, words) {
 function onShown({ detail }) {
   if (!shell.classList.contains("has-panel")) panel.replaceChildren(); // closed before it came
   if (!panel.childElementCount) return;
-  if (!one("[data-panel-close]", panel)) button("close", "i-close", "Close");
-  if (trail.length && !one("[data-panel-back]", panel)) button("back", "i-back", "Back");
-  let address = all("[data-address]", panel).at(-1)?.dataset.address; // it may say how it is found again
-  if (newest && !newest.isShown) {
-    if (newest.path !== detail.requestConfig?.path) return; // what comes late: the address is another one's by now
+  const isNewest = newest && !newest.isShown && newest.path === detail.requestConfig?.path;
+  if (isNewest) {
     newest.isShown = true;
-    address ??= newest.address;
+    way = newest.way;
   }
-  if (address) setAddress(address);
+  if (!one("[data-panel-close]", panel)) button("close", "i-close", "Close");
+  if (way.trail.length && !one("[data-panel-back]", panel)) button("back", "i-back", "Back");
+  const address = all("[data-address]", panel).at(-1)?.dataset.address; // it may say how it is found again
+  if (address || isNewest) setAddress(address ?? newest.address);
 }
 
 export function start() {
@@ -136,5 +125,5 @@ export function start() {
   });
   one("#main").addEventListener("focusin", onFocusBehind);
   panel.addEventListener("htmx:afterSettle", onShown);
-  body.addEventListener("htmx:responseError", (event) => { if (event.detail.target === panel) close(); });
+  body.addEventListener("htmx:responseError", (event) => { if (event.detail.target === panel) onUnanswered(); });
 }

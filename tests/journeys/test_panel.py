@@ -1,10 +1,11 @@
 """The right panel in haste and without a connection: nothing typed is lost, nothing in it stays old or empty."""
 
 import re
+from collections.abc import Callable
 from urllib.parse import unquote
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Dialog, Locator, Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
@@ -128,6 +129,111 @@ def test_without_a_connection_the_panel_stays_as_it_is(people: People) -> None:
     expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
     panel.get_by_role("button", name="Close").click()
     expect(tool(ana, "Memory")).to_be_focused()
+
+
+def test_two_panels_that_fail_leave_the_address_of_what_is_shown(people: People) -> None:
+    ana = asked_thread(people, "Twice offline")
+    panel, before = ana.locator("#panel"), ana.url
+    dives, work = Held(ana, "**/dives/"), Held(ana, "**/work/")
+
+    def fail() -> None:
+        for held, name in ((dives, "Dives"), (work, "Work")):
+            held.routes.clear()
+            tool(ana, name).press("Enter")
+            held.wait()
+        with ana.expect_event("requestfailed", lambda request: request.url.endswith("/work/")):
+            work.routes[0].abort()
+
+    fail()
+    expect(ana.locator(".shell")).not_to_have_class(re.compile("has-panel"))
+    expect(ana).to_have_url(before)
+    expect(tool(ana, "Work")).to_be_focused()
+
+    tool(ana, "Memory").press("Enter")
+    expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
+    shown = ana.url
+    fail()
+    expect(ana.get_by_text("The server cannot be reached.")).to_have_count(2)
+    expect(ana).to_have_url(shown)
+    expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
+
+
+def test_a_page_that_the_server_cannot_show_leaves_the_panel_as_it_is(people: People) -> None:
+    ana = asked_thread(people, "Broken panel")
+    panel = ana.locator("#panel")
+    tool(ana, "Memory").press("Enter")
+    expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
+    shown = ana.url
+    ana.route("**/work/", lambda route: route.fulfill(status=500, body="broken"))
+    tool(ana, "Work").press("Enter")
+    expect(ana.get_by_text("That did not work.")).to_be_visible()
+    expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
+    expect(ana).to_have_url(shown)
+
+
+def dialogs(page: Page) -> tuple[list[str], Callable[[str], None]]:
+    """What the page asks in dialogs, each of which is refused until the second says `accept`."""
+    said, answer = list[str](), ["dismiss"]
+
+    def on_dialog(dialog: Dialog) -> None:
+        said.append(dialog.message)
+        getattr(dialog, answer[0])()
+
+    page.on("dialog", on_dialog)
+    return said, lambda word: answer.__setitem__(0, word)
+
+
+@pytest.mark.parametrize("leaves_by", ["Close", "Escape", "another"])
+def test_what_is_typed_in_the_panel_goes_only_when_its_writer_says_so(people: People, leaves_by: str) -> None:
+    ana = asked_thread(people, f"Typed work, {leaves_by}")
+    panel, (asked, say_now) = ana.locator("#panel"), dialogs(ana)
+    tool(ana, "Memory").click()
+    panel.get_by_label("Exact words").fill("soil")  # a search is no loss
+    tool(ana, "Work").click()
+    ways: dict[str, Callable[[], None]] = {
+        "Close": panel.get_by_role("button", name="Close").click,
+        "Escape": lambda: ana.keyboard.press("Escape"),
+        "another": tool(ana, "Memory").click,
+    }
+    panel.locator("#work-add-progress > summary").click()
+    checkpoint = panel.get_by_label("Checkpoint")
+    checkpoint.fill("Soil mixed")
+    for answer in ("dismiss", "accept"):
+        expect(checkpoint).to_have_value("Soil mixed")
+        panel.locator("#work").focus()
+        say_now(answer)
+        ways[leaves_by]()
+    expect(checkpoint).to_have_count(0)
+    assert asked == ["What you entered here is not saved. Leave it all the same?"] * 2
+
+
+def test_a_draft_goes_without_a_question_and_what_was_refused_does_not(people: People) -> None:
+    ana, panel, composer = opened_dive(people, "Refused")
+    asked, _ = dialogs(ana)
+    close = panel.get_by_role("button", name="Close")
+    composer.fill("And in winter?")
+    close.click()
+    expect(panel).to_be_empty()
+    tool(ana, "Dives").click()
+    panel.locator(".dive-list a").click()
+    panel.get_by_role("link", name="Publish…").click()
+    assert not asked
+    panel.get_by_label("Headline").fill("Two litres in winter")
+    panel.get_by_role("button", name="Back").click()
+    assert len(asked) == 1
+    expect(panel.get_by_label("Headline")).to_have_value("Two litres in winter")
+    panel.get_by_label("Headline").fill("")
+    close.click()
+
+    ana.locator("#m-1").focus()
+    ana.keyboard.press("p")
+    panel.get_by_role("radio", name="A date").check()
+    panel.get_by_label("Date it expires").fill("2001-01-01")
+    panel.get_by_role("button", name="Save", exact=True).click()
+    expect(panel.get_by_role("alert")).to_be_visible()
+    close.click()
+    assert len(asked) == 2
+    expect(panel.get_by_label("Content")).to_have_value("How much water do lemons need?")
 
 
 def test_what_is_pressed_twice_is_gone_to_once(people: People) -> None:
