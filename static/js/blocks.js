@@ -1,15 +1,15 @@
 // An agent's blocks and notes on its page: shown anew when somebody changed them, unless the reader is at work there.
 
-import { all, getFragment, oneAtATime, settled } from "./page.js";
+import { all, getElements, oneAtATime, settled } from "./page.js";
 
 const refresh = oneAtATime(async () => {
   for (const section of all("section.carried[data-source]")) {
     const isIdle = () => section.isConnected && !section.querySelector("details[open]") && !section.contains(document.activeElement);
     if (!isIdle()) continue;
-    const response = await getFragment(section.dataset.source).catch(() => null);
-    if (!response?.ok || !isIdle()) continue;
-    section.outerHTML = await response.text();
-    all(`#${section.id}`).forEach((fresh) => htmx.process(fresh));
+    const fresh = await getElements(section.dataset.source, soon);
+    if (!fresh || !isIdle()) continue;
+    section.replaceWith(...fresh);
+    fresh.forEach((element) => htmx.process(element));
   }
 });
 const soon = settled(refresh, 300);

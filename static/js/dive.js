@@ -2,12 +2,11 @@
 
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
 import { draftsSaved, keepRest } from "./drafts.js";
-import { all, body, elements, focusWithin, getFragment, one, oneAtATime, post, replace, settled, workspace } from "./page.js";
+import { all, body, elements, focusWithin, getElements, one, oneAtATime, post, replace, settled, workspace } from "./page.js";
 import { close as closePanel } from "./panel.js";
 import { addWords, insertPage, isInHand, pageLoads, place, rowsOf, seqOf } from "./rows.js";
 
 const NEAR_BOTTOM = 80;
-const TRY_AGAIN = 3000;
 const dive = () => one("#dive[data-dive]");
 const list = () => one("#dive-messages");
 const scroller = () => one("#dive-scroller");
@@ -18,12 +17,6 @@ const loads = pageLoads();
 const told = (name) => document.dispatchEvent(new CustomEvent(`openvibe:${name}`));
 
 // --- what arrives -------------------------------------------------------------------------------------------
-async function fetched(url, again) {
-  const response = await getFragment(url).catch(() => null);
-  if (!response || response.status >= 500) setTimeout(again, TRY_AGAIN);
-  return response?.ok ? elements(await response.text()) : null;
-}
-
 function put(rows) {
   const stays = isAtBottom();
   rows.forEach((row) => place(row, list()));
@@ -39,7 +32,7 @@ const catchUp = oneAtATime(async () => {
   for (let more = true; more;) {
     const shown = dive();
     if (!shown || one("[data-newer]", shown)) return;
-    const found = await fetched(`${shown.dataset.url}?after_seq=${rowsOf(list()).at(-1)?.dataset.seq ?? 0}&live=1`, catchUp);
+    const found = await getElements(`${shown.dataset.url}?after_seq=${rowsOf(list()).at(-1)?.dataset.seq ?? 0}&live=1`, catchUp);
     if (!found || shown !== dive()) return;
     const rows = found.filter((item) => item.dataset.seq && !document.getElementById(item.id));
     if (rows.length) put(rows);
@@ -55,7 +48,7 @@ function refetch(id) {
   if (!refetches.has(id)) {
     refetches.set(id, oneAtATime(async () => {
       const shown = dive();
-      const found = await fetched(`${workspace}m/${id}/`, () => dive() && refetch(id));
+      const found = await getElements(`${workspace}m/${id}/`, () => dive() && refetch(id));
       if (found && shown === dive()) put(found.filter((item) => item.dataset.seq));
     }));
   }
@@ -98,7 +91,7 @@ function keepWritten(old, now) {
 const refresh = oneAtATime(async () => {
   const shown = dive();
   if (!shown) return;
-  const found = (await fetched(shown.dataset.url, refresh))?.find((item) => item.id === "dive");
+  const found = (await getElements(shown.dataset.url, refresh))?.find((item) => item.id === "dive");
   if (!found || shown !== dive()) return;
   shown.className = found.className;
   replace(one("#dive-head", shown), one("#dive-head", found));
@@ -118,7 +111,7 @@ const refreshSoon = settled(refresh, 300);
 
 const refreshList = oneAtATime(async () => {
   const shown = one("#dives[data-dives]");
-  const found = shown && (await fetched(shown.dataset.url, refreshList))?.find((item) => item.id === "dives");
+  const found = shown && (await getElements(shown.dataset.url, refreshList))?.find((item) => item.id === "dives");
   if (found && shown.isConnected) replace(shown, found);
 });
 const refreshListSoon = settled(refreshList, 300);

@@ -1,11 +1,10 @@
 // The list of messages: loading as one scrolls, keeping the place, reading, and what arrives meanwhile.
 
-import { all, elements, getFragment, one, oneAtATime, post, spread, toast, workspace } from "./page.js";
+import { all, elements, getElements, getFragment, one, oneAtATime, post, spread, toast, workspace } from "./page.js";
 import { addWords, insertPage, isInHand, pageLoads, place as put, rowsOf, seqOf } from "./rows.js";
 
 const MOST_ROWS = 400;
 const NEAR_BOTTOM = 80;
-const TRY_AGAIN = 3000;
 const READ_PAUSE = 10_000;
 
 export const conversation = one("#conversation");
@@ -72,12 +71,6 @@ const edges = new IntersectionObserver(
 );
 
 // --- what arrives -------------------------------------------------------------------------------------------
-/** Whether an answer came. When none did, or the server was broken, `again` is tried in a moment. */
-function answered(response, again) {
-  if (!response || response.status >= 500) setTimeout(again, TRY_AGAIN);
-  return Boolean(response?.ok);
-}
-
 /**
  * Fetch everything after the last row, and place it. Nothing is placed while later messages are not loaded; those that
  * are on their way come first: their answer may be older than what is asked for here.
@@ -88,9 +81,8 @@ export const catchUp = oneAtATime(async () => {
   if (hasNewer()) return;
   for (let page = 0; page < 8; page += 1) {
     const from = lastRow()?.dataset.seq ?? 0;
-    const response = await getFragment(`${conversation.dataset.url}?after_seq=${from}&live=1`).catch(() => null);
-    if (!answered(response, catchUp)) return;
-    const found = elements(await response.text());
+    const found = await getElements(`${conversation.dataset.url}?after_seq=${from}&live=1`, catchUp);
+    if (!found) return;
     const arrived = found.filter((item) => item.dataset.seq && !document.getElementById(item.id));
     if (!arrived.length) return;
     append(arrived);
@@ -178,10 +170,10 @@ export function refetch(id) {
   if (!isShown(id)) return catchUp().then(() => (isShown(id) ? refetch(id) : undefined));
   if (!refetches.has(id)) {
     refetches.set(id, oneAtATime(async () => {
-      const response = await getFragment(`${workspace}m/${id}/`).catch(() => null);
-      if (!answered(response, () => refetch(id))) return;
+      const found = await getElements(`${workspace}m/${id}/`, () => refetch(id));
+      if (!found) return;
       const wasAtBottom = isAtBottom();
-      elements(await response.text()).filter((item) => item.dataset.seq).forEach(place);
+      found.filter((item) => item.dataset.seq).forEach(place);
       if (wasAtBottom) toBottom();
     }));
   }

@@ -1,7 +1,7 @@
 // Knowledge: topics completed while typing, the review queue by keys, and pins that appear where they belong.
 
 import { isTyped } from "./drafts.js";
-import { all, announce, elements, getFragment, one, oneAtATime, settled, toast, workspace } from "./page.js";
+import { all, announce, elements, getFragment, isAnswered, one, oneAtATime, settled, toast, workspace } from "./page.js";
 import { refetch } from "./feed.js";
 import { register } from "./keys.js";
 import { close as closePanel } from "./panel.js";
@@ -206,7 +206,7 @@ const refreshEntry = oneAtATime(async () => {
     if (!isTyped(shown)) closePanel();
     toast(`This entry is not there any more, or not for you to read.${isTyped(shown) ? " What you typed is still here, to be copied." : ""}`);
   }
-  const now = response?.ok ? elements(await response.text()).find((item) => item.matches(".knowledge-entry")) : null;
+  const now = isAnswered(response, refreshEntry) ? elements(await response.text()).find((item) => item.matches(".knowledge-entry")) : null;
   if (!now || shown !== shownEntry()) return;
   if (isInHand(shown)) shown.dataset.stale = "yes"; // the form comes first; once it is closed, the entry is renewed
   else if (looks(shown) !== looks(now)) {

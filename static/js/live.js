@@ -1,7 +1,7 @@
 // One event stream per tab. Events hold what the page needs of them: messages of the thread that is shown as HTML, what
 // the sidebar marks as data. The little that they do not hold is fetched, not by all pages at once.
 
-import { all, announce, body, getFragment, one, oneAtATime, refocus, spread, toast, workspace } from "./page.js";
+import { all, announce, body, getFragment, isAnswered, one, oneAtATime, refocus, spread, toast, workspace } from "./page.js";
 import { arrive, catchUp, conversation, threadId } from "./feed.js";
 import { forgetNames, showProblem } from "./composer.js";
 import { isTyped } from "./drafts.js";
@@ -19,7 +19,7 @@ const refreshSidebar = oneAtATime(async () => {
   const response = await getFragment(`${workspace}sidebar/`).catch(() => null);
   if (response?.status === 401) return signedOut();
   if (response?.status === 404) return gone();
-  if (!response?.ok) return;
+  if (!isAnswered(response, sidebarSoon)) return;
   const html = await response.text();
   if (one("#sidebar details[open]")) {
     owesSidebar = true;
@@ -56,7 +56,7 @@ const refreshParts = oneAtATime(async () => {
   const response = await fetch(address, { cache: "no-store" }).catch(() => null);
   if (response && [403, 404].includes(response.status)) return gone();
   if (response?.redirected && response.url.includes("/accounts/")) return signedOut();
-  if (!response?.ok) return;
+  if (!isAnswered(response, partsSoon)) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
   if (address !== location.href || (before !== marked && !conversation)) return partsSoon();
   const parts = conversation ? [".feed-head"] : ["[data-refresh]"];

@@ -1,12 +1,9 @@
 // The memory map keeps up: while a compaction runs its numbers move, and once it is over the map is drawn anew.
 
-import { all, elements, getFragment, oneAtATime, one, replace, settled, workspace } from "./page.js";
+import { all, elements, getElements, getFragment, oneAtATime, one, replace, settled, workspace } from "./page.js";
 import { setAddress } from "./panel.js";
 
-async function fresh(url) {
-  const response = await getFragment(url).catch(() => null);
-  return response?.ok ? elements(await response.text())[0] : null;
-}
+const fresh = async (url) => (await getElements(url, soon))?.[0];
 
 /** What is typed in a form goes on in the one that takes its place. */
 function put(old, now) {
@@ -75,11 +72,11 @@ const told = (inside) => all(":scope > .map-words, :scope > .map-original", insi
 const freshen = oneAtATime(async () => {
   for (const inside of all(".memory-map .map-inside[data-url]")) {
     if (inside.closest("details:not([open])") || !one(".map-words", inside)) continue;
-    const response = await getFragment(`${inside.dataset.url}?inside`).catch(() => null);
+    const found = await getElements(`${inside.dataset.url}?inside`, soon);
     const now = document.createElement("div");
-    now.append(...elements(response?.ok ? await response.text() : ""));
+    now.append(...(found ?? []));
     const before = told(inside);
-    if (!response?.ok || told(now).every((text, at) => text === before[at])) continue;
+    if (!found || told(now).every((text, at) => text === before[at])) continue;
     inside.replaceChildren(...now.childNodes);
     htmx.process(inside);
   }

@@ -44,6 +44,21 @@ export async function post(url, fields, options = {}) {
   throw { ...problem, status: response.status };
 }
 
+const TRY_AGAIN = 3000;
+
+/** Whether an answer came that may be shown. When none did, or the server was broken, `again` is run in a moment. */
+export function isAnswered(response, again) {
+  if (!response || response.status >= 500) setTimeout(again, TRY_AGAIN);
+  return Boolean(response?.ok);
+}
+
+/** The elements of a fragment, null when there is none for now: as `isAnswered` has it. */
+export async function getElements(url, again) {
+  const response = await getFragment(url).catch(() => null);
+  const html = await response?.text().catch(() => null); // the connection may be lost halfway
+  return isAnswered(html === null ? null : response, again) ? elements(html) : null;
+}
+
 /** Say something to people who listen to the page. */
 export function announce(text) {
   const status = one("#status");

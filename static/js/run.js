@@ -1,6 +1,6 @@
 // The page of a run, alone or in the panel, kept as it is now.
 
-import { elements, getFragment, oneAtATime, one, replace, settled } from "./page.js";
+import { getElements, oneAtATime, one, replace, settled } from "./page.js";
 
 /** Whether somebody reads what they opened in it, or waits for the answer to something pressed there. */
 const isInHand = (page) => Boolean(one("details[open], .htmx-request", page));
@@ -11,8 +11,7 @@ const refresh = oneAtATime(async () => {
   const old = one("#run-page");
   isStale = Boolean(old && isInHand(old));
   if (!old || isStale) return;
-  const response = await getFragment(old.dataset.url).catch(() => null);
-  const fresh = response?.ok && elements(await response.text()).find((element) => element.id === "run-page");
+  const fresh = (await getElements(old.dataset.url, refresh))?.find((element) => element.id === "run-page");
   isStale = isInHand(old);
   if (!fresh || !old.isConnected || isStale || old.innerHTML === fresh.innerHTML) return;
   replace(old, fresh);

@@ -1,6 +1,6 @@
 // The work of a thread, kept as it is now. A form that is open is left alone until it is closed or sent.
 
-import { all, elements, getFragment, oneAtATime, one, replace, settled } from "./page.js";
+import { all, getElements, oneAtATime, one, replace, settled } from "./page.js";
 
 const work = () => one("#work[data-work]");
 const isEditing = (root) => all(".work-edit[open]", root).length > 0
@@ -10,11 +10,9 @@ const refresh = oneAtATime(async () => {
   const old = work();
   if (!old) return;
   if (isEditing(old)) return offer(old);
-  const response = await getFragment(old.dataset.url).catch(() => null);
-  if (!response?.ok || old !== work()) return;
+  const fresh = (await getElements(old.dataset.url, refresh))?.find((element) => element.id === "work");
+  if (!fresh || old !== work()) return;
   if (isEditing(old)) return offer(old);
-  const fresh = elements(await response.text()).find((element) => element.id === "work");
-  if (!fresh || !old.isConnected) return;
   for (const details of all("details[id][open]", old)) {
     const same = one(`#${CSS.escape(details.id)}`, fresh);
     if (same) same.open = true;

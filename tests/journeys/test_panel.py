@@ -5,7 +5,7 @@ from collections.abc import Callable
 from urllib.parse import unquote
 
 import pytest
-from playwright.sync_api import Dialog, Locator, Page, expect
+from playwright.sync_api import Dialog, Locator, Page, Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
@@ -252,6 +252,27 @@ def test_what_is_pressed_twice_is_gone_to_once(people: People) -> None:
     dives.wait().continue_()
     expect(panel.locator("#dives")).to_be_visible()
     expect(ana.locator(".toast")).to_have_count(0)
+
+
+@pytest.mark.parametrize(("name", "inside"), [("Work", "#work"), ("Memory", ".map-state")])
+def test_what_could_not_be_fetched_is_asked_for_again(
+    people: People, installation: Installation, name: str, inside: str
+) -> None:
+    ana = asked_thread(people, f"{name} in a storm")
+    tool(ana, name).press("Enter")
+    old = ana.locator("#panel").locator(inside).element_handle()
+    refused = list[str]()
+
+    def refuse_once(route: Route) -> None:
+        if refused:
+            return route.continue_()
+        refused.append(route.request.url)
+        route.fulfill(status=503, body="busy")
+
+    ana.route(re.compile(rf"/t/\d+/{name.lower()}/"), refuse_once)
+    installation.shell(TELL.format(thread=thread_of(ana), kind=f"{name.lower()}_changed"))
+    ana.wait_for_function("(old) => !old.isConnected", arg=old)
+    assert refused
 
 
 def test_a_run_that_somebody_looked_into_is_shown_as_it_is_once_they_are_done(
