@@ -22,7 +22,7 @@ from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
-from openvibe.workspaces.services import check_handle
+from openvibe.workspaces.services import check_handle, check_name
 
 PROMPT_CHECK: Register[Callable[[Agent], None]] = Register("agents.services.PROMPT_CHECK")
 """Raises Problem, with its numbers, for an agent that could not be given a prompt."""
@@ -44,9 +44,7 @@ def create_agent(
     Without one the workspace's default answers.
     """
     _check_administers(by, workspace.pk, "make agents")
-    cleaned = name.replace("\x00", "").strip()
-    if not cleaned or len(cleaned) > 80:
-        raise Problem("Give the agent a name of 1 to 80 characters.", code="bad_name", field="name")
+    cleaned = check_name(name, "Give the agent a name of 1 to 80 characters.")
     handle = check_handle(handle.strip().lstrip("@").lower())
     try:
         with transaction.atomic():

@@ -16,6 +16,7 @@ from django.utils import timezone
 from pgvector.django import HalfVectorField, HnswIndex
 
 from openvibe.base.models import Timestamped
+from openvibe.base.name_field import NameField
 from openvibe.chat.models import Message, Thread, break_long_words, open_to_agent
 from openvibe.search.models import GIN_PENDING_LIST_KB, VectorSpace
 from openvibe.workspaces.access import Access
@@ -101,7 +102,7 @@ class Entry(Timestamped):
         ASKED = "asked", "Somebody asked for a review"
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="knowledge")
-    topic = models.CharField(max_length=MAX_TOPIC_CHARACTERS)
+    topic = NameField(max_length=MAX_TOPIC_CHARACTERS)
     content = models.TextField()
     tokens = models.PositiveIntegerField(help_text="Tokens of the content (o200k_base).")
     kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.FACT)

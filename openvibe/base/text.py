@@ -15,6 +15,18 @@ _FILLERS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | {chr(code) for co
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _NEWLINES = re.compile(r"\r\n?|\u2028|\u2029|\u0085")
 _TRAILING_WHITESPACE = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
+# Drawn as nothing: Unicode's Default_Ignorable_Code_Point, control and format characters, blanks that are no spaces;
+# not NUL, which is refused, nor what ends a line. The tags of a flag are found whole.
+_INVISIBLE = re.compile(
+    "[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_FLAG_OR_INVISIBLE = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{2,6}\U000e007f|" + _INVISIBLE.pattern)
+_JOINER, _NON_JOINER, _EMOJI_STYLE, _TEXT_STYLE, _KEYCAP = "\u200d", "\u200c", "\ufe0f", "\ufe0e", "\u20e3"
+_VIRAMA = 9  # its combining class
+_UNJOINED = frozenset("آأؤإاةدذرزوٱڈڑژۆۇۈۋەے")
+"""Arabic letters that never join the next one: there, a non-joiner cannot be seen."""
 _TRANSLITERATION = str.maketrans(
     {"ß": "ss", "ı": "i"}
     | dict.fromkeys("æÆ", "ae")
@@ -69,15 +81,52 @@ def clean_body(text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: in
 
 
 def clean_title(text: str, *, max_characters: int = MAX_TITLE_CHARACTERS) -> str:
-    """Return a title on one line, blanks collapsed, cut with "…" when over `max_characters`.
+    """Return a title as `remove_invisible` leaves it, cut with "…" when over `max_characters`.
 
     Raises TextRefused with code `has_nul`, `has_surrogate` or `empty`.
     """
     _check_characters(text)
-    title = unicodedata.normalize("NFC", " ".join(_CONTROL_CHARACTERS.sub("", text[: 20 * max_characters]).split()))
+    title = remove_invisible(text[: 20 * max_characters])
     if not has_visible_character(title):
         raise TextRefused("empty", "A title needs at least one character.")
     return title if len(title) <= max_characters else title[: max_characters - 1].rstrip() + "…"
+
+
+def remove_invisible(name: str) -> str:
+    """The name on one line, NFC, blanks collapsed, without characters that cannot be seen: nobody's name reads as
+    another's, backwards or with a joiner in it.
+
+    What changes how its neighbours look stays: joiners and variation selectors within emoji, joiners after a virama
+    (Indic scripts), non-joiners between Arabic letters (Persian), the tags of a flag. Arabic and Hebrew need no marks.
+    """
+    visible = _FLAG_OR_INVISIBLE.sub(
+        lambda found: found[0] if len(found[0]) > 1 or _shapes_neighbours(name, found.start()) else "", name
+    )
+    return unicodedata.normalize("NFC", " ".join(visible.split()))
+
+
+def _shapes_neighbours(text: str, at: int) -> bool:
+    """Whether the invisible character there changes how those beside it are drawn."""
+    character, before, after = text[at], text[at - 1 : at], text[at + 1 : at + 2]
+    if before and character in (_JOINER, _NON_JOINER) and unicodedata.combining(before) == _VIRAMA:
+        return True
+    if character == _JOINER:
+        return _is_symbol(after) and _is_symbol(text[at - 2 : at - 1] if before == _EMOJI_STYLE else before)
+    if character == _NON_JOINER:
+        return _is_arabic(before) and _is_arabic(after) and before not in _UNJOINED
+    if character in (_EMOJI_STYLE, _TEXT_STYLE):
+        return _is_symbol(before) or (before in tuple("0123456789#*") and after == _KEYCAP)
+    return False
+
+
+def _is_arabic(letter: str) -> bool:
+    return letter.isalpha() and unicodedata.bidirectional(letter) == "AL"
+
+
+def _is_symbol(character: str) -> bool:
+    """As emoji are, and the colours of their skin."""
+    is_sign = character >= "\u2000" and unicodedata.category(character) in {"So", "Sm", "Sk", "Po", "Pd"}
+    return is_sign and not _INVISIBLE.match(character)
 
 
 def clean_handle(name: str) -> str:

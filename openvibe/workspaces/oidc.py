@@ -20,6 +20,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from openvibe.base.ssrf_guard import GuardedTransport
+from openvibe.base.text import remove_invisible
 from openvibe.workspaces.models import User
 
 TOTAL_SECONDS = 10.0
@@ -78,7 +79,9 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  
         user = super().populate_user(request, sociallogin, data)
         assert isinstance(user, User)
         user.email = user.email.lower()
-        user.name = " ".join(str(data.get("name") or "").replace("\x00", "").split())[:80] or user.email.split("@")[0]
+        user.name = (
+            remove_invisible(str(data.get("name") or "").replace("\x00", ""))[:80].strip() or user.email.split("@")[0]
+        )
         return user
 
     def save_user(self, request: HttpRequest, sociallogin: SocialLogin, form: Any = None) -> User:

@@ -16,6 +16,7 @@ from allauth.usersessions.models import UserSession
 from django.apps import apps
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
+from django.db.models import Value
 from django.test import Client
 from django.utils import timezone
 
@@ -186,6 +187,16 @@ def test_people_without_an_account_get_one_that_opens_nothing(willow: Member, tm
     assert not ana.has_usable_password()
     assert not ana.is_superuser
     assert back.slug == "elm"
+
+
+def test_a_name_that_reads_as_another_does_not_come_in(willow: Member, tmp_path: Path) -> None:
+    """As an archive may hold that was written by hand, or before such names were refused."""
+    Thread.objects.filter(title="Spring planting").update(title=Value("Spring\u202e planting"))
+    willow.workspace.participants.filter(handle="vibe").update(name=Value("V\u200bibe"))
+    export(willow.workspace, tmp_path / "willow.zip")
+    back = import_workspace(path=tmp_path / "willow.zip", slug="elm")
+    assert back.threads.filter(title="Spring planting").exists()
+    assert back.participants.get(handle="vibe").name == "Vibe"
 
 
 def test_every_table_of_ours_is_in_the_archive_or_left_out_with_a_reason() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.base.text import HANDLE_PATTERN, TextRefused, clean_body, clean_handle, clean_title
+from openvibe.base.text import HANDLE_PATTERN, TextRefused, clean_body, clean_handle, clean_title, remove_invisible
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,48 @@ def test_a_title_is_one_short_line() -> None:
     assert len(clean_title("word " * 200)) <= 200
     with pytest.raises(TextRefused):
         clean_title(" \n ")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "שלום כהן",
+        "محمد علي",
+        "علی\u200cرضا",  # a non-joiner between letters that would join
+        "क्\u200dष",
+        "ന്\u200d",
+        "👩\u200d👩\u200d👧\u200d👦 Family",
+        "❤\ufe0f\u200d🔥 Fire",
+        "🙂\u200d↔\ufe0f",
+        "🏳\ufe0f\u200d🌈",
+        "👍🏽",
+        "1\ufe0f\u20e3 First",
+        "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f England",
+    ],
+)
+def test_a_name_of_any_script_and_emoji_stays_as_it_is(name: str) -> None:
+    assert remove_invisible(name) == name
+
+
+@pytest.mark.parametrize("place", ["{}Ana", "An{}a", "Ana{}", "של{}ום", "رضا{} علی", "田{}中", "An{}🎉a"])
+@pytest.mark.parametrize(
+    "invisible",
+    [
+        *"\u202a\u202e\u2066\u2069\u200b\u200c\u200d\u200e\u200f\u061c\u2060\ufeff\xad\u034f\u115f\u3164\u2800",
+        *"\ufe00\ufe0f\ufffc\x07\x7f\x9b\U000e0041\U000e0101",
+        "\ufe0f\u200d",
+        "\u200d\u200d",
+        "\u2800\ufe0f",
+    ],
+)
+def test_what_cannot_be_seen_makes_no_other_name(invisible: str, place: str) -> None:
+    assert remove_invisible(place.format(invisible)) == place.format("")
+    assert clean_title(place.format(invisible)) == place.format("")
+
+
+@given(st.text())
+def test_what_cannot_be_seen_is_removed_once(text: str) -> None:
+    assert remove_invisible(remove_invisible(text)) == remove_invisible(text)
 
 
 @pytest.mark.parametrize(

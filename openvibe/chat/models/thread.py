@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from openvibe.base.models import Timestamped
+from openvibe.base.name_field import NameField
 from openvibe.chat.models.channel import Channel
 from openvibe.chat.models.reach import visible_threads
 from openvibe.workspaces.access import Access
@@ -52,7 +53,7 @@ class Thread(Timestamped):
         related_name="side_threads",
         help_text="For a dive: the thread it started in.",
     )
-    title = models.CharField(max_length=200)
+    title = NameField(max_length=200)
     access = models.CharField(max_length=16, choices=Access.choices, default=Access.OPEN)
     allowed_agents = models.ManyToManyField(Participant, blank=True, related_name="+")
     following_agents = models.ManyToManyField(Participant, blank=True, related_name="followed_threads")

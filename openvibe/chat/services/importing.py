@@ -11,7 +11,7 @@ from django.db.models.functions import Greatest
 
 from openvibe.base.events import emit
 from openvibe.base.problems import Refused
-from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, clean_handle
+from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, clean_handle, remove_invisible
 from openvibe.chat.importing.readers import ImportedLine, ImportedThread, fingerprint
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services.threads import clean_thread_title, emit_thread_changed
@@ -111,7 +111,7 @@ def _split_body(text: str) -> Iterator[str]:
 
 def clean_speaker_name(author: str) -> str:
     """A display name on one line, at most MAX_NAME_CHARACTERS."""
-    return " ".join(author.split())[:MAX_NAME_CHARACTERS].strip() or "Unknown"
+    return remove_invisible(author[: 20 * MAX_NAME_CHARACTERS])[:MAX_NAME_CHARACTERS].strip() or "Unknown"
 
 
 @transaction.atomic

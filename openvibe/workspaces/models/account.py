@@ -10,6 +10,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Lower
 from django.utils import timezone
 
+from openvibe.base.name_field import NameField
 from openvibe.base.params import MAX_ID
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.time_zones import time_zone_or_utc
@@ -75,7 +76,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     """A person's account. One account may belong to several workspaces."""
 
     email = models.EmailField(unique=True)
-    name = models.CharField(max_length=80)
+    name = NameField(max_length=80)
     theme = models.CharField(
         max_length=6, choices=[("system", "As the system"), ("light", "Light"), ("dark", "Dark")], default="system"
     )

@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 from django.db.models.lookups import GreaterThan, LessThanOrEqual
 from django.utils import timezone
 
+from openvibe.base.name_field import NameField
 from openvibe.base.text import HANDLE_PATTERN
 from openvibe.workspaces.models.account import User
 from openvibe.workspaces.models.workspace import Workspace
@@ -33,7 +34,7 @@ class Participant(models.Model):
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="participants")
     kind = models.CharField(max_length=9, choices=Kind.choices)
     handle = models.CharField(max_length=32, validators=[handle_validator])
-    name = models.CharField(max_length=80)
+    name = NameField(max_length=80)
     is_active = models.BooleanField(default=True)
     picture_version = models.CharField(
         max_length=16,

@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from openvibe.base.models import Timestamped
+from openvibe.base.name_field import NameField
 
 snippet_name_validator = RegexValidator(
     r"^[a-z0-9][a-z0-9_-]{0,39}\Z", "Use 1 to 40 of a-z, 0-9, - and _, starting with a letter or digit."
@@ -20,7 +21,7 @@ SOUL in P0."""
 class Workspace(Timestamped):
     """A tenant: people, channels, agents and knowledge that never meet another workspace's."""
 
-    name = models.CharField(max_length=80)
+    name = NameField(max_length=80)
     slug = models.SlugField(max_length=40, unique=True)
     description = models.TextField(
         blank=True, max_length=1000, help_text="Who you are; agents read it (≤ 200 tokens are used)."

@@ -22,6 +22,7 @@ from openvibe.workspaces.services.invitations import (
 from openvibe.workspaces.services.members import (
     add_member,
     check_handle,
+    check_name,
     end_first_steps,
     generate_handle,
     note_opened_context,
@@ -53,6 +54,7 @@ __all__ = [
     "add_member",
     "check_handle",
     "check_instructions_version",
+    "check_name",
     "clean_instructions",
     "create_invitation",
     "create_snippet",

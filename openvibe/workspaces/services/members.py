@@ -12,7 +12,7 @@ from openvibe.api.models import Token
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.text import MAX_HANDLE_CHARACTERS
+from openvibe.base.text import MAX_HANDLE_CHARACTERS, TextRefused, clean_title
 from openvibe.base.time_zones import is_time_zone
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Invitation, Member, Participant, Picture, User, Workspace, handle_validator
@@ -50,6 +50,17 @@ def check_handle(handle: str) -> str:
     if handle in RESERVED_HANDLES:
         raise Problem(f"@{handle} is reserved. Choose another handle.", code="bad_handle", field="handle")
     return handle
+
+
+def check_name(name: str, message: str = "Give a name of 1 to 80 characters.") -> str:
+    """The name of a workspace, person or agent as it is kept; Problem with `message` when nothing of it can be seen."""
+    try:
+        cleaned = clean_title(name, max_characters=max(80, len(name)))
+    except TextRefused:
+        cleaned = ""
+    if not 1 <= len(cleaned) <= 80:
+        raise Problem(message, code="bad_name", field="name")
+    return cleaned
 
 
 @transaction.atomic
@@ -205,9 +216,7 @@ def update_profile(
 
     Who is invisible is here for nobody.
     """
-    name = " ".join(name.split())
-    if not name or len(name) > 80 or "\x00" in name:
-        raise Problem("Give a name of 1 to 80 characters.", code="bad_name", field="name")
+    name = check_name(name)
     if theme not in ("system", "light", "dark"):
         raise Problem("Choose system, light or dark.", code="bad_theme", field="theme")
     if time_zone and not is_time_zone(time_zone):

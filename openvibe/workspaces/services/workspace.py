@@ -13,8 +13,9 @@ from openvibe.base.registers import Register
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.services.instructions import WORKSPACE_CHECK, check_instructions_version, clean_instructions
-from openvibe.workspaces.services.members import create_owner
+from openvibe.workspaces.services.members import check_name, create_owner
 
+NAME_MESSAGE = "Give the workspace a name of 1 to 80 characters."
 BUDGET_CHECK: Register[Callable[[object], None]] = Register("openvibe.workspaces.services.workspace.BUDGET_CHECK")
 """Raises ValueError, with a sentence for people, for token budgets of prompts that do not hold."""
 
@@ -22,9 +23,7 @@ BUDGET_CHECK: Register[Callable[[object], None]] = Register("openvibe.workspaces
 @transaction.atomic
 def create_workspace(*, name: str, owner: User, slug: str = "", handle: str = "") -> Member:
     """A new workspace with its owner as the first member."""
-    name = name.strip()
-    if not name or "\x00" in name or len(name) > 80:
-        raise Problem("Give the workspace a name of 1 to 80 characters.", code="bad_name", field="name")
+    name = check_name(name, NAME_MESSAGE)
     base = slugify(slug or name)[:34] or "workspace"
     free_slug, number = base, 1
     while Workspace.objects.filter(slug=free_slug).exists():
@@ -59,12 +58,10 @@ def update_workspace(
         check_instructions_version(rows.get(pk=workspace.pk), instructions_version)
     given = {"name": name, "description": description, "instructions": instructions}
     values = {field: text.strip() for field, text in given.items() if text is not None}
-    if (
-        not values.get("name", "x")
-        or len(values.get("name", "")) > 80
-        or any("\x00" in text for text in values.values())
-    ):
-        raise Problem("Give the workspace a name of 1 to 80 plain characters.", code="bad_name", field="name")
+    if name is not None:
+        values["name"] = check_name(name, NAME_MESSAGE)
+    if any("\x00" in text for text in values.values()):
+        raise Problem(NAME_MESSAGE, code="bad_name", field="name")
     if len(description or "") > 1000:
         raise Problem("A description has at most 1,000 characters.", code="too_long", field="description")
     if values.get("instructions", workspace.instructions.strip()) != workspace.instructions.strip():

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 
-from openvibe.base.problems import Missing
+from openvibe.base.problems import Missing, Problem
 from openvibe.workspaces import services
 from openvibe.workspaces.known_browsers import browser_key, is_known_browser, remember_browser
 from openvibe.workspaces.models import User
@@ -25,8 +25,14 @@ class SignupForm(forms.Form):
 
     field_order = ("name", "email", "password1")
 
+    def clean_name(self) -> str:
+        try:
+            return services.check_name(self.cleaned_data["name"])
+        except Problem as problem:
+            raise forms.ValidationError(problem.message) from None
+
     def signup(self, request: HttpRequest, user: User) -> None:
-        user.name = self.cleaned_data["name"].strip()
+        user.name = self.cleaned_data["name"]
         user.save(update_fields=["name"])
 
 
