@@ -8,7 +8,7 @@ let saving = Promise.resolve();
 const isDrafted = (field) => field.matches("#composer-body, #dive-body");
 
 /** Whether something is typed in `root`, or came back refused, that would be lost with it. What only searches is no loss. */
-export const isTyped = (root = document) => all("form[method=post] :is(textarea, input:not([type=hidden]))", root)
+export const isTyped = (root = document) => all("form[method=post] :is(textarea, input:not([type=hidden], [type=checkbox], [type=radio]))", root)
   .some((field) => !isDrafted(field) && (field.value !== field.defaultValue || (field.value.trim() && field.form.dataset.typed !== undefined)));
 
 /** Of a form whose `data-sending` is set it is not known yet what is left of its text. */
