@@ -31,8 +31,24 @@ document.addEventListener("keydown", (event) => {
   one("summary", menu).focus();
 });
 document.addEventListener("focusin", (event) => { if (event.target.matches("[data-select]")) event.target.select(); });
+const SENDING = 10_000; // after that it may be sent again: the first one perhaps never arrived
+
+/** A form that loads the next page is sent once, however often its button is pressed meanwhile. */
+function sendOnce(event) {
+  const form = event.target;
+  if (form.method !== "post" || event.defaultPrevented) return;
+  if (form.dataset.sent) return event.preventDefault();
+  setTimeout(() => {
+    if (event.defaultPrevented) return; // a script sends it
+    form.dataset.sent = "yes";
+    setTimeout(() => { delete form.dataset.sent; }, SENDING);
+  });
+}
+
 document.addEventListener("submit", (event) => {
   const { target } = event;
+  sendOnce(event);
+  if (event.defaultPrevented) return;
   if (target.dataset.confirm && !confirm(target.dataset.confirm)) event.preventDefault();
   if (target.matches("[data-theme-switch]") && event.submitter) {
     event.preventDefault();

@@ -126,6 +126,19 @@ def test_what_is_typed_on_while_a_message_is_sent_stays_a_draft(people: People) 
     expect(composer).to_have_value("Two")
 
 
+def test_a_form_whose_button_is_pressed_again_is_sent_once(people: People) -> None:
+    """Or there would be two tokens, and of one of them nobody would see the secret."""
+    ana = people.ana()
+    ana.goto("/w/willow/tokens/")
+    sent = list[str]()
+    ana.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    ana.locator("main input[name=name]").fill("Nightly script")
+    button = ana.get_by_role("button", name="Make token")
+    button.evaluate("(button) => { button.click(); setTimeout(() => button.click(), 1); }")
+    expect(ana.get_by_text("Copy it now")).to_be_visible()
+    assert len(sent) == 1
+
+
 def test_a_change_of_a_message_that_is_being_fetched_is_shown(people: People, installation: Installation) -> None:
     ana, token = people.ana(), installation.token("ana")
     start_thread(ana, "Gap", "First.")
