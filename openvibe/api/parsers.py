@@ -17,6 +17,8 @@ from openvibe.api.problems import TooLarge
 from openvibe.base.problems import Problem
 
 MAX_BODY_BYTES = 2 * 1024 * 1024
+MAX_DEPTH = 100
+"""Lists and objects inside one another: what is kept must be written and read again from any depth of the stack."""
 UNSTORABLE_CHARACTERS = re.compile(r"[\x00\ud800-\udfff]")
 
 
@@ -31,15 +33,31 @@ class BoundedJSONParser(JSONParser):
             raise TooLarge(f"A request holds at most {MAX_BODY_BYTES:,} bytes.")
         try:
             value = json.loads(raw.decode(), parse_constant=strict_json.strict_constant, parse_float=_finite)
-            if b"\\u" in raw:
-                _check_characters(value)
         except RecursionError:
-            raise ParseError("This JSON is nested too deeply.") from None
+            raise _too_deep_error() from None
         except UnicodeDecodeError:
             raise ParseError("The request is not UTF-8.") from None
         except ValueError as error:
             raise ParseError(f"This is not JSON: {error}") from None
+        if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
+            _check_depth(value)
+        if b"\\u" in raw:
+            _check_characters(value)
         return value
+
+
+def _too_deep_error() -> ParseError:
+    return ParseError(f"This JSON is nested too deeply: more than {MAX_DEPTH} lists and objects inside one another.")
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        containers = [each for each in level if isinstance(each, dict | list)]
+        if not containers:
+            return
+        level = [inner for each in containers for inner in (each.values() if isinstance(each, dict) else each)]
+    raise _too_deep_error()
 
 
 def _finite(number: str) -> float:

@@ -63,6 +63,18 @@ def test_what_is_not_json(api: Api, messages: str, raw: bytes) -> None:
     assert is_problem(api.post(messages, raw), 400, "bad_json")
 
 
+@pytest.mark.parametrize("depth", [100, 300, 600, 880, 900, 920])
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_what_is_nested_deeper_than_can_be_kept(
+    api: Api, messages: str, depth: int, opening: bytes, closing: bytes
+) -> None:
+    """Where the interpreter's own limit is met depends on who calls: it is a 500 where the body is written again."""
+    raw = b'{"body": "x", "more": ' + opening * depth + b"1" + closing * depth + b"}"
+    assert is_problem(api.post(messages, raw, **{"Idempotency-Key": "k"}), 400, "bad_json")
+    raw = b'{"body": "x", "more": ' + opening * 99 + b"1" + closing * 99 + b"}"
+    assert is_problem(api.post(messages, raw), 400, "invalid")
+
+
 @pytest.mark.parametrize("raw", [b"[]", b'"x"', b"1", b"null", b"true"])
 def test_what_is_not_an_object(api: Api, messages: str, raw: bytes) -> None:
     assert is_problem(api.post(messages, raw), 400, "invalid")
