@@ -42,7 +42,8 @@ class ClientTurn(models.Model):
     """A request of a chat client, and the run that answers it.
 
     `digest`: SHA-256 of the history it sent, this request included. `tools`: the client's own, which the client carries
-    out; `continues`: the turn whose calls this one brought the results of.
+    out; `continues`: the turn whose calls this one brought the results of; `awaited`: how many requests wait for the
+    answer, the same one sent again among them.
     """
 
     conversation = models.ForeignKey(ClientConversation, on_delete=models.CASCADE, related_name="turns")
@@ -52,6 +53,7 @@ class ClientTurn(models.Model):
     max_output_tokens = models.PositiveIntegerField(null=True)
     continues = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     stop_reason = models.CharField(max_length=20, blank=True, help_text="The model's, of its last turn.")
+    awaited = models.PositiveIntegerField(default=1, db_default=1)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:

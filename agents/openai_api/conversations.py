@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from agents.access import reply_denied_reason
 from agents.models import Agent, ClientConversation, ClientTurn, Run
 from agents.openai_api.formats import WAITS
 from agents.openai_api.requests import ClientRequest, HistoryItem, invalid
 from agents.runs.client_tools import client_calls, model_text, save_client_results
-from agents.runs.lifecycle import regenerate_run, request_run, retry_run
+from agents.runs.lifecycle import regenerate_run, request_run, retry_run, stop_run
 from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import EXTRA_TOOLS, TOOLS
 from agents.trust import may_respond
@@ -37,6 +37,7 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
 MAX_CANDIDATES = 20
+MAX_OWN_CHANNELS = 99
 TITLE_CHARACTERS = 80
 INSTRUCTIONS_HEADING = "The client's instructions:"
 HISTORY_HEADING = "What went before, as the client has it:"
@@ -115,11 +116,14 @@ def _is_latest(turn: ClientTurn) -> bool:
 def _answer_again(turn: ClientTurn, asker: Asker, request: ClientRequest) -> Run:
     """The same request once more: its run, as long as that goes on; tried again where it failed; another answer where
     a client asks for one, unless it only sent it again because it heard nothing."""
-    run = turn.run
+    own = ClientTurn.objects.filter(pk=turn.pk)
+    own.update(awaited=F("awaited") + 1)  # and locks it, for whoever leaves now
+    run = Run.objects.select_related("reply", "trigger", "agent__participant").get(pk=turn.run_id)
     if run.stop_requested_at is not None and not run.is_over:
         raise Conflict("This answer is being stopped. Send the request again in a moment.", code="being_stopped")
     if run.state in (Run.State.FAILED, Run.State.STOPPED):
         run = retry_run(run=run, by=asker.speaker)
+        own.update(awaited=1)
     elif run.state == Run.State.DONE and not request.is_resent:
         run = regenerate_run(run=run, by=asker.speaker)
         _create_turn(turn.conversation, run, request, turn.digest, turn.continues)
@@ -127,6 +131,16 @@ def _answer_again(turn: ClientTurn, asker: Asker, request: ClientRequest) -> Run
         return run
     enqueue_run_on_commit(run.pk)
     return run
+
+
+@transaction.atomic
+def leave_turn(*, run_id: int, by: Access) -> None:
+    """Stop the run whose answer somebody no longer waits for, unless the same request, sent again, waits for it too.
+
+    Raises Problem."""
+    ClientTurn.objects.filter(run_id=run_id, awaited__gt=0).update(awaited=F("awaited") - 1)
+    if ClientTurn.objects.filter(run_id=run_id, awaited=0).exists():
+        stop_run(run=Run.objects.get(pk=run_id), by=by)
 
 
 def _previous_turn(asker: Asker, agent: Agent, request: ClientRequest) -> ClientTurn | None:
@@ -234,7 +248,8 @@ def _history_text(items: Sequence[HistoryItem], agent: Agent) -> str:
 
 def _channel(asker: Asker, agent: Agent, name: str) -> Channel:
     """Where a new conversation stands: the channel the client names; else a private one of the asker's and the agent's,
-    or, for those who make no channels, the first where both are."""
+    or, for those who make no channels, the first where both are. Where the name of one's own is taken, by one that was
+    archived or left or by somebody else's, it gets a number."""
     visible = Channel.objects.visible_to(asker.access).open()
     if name:
         channel = visible.filter(name=name.lstrip("#")).first()
@@ -246,11 +261,14 @@ def _channel(asker: Asker, agent: Agent, name: str) -> Channel:
         if shared is None:
             raise invalid("You share no channel with this agent. Name one in metadata.channel.", "metadata")
         return shared
-    own_name = f"api-{agent.handle[:17]}-{asker.participant.handle[:17]}"
-    own = visible.filter(name=own_name, is_private=True, created_by=asker.participant).first()
+    name = f"api-{agent.handle[:17]}-{asker.participant.handle[:17]}"
+    names = [name, *(f"{name[:37]}-{number}" for number in range(2, MAX_OWN_CHANNELS + 1))]
+    own = visible.filter(name__in=names, is_private=True, created_by=asker.participant).order_by("pk").first()
     if own is None:
         about = f"What {asker.participant.name} asks {agent.participant.name} from chat clients."
-        own = create_channel(by=asker.access, name=own_name, description=about, is_private=True)
+        taken = set(Channel.objects.filter(workspace=agent.workspace_id, name__in=names).values_list("name", flat=True))
+        free_name = next((each for each in names if each not in taken), name)
+        own = create_channel(by=asker.access, name=free_name, description=about, is_private=True)
         by = replace(asker.access)  # a copy: what it reaches is looked up again
         add_to_channel(channel=own, participant=agent.participant, by=by)
     return own

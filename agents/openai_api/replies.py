@@ -12,9 +12,9 @@ from typing import Any, ClassVar, TypeVar
 from django.db import connection
 
 from agents.models import ClientTurn, Run
+from agents.openai_api.conversations import leave_turn
 from agents.openai_api.formats import WAITS, Outcome
 from agents.runs.client_tools import client_calls, client_turn_of, model_text
-from agents.runs.lifecycle import stop_run
 from openvibe.base.problems import Problem
 from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.stream import event_stream
@@ -103,7 +103,7 @@ class PendingAnswer:
     after: int
 
     async def pieces(self) -> AsyncGenerator[str | Outcome, None]:
-        """New words as they come, then the `Outcome`. Whoever leaves before that stops the run."""
+        """New words as they come, then the `Outcome`. Whoever leaves last before that stops the run."""
         sent, is_over = "", False
         try:
             async with aclosing(self._lines()) as lines:
@@ -145,8 +145,8 @@ class PendingAnswer:
 
     def _stop(self) -> None:
         def stop() -> None:
-            with suppress(Run.DoesNotExist, Problem):
-                stop_run(run=Run.objects.get(pk=self.run_id), by=self.asker)
+            with suppress(Problem):
+                leave_turn(run_id=self.run_id, by=self.asker)
 
         _with_connection(stop)
 

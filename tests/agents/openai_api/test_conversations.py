@@ -9,13 +9,14 @@ from django.utils import timezone
 
 from agents.access import visible_to
 from agents.models import Agent, McpServer, McpTool, Run, ToolCall
-from agents.openai_api.conversations import access_agent, asker_of, begin_turn
+from agents.openai_api.conversations import access_agent, asker_of, begin_turn, leave_turn
 from agents.openai_api.replies import run_outcome
 from agents.openai_api.requests import parse_chat, parse_response
 from agents.runs.executor import execute_run
 from agents.services import deactivate_agent
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import archive_channel, create_channel
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import calling
 from tests.factories import access, make_agent, make_channel
@@ -98,6 +99,37 @@ def test_a_request_that_was_not_heard_is_not_asked_twice(ana: Member, vibe: Agen
     run.refresh_from_db()
     assert run.state == Run.State.QUEUED
     assert words(run.thread) == ["When do I prune?"]
+
+
+def test_a_request_sent_again_is_not_cut_short_by_who_left_the_first(ana: Member, vibe: Agent) -> None:
+    """A client whose patience ended asks again, and the end of its first call may be heard of after that."""
+    request = parse_chat(said(("user", "When do I prune?")))
+
+    def begin() -> Run:
+        return begin_turn(asker_of(ana.participant, access(ana), ""), vibe, request)
+
+    def leave() -> str:
+        leave_turn(run_id=run.pk, by=access(ana))
+        return Run.objects.get(pk=run.pk).state
+
+    run = begin()
+    assert begin() == run
+    assert leave() == Run.State.QUEUED
+    assert leave() == Run.State.STOPPED
+    assert begin() == run
+    assert leave() == Run.State.STOPPED
+
+
+def test_who_tidied_her_channel_away_gets_another(ask: Callable[..., Run], ana: Member, dora: Member) -> None:
+    first = ask(said(("user", "When do I prune?")))
+    archive_channel(channel=first.thread.channel, by=access(ana))
+    create_channel(by=access(dora), name="api-vibe-ana-2")
+
+    second = ask(said(("user", "And then?")))
+    third = ask(said(("user", "And after that?")))
+
+    assert second.thread.channel.name == third.thread.channel.name == "api-vibe-ana-3"
+    assert words(first.thread) == ["When do I prune?", "In March."]
 
 
 def test_the_clients_tools_are_called_by_the_client(ask: Callable[..., Run]) -> None:
