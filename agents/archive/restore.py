@@ -39,6 +39,11 @@ MAX_BYTES = 20 * 1024**3
 """Bytes of an archive once unpacked, all entries together, unless the command is told otherwise."""
 GONE = 2**62
 """Ids from here on stand for rows that were gone when the archive was written; no row ever has one."""
+UNREADABLE_VALUES = (
+    *(DatabaseError, DriverError, ValidationError),
+    *(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError),
+)
+"""What is raised over a row whose values are not what its columns hold."""
 
 
 class BadArchive(Problem):
@@ -76,19 +81,21 @@ def import_workspace(
         ) from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise BadArchive(f"{path.name} is no archive, or a damaged one ({error}). Nothing was changed.") from None
-    except (DatabaseError, DriverError, ValidationError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except UNREADABLE_VALUES as error:
         reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise BadArchive(f"The archive holds what no workspace has ({reason}). Nothing was changed.") from None
 
 
 def _check_entries(file: zipfile.ZipFile, max_bytes: int) -> None:
-    """Names that stay inside, each once, and no more bytes than may be."""
+    """Names that stay inside, each once, packed as an export packs them, and no more bytes than may be."""
     names = [entry.filename for entry in file.infolist()]
     for name in names:
         if not name.startswith(("tables/", "files/")) and name != "manifest.json":
             raise BadArchive(f"The archive holds {name[:80]!r}, which belongs to none. Nothing was changed.")
         if ".." in name.split("/") or "\\" in name or "\x00" in name:
             raise BadArchive(f"The archive names {name[:80]!r}, which leads out of it. Nothing was changed.")
+    if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in file.infolist()):
+        raise BadArchive("The archive is packed in a way that no export is. Nothing was changed.")
     if len(set(names)) != len(names):
         raise BadArchive("The archive holds a file twice. Nothing was changed.")
     if sum(entry.file_size for entry in file.infolist()) > max_bytes:

@@ -304,6 +304,18 @@ HOSTILE: dict[str, tuple[dict[str, Callable[[bytes], bytes]], str]] = {
         with_digest("chat.Message", lambda rows: re.sub(rb'"seq":\d+', b'"seq":1', rows)),
         "no workspace has",
     ),
+    "endless number": (
+        with_digest("chat.Message", lambda rows: re.sub(rb'"seq":\d+', b'"seq":1e400', rows)),
+        "no workspace has",
+    ),
+    "no changes": (
+        with_digest("knowledge.Revision", lambda rows: re.sub(rb'"changes":{[^}]*}', b'"changes":[1]', rows)),
+        "no workspace has",
+    ),
+    "no steps": (
+        with_digest("agents.Run", lambda rows: re.sub(rb'"steps":\[.*?\]', b'"steps":[[1]]', rows)),
+        "no workspace has",
+    ),
     **{f"folder {path!r}": (with_digest("folders", renamed(path)), "could not be") for path in BAD_PATHS},
     "folder of nobody": (with_digest("folders", lambda rows: rows.replace(b'"agent":', b'"agent":9')), "refers"),
     "folder file missing": (with_digest("folders", renamed(b"B.md")), "no workspace has"),
@@ -323,6 +335,18 @@ def test_a_hostile_archive_is_refused_with_a_sentence(willow: Member, tmp_path: 
     assert Workspace.objects.count() == 1
     assert [place.name for place in folder.parent.iterdir()] == ["vibe"]
     assert list(tmp_path.rglob("evil*")) == []
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_archive_packed_by_another_method_is_refused(willow: Member, tmp_path: Path, method: int) -> None:
+    """LZMA says itself how much memory it takes."""
+    export(willow.workspace, tmp_path / "willow.zip")
+    path = tmp_path / "other.zip"
+    with zipfile.ZipFile(tmp_path / "willow.zip") as old, zipfile.ZipFile(path, "w", method) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    with pytest.raises(BadArchive, match="packed in a way"):
+        import_workspace(path=path, slug="other")
 
 
 def test_an_archive_cannot_say_where_folders_go(willow: Member, tmp_path: Path, folder: Path) -> None:
