@@ -156,7 +156,7 @@ def _try(endpoint: Endpoint, models: Sequence[str]) -> EndpointTryResult:
 
 def _store(endpoint: Endpoint, by: Access) -> Endpoint:
     """In a transaction: the endpoint, saved under a free name, or the one that has its address and key already."""
-    workspace = Workspace.objects.select_for_update().get(pk=endpoint.workspace_id)
+    workspace = Workspace.objects.select_for_update(no_key=True).get(pk=endpoint.workspace_id)
     endpoint.timeout_seconds = Endpoint._meta.get_field("timeout_seconds").default
     others = list(Endpoint.objects.filter(workspace=workspace))
     for other in others:

@@ -81,7 +81,7 @@ def update_agent(
     """
     _check_administers(by, agent.workspace_id, "change an agent's settings")
     _check_endpoint(endpoint, agent.workspace_id)
-    rows = Agent.objects.select_for_update(of=("self",)).select_related("participant", "workspace", "soul")
+    rows = Agent.objects.select_for_update(no_key=True, of=("self",)).select_related("participant", "workspace", "soul")
     current = rows.get(pk=agent.pk)
     _audit_settings(current, by, endpoint, daily_token_budget, answers_itself)
     has_other_endpoint = current.endpoint_id != (endpoint.pk if endpoint else None)
@@ -183,7 +183,7 @@ def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) 
     _check_administers(by, agent.workspace_id, "change a SOUL")
     checked = check_soul(text)
     note = _clean_note(note, "what you changed and why")
-    current = Agent.objects.select_for_update(of=("self",)).select_related("soul").get(pk=agent.pk)
+    current = Agent.objects.select_for_update(no_key=True, of=("self",)).select_related("soul").get(pk=agent.pk)
     newest = current.soul.number if current.soul else 0
     if newest != based_on:
         raise StaleSoul(
@@ -246,7 +246,7 @@ def apply_feedback_always(
     feedback is settled; Missing for feedback that is not to this agent or not for `by` to read.
     """
     _check_administers(by, agent.workspace_id, "change a SOUL")
-    current = Agent.objects.select_for_update(of=("self",)).select_related("soul").get(pk=agent.pk)
+    current = Agent.objects.select_for_update(no_key=True, of=("self",)).select_related("soul").get(pk=agent.pk)
     version = save_soul(agent=agent, by=by, text=soul_with_rule(current, rule), note=note, based_on=based_on)
     apply_to_soul(agent_id=agent.participant_id, episode_ids=feedback, by=by, soul_version=version.number)
     return version
@@ -276,7 +276,7 @@ def set_trust_level(*, agent: Agent, by: Access, level: int, note: str) -> Trust
     if level not in Agent.Level.values:
         raise Problem("A trust level is 1, 2, 3 or 4.", code="bad_level", field="level")
     note = _clean_note(note, "why")
-    current = Agent.objects.select_for_update().get(pk=agent.pk)
+    current = Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
     if current.level == level:
         return None
     before = current.level
@@ -337,8 +337,8 @@ def update_daily_budgets(*, workspace: Workspace, by: Access, tokens: int, agent
     _check_administers(by, workspace.pk, "change budgets")
     if not all(0 <= number <= MAX_DAILY_TOKENS for number in (tokens, *agent_tokens.values())):
         raise Problem(f"A budget is 0 to {MAX_DAILY_TOKENS:,} tokens a day.", code="bad_budget")
-    home = Workspace.objects.select_for_update().get(pk=workspace.pk)
-    rows = Agent.objects.select_for_update(of=("self",)).filter(workspace=home, pk__in=list(agent_tokens))
+    home = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
+    rows = Agent.objects.select_for_update(no_key=True, of=("self",)).filter(workspace=home, pk__in=list(agent_tokens))
     agents = rows.select_related("participant").order_by("pk")
     budgets: list[tuple[Workspace | Agent, str, int]] = [(home, str(home), tokens)]
     budgets += [(agent, f"@{agent.handle}", agent_tokens[agent.pk]) for agent in agents]

@@ -115,7 +115,7 @@ def _check_installed(name: str) -> None:
 
 def _lock_plugins(workspace: Workspace) -> dict[str, MemoryPlugin]:
     """The workspace's rows by name; the workspace is locked, so that nobody else switches meanwhile."""
-    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
     return {row.name: row for row in MemoryPlugin.objects.filter(workspace=workspace)}
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import EVENT_RETENTION_HOURS
 from openvibe.base.models import Event
-from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.ssrf_guard import AddressRefused, check_url
 from openvibe.webhooks.models import KINDS, TEST_KIND, Delivery, Webhook, may_direct
 from openvibe.webhooks.signatures import make_secret
@@ -116,9 +116,9 @@ def rotate_secret(*, webhook: Webhook, by: Access) -> str:
 @transaction.atomic
 def delete_webhook(*, webhook: Webhook, by: Access) -> None:
     """With its deliveries: what waits is not sent any more."""
-    _check_manages(webhook, by)
-    _audit(webhook, by, before=_words(webhook), after="deleted")
-    webhook.delete()
+    current = _lock(webhook, by)  # no delivery is written meanwhile
+    _audit(current, by, before=_words(current), after="deleted")
+    current.delete()
 
 
 @transaction.atomic
@@ -177,8 +177,13 @@ def _check_directs(webhook: Webhook, by: Access) -> None:
 
 
 def _lock(webhook: Webhook, by: Access) -> Webhook:
+    """Raises Missing when it was deleted meanwhile."""
     _check_manages(webhook, by)
-    return Webhook.objects.select_for_update(of=("self",)).select_related("participant").get(pk=webhook.pk)
+    rows = Webhook.objects.select_for_update(of=("self",)).select_related("participant")
+    current = rows.filter(pk=webhook.pk).first()
+    if current is None:
+        raise Missing
+    return current
 
 
 def _lock_active(webhook: Webhook, by: Access) -> Webhook:

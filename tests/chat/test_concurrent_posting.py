@@ -1,17 +1,21 @@
 """One message is one statement: what holds when the same message comes twice, or several at once."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from agents.models import Agent
+from agents.models import Agent, Run
+from agents.services import save_soul, set_trust_level, update_daily_budgets
+from memory.plugins.services import configure_plugin
 from openvibe.base.models import Event
 from openvibe.chat.models import Message, ReadMarker, Thread
-from openvibe.chat.services import post_message, save_draft
+from openvibe.chat.services import get_or_create_speaker, post_message, save_draft
 from openvibe.workspaces.models import Member
-from tests.factories import access, say
+from openvibe.workspaces.services import add_member, create_snippet
+from tests.factories import SOUL, access, make_user, say
 
 
 def posted(thread: Thread, by: Member, client_id: str) -> int:
@@ -67,3 +71,55 @@ def test_a_message_is_one_statement_however_many_are_named(
         with CaptureQueriesContext(connection) as asked:
             say(thread, ana, body)
         assert len(asked) == 1, [each["sql"] for each in asked.captured_queries]
+
+
+def add_snippet(ana: Member, vibe: Agent) -> None:
+    create_snippet(workspace=ana.workspace, by=access(ana), name="tone", text="Be brief.")
+
+
+def let_somebody_in(ana: Member, vibe: Agent) -> None:
+    add_member(workspace=ana.workspace, user=make_user("Ida"))
+
+
+def name_a_speaker(ana: Member, vibe: Agent) -> None:
+    get_or_create_speaker(ana.workspace, "Zoë")
+
+
+def set_budgets(ana: Member, vibe: Agent) -> None:
+    update_daily_budgets(workspace=ana.workspace, by=access(ana), tokens=9_000, agent_tokens={vibe.pk: 900})
+
+
+def set_level(ana: Member, vibe: Agent) -> None:
+    set_trust_level(agent=vibe, by=access(ana), level=3, note="It answers well.")
+
+
+def save_a_soul(ana: Member, vibe: Agent) -> None:
+    save_soul(agent=vibe, by=access(ana), text=SOUL.format(name="Vibe"), note="Anew", based_on=1)
+
+
+def switch_plugin(ana: Member, vibe: Agent) -> None:
+    configure_plugin(workspace=ana.workspace, name="memory/simple", config={}, by=access(ana))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "change", [add_snippet, let_somebody_in, name_a_speaker, set_budgets, set_level, save_a_soul, switch_plugin]
+)
+def test_nobody_waits_with_a_message_for_a_change_of_settings(
+    ana: Member, vibe: Agent, thread: Thread, change: Callable[[Member, Agent], None]
+) -> None:
+    """The change waits at its commit for the events of the message: waiting for one another, one of the two is lost."""
+
+    def ask() -> str:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '5s'")
+            return post_message(thread=thread, by=access(ana), body="@vibe when do I prune?").body
+        finally:
+            connection.close()
+
+    with transaction.atomic():
+        change(ana, vibe)
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(ask).result() == "@vibe when do I prune?"
+    assert Run.objects.filter(thread=thread).count() == 1

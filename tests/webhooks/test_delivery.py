@@ -2,14 +2,16 @@
 
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from runpy import run_path
+from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 from pytest_django.fixtures import Settings
@@ -35,6 +37,7 @@ from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.webhooks.services import (
     create_webhook,
     delete_old_deliveries,
+    delete_webhook,
     resume_webhook,
     rotate_secret,
     send_again,
@@ -282,3 +285,33 @@ def test_a_test_says_at_once_how_it_is_and_old_deliveries_go(ana: Member, receiv
     assert (delivery.state, delivery.status, receiver.received[0].kind) == ("delivered", 200, "test")
     Delivery.objects.update(created_at=timezone.now() - timedelta(days=15))
     assert delete_old_deliveries() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_test_asked_for_while_a_webhook_is_deleted_does_not_keep_it(ana: Member, receiver: Receiver) -> None:
+    webhook, _ = hook(ana, receiver.url)
+    asked: list[str] = []
+
+    def ask() -> str:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '50ms'")
+            send_test(webhook=webhook, by=access(ana))
+        except OperationalError:
+            return "waits"
+        else:
+            return "asked"
+        finally:
+            connection.close()
+
+    def ask_before_the_row_goes(execute: Callable[..., Any], sql: str, *more: Any) -> Any:
+        if sql.startswith('DELETE FROM "webhooks_webhook"'):
+            with ThreadPoolExecutor(1) as pool:
+                asked.append(pool.submit(ask).result())
+        return execute(sql, *more)
+
+    with connection.execute_wrapper(ask_before_the_row_goes):
+        delete_webhook(webhook=webhook, by=access(ana))
+
+    assert asked == ["waits"]
+    assert not Webhook.objects.exists()

@@ -121,7 +121,7 @@ def get_or_create_speaker(workspace: Workspace, name: str, *, is_assistant: bool
     imported = Participant.objects.filter(workspace=workspace, kind=kind, name=name).order_by("pk")
     speaker = imported.first()
     if speaker is None:
-        Workspace.objects.select_for_update().get(pk=workspace.pk)  # two imports at once agree on one row
+        Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)  # two imports at once agree on one row
         speaker = imported.first()
     if speaker is None:
         handle = generate_handle(workspace, clean_handle(name))

@@ -146,7 +146,7 @@ def _lock_snippets(workspace: Workspace, by: Access) -> None:
     """One change of a workspace's snippets at a time."""
     if not by.administers or by.workspace_id != workspace.pk:
         raise Refused("Only owners and admins write snippets: they are trusted. Ask one of them.")
-    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
 
 
 def _access_snippet(snippet: Snippet) -> Snippet:

@@ -66,7 +66,7 @@ def check_name(name: str, message: str = "Give a name of 1 to 80 characters.") -
 @transaction.atomic
 def add_member(*, workspace: Workspace, user: User, role: str = Member.Role.MEMBER, handle: str = "") -> Member:
     """Make the user a member, or bring back a removed one with the new role. A standing member is a Conflict."""
-    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
     member = Member.objects.filter(workspace=workspace, user=user).select_related("participant").first()
     if member is None:
         member = _create_member(workspace, user, role, handle or generate_handle(workspace, _display_name(user)))
