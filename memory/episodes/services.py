@@ -52,7 +52,11 @@ def give_feedback(*, message: Message, by: Access, verdict: str, text: str = "",
     if unknown_tags:
         raise Problem(f"Tags are {', '.join(Feedback.Tag.values)}.", code="bad_tag", field="tags")
     cleaned = _clean_feedback_text(text)
-    message = Message.objects.select_for_update(of=("self",)).select_related("author", "thread").get(pk=message.pk)
+    message = (
+        Message.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("author", "thread")
+        .get(pk=message.pk)
+    )
     if by.is_agent or not message.author.is_agent or message.is_deleted:
         raise Refused("Feedback is for people to give on an agent's message.")
     feedback, _ = Feedback.objects.update_or_create(

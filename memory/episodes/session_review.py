@@ -192,7 +192,7 @@ def _store_proposals(
     messages = Message.objects.select_for_update(no_key=True).filter(thread=session.thread_id, seq__in=cited_seqs)
     # until this is stored, none of the other messages is deleted
     deleted_seqs = {message.seq for message in messages.order_by("seq") if message.is_deleted}
-    thread = Thread.objects.select_for_update().get(pk=session.thread_id)
+    thread = Thread.objects.select_for_update(no_key=True).get(pk=session.thread_id)
     if thread.access == Thread.Access.HUMAN_ONLY:  # closed while the model was thinking
         return []
     known_proposals = set(Proposal.objects.filter(agent=agent, thread=thread).values_list("kind", "person_id", "text"))

@@ -154,7 +154,7 @@ def _clean_new_message(message: NewMessage) -> str:
 
 def _lock_writable_thread(session: Session) -> Thread:
     """The thread, locked: numbers are given under this lock, so that messages appear in their order."""
-    threads = Thread.objects.select_for_update(of=("self",)).select_related("channel")
+    threads = Thread.objects.select_for_update(no_key=True, of=("self",)).select_related("channel")
     thread = threads.filter(pk=session.thread_id, workspace_id=session.access.workspace_id).first()
     if thread is None:
         raise Missing

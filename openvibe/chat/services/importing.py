@@ -138,7 +138,7 @@ def _insert_batch(
     `authors` maps display names, and whether they are an assistant's, to participants.
     """
     with transaction.atomic():
-        current = Thread.objects.select_for_update().get(pk=thread.pk)
+        current = Thread.objects.select_for_update(no_key=True).get(pk=thread.pk)
         if batch[-1][0] <= current.imported_count:
             return 0
         previous = _newest_import(current)

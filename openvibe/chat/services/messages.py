@@ -201,7 +201,7 @@ def _said_as(thread_id: int, author_id: int, client_id: str) -> QuerySet[Message
 
 @CompiledQuery
 def _locked_reply(reply_id: int) -> QuerySet[Message]:
-    return Message.objects.select_for_update(of=("self",)).select_related("thread").filter(pk=reply_id)
+    return Message.objects.select_for_update(no_key=True, of=("self",)).select_related("thread").filter(pk=reply_id)
 
 
 def create_reply(*, thread: Thread, author: Participant, client_id: str, at: datetime | None = None) -> Message:
@@ -235,7 +235,11 @@ def update_message(*, message: Message, by: Access, body: str, based_on: str | N
     was faster, and Conflict is raised with nothing changed.
     """
     text = clean_message_body(body)
-    current = Message.objects.select_for_update(of=("self",)).select_related("thread__channel").get(pk=message.pk)
+    current = (
+        Message.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("thread__channel")
+        .get(pk=message.pk)
+    )
     if current.author_id != by.participant_id:
         raise Refused("You can edit only what you wrote.")
     if current.is_deleted:
@@ -269,7 +273,7 @@ def delete_message(*, message: Message, by: Access) -> Message:
 
     For authors and admins. What was stored of the text elsewhere is rewritten by a job (`erasure`).
     """
-    current = Message.objects.select_for_update(of=("self",)).select_related("author").get(pk=message.pk)
+    current = Message.objects.select_for_update(no_key=True, of=("self",)).select_related("author").get(pk=message.pk)
     if current.author_id != by.participant_id and not by.administers:
         raise Refused("You can delete only what you wrote.")
     if current.is_deleted:

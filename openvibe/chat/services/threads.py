@@ -108,7 +108,7 @@ def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents
     if access not in Thread.Access.values:
         raise Problem("Choose open, human_only or agent_restricted.", code="bad_access", field="access")
     agents = [a for a in allowed_agents if a.is_agent and a.workspace_id == thread.workspace_id]
-    Thread.objects.select_for_update().filter(pk=thread.pk).first()
+    Thread.objects.select_for_update(no_key=True).filter(pk=thread.pk).first()
     thread.access = access
     thread.save(update_fields=["access", "updated_at"])
     thread.allowed_agents.set(agents if access == Thread.Access.AGENT_RESTRICTED else [])
