@@ -34,14 +34,21 @@ def lock_key(kind: LockKind, row_id: int) -> int:
 
 @contextmanager
 def advisory_lock(kind: LockKind, row_id: int) -> Iterator[bool]:
-    """True while this session owns the work on row `row_id`; False when another does."""
+    """True while this session owns the work on row `row_id`; False when another does.
+
+    A session that owns work does not grow too old: whoever closes old ones, such as a job that is sent, would end it.
+    """
     key = lock_key(kind, row_id)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
         (acquired,) = cursor.fetchone()
+    close_at = connection.close_at
+    if acquired:
+        connection.close_at = None
     try:
         yield bool(acquired)
     finally:
         if acquired:
+            connection.close_at = close_at
             with suppress(DatabaseError), connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])

@@ -31,6 +31,22 @@ def test_what_another_session_owns_is_not_owned_until_that_session_dies() -> Non
         assert mine
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_session_that_owns_work_does_not_grow_too_old() -> None:
+    connection.close_at = 0
+    try:
+        with advisory_lock(LockKind.SESSION_REVIEW, 5), advisory_lock(LockKind.COMPACTION, 5):
+            connection.close_if_unusable_or_obsolete()  # as sending a job does
+            other = connection.copy()
+            with other.cursor() as cursor:
+                cursor.execute("SELECT pg_try_advisory_lock(%s)", [lock_key(LockKind.SESSION_REVIEW, 5)])
+                assert cursor.fetchone() == (False,)
+            other.close()
+        assert connection.close_at == 0
+    finally:
+        connection.close()
+
+
 def test_rows_of_one_kind_never_reach_into_the_keys_of_another() -> None:
     firsts = sorted(lock_key(piece, 0) for piece in LockKind)
 
