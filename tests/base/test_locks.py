@@ -33,6 +33,7 @@ def test_what_another_session_owns_is_not_owned_until_that_session_dies() -> Non
 
 @pytest.mark.django_db(transaction=True)
 def test_a_session_that_owns_work_does_not_grow_too_old() -> None:
+    connection.ensure_connection()
     connection.close_at = 0
     try:
         with advisory_lock(LockKind.SESSION_REVIEW, 5), advisory_lock(LockKind.COMPACTION, 5):
