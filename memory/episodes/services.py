@@ -140,7 +140,11 @@ MAX_SUMMARY_CHARACTERS = 2_000
 
 
 def _lock_episode(episode: Episode, by: Access) -> Episode:
-    current = Episode.objects.select_for_update(of=("self",)).select_related("agent", "feedback").get(pk=episode.pk)
+    """Raises Missing once it was taken back or was over, and Refused."""
+    rows = Episode.objects.select_for_update(of=("self",)).select_related("agent", "feedback")
+    current = rows.filter(pk=episode.pk).first()
+    if current is None:
+        raise Missing
     _check_may_settle(current, by)
     return current
 
