@@ -187,6 +187,18 @@ def test_an_exception_is_told_and_goes_on(serve: Serve) -> None:
     assert script.bodies("PATCH reply")[0]["body"] == "In "
 
 
+def test_what_cannot_be_stored_does_not_keep_the_end_from_being_told(serve: Serve) -> None:
+    """The server refuses NUL and halves of characters, such as Python has in names of files that are no UTF-8."""
+    script = serve(POST_runs=[(201, RUN)], POST_finish=[{**RUN, "state": "failed"}, {**RUN, "state": "done"}])
+    reply = ask(script).answer()
+    reply.begin()
+    reply.fail("No such file: caf\udce9\x00")
+    with ask(script).answer() as reply:
+        reply.finish("It is in caf\udce9\x00.")
+    told = script.bodies("POST finish")
+    assert [told[0]["error"], told[1]["body"]] == ["No such file: caf?", "It is in caf?."]
+
+
 def test_what_may_not_be_repeated_is_sent_once(serve: Serve) -> None:
     script = serve(POST_tool=[DROP, {"result": "noted"}])
     api = Api(script.url, "ovk_x")

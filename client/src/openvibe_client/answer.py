@@ -28,6 +28,11 @@ SIGN_OF_LIFE_SECONDS = 2.0
 """Between two calls while nothing is written: so long may it take to hear of a Stop."""
 
 
+def _storable(text: str) -> str:
+    """Without what the server cannot keep: NUL, and halves of characters such as undecodable file names have."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()
+
+
 class Stopped(Exception):
     """Nobody waits for more words: people pressed Stop, the message is answered already, or the run failed."""
 
@@ -98,7 +103,7 @@ class Answer:
     def write(self, words: str) -> None:
         """Add words to the reply. Raises Stopped when nobody waits for them, ApiError when the token is no more."""
         self.check()
-        words = words.replace("\x00", "").encode("utf-8", "replace").decode()
+        words = _storable(words)
         with self._lock:
             self._words += words[: MAX_CHARACTERS - len(self._words)]
         self._has_news.set()
@@ -113,7 +118,7 @@ class Answer:
     def finish(self, words: str | None = None, *, model: str = "", usage: tuple[int, int] | None = None) -> None:
         """End the reply; `words` replace what was written. `usage`: tokens read and written. Raises ApiError."""
         self._close()
-        words = self._words if words is None else words
+        words = self._words if words is None else _storable(words)
         if len(words) >= MAX_CHARACTERS:
             words = words[: MAX_CHARACTERS - len(TRUNCATION_NOTICE)] + TRUNCATION_NOTICE
         tokens = {} if usage is None else {"input_tokens": usage[0], "output_tokens": usage[1]}
@@ -125,7 +130,7 @@ class Answer:
         if self.run is not None and not self.is_over:
             with suppress(ApiError):  # the last words; if they cannot be had, the failure still can
                 self._send(self._words[self._sent :])
-        self._end({"error": reason.replace("\x00", "")[-MAX_REASON_CHARACTERS:]})
+        self._end({"error": _storable(reason)[-MAX_REASON_CHARACTERS:]})
 
     def _end(self, body: dict[str, object]) -> None:
         if self.run is None or self.is_over:
