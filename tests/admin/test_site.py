@@ -117,3 +117,19 @@ def test_jobs_say_when_they_run_next(ana: Member) -> None:
     assert said["idle"] == "Switched off"
     assert said["new"] == "Not known before its first run"
     assert said["water"] == date_format(now + timedelta(days=1), "DATETIME_FORMAT")
+
+
+@pytest.mark.parametrize("query", ["state=%00", "state__exact=%00", "created_at__year=0"])
+def test_a_filter_that_nothing_can_be_compared_with_leaves_the_whole_list(ana: Member, query: str) -> None:
+    root, address = superuser(ana), reverse("admin:webhooks_webhook_changelist")
+
+    answer = root.get(f"{address}?{query}")
+
+    assert (answer.status_code, answer["Location"]) == (302, f"{address}?e=1")
+    assert root.get(answer["Location"]).status_code == 200
+
+
+def test_a_search_for_what_no_text_holds_finds_what_is_left_of_it(ana: Member) -> None:
+    names = {"app_label": "workspaces", "model_name": "member", "field_name": "participant", "term": "an\x00a"}
+    found = superuser(ana).get(reverse("admin:autocomplete"), names).json()["results"]
+    assert [row["id"] for row in found] == [str(ana.participant_id)]

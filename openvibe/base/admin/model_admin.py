@@ -11,8 +11,9 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import ValidationError
-from django.db import models, transaction
+from django.db import DataError, models, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -80,7 +81,18 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]  # the theme has n
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         page = LIST_PAGES.get(f"{self.opts.app_label}_{self.opts.model_name}")
         title = page.title if page else capfirst(self.opts.verbose_name_plural)
-        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+        try:
+            return super().changelist_view(request, {"title": title, **(extra_context or {})})
+        except (DataError, ValueError):  # of a filter whose value no column has: NUL, the year 0
+            if request.method != "GET" or not request.GET or ERROR_FLAG in request.GET:
+                raise
+            return redirect(f"{request.path}?{ERROR_FLAG}=1")  # as Django does for the filters it checks
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: models.QuerySet[Any], search_term: str
+    ) -> tuple[models.QuerySet[Any], bool]:
+        rows, has_duplicates = super().get_search_results(request, queryset, search_term.replace("\x00", ""))
+        return rows, has_duplicates
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         return self._with_number_columns(super().get_list_display(request))
