@@ -49,7 +49,7 @@ def test_the_workspace_is_locked_while_it_is_switched(ana: Member) -> None:
     with CaptureQueriesContext(connection) as captured:
         switch(ana, "memory/simple")
 
-    locks = [query["sql"] for query in captured if "FOR UPDATE" in query["sql"]]
+    locks = [query["sql"] for query in captured if "FOR NO KEY UPDATE" in query["sql"]]
     assert "workspaces_workspace" in locks[0]
 
 
