@@ -145,7 +145,12 @@ def _emit_answered_again(run: Run, thread: Thread) -> None:
 
 
 def said_before_pause(run: Run) -> str:
-    """What a run that people let go on had said until it paused: it stands, and the answer goes on after it."""
+    """What a run that people let go on had said until it paused: it stands, and the answer goes on after it.
+
+    Of one whose worker died after they had asked it to stop: all that it had said.
+    """
+    if run.reply is not None and run.stop_requested_at is not None:
+        return run.reply.body
     turns = [step for step in run.steps if step["kind"] in ("waiting", "resumed", "retried")]
     if run.reply is None or [step["kind"] for step in turns[-2:]] != ["waiting", "resumed"]:
         return ""

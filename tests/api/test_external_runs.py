@@ -13,7 +13,7 @@ from agents.runs.recovery import recover_runs
 from memory.episodes.models import Episode
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import set_thread_access
+from openvibe.chat.services import delete_message, set_thread_access
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.client import Api, is_problem
@@ -204,3 +204,16 @@ def test_what_an_agent_says_it_used_is_at_most_its_own_budget(api: Api, reed: Ag
     most = 100_000_000
     assert finish(api, run, error="Away.", input_tokens=most, output_tokens=most)[0] == 200
     assert tokens_used_today(agent=reed) == 2 * reed.daily_token_budget < reed.workspace.daily_token_budget
+
+
+def test_nothing_is_written_into_a_reply_that_was_deleted(ana: Member, api: Api, run: Run, question: Message) -> None:
+    write(api, run, 0, "In Mar")
+    finish(api, run, error="The line broke.")
+    run.refresh_from_db()
+    assert run.reply is not None
+    delete_message(message=run.reply, by=access(ana))
+    assert begin(api, question)["attempt"] == 2
+    assert write(api, run, 0, "In March.", attempt=2) == (409, "deleted")
+    assert finish(api, run, attempt=2, body="In March.") == (409, "deleted")
+    assert finish(api, run, attempt=2, error="Nothing can be said.") == (200, "failed")
+    assert reply_of(run) == ("failed", "", "failed")

@@ -205,9 +205,14 @@ def _locked_reply(reply_id: int) -> QuerySet[Message]:
 
 
 def create_reply(*, thread: Thread, author: Participant, client_id: str, at: datetime | None = None) -> Message:
-    """An empty message that an agent is about to fill (`state` writing). The same `client_id` gives the same row."""
+    """An empty message that an agent is about to fill (`state` writing). The same `client_id` gives the same row.
+
+    Raises Conflict when that was deleted: nothing is written into a tombstone.
+    """
     existing: Message | None = next(iter(_said_as.objects(thread.pk, author.pk, client_id)), None)
     if existing is not None:
+        if existing.is_deleted:
+            raise Conflict("The answer was deleted before it was written again. Ask anew.", code="deleted")
         Message.objects.filter(pk=existing.pk).update(body="", token_count=0, state=Message.State.WRITING)
         existing.refresh_from_db()
         return existing

@@ -71,3 +71,16 @@ def test_a_reply_tells_once_that_there_is_another_answer(ana: Member, failed: Ru
     execute_run(again.pk, client=ScriptedModel(["In March."]))
     assert Message.objects.get(run=again).body == "In March."
     assert told.count() == 1
+
+
+def test_a_reply_deleted_while_its_run_waits_is_not_written_into(ana: Member, failed: Run) -> None:
+    run = retry_run(run=failed, by=access(ana))
+    delete_message(message=Message.objects.get(run=run), by=access(ana))
+    model = ScriptedModel(["In March."])
+    execute_run(run.pk, client=model)
+    run.refresh_from_db()
+    assert (run.state, run.error_code) == ("failed", "deleted")
+    assert run.error == "The answer was deleted before it was written again. Ask anew."
+    assert model.calls == []
+    reply = Message.objects.get(run=run)
+    assert (reply.is_deleted, reply.body, reply.state) == (True, "", "failed")

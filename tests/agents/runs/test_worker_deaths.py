@@ -1,18 +1,21 @@
 """A worker may die between any two commits of a run: each question is answered once, whole and in order."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from django.db import connection
 
 from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run
+from agents.runs.lifecycle import stop_run
 from agents.runs.recovery import recover_runs
 from memory.models import ProgressEntry
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, WorkerDied, ask, calling
-from tests.llm.scripted_client import ScriptedModel
+from tests.factories import access
+from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 WRITES = ("INSERT", "UPDATE", "DELETE", "RELEASE")
 
@@ -61,3 +64,19 @@ def test_wherever_a_worker_dies_each_question_is_answered_once(ana: Member, vibe
     assert list(replies.values_list("run", flat=True)) == [run.pk for run in asked]
     assert ProgressEntry.objects.count() == ToolCall.objects.count()
     assert len(asked) > 8
+
+
+def test_words_of_a_worker_that_died_stay_when_people_stop_the_answer(ana: Member, vibe: Agent, thread: Thread) -> None:
+    def die(_: object) -> ScriptedAnswer:
+        raise WorkerDied
+
+    run = ask(thread, ana)
+    with suppress(WorkerDied):
+        execute_run(run.pk, client=ScriptedModel([calling(LOG, text="In March, before"), die]))
+    stop_run(run=run, by=access(ana))
+    assert recover_runs() == [run.pk]
+    model = ScriptedModel(["Never."])
+    execute_run(run.pk, client=model)
+    reply = Message.objects.get(run=run)
+    assert (reply.state, reply.body) == ("stopped", "In March, before")
+    assert model.calls == []
