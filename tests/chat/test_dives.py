@@ -69,6 +69,11 @@ class TestStarting:
     def test_its_title_holds_nothing_of_what_was_said(self, dive: Dive, source: Message) -> None:
         assert dive.thread.title == "Dive with @vibe: Pruning"
 
+    def test_its_title_follows_that_of_its_thread(self, ana: Member, dive: Dive) -> None:
+        update_thread(thread=dive.parent, by=access(ana), title="Roses")
+        dive.thread.refresh_from_db()
+        assert dive.thread.title == "Dive with @vibe: Roses"
+
     def test_a_first_question_starts_the_run(self, ana: Member, vibe: Agent, source: Message) -> None:
         dive = start_dive(source=source, by=access(ana), agent=vibe.participant, body="Tell me more")
 

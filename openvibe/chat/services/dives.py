@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.text import TextRefused, clean_body, clean_title
+from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import MAX_ACTIVE_DIVES, Dive, DiveResult, Message, ReadMarker, Thread
 from openvibe.chat.services.messages import create_mentions, post_message
 from openvibe.chat.services.permissions import ARCHIVED_MESSAGE, DIVE_ENDED_MESSAGES, NESTED_DIVE_MESSAGE, is_archived
+from openvibe.chat.services.threads import dive_title
 from openvibe.chat.wiring import REPLY_DENIED_REASONS, dive_ended, dive_started, draft_requested
 from openvibe.llm.drafts import (
     MAX_BULLET_CHARACTERS,
@@ -120,7 +121,7 @@ def _create_dive_thread(parent: Thread, by: Access, agent: Participant, key: str
         channel=parent.channel,
         parent=parent,
         external_id=key,
-        title=clean_title(f"Dive with @{agent.handle}: {parent.title}"),
+        title=dive_title(agent, parent),
         created_by_id=by.participant_id,
     )
     thread.refresh_from_db(fields=["access"])

@@ -11,7 +11,7 @@ from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_title
-from openvibe.chat.models import MAX_PINNED_THREADS, Channel, Draft, ReadMarker, Thread, reach_of
+from openvibe.chat.models import MAX_PINNED_THREADS, Channel, Dive, Draft, ReadMarker, Thread, reach_of
 from openvibe.chat.services.permissions import check_not_direct, check_not_dive, may_manage_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -54,7 +54,7 @@ def create_thread(
 
 @transaction.atomic
 def update_thread(*, thread: Thread, by: Access, title: str | None = None, archived: bool | None = None) -> Thread:
-    """Rename or archive, which unpins it: the person who began it, or an admin."""
+    """Rename, its dives with it, or archive, which unpins it: the person who began it, or an admin."""
     check_not_dive(thread)
     check_not_direct(thread)
     if not may_manage_thread(thread, by):
@@ -65,8 +65,16 @@ def update_thread(*, thread: Thread, by: Access, title: str | None = None, archi
         thread.archived_at = timezone.now() if archived else None
         thread.pin_slot = None if archived else thread.pin_slot
     thread.save(update_fields=["title", "archived_at", "pin_slot", "updated_at"])
+    if title is not None:
+        for dive in Dive.objects.filter(parent=thread).select_related("agent"):
+            Thread.objects.filter(pk=dive.thread_id).update(title=dive_title(dive.agent, thread))
     emit_thread_changed(thread)
     return thread
+
+
+def dive_title(agent: Participant, parent: Thread) -> str:
+    """What the thread of a dive is called: prompts and search show it."""
+    return clean_title(f"Dive with @{agent.handle}: {parent.title}")
 
 
 @transaction.atomic
