@@ -18,7 +18,7 @@ from agents.assembler.items import (
     SectionCandidates,
     make_tool_item,
     section_candidates,
-    summarised_messages,
+    summarised_seqs,
 )
 from agents.assembler.prompt_rows import DEFAULT_ENDPOINT, ModelWindow, read_prompt_rows
 from agents.assembler.render import overhead_tokens, render, sent_tokens
@@ -275,17 +275,29 @@ def _with_view(
 ) -> tuple[FitResult, tuple[DroppedItem, ...]]:
     """The prompt saying how much of the thread it shows, and what it does not show as one item left out.
 
-    Messages that are named one by one as left out, `hidden_count` of them by the agent's level, are not counted again.
+    Messages that are named one by one as left out, `hidden_count` of them by the agent's level, are not counted again;
+    those that were deleted not at all.
     """
-    keys = Counter(item.section for item in fitted.included if item.key.startswith("message:"))
-    newest, recalled = keys["history"], keys["recall"]
-    total = newest if is_whole else request.end_seq - 1
+    shown = {section: _shown_seqs(fitted, section) for section in ("history", "recall")}
+    newest, recalled = len(shown["history"]), len(shown["recall"])
+    deleted = set() if is_whole else history.deleted_seqs(request)
+    total = newest if is_whole else request.end_seq - 1 - len(deleted)
     named = sum(left.section == "history" and left.key.startswith("message:") for left in _dropped_items(fitted))
-    summarised = sum(map(summarised_messages, fitted.included))
-    unseen = total - newest - recalled - hidden_count - named - summarised
+    spans = [span for span in map(summarised_seqs, fitted.included) if span]
+    beside_summaries = sum(
+        not any(seq in span for span in spans) for seq in shown["history"] | shown["recall"] | deleted
+    )
+    summarised = sum(map(len, spans))
+    unseen = 0 if is_whole else request.end_seq - 1 - beside_summaries - summarised - hidden_count - named
     words = f"{pluralize(unseen, 'older message')}, not recalled"
     left_out = DroppedItem("older messages", "P6", "recall", words, "", 0, "over budget")
     return situation.with_view(request, fitted, newest, recalled, total), (left_out,) if unseen > 0 else ()
+
+
+def _shown_seqs(fitted: FitResult, section: str) -> set[int]:
+    """Numbers of the messages that stand in this section."""
+    items = (item for item in fitted.included if item.section == section and item.key.startswith("message:"))
+    return {int(item.ref) for item in items}
 
 
 def _history_tokens(fitted: FitResult) -> int:

@@ -249,10 +249,15 @@ def group_in_steps(items: Sequence[Item], *, step: int) -> tuple[AtomicGroup, ..
     return tuple(reversed([*(AtomicGroup(tuple(group)) for _, group in steps), *singles]))
 
 
+def summarised_seqs(item: Item) -> range:
+    """Numbers of the messages that a summary stands for; none for what is no summary."""
+    first, _, last = item.ref.partition("-") if item.key.startswith("summary:") else ("", "", "")
+    return range(int(first), int(last) + 1) if last else range(0)
+
+
 def summarised_messages(item: Item) -> int:
     """How many messages a summary stands for; 0 for what is no summary."""
-    first, _, last = item.ref.partition("-") if item.key.startswith("summary:") else ("", "", "")
-    return int(last) - int(first) + 1 if last else 0
+    return len(summarised_seqs(item))
 
 
 def relative_time(past: datetime, now: datetime) -> str:

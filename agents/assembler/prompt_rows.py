@@ -43,6 +43,8 @@ FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
     identity.SNIPPETS,
     history.MEMORY_PLUGIN,
     history.LATER_MESSAGES,
+    history.FIRST_MESSAGE,
+    history.DELETED_MESSAGES,
     episodes.FEEDBACK,
     episodes.EPISODES,
     blocks.BLOCKS,

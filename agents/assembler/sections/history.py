@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from agents.assembler.items import (
     AtomicGroup,
@@ -97,6 +97,31 @@ def enabled_plugin(rows: Mapping[str, Any]) -> MemoryPluginRow:
     return MEMORY_PLUGIN.first(rows) or MemoryPluginRow(DEFAULT_PLUGIN, {})
 
 
+class SeqRow(NamedTuple):
+    """A message of the thread, by its number."""
+
+    seq: int
+
+
+def _first_message(scope: QueryScope) -> QuerySet[Any, Any]:
+    """The oldest that a prompt may hold: what stands before it is deleted, or a line of ours."""
+    return messages_for_prompts(scope.access, thread=OuterRef("pk")).order_by("seq")[:1]
+
+
+def _deleted_messages(_scope: QueryScope) -> QuerySet[Any, Any]:
+    ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
+    return Message.objects.filter(ever_changed, thread=OuterRef("pk"), deleted_at__isnull=False).order_by()
+
+
+FIRST_MESSAGE = JsonRows("first_message", SeqRow, _first_message)
+DELETED_MESSAGES = JsonRows("deleted_messages", SeqRow, _deleted_messages)
+
+
+def deleted_seqs(request: PromptRequest) -> set[int]:
+    """Numbers before the request that hold nothing any more."""
+    return {row.seq for row in DELETED_MESSAGES.all(request.rows) if row.seq < request.end_seq}
+
+
 def memory_session(thread_id: int, access: Access, *, before: Message | None, asker: Participant | None) -> Session:
     """The thread as `access` sees it, up to but without a message; profile notes are those about the asker."""
     return Session(thread_id, access, before=before.seq if before else None, person_id=asker.pk if asker else None)
@@ -114,7 +139,9 @@ def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry
     session = memory_session(request.thread.thread_id, request.access, before=message.row, asker=message.author)
     tail = MENTION_TAIL if request.task == "mention" else FRESH_TAIL
     entries = provider_named(plugin.name, plugin.config).assemble(session, max(budget, 0), tail)
-    return entries, min((entry.ordinal for entry in entries), default=request.end_seq) <= 1
+    oldest = FIRST_MESSAGE.first(request.rows)
+    first_seq = min(oldest.seq, request.end_seq) if oldest else request.end_seq
+    return entries, min((entry.ordinal for entry in entries), default=request.end_seq) <= first_seq
 
 
 def history_candidates(
@@ -315,7 +342,9 @@ class LaterMessageRow(NamedTuple):
 def _later_messages(scope: QueryScope) -> QuerySet[Any, Any]:
     """The newest that stand above the answer, the agent's own included, except its answers to this very request."""
     shown = messages_for_prompts(scope.access, thread=OuterRef("pk"), seq__gt=scope.request_seq)
-    answers = Run.objects.filter(reply=OuterRef("pk"), trigger__seq=scope.request_seq)
+    answers = Run.objects.filter(
+        reply=OuterRef("pk"), agent__participant=scope.participant_id, trigger__seq=scope.request_seq
+    )
     return shown.exclude(Exists(answers)).order_by("-seq")[:MAX_LATER_MESSAGES]
 
 

@@ -46,6 +46,8 @@ class ThreadContext(NamedTuple):
     """Of a dive: the message it started from."""
     channel_id: int = 0
     parent_id: int | None = None
+    direct_participant_id: int | None = None
+    """Of direct messages: one of the two they are between."""
 
 
 THREAD_COLUMNS = row_columns(
@@ -61,6 +63,7 @@ THREAD_COLUMNS = row_columns(
         "budgets": "workspace__budgets",
         "parent_instructions": "parent__instructions",
         "dive_source_id": "dive__source",
+        "direct_participant_id": "channel__first_participant",
     },
 )
 

@@ -82,7 +82,8 @@ def _situation_item(request: PromptRequest, view: str) -> Item:
 
 
 def _role_name(asker: Participant | None, row: AskerRow | None) -> str | None:
-    """The role of a member, else what kind of participant it is."""
-    if row is not None:
-        return row.role
-    return str(asker.get_kind_display()).lower() if asker else None
+    """The role of a member, the former one of somebody who left, else what kind of participant it is."""
+    if asker is None:
+        return None
+    role = row.role if row else str(asker.get_kind_display()).lower()
+    return role if asker.is_active else f"former {role}"

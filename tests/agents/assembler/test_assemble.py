@@ -16,11 +16,11 @@ from memory.episodes.models import Episode
 from memory.episodes.services import give_feedback, mark_applied
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import delete_message, set_thread_access, update_message
+from openvibe.chat.services import delete_message, open_direct_messages, set_thread_access, update_message
 from openvibe.llm.tokens import MESSAGE_OVERHEAD
 from openvibe.llm.transcripts import parse_blocks
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_channel, make_thread, say
+from tests.factories import access, make_agent, make_channel, make_thread, say
 
 
 def text_of(prompt: Prompt) -> str:
@@ -61,6 +61,14 @@ def test_tokens_are_exact_and_within_the_ceiling(ana: Member, vibe: Agent, threa
         assert prompt.tokens == exact_tokens(prompt.messages, (), prompt.counter)
         assert prompt.tokens <= prompt.ceiling
         assert "cut here: message 81 is stored whole" in prompt.messages[-1].content
+
+
+def test_direct_messages_are_no_channel(ana: Member, vibe: Agent) -> None:
+    thread, _ = open_direct_messages(by=access(ana), recipient=vibe.participant)
+    prompt = assemble(agent=vibe, thread=thread, task="thread", request=say(thread, ana, "When do I prune?"))
+    (place,) = [item.text for item in prompt.included if item.section == "channel"]
+    assert "\nDirect messages\nThread: Ana and Vibe\n" in place
+    assert "#" not in place
 
 
 def test_feedback_is_in_the_very_next_prompt_until_applied(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -221,6 +229,16 @@ def test_what_was_said_while_the_agent_answered_stands_after_the_next_request(
     ]
     assert {block.attributes["posted"] for block in said} == {"after the request"}
     assert "In March" not in assemble(agent=vibe, thread=thread, task="mention", request=first).messages[-1].content
+
+
+def test_of_two_agents_asked_at_once_the_second_reads_what_the_first_answered(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    fern = make_agent(ana, "fern", channel=thread.channel)
+    request = say(thread, ana, "@vibe @fern when do I prune?")
+    Run.objects.filter(trigger=request, agent=vibe).update(reply=reply(thread, vibe, "In March."), state=Run.State.DONE)
+    assert "In March." in assemble(agent=fern, thread=thread, task="mention", request=request).messages[-1].content
+    assert "In March." not in assemble(agent=vibe, thread=thread, task="mention", request=request).messages[-1].content
 
 
 @pytest.mark.parametrize("task", ["mention", "thread"])

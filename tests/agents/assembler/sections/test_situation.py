@@ -6,14 +6,19 @@ from datetime import UTC, datetime
 import pytest
 from django.utils import timezone
 
+from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
+from agents.assembler.items import summarised_seqs
 from agents.assembler.render import exact_tokens
 from agents.assembler.sections.situation import view_line
 from agents.models import Agent
+from memory.plugins.base import Session
+from memory.plugins.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import create_system_message, delete_message
 from openvibe.llm.fences import Fence, parse_fences
 from openvibe.workspaces.models import Member, Participant
-from openvibe.workspaces.services import update_member_role
+from openvibe.workspaces.services import remove_member, update_member_role
 from tests.factories import access, make_member, say
 from tests.memory.plugins.lcm.factories import told
 
@@ -81,6 +86,49 @@ def test_it_follows_the_role_a_member_has_now(ana: Member, dora: Member, vibe: A
     assert (
         situation_of(assemble(agent=vibe, thread=thread, task="mention", request=asked)).attributes["role"] == "admin"
     )
+
+
+def test_who_left_has_the_role_no_more(ana: Member, dora: Member, vibe: Agent, thread: Thread) -> None:
+    asked = asked_by(dora, thread)
+    remove_member(member=dora, by=access(ana))
+    asked = Message.objects.select_related("author").get(pk=asked.pk)
+    fields = situation_of(assemble(agent=vibe, thread=thread, task="mention", request=asked)).attributes
+    assert fields["role"] == "former member"
+
+
+def test_deleted_messages_and_lines_of_ours_are_nowhere_counted(ana: Member, vibe: Agent, thread: Thread) -> None:
+    """As in a thread that a schedule began, or whose first message was taken back."""
+    create_system_message(thread=thread, author=vibe.participant, body="On schedule “Friday”: Say what is open.")
+    for message in [say(thread, ana, "The key lies under the mat."), say(thread, ana, "Forget it.")]:
+        delete_message(message=message, by=access(ana))
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked_by(ana, thread))
+    assert "Nothing was said before the request." in situation_of(prompt).text
+    prompt = assemble(agent=vibe, thread=thread, task="thread", request=asked_by(ana, thread))
+    assert "You see the only message before the request." in situation_of(prompt).text
+    assert prompt.dropped == ()
+
+
+@pytest.mark.parametrize("task", ["mention", "thread"])
+def test_of_a_long_thread_only_what_still_stands_is_counted(
+    task: str, ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    told(thread, ana.participant, *(f"Row {n} of roses: " + "water and mulch " * 20 for n in range(200)))
+    provider, session = LcmProvider({"summaries": "deterministic"}), Session(thread.pk, visible_to(vibe))
+    deleted = [3, 4, 180, 181, 192]
+    for message in Message.objects.filter(thread=thread, seq__in=deleted):
+        delete_message(message=message, by=access(ana))
+    provider.bootstrap(session)
+    assert provider.compact(session, 9_000).created
+    thread.refresh_from_db()
+    prompt = assemble(agent=vibe, thread=thread, task=task, request=asked_by(ana, thread), budget=4_000)
+    parts = Counter(item.section for item in prompt.included if item.key.startswith("message:"))
+    assert view_line(parts["history"], parts["recall"], 195) in situation_of(prompt).text
+    shown = {int(item.ref) for item in prompt.included if item.section in ("history", "recall") and item.ref.isdigit()}
+    summarised = {seq for item in prompt.included for seq in summarised_seqs(item)}
+    named = [left for left in prompt.dropped if left.key.startswith("message:")]
+    counted = [int(left.source.split()[0]) for left in prompt.dropped if left.key == "older messages"]
+    assert summarised
+    assert len((shown | summarised) - set(deleted)) + len(named) + sum(counted) == 195
 
 
 def test_agents_and_nobody_ask_too(ana: Member, vibe: Agent, thread: Thread) -> None:
