@@ -10,7 +10,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Cast, Now, Upper
 from django.utils import timezone
 from pgvector.django import HalfVectorField, HnswIndex
@@ -31,17 +31,22 @@ class EntryQuerySet(models.QuerySet["Entry"]):
         """What the asker may read, whatever its status.
 
         Shared entries for those whose scope is shared or more; restricted ones for scope restricted, and for people
-        also those they wrote or own. Agents never see what comes from a thread they may not know of.
+        also those they wrote or own. Agents never see what comes from a thread they may not know of, and people no
+        suggestion from a conversation they do not see, until somebody accepted it.
         """
         entries = self.filter(workspace_id=access.workspace_id)
         if access.knowledge == "none":
             return entries.none()
         if access.is_agent:
             entries = entries.filter(Q(source_thread=None) | open_to_agent(access, "source_thread__"))
+        own = Q(author_id=access.participant_id) | Q(owner_id=access.participant_id)
+        if not access.is_agent:
+            let_in = ~Q(source=Entry.Source.SUGGESTION) | Q(decided_at__isnull=False) | Q(source_thread=None)
+            sources = Thread.objects.visible_to(access).filter(pk=OuterRef("source_thread_id")).order_by()
+            entries = entries.filter(let_in | own | Exists(sources))
         if access.knowledge == "restricted":
             return entries
         shared = Q(visibility=Entry.Visibility.SHARED)
-        own = Q(author_id=access.participant_id) | Q(owner_id=access.participant_id)
         return entries.filter(shared if access.is_agent else shared | own)
 
     def with_related(self) -> EntryQuerySet:

@@ -294,13 +294,19 @@ def _check_may_suggest(by: Access) -> None:
 
 
 def _default_owner(by: Access, message: Message | None) -> Participant:
+    """Who asked, where they may own entries; else an owner of the workspace, and for what was said in a private channel
+    somebody who is in it."""
     candidates = possible_owners(by.workspace_id)
     preferred_ids = [message.author_id if message else 0, by.participant_id]
     candidates_by_id = candidates.in_bulk(preferred_ids)
     owner: Participant | None = next((candidates_by_id[pk] for pk in preferred_ids if pk in candidates_by_id), None)
-    owner = owner or candidates.filter(member__role=Member.Role.OWNER).order_by("member").first()
+    if message is not None and message.thread.channel.is_private:
+        candidates = candidates.filter(channel_memberships__channel=message.thread.channel_id)
+    else:
+        candidates = candidates.filter(member__role=Member.Role.OWNER)
+    owner = owner or candidates.order_by("member").first()
     if owner is None:
-        raise Problem("This workspace has no owner who could decide on it.", code="no_owner")
+        raise Problem("Nobody who could decide on it reads this conversation.", code="no_owner")
     return owner
 
 

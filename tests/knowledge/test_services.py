@@ -11,6 +11,7 @@ from django.utils import timezone
 from agents.access import visible_to
 from agents.models import Agent
 from knowledge.models import Contradiction, Entry, Notice
+from knowledge.queries import entries_to_review
 from knowledge.services import (
     AlreadyPinned,
     accept_entry,
@@ -30,7 +31,7 @@ from knowledge.services import (
 )
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import delete_message
+from openvibe.chat.services import add_to_channel, delete_message, remove_from_channel
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member
 from tests.factories import access, make_channel, make_entry, make_suggestion, make_thread, say
@@ -215,6 +216,45 @@ def test_a_suggestion_waits_until_a_person_accepts_it(ana: Member, dora: Member,
     assert (story(entry), notices(dora)) == ([(1, "suggested"), (2, "accepted")], [])
     with pytest.raises(Conflict, match="decided already: active"):
         reject_entry(entry=entry, by=access(ana))
+
+
+def read_by(entry: Entry, *members: Member) -> list[bool]:
+    """Whether each may read it."""
+    return [Entry.objects.visible_to(access(member)).filter(pk=entry.pk).exists() for member in members]
+
+
+def test_a_suggestion_is_for_who_sees_the_conversation_until_it_is_accepted(
+    ana: Member, ben: Member, dora: Member, vibe: Agent, thread: Thread
+) -> None:
+    """Ana owns the workspace and is not in the private channel; Ben, a guest, is in neither."""
+    board = make_channel(dora, "board", private=True)
+    add_to_channel(channel=board, participant=vibe.participant, by=access(dora))
+    question = say(make_thread(board, dora), dora, "@vibe what does the merger cost?")
+    secret = make_suggestion(vibe, "Merger", "It costs 4 million.", source_message=question, visibility="restricted")
+    assert read_by(secret, ana, dora, ben) == [False, True, False]
+    assert not entries_to_review(access(ana), timezone.now()).exists()
+    reject_entry(entry=secret, by=access(dora))
+    assert read_by(secret, ana, dora) == [False, True]
+    restore_entry(entry=secret, by=access(dora))
+    accept_entry(entry=secret, by=access(dora))
+    assert read_by(secret, ana, dora, ben) == [True, True, False]
+
+    public = make_suggestion(vibe, source_message=say(thread, ana, "@vibe what does Pro cost?"))
+    assert read_by(public, ana, dora, ben) == [True, True, False]
+    accept_entry(entry=public, by=access(ana))
+    assert read_by(public, ana, dora, ben) == [True, True, True]
+
+
+def test_what_a_guest_asked_among_few_is_decided_by_one_of_them(ben: Member, dora: Member, vibe: Agent) -> None:
+    board = make_channel(ben, "board", private=True)
+    for member in (vibe, dora):
+        board.memberships.create(participant=member.participant)
+    question = say(make_thread(board, ben), ben, "@vibe what does the merger cost?")
+    assert make_suggestion(vibe, source_message=question).owner == dora.participant
+    remove_from_channel(channel=board, participant=dora.participant, by=access(dora))
+    with pytest.raises(Problem, match="Nobody who could decide") as refused:
+        make_suggestion(vibe, content="Another", source_message=question)
+    assert refused.value.code == "no_owner"
 
 
 def test_a_rejected_suggestion_is_kept_and_may_wait_again(ana: Member, vibe: Agent) -> None:
