@@ -12,6 +12,7 @@ from memory.services import lapse_approval
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Dive, Mention, Message
+from openvibe.chat.services import is_archived
 from openvibe.workspaces.access import Access
 
 
@@ -84,7 +85,8 @@ def stop_runs_in_dive(*, dive: Dive) -> None:
 
 
 def _lock_run(run: Run) -> Run:
-    return Run.objects.select_for_update(of=("self",)).select_related("agent__participant", "thread").get(pk=run.pk)
+    rows = Run.objects.select_for_update(of=("self",)).select_related("agent__participant", "thread__channel")
+    return rows.get(pk=run.pk)
 
 
 @transaction.atomic
@@ -144,14 +146,20 @@ def retry_run(*, run: Run, by: Access) -> Run:
     _check_carried_out_here(current)
     if current.trigger.is_deleted or (current.reply and current.reply.is_deleted):
         raise Conflict("The message was deleted. Ask anew.", code="deleted")
-    reason = reply_denied_reason(current.agent, current.thread, current.task)
-    if reason is not None:
-        raise Refused(reason, code="agent_silent")
+    _check_may_answer(current)
     add_step(current, "retried", by=by.participant_id)
     current.error, current.error_code = "", ""
     current.stop_requested_at = current.finished_at = current.started_at = current.first_word_at = None
     RUNS.restart(current)
     return current
+
+
+def _check_may_answer(run: Run) -> None:
+    if is_archived(run.thread):
+        raise Refused("This conversation is archived. Bring it back before asking again.", code="archived")
+    reason = reply_denied_reason(run.agent, run.thread, run.task)
+    if reason is not None:
+        raise Refused(reason, code="agent_silent")
 
 
 def _check_carried_out_here(run: Run) -> None:
@@ -194,9 +202,7 @@ def regenerate_run(*, run: Run, by: Access) -> Run:
     _check_carried_out_here(current)
     if current.trigger.is_deleted:
         raise Conflict("The message that was asked has been deleted.", code="deleted")
-    reason = reply_denied_reason(current.agent, current.thread, current.task)
-    if reason is not None:
-        raise Refused(reason, code="agent_silent")
+    _check_may_answer(current)
     under_way = current.regenerations.exclude(state__in=Run.ENDED).first()
     return under_way or Run.objects.create(
         workspace_id=current.workspace_id,

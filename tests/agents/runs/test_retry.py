@@ -1,5 +1,6 @@
 """What Retry may not do: write into a deleted message, or spend outside today's budget."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -10,9 +11,9 @@ from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run, retry_run
 from openvibe.base.models import Event
-from openvibe.base.problems import Conflict
+from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import delete_message
+from openvibe.chat.services import archive_channel, delete_message
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
@@ -42,6 +43,18 @@ def test_a_deleted_question_is_not_answered_again(ana: Member, failed: Run) -> N
     delete_message(message=failed.trigger, by=access(ana))
     with pytest.raises(Conflict, match="deleted"):
         retry_run(run=failed, by=access(ana))
+
+
+@pytest.mark.parametrize("verb", [retry_run, regenerate_run])
+def test_nothing_is_answered_anew_in_what_is_archived(
+    verb: Callable[..., Run], ana: Member, thread: Thread, failed: Run
+) -> None:
+    archive_channel(channel=thread.channel, by=access(ana))
+    with pytest.raises(Refused, match="Bring it back") as refused:
+        verb(run=failed, by=access(ana))
+    assert refused.value.code == "archived"
+    archive_channel(channel=thread.channel, by=access(ana), archived=False)
+    assert verb(run=failed, by=access(ana)).state == "queued"
 
 
 def test_what_a_retry_of_yesterdays_run_uses_counts_today(ana: Member, vibe: Agent, failed: Run) -> None:
