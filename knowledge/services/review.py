@@ -72,9 +72,12 @@ def restore_entry(*, entry: Entry, by: Access, note: str = "", how: str = "page"
     """An archived entry holds again (a rejected suggestion waits again; what expired meanwhile waits for review).
 
     A superseded entry comes back only when its successor is archived; the link between them is cut. Raises Missing,
-    Refused, Conflict (stale; not archived; its successor stands; its result is pinned elsewhere by now).
+    Refused, Conflict (stale; not archived; what it said was deleted; its successor stands; its result is pinned
+    elsewhere by now).
     """
     current = lock_entry(entry, by, based_on)
+    if current.content == ERASED_CONTENT:
+        raise Conflict("What this entry said was deleted, so there is nothing to bring back.", code="deleted")
     if current.status not in (Status.ARCHIVED, Status.SUPERSEDED):
         raise Conflict("This entry is not archived.", code="not_archived")
     if current.status == Status.SUPERSEDED:

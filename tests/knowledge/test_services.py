@@ -18,6 +18,7 @@ from knowledge.services import (
     archive_entry,
     change_owner,
     create_entry,
+    erase_entry,
     flag_entry,
     mark_notices_seen,
     pin_result,
@@ -171,6 +172,15 @@ def test_pinning_a_message_restricts_what_is_private(ana: Member, thread: Thread
     assert (public.visibility, public.source, public.source_thread_id) == ("shared", "message", thread.pk)
     assert (hidden.visibility, hidden.kind) == ("restricted", "decision")
     assert story(public) == [(1, "pinned")]
+
+
+def test_what_was_deleted_with_its_history_is_not_brought_back(ana: Member) -> None:
+    entry = make_entry(ana)
+    erase_entry(entry=entry, by=access(ana))
+    with pytest.raises(Conflict, match="nothing to bring back") as refused:
+        restore_entry(entry=entry, by=access(ana))
+    assert refused.value.code == "deleted"
+    assert not Entry.objects.current().exists()
 
 
 def test_a_result_is_pinned_once_while_its_entry_lives(ana: Member, dora: Member, thread: Thread) -> None:
