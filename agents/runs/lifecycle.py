@@ -89,6 +89,11 @@ def _lock_run(run: Run) -> Run:
     return rows.get(pk=run.pk)
 
 
+def _lock_approval(run: Run) -> None:
+    """Hold what the run waits for, as whoever decides does: before the run, or the two would wait for each other."""
+    Approval.objects.select_for_update(of=("self",)).filter(runs=run).first()
+
+
 @transaction.atomic
 def stop_run(*, run: Run, by: Access) -> Run:
     """Stop writing; the text so far stays. A run that waits, or that an agent carries out elsewhere, is stopped at
@@ -97,6 +102,7 @@ def stop_run(*, run: Run, by: Access) -> Run:
     What it asked people to decide can still be decided; the run does not go on then. Whether a call of its may be
     executed is not asked any more, and one that was approved and not executed yet is not executed by a retry.
     """
+    _lock_approval(run)
     current = _lock_run(run)
     if by.is_agent and by.participant_id != current.agent.participant_id:
         raise Refused("Only people and the agent itself may stop a run.")

@@ -43,7 +43,8 @@ def request_approval(
     cleaned_reason = clean_text_field(reason, field="reason", max_characters=2_000, required=False)
     locked = lock_thread(thread, by)
     pending = Approval.objects.filter(thread=locked, state=State.REQUESTED)
-    duplicate = pending.filter(requested_by=by.participant_id, what=question).first()
+    same = pending.filter(requested_by=by.participant_id, what=question)
+    duplicate = same.select_for_update().first()  # else one that lapses this moment would be waited for in vain
     if duplicate is not None and reuse_pending:
         return duplicate
     if pending.count() >= MAX_PENDING_APPROVALS:

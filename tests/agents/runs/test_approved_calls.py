@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from threading import Thread as Strand
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from django.test import Client
 
 from agents.models import Agent, Run, ToolCall
@@ -25,6 +27,7 @@ from openvibe.workspaces.models import Member, Participant
 from tests.agents.runs.scripted_runs import WorkerDied, ask, calling, reply_of, results, told
 from tests.factories import access
 from tests.llm.scripted_client import ScriptedModel
+from tests.locks import wait_until_blocked
 from tests.registers import replaced
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
@@ -248,3 +251,22 @@ def test_the_card_shows_the_call_and_is_found_from_the_thread(ana: Member, waiti
     assert "to decide" not in page
     assert "#approval-" not in page
     assert reply.body
+
+
+@pytest.mark.django_db(transaction=True)
+def test_stop_and_a_decision_at_once_do_not_wait_for_each_other(ana: Member, waiting: Run) -> None:
+    """Whoever decides holds the approval and then takes the run: who stops the run does not hold it meanwhile."""
+
+    def stop() -> None:
+        stop_run(run=waiting, by=access(ana))
+        connection.close()
+
+    stopping = Strand(target=stop)
+    with transaction.atomic():
+        Approval.objects.select_for_update().get()
+        stopping.start()
+        wait_until_blocked(stopping)
+        assert Run.objects.select_for_update(nowait=True).get() == waiting
+    stopping.join(30)
+    waiting.refresh_from_db()
+    assert (waiting.state, Approval.objects.get().state) == ("stopped", "lapsed")

@@ -1,13 +1,20 @@
 """Approvals: fields that people decide, once."""
 
 from collections.abc import Iterator
+from threading import Thread as Strand
 
 import pytest
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 
 from agents.access import agent_access
 from agents.models import Agent
-from memory.work.approvals import MAX_PENDING_APPROVALS, approval_decided, decide_approval, request_approval
+from memory.work.approvals import (
+    MAX_PENDING_APPROVALS,
+    approval_decided,
+    decide_approval,
+    lapse_approval,
+    request_approval,
+)
 from memory.work.models import Approval
 from memory.work.queries import get_work_state
 from memory.work.services import milestone_reached
@@ -18,6 +25,7 @@ from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.factories import access
+from tests.locks import wait_until_blocked
 
 
 @pytest.fixture
@@ -110,3 +118,21 @@ def test_what_waits_is_shown_however_much_was_decided(thread: Thread, ana: Membe
         asked = request_approval(thread=thread, by=access(ana), what=f"Order {number}")
         decide_approval(approval=asked, by=access(ana), granted=True)
     assert [row.pk for row in get_work_state(thread.pk).pending] == [waits.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_question_that_lapses_while_it_is_asked_again_is_asked_anew(thread: Thread, agent: Access) -> None:
+    asked = request_approval(thread=thread, by=agent, what="Order mulch")
+    again: list[Approval] = []
+
+    def ask() -> None:
+        again.append(request_approval(thread=thread, by=agent, what="Order mulch"))
+        connection.close()
+
+    asking = Strand(target=ask)
+    with transaction.atomic():
+        assert lapse_approval(approval=asked, note="Nobody decided.")
+        asking.start()
+        wait_until_blocked(asking)
+    asking.join(30)
+    assert [(row.pk != asked.pk, row.state) for row in again] == [(True, "requested")]
