@@ -90,7 +90,7 @@ def _check_addressed(agent: Agent, message: Message) -> str:
 
 
 def _create_or_restart(agent: Agent, message: Message, task: str) -> Run:
-    rows = Run.objects.select_for_update(of=("self",))
+    rows = Run.objects.select_for_update(no_key=True, of=("self",))
     run = rows.filter(agent=agent, trigger=message, regenerates=None).first()
     if run is not None and run.state in (Run.State.DONE, Run.State.STOPPED):
         raise Conflict("This message is answered, or people stopped the answer.", code="answered")
@@ -243,7 +243,7 @@ def fail_silent_runs() -> None:
     under_way = Run.objects.filter(heard_at__isnull=False, state__in=EXTERNAL_RUNS.active)
     for run_id in under_way.order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE]:
         with transaction.atomic():
-            rows = under_way.select_for_update(of=("self",), skip_locked=True)
+            rows = under_way.select_for_update(no_key=True, of=("self",), skip_locked=True)
             run = rows.select_related("agent__participant", "thread__channel", "trigger").filter(pk=run_id).first()
             code, reason = _lapse_of(run) if run else ("", "")
             if run is not None and code:

@@ -1,6 +1,7 @@
 """A run's states, from request to retry: request, draft, stop, retry, resume, regenerate."""
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.access import reply_denied_reason
@@ -67,7 +68,7 @@ def stop_runs_in_dive(*, dive: Dive) -> None:
     Runs that have not begun to write are stopped at once. One that writes is asked to stop when the dive is discarded;
     when it is published, Conflict is raised: the reply might belong to the result.
     """
-    unfinished = Run.objects.select_for_update(of=("self",)).filter(thread_id=dive.thread_id)
+    unfinished = Run.objects.select_for_update(no_key=True, of=("self",)).filter(thread_id=dive.thread_id)
     for run in unfinished.exclude(state__in=Run.ENDED).select_related("agent__participant").order_by("pk"):
         run.stop_requested_at = run.stop_requested_at or timezone.now()
         if run.state != Run.State.WRITING:
@@ -85,13 +86,13 @@ def stop_runs_in_dive(*, dive: Dive) -> None:
 
 
 def _lock_run(run: Run) -> Run:
-    rows = Run.objects.select_for_update(of=("self",)).select_related("agent__participant", "thread__channel")
-    return rows.get(pk=run.pk)
+    rows = Run.objects.select_for_update(no_key=True, of=("self",))
+    return rows.select_related("agent__participant", "thread__channel").get(pk=run.pk)
 
 
 def _lock_approval(run: Run) -> None:
     """Hold what the run waits for, as whoever decides does: before the run, or the two would wait for each other."""
-    Approval.objects.select_for_update(of=("self",)).filter(runs=run).first()
+    Approval.objects.select_for_update(no_key=True, of=("self",)).filter(runs=run).first()
 
 
 @transaction.atomic
@@ -173,11 +174,15 @@ def _check_carried_out_here(run: Run) -> None:
         raise Refused(f"@{run.agent.handle} answers by itself: ask it again with a message.", code="answers_itself")
 
 
+def _lock_waiting(approval: Approval) -> QuerySet[Run]:
+    rows = Run.objects.select_for_update(no_key=True, of=("self",))
+    return rows.filter(approval=approval, state=Run.State.WAITING)
+
+
 @transaction.atomic
 def resume_runs(*, approval: Approval) -> list[int]:
     """Queue the runs that wait for this approval, granted or denied: their prompts say which. Returns their ids."""
-    waiting = Run.objects.select_for_update(of=("self",)).filter(approval=approval, state=Run.State.WAITING)
-    runs = list(waiting.order_by("pk"))
+    runs = list(_lock_waiting(approval).order_by("pk"))
     for run in runs:
         add_step(run, "resumed", by=approval.decided_by_id)
         run.first_word_at = None
@@ -188,8 +193,7 @@ def resume_runs(*, approval: Approval) -> list[int]:
 @transaction.atomic
 def fail_waiting_runs(*, approval: Approval) -> None:
     """The approval lapsed: the runs that wait for it fail, saying so."""
-    waiting = Run.objects.select_for_update(of=("self",)).filter(approval=approval, state=Run.State.WAITING)
-    for run in waiting.select_related("thread").order_by("pk"):
+    for run in _lock_waiting(approval).select_related("thread").order_by("pk"):
         run.state, run.finished_at = Run.State.FAILED, timezone.now()
         run.error_code, run.error = "approval_lapsed", f"It waited for “{approval.what}”. {approval.note} Try again."
         add_step(run, "failed", error=approval.note[:MAX_ERROR_CHARACTERS])

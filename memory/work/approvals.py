@@ -44,7 +44,8 @@ def request_approval(
     locked = lock_thread(thread, by)
     pending = Approval.objects.filter(thread=locked, state=State.REQUESTED)
     same = pending.filter(requested_by=by.participant_id, what=question)
-    duplicate = same.select_for_update().first()  # else one that lapses this moment would be waited for in vain
+    # Locked, or one that lapses this moment would be waited for in vain.
+    duplicate = same.select_for_update(no_key=True).first()
     if duplicate is not None and reuse_pending:
         return duplicate
     if pending.count() >= MAX_PENDING_APPROVALS:
@@ -71,7 +72,8 @@ def decide_approval(*, approval: Approval, by: Access, granted: bool, note: str 
         raise Refused("Only members of the workspace decide approvals.", code="people_only")
     cleaned_note = clean_text_field(note, field="note", max_characters=300, required=False)
     thread = lock_thread(Thread(pk=approval.thread_id), by, allow_ended=True)
-    current = Approval.objects.select_for_update(of=("self",)).select_related("decided_by").get(pk=approval.pk)
+    rows = Approval.objects.select_for_update(no_key=True, of=("self",))
+    current = rows.select_related("decided_by").get(pk=approval.pk)
     if current.state != State.REQUESTED:
         decider = current.decided_by.name if current.decided_by else "Somebody"
         raise Conflict(
@@ -89,7 +91,7 @@ def decide_approval(*, approval: Approval, by: Access, granted: bool, note: str 
 @transaction.atomic
 def lapse_approval(*, approval: Approval, note: str) -> bool:
     """Nobody is asked any more; `note` says why (at most 300 characters). False when it was decided before."""
-    current = Approval.objects.select_for_update(of=("self",)).select_related("thread").get(pk=approval.pk)
+    current = Approval.objects.select_for_update(no_key=True, of=("self",)).select_related("thread").get(pk=approval.pk)
     if current.state != State.REQUESTED:
         return False
     current.state, current.decided_at, current.note = State.LAPSED, timezone.now(), note

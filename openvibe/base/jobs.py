@@ -51,7 +51,7 @@ JobT = TypeVar("JobT", bound=Job)
 
 def lock_queued(rows: models.QuerySet[JobT], job_id: int) -> models.QuerySet[JobT]:
     """The job as long as it is queued, locked until the transaction ends; nothing while another has it locked."""
-    return rows.filter(pk=job_id, state=QUEUED).select_for_update(of=("self",), skip_locked=True)
+    return rows.filter(pk=job_id, state=QUEUED).select_for_update(no_key=True, of=("self",), skip_locked=True)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class JobKind(Generic[JobT]):
         requeued = []
         for job_id in self._active_rows().order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE]:
             with advisory_lock(self.lock_kind, job_id) as is_orphan, transaction.atomic():
-                rows = self._active_rows().select_for_update(of=("self",)).filter(pk=job_id)
+                rows = self._active_rows().select_for_update(no_key=True, of=("self",)).filter(pk=job_id)
                 job = rows.first() if is_orphan else None
                 if job is None:
                     continue
@@ -161,13 +161,15 @@ class JobKind(Generic[JobT]):
     @transaction.atomic
     def _mark_resent(self) -> list[int]:
         rows = self.model._default_manager.filter(state=QUEUED, sent_at__lt=timezone.now() - RESEND_AFTER)
-        ids = list(rows.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE])
+        locked = rows.select_for_update(no_key=True, skip_locked=True).order_by("pk")
+        ids = list(locked.values_list("pk", flat=True)[:BATCH_SIZE])
         self.model._default_manager.filter(pk__in=ids).update(sent_at=timezone.now())
         return ids
 
     @cached_property
     def _lock_active(self) -> CompiledQuery:
-        return CompiledQuery(lambda job_id: self._active_rows().filter(pk=job_id).select_for_update(of=("self",)))
+        locked = self._active_rows().select_for_update(no_key=True, of=("self",))
+        return CompiledQuery(lambda job_id: locked.filter(pk=job_id))
 
     def _active_rows(self) -> models.QuerySet[JobT]:
         return self.model._default_manager.filter(self.condition, state__in=self.active)

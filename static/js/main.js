@@ -45,6 +45,8 @@ function sendOnce(event) {
   });
 }
 
+addEventListener("pageshow", () => all("form[data-sent]").forEach((form) => { delete form.dataset.sent; })); // gone back to
+
 document.addEventListener("submit", (event) => {
   const { target } = event;
   sendOnce(event);
