@@ -67,7 +67,9 @@ def may_see(caller: str, thing: str, place: str) -> bool:
         return seen and caller in {"ana", "cleo", "l1"}
     if thing == "entry":
         return caller in ENTRIES[place]
-    if thing in ("suggestion", "contradiction"):  # agents know what holds, people decide on the rest
+    if thing == "suggestion":  # until somebody accepts it, for people who see where it comes from
+        return seen and caller in ENTRIES[place] and caller not in AGENTS
+    if thing == "contradiction":  # agents know what holds, people decide on the rest
         return caller in ENTRIES[place] and caller not in AGENTS
     if thing == "dive":  # agents that read no results know of no dives
         return seen and caller != "l1"
