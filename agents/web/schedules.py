@@ -225,7 +225,7 @@ def _places(agent: Agent, access: Access) -> list[tuple[str, str]]:
     return [
         *((f"c{channel.pk}", f"#{channel.name}: a new thread each time") for channel in channels.order_by("name")),
         *(
-            (f"t{thread.pk}", f"#{thread.channel.name} › {thread.title}")
+            (f"t{thread.pk}", f"{thread.channel} › {thread.title}")
             for thread in threads.order_by("-last_message_at")[:MAX_THREADS_OFFERED]
         ),
     ]
