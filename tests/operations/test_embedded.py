@@ -17,7 +17,6 @@ from openvibe.runner.postgres.server import (
     find_postmaster,
     is_alive,
     release_server,
-    shared_buffers,
 )
 from tests.operations.installation_template import prepare_server
 from tests.operations.processes import manage, python, wait_until
@@ -230,8 +229,3 @@ def test_any_command_of_manage_joins_the_one_that_runs(made: Path) -> None:
     assert find_postmaster(made / "postgres") == before
     lets_go(user)
     assert not runs(made)
-
-
-@pytest.mark.parametrize(("gib", "megabytes"), [(1, 128), (4, 256), (64, 512)])
-def test_the_server_takes_memory_by_what_the_machine_has(gib: int, megabytes: int) -> None:
-    assert shared_buffers(gib * 2**30) == megabytes

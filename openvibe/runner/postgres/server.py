@@ -43,11 +43,11 @@ SERVER_OPTIONS = {
     "port": str(PORT),
     "unix_socket_permissions": "0700",
     "max_connections": "400",
+    "shared_buffers": "128MB",
     "jit": "off",
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
-MIN_SHARED_BUFFERS, MAX_SHARED_BUFFERS = 128, 512  # MB
 UNPRIVILEGED_USERS = ("openvibe", "postgres", "nobody")
 PROGRAM_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
@@ -135,12 +135,6 @@ def socket_folder(home: Path) -> Path:
     if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES and re.fullmatch(r"[\w./+-]+", path):
         return folder
     return Path("/tmp") / f"openvibe-{hashlib.sha256(os.fsencode(home)).hexdigest()[:16]}"
-
-
-def shared_buffers(memory: int) -> int:
-    """MB that the server keeps of its tables: a sixteenth of the machine's `memory` (bytes), within bounds. The words
-    and vectors of 100,000 messages do not fit into the least. They are taken when they are first used."""
-    return min(max(memory // 2**24, MIN_SHARED_BUFFERS), MAX_SHARED_BUFFERS)
 
 
 def recorded_socket_folder(home: Path) -> Path:
@@ -382,7 +376,6 @@ def _start_server(home: Path, user: SystemUser, deadline: float) -> tuple[Server
         server.log.replace(server.log.with_suffix(".old.log"))
     options = ["-D", str(home / "data"), "-k", str(server.socket)]
     options += [f"--{name}={value}" for name, value in SERVER_OPTIONS.items()]
-    options.append(f"--shared_buffers={shared_buffers(psutil.virtual_memory().total)}MB")
     while True:
         log_offset = server.log.stat().st_size if server.log.exists() else 0
         process = start_program(user, server.log, "postgres", *options)
