@@ -40,8 +40,15 @@ MAX_BYTES = 20 * 1024**3
 GONE = 2**62
 """Ids from here on stand for rows that were gone when the archive was written; no row ever has one."""
 UNREADABLE_VALUES = (
-    *(DatabaseError, DriverError, ValidationError),
-    *(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError),
+    DatabaseError,
+    DriverError,
+    ValidationError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
 )
 """What is raised over a row whose values are not what its columns hold."""
 

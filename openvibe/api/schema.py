@@ -145,13 +145,6 @@ def rendered_schema(media_format: str) -> bytes:
     return content
 
 
-class OnceGenerator(SchemaGenerator):
-    """What drf-spectacular's own command asks."""
-
-    def get_schema(self, request: Any = None, public: bool = True) -> dict[str, Any]:
-        return openapi_schema()
-
-
 @cache
 def operations_by_group() -> list[tuple[str, list[dict[str, Any]]]]:
     """Every operation by its first word in the address, for the page that lists them."""

@@ -284,7 +284,7 @@ class Corpus:
         return self._last_count(space_id)[1]
 
     def _is_large_space(self, space_id: int) -> bool:
-        """Whether a space has more vectors than are compared one by one, whatever its share of all of them."""
+        """Whether a space has more vectors than are compared one by one: by its size, and its share of all texts."""
         counted_at, size = self._last_count(space_id)
         if size < 0 or (size > MAX_EXACT_SCAN and time.monotonic() - counted_at >= SPACE_SIZE_CACHE_SECONDS):
             statement = sql.SQL(_SPACE_SIZE).format(vectors=sql.Identifier(self.vector_table), most=MAX_COUNTED_VECTORS)

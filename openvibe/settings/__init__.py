@@ -392,7 +392,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "EntryReason": "knowledge.models.Entry.Reason",
         "EntryFreshness": "knowledge.expiry.FRESHNESS_STATES",
     },
-    "DEFAULT_GENERATOR_CLASS": "openvibe.api.schema.OnceGenerator",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "openvibe.api.schema.add_problem_responses",
