@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from openvibe.llm import tokens
@@ -116,6 +117,7 @@ def split_sentences(text: str, max_characters: int) -> list[str]:
     return [piece for piece in pieces if piece]
 
 
+@lru_cache(maxsize=16_384)
 def _stem(word: str) -> str:
     stem = word
     for suffix in _SUFFIXES:

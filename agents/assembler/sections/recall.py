@@ -12,12 +12,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from agents.assembler.excerpts import choose_passages, join_passages
-from agents.assembler.items import Item, SectionCandidates, opening_tokens, section_candidates
+from agents.assembler.items import Item, SectionCandidates, TrustLabel, opening_tokens, section_candidates
 from agents.assembler.sections.recall_blocks import (
     RecallBlock,
     ShownMessage,
     StandingBlock,
     block_items,
+    block_opening,
     history_checksum,
     line_item,
     passages_note,
@@ -199,7 +200,7 @@ class _Packer:
         self.part = part
         self.seqs: list[int] = []
         self.shown: dict[int, ShownMessage] = {}
-        self.openings: set[str] = set()
+        self.labels: set[TrustLabel] = set()
 
     def add(self, entries: Sequence[ContextEntry], *, shorten: bool) -> list[ContextEntry]:
         """As many of them as fit, with `shorten` what fits of a long one; returns the others."""
@@ -223,7 +224,7 @@ class _Packer:
         if not shown.body or cost > self.room:
             return False
         self.room -= cost - self._saved_by(entry, before, place)
-        self.openings.add(line.opening)
+        self.labels.add(line.trust)
         self.shown[entry.ordinal] = shown
         self.seqs.insert(place, entry.ordinal)
         return True
@@ -231,8 +232,10 @@ class _Packer:
     def _cost(self, shown: ShownMessage, before: ContextEntry | None) -> tuple[Item, int]:
         """The line, and its tokens with those of the transcript that it would begin."""
         line = self._line(shown, before)
-        wrapping = 0 if line.opening in self.openings else opening_tokens(self.request.counter, line.slot, line.opening)
-        return line, line.tokens + wrapping
+        if line.trust in self.labels:
+            return line, line.tokens
+        opening = block_opening(line.trust, self.request.end_seq, self.part)
+        return line, line.tokens + opening_tokens(self.request.counter, line.slot, opening)
 
     def _saved_by(self, entry: ContextEntry, before: ContextEntry | None, place: int) -> int:
         """Tokens that the line after it needs less, once its time jumps from this one."""
@@ -242,7 +245,7 @@ class _Packer:
         return self._line(after, before).tokens - self._line(after, entry).tokens
 
     def _line(self, shown: ShownMessage, before: ContextEntry | None) -> Item:
-        return line_item(self.request, self.request.end_seq, self.part, shown.entry, shown.body, before)
+        return line_item(self.request, shown.entry, shown.body, before)
 
     def block(self, checksum: int) -> StandingBlock:
         """The lines chosen, and what is stored of them."""

@@ -14,7 +14,7 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from agents.assembler.excerpts import join_passages
-from agents.assembler.items import Item, begin_transcript, format_minute, opening_tokens
+from agents.assembler.items import Item, TrustLabel, begin_transcript, format_minute, opening_tokens
 from agents.assembler.sections.history import MESSAGE_LABELS, message_line_item, time_note
 from agents.assembler.sections.request import PromptRequest
 from agents.assembler.sections.work import PREVIOUS_ANSWER
@@ -123,7 +123,10 @@ def block_items(request: PromptRequest, before: int, part: int, shown: Iterable[
     """The lines of a block, each trust label in a transcript of its own, oldest first."""
     ordered = sorted(shown, key=lambda each: each.entry.ordinal)
     previous = {later.entry.ordinal: earlier.entry for earlier, later in pairwise(ordered)}
-    lines = [line_item(request, before, part, entry, body, previous.get(entry.ordinal)) for entry, body, _ in ordered]
+    lines = []
+    for entry, body, _ in ordered:
+        line = line_item(request, entry, body, previous.get(entry.ordinal))
+        lines.append(replace(line, opening=block_opening(line.trust, before, part), order=before))
     lines.sort(key=lambda line: line.opening)
     openings = [None, *(line.opening for line in lines)]
     return tuple(
@@ -132,14 +135,18 @@ def block_items(request: PromptRequest, before: int, part: int, shown: Iterable[
     )
 
 
-def line_item(
-    request: PromptRequest, before: int, part: int, entry: ContextEntry, body: str, previous: ContextEntry | None
-) -> Item:
-    """A recalled message as a line; it says when it was said where that jumps after the `previous` one."""
+@lru_cache(maxsize=64)
+def block_opening(trust: TrustLabel, before: int, part: int) -> str:
+    """What opens the transcript of a block's lines of this label."""
+    parts = {"part": str(part)} if part > 1 else {}
+    return opening(trust, recalled=f"for {before}", **parts)
+
+
+def line_item(request: PromptRequest, entry: ContextEntry, body: str, previous: ContextEntry | None) -> Item:
+    """A recalled message as a line, in no block yet; it says when it was said where that jumps after `previous`."""
     at = datetime.fromisoformat(entry.at)
     note = recalled_note(at, datetime.fromisoformat(previous.at)) if previous else format_minute(at)
-    is_own = entry.author_id == request.agent.participant_id
-    return _line_item(request.counter, entry, body, is_own, note, before, part)
+    return _line_item(request.counter, entry, body, entry.author_id == request.agent.participant_id, note)
 
 
 def recalled_note(at: datetime, before: datetime) -> str:
@@ -152,10 +159,6 @@ def recalled_note(at: datetime, before: datetime) -> str:
 
 
 @lru_cache(maxsize=8_192)
-def _line_item(
-    counter: TokenCounter, entry: ContextEntry, body: str, is_own: bool, note: str, before: int, part: int
-) -> Item:
-    parts = {"part": str(part)} if part > 1 else {}
-    recalled = {"recalled": f"for {before}", **parts}
-    item = message_line_item(counter, entry, body, section="recall", is_own=is_own, note=note, **recalled)
-    return replace(item, source=f"{item.source}, recalled", order=before)
+def _line_item(counter: TokenCounter, entry: ContextEntry, body: str, is_own: bool, note: str) -> Item:
+    item = message_line_item(counter, entry, body, section="recall", is_own=is_own, note=note)
+    return replace(item, source=f"{item.source}, recalled")
