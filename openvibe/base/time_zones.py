@@ -1,5 +1,6 @@
 """Time zones by name, as people and browsers say them."""
 
+from datetime import MAXYEAR, MINYEAR, datetime
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -13,6 +14,11 @@ def is_time_zone(name: str) -> bool:
 def time_zone_or_utc(name: str) -> ZoneInfo:
     """The zone of that name; UTC where there is none."""
     return ZoneInfo(name if is_time_zone(name) else "UTC")
+
+
+def has_local_time(at: datetime) -> bool:
+    """Whether every time zone can show it: in the first and the last year that Python knows some cannot."""
+    return MINYEAR < at.year < MAXYEAR
 
 
 @cache

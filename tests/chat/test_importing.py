@@ -146,6 +146,8 @@ class TestJsonl:
             ('{"author": "Ana", "text": "x", "time": 1e999}', "cannot be read"),
             ('{"author": "Ana", "text": "x", "time": ' + "9" * 400 + "}", "cannot be read"),
             ('{"author": "Ana", "text": "x", "time": "0001-01-01T00:00:00+14:00"}', "cannot be read"),
+            ('{"author": "Ana", "text": "x", "time": "0001-01-01T00:00:00Z"}', "cannot be read"),
+            ('{"author": "Ana", "text": "x", "time": "9999-12-31T00:00:00Z"}', "cannot be read"),
             ('{"author": "Ana", "text": "x", "thread": []}', "neither a text nor a number"),
         ],
     )
@@ -247,6 +249,23 @@ class TestSlack:
     def test_unsafe_and_broken_zips_are_refused(self, tmp_path: Path, name: str, content: object, says: str) -> None:
         with pytest.raises(ImportFailed, match=says):
             list(read_slack(_export(tmp_path, {}, **{name: content})))
+
+    @pytest.mark.parametrize(
+        ("record", "place", "damage"),
+        [(b"PK\x01\x02", 46, b"\xff"), (b"PK\x01\x02", 28, b"\x00\x00\x02\x00"), (b"PK\x05\x06", 17, b"\x7f")],
+    )
+    def test_a_zip_whose_list_of_files_is_damaged_is_refused(
+        self, tmp_path: Path, record: bytes, place: int, damage: bytes
+    ) -> None:
+        """A name that is no UTF-8, an empty one, files that begin before the zip."""
+        path = _export(tmp_path, {}, ä=[])
+        raw = bytearray(path.read_bytes())
+        start = raw.rindex(record) + place
+        raw[start : start + len(damage)] = damage
+        path.write_bytes(raw)
+
+        with pytest.raises(ImportFailed, match="not a readable zip"):
+            list(read_slack(path))
 
     def test_what_is_no_export_is_refused(self, tmp_path: Path) -> None:
         text = _written(tmp_path, "hello", name="export.zip")

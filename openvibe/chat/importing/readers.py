@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from openvibe.base.time_zones import has_local_time
+
 MAX_LINE_BYTES = 64 * 1024 * 1024
 TITLE_CHARACTERS = 120
 _MIN_MILLISECONDS = 100_000_000_000
@@ -119,7 +121,7 @@ def replace_unstorable(text: str) -> str:
 def parse_timestamp(value: object) -> datetime:
     """Read a time: ISO 8601 (without zone: UTC), or seconds or milliseconds since 1970.
 
-    Raises ValueError when it is none of these or out of range.
+    Raises ValueError when it is none of these, or in a year that some time zone cannot show.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("not a time")
@@ -130,9 +132,12 @@ def parse_timestamp(value: object) -> datetime:
             at = datetime.fromisoformat(str(value).strip())
         else:
             at = datetime.fromtimestamp(number / 1000 if abs(number) >= _MIN_MILLISECONDS else number, UTC)
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (OverflowError, OSError):
         raise ValueError("out of range") from None
+    if not has_local_time(at):
+        raise ValueError("out of range")
+    return at
 
 
 def fingerprint(*parts: str | bytes) -> str:

@@ -29,6 +29,17 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_TOTAL_BYTES = 2 * 1024 * 1024 * 1024
 MAX_COMPRESSION_RATIO = 200
 _MIN_BYTES_FOR_RATIO = 4 * 1024 * 1024
+_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    IndexError,
+    OSError,
+    UnicodeDecodeError,
+)
+"""What zipfile raises over a damaged file: besides its own errors those of names and places that cannot be."""
 
 
 class SlackArchive:
@@ -141,7 +152,7 @@ def read_slack(path: Path | str) -> Iterator[ImportedThread]:
         try:
             with zipfile.ZipFile(source) as opened:
                 yield from _read_threads(SlackArchive(opened))
-        except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError):
+        except _ZIP_ERRORS:
             raise ImportFailed(
                 None, f"{Path(path).name} is not a readable zip. Export it from Slack again and do not unpack it."
             ) from None
