@@ -276,19 +276,17 @@ def _with_view(
     """The prompt saying how much of the thread it shows, and what it does not show as one item left out.
 
     Messages that are named one by one as left out, `hidden_count` of them by the agent's level, are not counted again;
-    those that were deleted not at all.
+    what was deleted, lines of ours and answers that failed not at all.
     """
     shown = {section: _shown_seqs(fitted, section) for section in ("history", "recall")}
     newest, recalled = len(shown["history"]), len(shown["recall"])
-    deleted = set() if is_whole else history.deleted_seqs(request)
-    total = newest if is_whole else request.end_seq - 1 - len(deleted)
-    named = sum(left.section == "history" and left.key.startswith("message:") for left in _dropped_items(fitted))
     spans = [span for span in map(summarised_seqs, fitted.included) if span]
-    beside_summaries = sum(
-        not any(seq in span for span in spans) for seq in shown["history"] | shown["recall"] | deleted
-    )
-    summarised = sum(map(len, spans))
-    unseen = 0 if is_whole else request.end_seq - 1 - beside_summaries - summarised - hidden_count - named
+    unsaid, unsaid_outside = (0, 0) if is_whole else history.count_unsaid(request, spans)
+    total = newest if is_whole else request.end_seq - 1 - unsaid
+    named = sum(left.section == "history" and left.key.startswith("message:") for left in _dropped_items(fitted))
+    outside = sum(not any(seq in span for span in spans) for seq in shown["history"] | shown["recall"])
+    accounted = outside + unsaid_outside + sum(map(len, spans)) + hidden_count + named
+    unseen = 0 if is_whole else request.end_seq - 1 - accounted
     words = f"{pluralize(unseen, 'older message')}, not recalled"
     left_out = DroppedItem("older messages", "P6", "recall", words, "", 0, "over budget")
     return situation.with_view(request, fitted, newest, recalled, total), (left_out,) if unseen > 0 else ()

@@ -44,7 +44,6 @@ FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
     history.MEMORY_PLUGIN,
     history.LATER_MESSAGES,
     history.FIRST_MESSAGE,
-    history.DELETED_MESSAGES,
     episodes.FEEDBACK,
     episodes.EPISODES,
     blocks.BLOCKS,

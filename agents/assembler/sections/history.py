@@ -6,10 +6,11 @@ Which messages and summaries there are is the plugin's business; how they stand 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
+from operator import or_
 from typing import Any, NamedTuple
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from agents.assembler.items import (
     AtomicGroup,
@@ -108,18 +109,17 @@ def _first_message(scope: QueryScope) -> QuerySet[Any, Any]:
     return messages_for_prompts(scope.access, thread=OuterRef("pk")).order_by("seq")[:1]
 
 
-def _deleted_messages(_scope: QueryScope) -> QuerySet[Any, Any]:
-    ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
-    return Message.objects.filter(ever_changed, thread=OuterRef("pk"), deleted_at__isnull=False).order_by()
-
-
 FIRST_MESSAGE = JsonRows("first_message", SeqRow, _first_message)
-DELETED_MESSAGES = JsonRows("deleted_messages", SeqRow, _deleted_messages)
 
 
-def deleted_seqs(request: PromptRequest) -> set[int]:
-    """Numbers before the request that hold nothing any more."""
-    return {row.seq for row in DELETED_MESSAGES.all(request.rows) if row.seq < request.end_seq}
+def count_unsaid(request: PromptRequest, spans: Sequence[range]) -> tuple[int, int]:
+    """Of the numbers before the request, how many hold nothing that a prompt could (what was deleted, lines of ours,
+    answers that failed), and how many of these lie outside of `spans`. One query, of an index that holds only these."""
+    unsaid = Q(body="") | Q(kind=Message.Kind.SYSTEM) | Q(state=Message.State.FAILED)
+    rows = Message.objects.filter(unsaid, thread=request.thread.thread_id, seq__lt=request.end_seq)
+    inside = reduce(or_, (Q(seq__range=(span.start, span.stop - 1)) for span in spans), Q(pk=None))
+    counts = rows.aggregate(all=Count("pk"), outside=Count("pk", filter=~inside))
+    return counts["all"], counts["outside"]
 
 
 def memory_session(thread_id: int, access: Access, *, before: Message | None, asker: Participant | None) -> Session:

@@ -121,6 +121,11 @@ class Message(models.Model):
                 condition=Q(edited_at__isnull=False) | Q(deleted_at__isnull=False),
                 name="message_changed",
             ),
+            models.Index(
+                fields=["thread", "seq"],
+                condition=Q(body="") | Q(kind="system") | Q(state="failed"),
+                name="message_not_said",
+            ),  # what prompts leave out, and count
         ]
         triggers = [
             pgtrigger.Trigger(

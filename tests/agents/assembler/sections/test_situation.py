@@ -109,26 +109,28 @@ def test_deleted_messages_and_lines_of_ours_are_nowhere_counted(ana: Member, vib
 
 
 @pytest.mark.parametrize("task", ["mention", "thread"])
-def test_of_a_long_thread_only_what_still_stands_is_counted(
+def test_of_a_long_thread_only_what_a_prompt_could_hold_is_counted(
     task: str, ana: Member, vibe: Agent, thread: Thread
 ) -> None:
     told(thread, ana.participant, *(f"Row {n} of roses: " + "water and mulch " * 20 for n in range(200)))
     provider, session = LcmProvider({"summaries": "deterministic"}), Session(thread.pk, visible_to(vibe))
-    deleted = [3, 4, 180, 181, 192]
+    deleted, ours, failed = [3, 4, 180, 181, 192], [6, 185], [7, 186]
     for message in Message.objects.filter(thread=thread, seq__in=deleted):
         delete_message(message=message, by=access(ana))
+    Message.objects.filter(thread=thread, seq__in=ours).update(kind=Message.Kind.SYSTEM)
+    Message.objects.filter(thread=thread, seq__in=failed).update(state=Message.State.FAILED)
     provider.bootstrap(session)
     assert provider.compact(session, 9_000).created
     thread.refresh_from_db()
     prompt = assemble(agent=vibe, thread=thread, task=task, request=asked_by(ana, thread), budget=4_000)
     parts = Counter(item.section for item in prompt.included if item.key.startswith("message:"))
-    assert view_line(parts["history"], parts["recall"], 195) in situation_of(prompt).text
+    assert view_line(parts["history"], parts["recall"], 191) in situation_of(prompt).text
     shown = {int(item.ref) for item in prompt.included if item.section in ("history", "recall") and item.ref.isdigit()}
     summarised = {seq for item in prompt.included for seq in summarised_seqs(item)}
     named = [left for left in prompt.dropped if left.key.startswith("message:")]
     counted = [int(left.source.split()[0]) for left in prompt.dropped if left.key == "older messages"]
     assert summarised
-    assert len((shown | summarised) - set(deleted)) + len(named) + sum(counted) == 195
+    assert len((shown | summarised) - {*deleted, *ours, *failed}) + len(named) + sum(counted) == 191
 
 
 def test_agents_and_nobody_ask_too(ana: Member, vibe: Agent, thread: Thread) -> None:
