@@ -8,11 +8,12 @@ from django.db import connection
 
 from agents.models import Agent
 from memory.episodes.models import Episode
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import Message, Reaction, Thread
 from openvibe.webhooks.models import Webhook
 from openvibe.workspaces.models import Member
 from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
+from tests.factories import say
 
 
 @pytest.fixture
@@ -34,6 +35,18 @@ def taken_away_before(is_the_moment: Callable[[str], bool], take_away: Callable[
     return connection.execute_wrapper(run)
 
 
+def reads_committed(table: str) -> Callable[[str], bool]:
+    """What is read after a change has ended: its savepoint is gone."""
+    has_ended = False
+
+    def is_the_moment(sql: str) -> bool:
+        nonlocal has_ended
+        has_ended = has_ended or sql.startswith("RELEASE SAVEPOINT")
+        return has_ended and sql.startswith("SELECT") and f'FROM "{table}"' in sql
+
+    return is_the_moment
+
+
 def locks(table: str) -> Callable[[str], bool]:
     return lambda sql: sql.startswith("SELECT") and f'FROM "{table}"' in sql and "FOR UPDATE" in sql
 
@@ -50,3 +63,10 @@ def test_a_webhook_that_was_deleted(api: Api, ana: Member) -> None:
     made = api.post("webhooks/", {"url": "https://hooks.example.com/garden", "kinds": ["mention"]}).json()
     with taken_away_before(locks("webhooks_webhook"), lambda: Webhook.objects.all().delete()):
         assert is_problem(api.post(f"webhooks/{made['id']}/rotate/"), 404, "not_found")
+
+
+def test_a_reaction_that_was_taken_back(api: Api, ana: Member, thread: Thread) -> None:
+    message = say(thread, ana, "Friday?")
+    with taken_away_before(reads_committed("chat_reaction"), lambda: Reaction.objects.all().delete()):
+        added = api.post(f"messages/{message.pk}/reactions/", {"emoji": "👍"})
+    assert (added.status_code, added.json()["emoji"]) == (201, "👍")

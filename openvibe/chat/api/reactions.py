@@ -45,9 +45,8 @@ class Reactions(ApiView):
         prompt holds it."""
         access = request_access(request)
         message, data = queries.access_message(access, pk), self.validated_body(ReactionIn)
-        emoji = services.add_reaction(message=message, by=access, **data)
-        rows = message.reactions.select_related("participant")
-        return Response(ReactionOut(rows.get(participant=access.participant_id, emoji=emoji)).data, status=201)
+        reaction = services.add_reaction(message=message, by=access, **data)
+        return Response(ReactionOut(reaction).data, status=201)
 
     @extend_schema(operation_id="reactions_remove", parameters=[ReactionIn], responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:

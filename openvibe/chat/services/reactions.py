@@ -28,8 +28,8 @@ def clean_emoji(text: str) -> str:
 
 
 @transaction.atomic
-def add_reaction(*, message: Message, by: Access, emoji: str) -> str:
-    """Put an emoji on a message that `by` sees; there already, it stays. Returns it as it is kept.
+def add_reaction(*, message: Message, by: Access, emoji: str) -> Reaction:
+    """Put an emoji on a message that `by` sees; there already, it stays.
 
     Raises Problem for what is no emoji, Refused in an archived thread and for one more than a message may have.
     """
@@ -41,10 +41,11 @@ def add_reaction(*, message: Message, by: Access, emoji: str) -> str:
             f"A message has at most {MAX_EMOJI_OF_MESSAGE} different emoji. Join one that is there.",
             code="too_many_emoji",
         )
-    _, is_new = Reaction.objects.get_or_create(message=current, participant_id=by.participant_id, emoji=cleaned)
+    own = Reaction.objects.select_related("participant")
+    reaction, is_new = own.get_or_create(message=current, participant_id=by.participant_id, emoji=cleaned)
     if is_new:
         _emit_reactions_changed(current)
-    return cleaned
+    return reaction
 
 
 @transaction.atomic

@@ -24,10 +24,12 @@ def message_reactions(request: WorkspaceRequest, message_id: int) -> HttpRespons
         raise Missing("This message was deleted.")
     if request.method != "POST":
         return _render_reactions(request, message, is_choosing="close" not in request.GET)
-    change = services.remove_reaction if "remove" in request.POST else services.add_reaction
     typed = request.POST.get("remove") or request.POST.get("add", "")
     try:
-        changed = change(message=message, by=request.access, emoji=typed)
+        if "remove" in request.POST:
+            changed = services.remove_reaction(message=message, by=request.access, emoji=typed)
+        else:
+            changed = services.add_reaction(message=message, by=request.access, emoji=typed).emoji
     except Missing:
         raise
     except Problem as problem:
