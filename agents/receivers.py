@@ -76,9 +76,9 @@ def erase_quoting_tool_calls(sender: type[Message], message: Message, **_: Any) 
 
 
 @receiver(entry_erased, dispatch_uid="agents.forget_entry")
-def erase_entry_from_prompts(sender: type[Entry], entry: Entry, **_: Any) -> None:
+def erase_entry_from_prompts(sender: type[Entry], entry: Entry, topics: set[str], **_: Any) -> None:
     """Stored prompts and tool calls that tell of an entry lose it with the entry."""
-    erase_entry_from_records(entry.pk)
+    erase_entry_from_records(entry, topics)
 
 
 @receiver(notes_cleared, dispatch_uid="agents.forget_calls_about")

@@ -331,7 +331,7 @@ def erase_entry(*, entry: Entry, by: Access, how: str = "page") -> Entry:
             "Only its author, its owner or an admin can delete knowledge with its history. You can archive it."
         )
     if current.content != ERASED_CONTENT:
-        before = {**entry_values(current), "topic": None, "content": None}
+        before, topics = {**entry_values(current), "topic": None, "content": None}, _topics_ever(current)
         current.topic, current.content = f"Deleted {current.pk}", ERASED_CONTENT
         current.tokens = count_tokens(ERASED_CONTENT)
         current.status, current.reason, current.reason_note, current.supersedes = Status.ARCHIVED, "", "", None
@@ -343,5 +343,10 @@ def erase_entry(*, entry: Entry, by: Access, how: str = "page") -> Entry:
         withdraw_notices(current)
         settle_open_contradictions(current, by, "archived")
         unlink_pending_successors(current, by, how)
-        entry_erased.send(sender=Entry, entry=current)
+        entry_erased.send(sender=Entry, entry=current, topics=topics)
     return current
+
+
+def _topics_ever(entry: Entry) -> set[str]:
+    changes = entry.revisions.values_list("changes", flat=True)
+    return {entry.topic, *(topic for change in changes for topic in change.get("topic", ()) if topic)}

@@ -1,6 +1,7 @@
 """What a deleted or edited message said leaves all that was stored of it, while agents answer, too."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from agents.assembler.snapshots.redaction import DELETED_SINCE, read_snapshot
 from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, Run, Snapshot, ToolCall
 from knowledge.models import Entry
+from knowledge.services import erase_entry, update_entry
 from memory.models import WorkItem
 from openvibe.api.models import IdempotencyKey
 from openvibe.base.fields import decrypt
@@ -203,3 +205,20 @@ def test_a_message_quoted_in_ten_places_is_found_in_all_of_them(
     assert kinds == ["entry"] * 2 + ["message"] * 6 + ["work"]
     assert "tulip" not in stored_words()
     assert Entry.objects.filter(content=SECRET).count() == 2
+
+
+def test_an_erased_entry_is_named_in_no_stored_prompt(ana: Member, thread: Thread) -> None:
+    """Whether it stood in the prompt, in the index of topics or among what was left out; by its former topic, too."""
+    make_agent(ana, "fern", level=3, channel=thread.channel)
+    entry = make_entry(ana, "Zinnia & cellar", "The code of the vault is tulip.")
+    told(ask(thread, ana, "@fern what about roses?"), "Nothing.")
+    entry = update_entry(entry=entry, by=access(ana), topic="The <oleander>")
+    told(ask(thread, ana, "@fern what is the code of the vault?"), "I see it.")
+    Entry.objects.filter(pk=entry.pk).update(expires_at=timezone.now() - timedelta(hours=1))
+    told(ask(thread, ana, "@fern what is the code of the vault, then?"), "I do not know.")
+    words = stored_words()
+    assert (words.count("Zinnia"), words.count("tulip") > 0, words.count("oleander") > 3) == (2, True, True)
+
+    erase_entry(entry=entry, by=access(ana))
+
+    assert not {"Zinnia", "oleander", "tulip"} & set(re.findall(r"\w+", stored_words()))

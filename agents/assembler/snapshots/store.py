@@ -4,7 +4,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from functools import partial
@@ -20,11 +20,14 @@ from agents.assembler.items import DroppedItem, Item
 from agents.assembler.render import shared_prefix_tokens
 from agents.knowledge_uses import record_uses
 from agents.models import Run, Snapshot, ToolCall, ToolSource
+from knowledge.models import Entry
 from openvibe.base.events import emit
+from openvibe.base.masking import mask_secrets
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.base.quotation import Quotation
 from openvibe.chat.wiring import ErasedText
+from openvibe.llm.fences import escape_text
 from openvibe.llm.values import ChatMessage
 
 RETENTION = timedelta(days=30)
@@ -197,8 +200,11 @@ def erase_from_snapshots(erased: ErasedText) -> int:
     return changed
 
 
-def _rewrite(snapshot: Snapshot, tells: Callable[[Mapping[str, Any]], bool], quotation: Quotation) -> bool:
-    """Empty the items of a stored prompt that tell of it or repeat it, in the messages too; whether there were any."""
+def _rewrite(
+    snapshot: Snapshot, tells: Callable[[Mapping[str, Any]], bool], quotation: Quotation, *, named: Collection[str] = ()
+) -> bool:
+    """Empty the items of a stored prompt that tell of it or repeat it, in the messages too; whether there were any.
+    What has one of the keys `named` loses its name as well, left out or not."""
     content = load_content(snapshot)
     quoting = [item for item in content["items"] if item["text"] and (tells(item) or quotation.is_in(item["text"]))]
     for item in quoting:
@@ -208,7 +214,10 @@ def _rewrite(snapshot: Snapshot, tells: Callable[[Mapping[str, Any]], bool], quo
     leaking = [message for message in content["messages"] if quotation.is_in(message["content"])]
     for message in leaking:  # it stands there in another form than its item has
         message["content"] = ERASED_NOTE
-    if quoting or leaking:
+    sources = [row for row in (*content["items"], *content["dropped"]) if row["key"] in named]
+    for row in sources:
+        row["source"] = row["key"].partition(":")[0]
+    if quoting or leaking or sources:
         snapshot.content = pack_content(content)
         snapshot.save(update_fields=["content"])
     return bool(quoting or leaking)
@@ -274,11 +283,22 @@ def erase_calls_about(*, agent_id: int, person_id: int) -> None:
     ToolCall.objects.filter(pk__in=calls.values("pk")).update(arguments="", why="", result="")
 
 
-def erase_entry_from_records(entry_id: int) -> None:
-    """An entry of knowledge was erased: stored prompts that held it, and calls that looked it up, say it no more."""
-    calls = ToolCall.objects.filter(sources__kind=ToolSource.Kind.ENTRY, sources__ref=entry_id)
+def erase_entry_from_records(entry: Entry, topics: Collection[str]) -> None:
+    """An entry of knowledge was erased: stored prompts and calls that looked it up say it no more, neither as an item
+    nor by one of the `topics` it ever had, in the index of topics. Unpacks every prompt stored since the entry was
+    made, a tenth of a millisecond each."""
+    calls = ToolCall.objects.filter(sources__kind=ToolSource.Kind.ENTRY, sources__ref=entry.pk)
     ToolCall.objects.filter(pk__in=calls.values("pk")).update(arguments="", why="", result="")
-    rows = Snapshot.objects.select_for_update(of=("self",)).filter(content__isnull=False)
-    keys = {f"knowledge:{entry_id}", *(f"observation:{pk}" for pk in calls.values_list("pk", flat=True))}
-    for snapshot in rows.filter(run__knowledge_uses__entry=entry_id):
-        _rewrite(snapshot, lambda item: item["key"] in keys, Quotation(()))
+    keys = {f"knowledge:{entry.pk}", *(f"observation:{pk}" for pk in calls.values_list("pk", flat=True))}
+    names = {escape_text(mask_secrets(topic)) for topic in topics}
+
+    def tells(item: Mapping[str, Any]) -> bool:
+        return item["key"] in keys or (item["section"] == "topics" and any(name in item["text"] for name in names))
+
+    marks = [json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in keys | names]
+    stored = Snapshot.objects.filter(run__workspace=entry.workspace_id, content__isnull=False)
+    packed = stored.filter(created_at__gte=entry.created_at).values_list("pk", "content").iterator(chunk_size=100)
+    found = [pk for pk, content in packed if any(mark in zlib.decompress(content) for mark in marks)]
+    rows = Snapshot.objects.select_for_update(of=("self",)).filter(pk__in=found, content__isnull=False)
+    for snapshot in rows.order_by("pk").iterator(chunk_size=20):
+        _rewrite(snapshot, tells, Quotation(()), named=keys)
