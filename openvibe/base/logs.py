@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import sys
 import threading
 from datetime import UTC, datetime
@@ -13,9 +14,19 @@ from structlog.typing import EventDict, WrappedLogger
 from openvibe.base.masking import mask_secrets
 
 
+_ROW_DETAIL = re.compile(
+    r"(DETAIL: )(?! Process \d).*?(?=\n\nThe above exception|\n\nDuring handling|\nTraceback |\Z)", re.DOTALL
+)
+"""What PostgreSQL adds to an error: the row that it refuses, so what people wrote. Of a deadlock it names processes."""
+
+
 def mask_event(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
-    """Mask keys and tokens in every text of a log line, tracebacks included."""
-    return {key: mask_secrets(value) if isinstance(value, str) else value for key, value in event.items()}
+    """Mask keys and tokens in every text of a log line, tracebacks included, and leave out what a refused row holds."""
+    return {key: _mask_text(value) if isinstance(value, str) else value for key, value in event.items()}
+
+
+def _mask_text(text: str) -> str:
+    return mask_secrets(_ROW_DETAIL.sub(r"\1[left out]", text) if "DETAIL: " in text else text)
 
 
 _SHARED: list[structlog.typing.Processor] = [

@@ -5,11 +5,17 @@ from django.db import InterfaceError, OperationalError
 
 from openvibe.base.problems import Unavailable
 
+_MET_ANOTHER = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure, psycopg.errors.LockNotAvailable)
+"""The server works; another transaction held what this one needed."""
+
 
 def unavailable_from(error: BaseException | None) -> Unavailable | None:
     """What an error of the database means when its server is gone, busy or full; None for every other error."""
     if not isinstance(error, OperationalError | InterfaceError | psycopg.OperationalError | psycopg.InterfaceError):
         return None
-    if isinstance(error, psycopg.errors.DiskFull) or isinstance(error.__cause__, psycopg.errors.DiskFull):
+    cause = error.__cause__ or error
+    if isinstance(cause, psycopg.errors.DiskFull):
         return Unavailable("The server's disk is full, so nothing was saved. Tell whoever runs it.", code="disk_full")
+    if isinstance(cause, _MET_ANOTHER):
+        return Unavailable("Somebody changed the same thing at the same moment. Nothing was saved; try again.")
     return Unavailable("The database does not answer at the moment. Try again in a few seconds.")

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 import structlog
+from django.db import IntegrityError, transaction
 
 from openvibe.base.logs import json_formatter, json_line, log_uncaught_exceptions
+from openvibe.chat.models import Message, Thread
 from openvibe.runner.services import WEB_SERVER_LOGS
+from openvibe.workspaces.models import Member
 
 
 def test_any_line_of_a_service_becomes_an_object() -> None:
@@ -70,3 +73,25 @@ def test_what_our_own_code_logs_is_masked_json_with_its_fields() -> None:
         "openvibe.tests",
     ]
     assert "canary" not in event["key"]
+
+
+def test_a_row_that_the_database_refuses_is_in_no_line(ana: Member, thread: Thread) -> None:
+    """PostgreSQL quotes it in the error."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(json_formatter())
+    log = logging.getLogger("openvibe.tests")
+    log.addHandler(handler)
+    message = Message(thread=thread, author=ana.participant, body="The\n\ntulip code", kind="song")
+    try:
+        try:
+            with transaction.atomic():
+                message.save()
+        except IntegrityError as error:
+            log.exception("failed: %r", error)
+    finally:
+        log.removeHandler(handler)
+    (line,) = stream.getvalue().splitlines()
+    assert "message_kind_known" in line
+    assert "direct cause" in line
+    assert "tulip" not in line

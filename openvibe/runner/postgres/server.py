@@ -47,6 +47,8 @@ SERVER_OPTIONS = {
     "jit": "off",
     "timezone": "UTC",
     "log_timezone": "UTC",
+    "log_error_verbosity": "terse",  # not the row that is refused,
+    "log_min_error_statement": "panic",  # nor the statement: both hold what people wrote
 }
 UNPRIVILEGED_USERS = ("openvibe", "postgres", "nobody")
 PROGRAM_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
