@@ -4,7 +4,7 @@ from openvibe.base.problems import Refused
 from openvibe.chat.models import Channel, Dive, Thread
 from openvibe.workspaces.access import Access
 
-ARCHIVED_MESSAGE = "This conversation is archived. Your text is kept in the composer."
+ARCHIVED_MESSAGE = "This conversation is archived and can only be read."
 NESTED_DIVE_MESSAGE = "There is no dive inside a dive. Publish this one, then dive deeper."
 IS_DIVE_MESSAGE = "A dive goes with the thread it started in. Change that thread."
 DIVE_ENDED_MESSAGES = {
