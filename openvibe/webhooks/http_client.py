@@ -17,6 +17,7 @@ from openvibe.webhooks.models import MAX_RESPONSE_CHARACTERS
 MAX_SECONDS = 10.0
 MAX_RESPONSE_BYTES = 4_096
 TIMED_OUT = "No whole answer came in time."
+NO_HTTP = "It answered nothing, or something that is no HTTP."
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,17 @@ def post(
         error = TIMED_OUT
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as failure:
         is_late = time.monotonic() - started >= seconds
-        error = (
-            TIMED_OUT if is_late else f"Nothing answered there: {mask_secrets(str(failure)) or type(failure).__name__}"
-        )
+        error = TIMED_OUT if is_late else _failure(failure)
     text = received[:MAX_RESPONSE_BYTES].decode(errors="replace").replace("\x00", "")
     masked = mask_secrets(text)[:MAX_RESPONSE_CHARACTERS]
     return Answer(status, masked, error[:300], round((time.monotonic() - started) * 1000))
+
+
+def _failure(failure: Exception) -> str:
+    """Never with words of the receiver's, which may repeat what it was told: they stand in `text` alone."""
+    if isinstance(failure, httpx2.RemoteProtocolError):
+        return NO_HTTP
+    return f"Nothing answered there: {mask_secrets(str(failure)) or type(failure).__name__}"
 
 
 def _refusal(response: httpx2.Response) -> str:

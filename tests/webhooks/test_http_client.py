@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from openvibe.webhooks.http_client import TIMED_OUT, post
+from openvibe.webhooks.http_client import NO_HTTP, TIMED_OUT, post
 
 
 @contextmanager
@@ -40,6 +40,13 @@ def test_a_drip_is_ended(head: bytes, came: tuple[int | None, str]) -> None:
     with dripping(head) as url:
         answer = post(url, b"{}", {}, allow_private=True, seconds=0.2)
     assert ((answer.status, answer.error), monotonic() - started < 5) == (came, True)
+
+
+def test_an_answer_that_is_no_http_is_quoted_nowhere() -> None:
+    """It may repeat what it was told, and the error outlives the message."""
+    with dripping(b"TULIP the vault code\r\n\r\n") as url:
+        answer = post(url, b"{}", {}, allow_private=True)
+    assert (answer.status, answer.text, answer.error) == (None, "", NO_HTTP)
 
 
 def test_addresses_inside_are_refused_at_connect() -> None:
