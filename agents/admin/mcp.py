@@ -11,11 +11,15 @@ from django.http import HttpRequest, HttpResponse
 from unfold.admin import TabularInline
 from unfold.decorators import action
 
+from agents.mcp.client import MAX_TOOLS
 from agents.mcp.tools import FetchResult, refresh_tools
 from agents.models import McpServer, McpTool
 from openvibe.base.admin import AuditedAdmin, StoredSecretForm, secret_input
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem
+
+MAX_UNUSABLE_NAMED = 10
+"""Tools that were left out, by name."""
 
 
 class McpServerForm(StoredSecretForm):
@@ -141,4 +145,9 @@ def _fetch_message(server: McpServer, result: FetchResult) -> str:
         parts.append(f"Changed, so no agent has them until you allow it anew: {', '.join(result.changed)}.")
     if result.gone:
         parts.append(f"Gone: {', '.join(result.gone)}.")
+    if result.unusable:
+        names = ", ".join(result.unusable[:MAX_UNUSABLE_NAMED])
+        parts.append(f"Left out, for no model can be given what the server says of them: {names}.")
+    if result.has_more:
+        parts.append(f"It has more; the first {MAX_TOOLS} are kept.")
     return " ".join(parts)

@@ -12,7 +12,7 @@ import queue
 import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx2
@@ -64,6 +64,16 @@ class ToolDefinition:
     fingerprint: str
 
 
+@dataclass(frozen=True)
+class ToolList:
+    """What a server offers: `tools` that can be kept, the names of those that cannot, and whether there are further
+    ones past MAX_TOOLS."""
+
+    tools: list[ToolDefinition]
+    unusable: list[str]
+    has_more: bool
+
+
 @dataclass
 class _Progress:
     """How far a call got, for saying what went wrong."""
@@ -72,20 +82,23 @@ class _Progress:
     trouble: str = ""
 
 
-def fetch_tools(server: McpServer) -> list[ToolDefinition]:
+def fetch_tools(server: McpServer) -> ToolList:
     """The tools the server has now, at most MAX_TOOLS. Raises McpError."""
 
-    async def fetch(client: Client, _: _Progress) -> list[ToolDefinition]:
+    async def fetch(client: Client, _: _Progress) -> ToolList:
         return await _list_tools(client)
 
-    return _within_limits(server, fetch)
+    listed = _within_limits(server, fetch)
+    tools = [tool for tool in listed.tools if _is_schema(tool.input_schema)]
+    unusable = [tool.name for tool in listed.tools if tool not in tools]
+    return replace(listed, tools=tools, unusable=[*listed.unusable, *unusable])
 
 
 def call_tool(server: McpServer, name: str, arguments: Mapping[str, Any], *, fingerprint: str) -> str:
     """What the tool answers, as text. Raises McpError; ToolChanged unless it is the tool of this fingerprint still."""
 
     async def call(client: Client, progress: _Progress) -> str:
-        tools = {tool.name: tool for tool in await _list_tools(client)}
+        tools = {tool.name: tool for tool in (await _list_tools(client)).tools}
         if name not in tools or tools[name].fingerprint != fingerprint:
             raise ToolChanged(
                 f"{server.name} changed {name} since it was approved: it was not called. An admin must fetch the "
@@ -115,16 +128,18 @@ async def _call(client: Client, name: str, arguments: Mapping[str, Any]) -> mcp_
         return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=error.message)], is_error=True)
 
 
-async def _list_tools(client: Client) -> list[ToolDefinition]:
+async def _list_tools(client: Client) -> ToolList:
     tools: list[ToolDefinition] = []
+    unusable: list[str] = []
     cursor = None
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
         tools += [_definition(tool) for tool in page.tools if _is_callable(tool)]
+        unusable += [clean_text(tool.name)[:128] for tool in page.tools if not _is_callable(tool)]
         cursor = page.next_cursor
         if cursor is None or len(tools) >= MAX_TOOLS:
             break
-    return tools[:MAX_TOOLS]
+    return ToolList(tools[:MAX_TOOLS], unusable, has_more=cursor is not None or len(tools) > MAX_TOOLS)
 
 
 def _is_callable(tool: mcp_types.Tool) -> bool:
@@ -137,6 +152,17 @@ def _is_callable(tool: mcp_types.Tool) -> bool:
     except ValueError:
         return False
     return is_object and is_list and _TOOL_NAME.match(tool.name) is not None
+
+
+def _is_schema(schema: dict[str, Any]) -> bool:
+    """Whether it is JSON Schema, which providers check."""
+    from jsonschema import Draft202012Validator, SchemaError
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except (SchemaError, RecursionError):
+        return False
+    return True
 
 
 def _definition(tool: mcp_types.Tool) -> ToolDefinition:

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.mcp.client import McpError, ToolChanged, ToolDefinition, call_tool, fetch_tools
+from agents.mcp.client import McpError, ToolChanged, ToolDefinition, ToolList, call_tool, fetch_tools
 from agents.models import Agent, McpServer, McpTool
 from agents.tools.toolbox import UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
@@ -46,11 +46,14 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class FetchResult(NamedTuple):
-    """The names of tools that are new, that say something else than before, and that are gone."""
+    """The names of tools that are new, that say something else than before, that are gone, and that no model could be
+    given; and whether there are further ones past MAX_TOOLS."""
 
     new: list[str]
     changed: list[str]
     gone: list[str]
+    unusable: list[str]
+    has_more: bool
 
 
 def refresh_tools(*, server: McpServer) -> FetchResult:
@@ -59,17 +62,18 @@ def refresh_tools(*, server: McpServer) -> FetchResult:
     A tool that changed acts outside again, asks nobody first, and is no agent's until an admin allows it anew.
     """
     try:
-        definitions = {tool.name: tool for tool in fetch_tools(server)}
+        listed = fetch_tools(server)
     except McpError as error:
         raise Problem(str(error), code="mcp_failed") from None
     with transaction.atomic():
         McpServer.objects.select_for_update().get(pk=server.pk)
-        result = _store_tools(server, definitions)
+        result = _store_tools(server, listed)
         McpServer.objects.filter(pk=server.pk).update(fetched_at=timezone.now(), failures=0, rests_until=None)
     return result
 
 
-def _store_tools(server: McpServer, definitions: dict[str, ToolDefinition]) -> FetchResult:
+def _store_tools(server: McpServer, listed: ToolList) -> FetchResult:
+    definitions = {tool.name: tool for tool in listed.tools}
     now, known = timezone.now(), {tool.name: tool for tool in server.tools.all()}
     changed = [name for name, tool in known.items() if name in definitions and _differs(tool, definitions[name])]
     for name, definition in definitions.items():
@@ -83,7 +87,8 @@ def _store_tools(server: McpServer, definitions: dict[str, ToolDefinition]) -> F
         tool.save()
     gone = [name for name, tool in known.items() if tool.is_listed and name not in definitions]
     server.tools.filter(name__in=gone).update(is_listed=False)
-    return FetchResult([name for name in definitions if name not in known], changed, gone)
+    new = [name for name in definitions if name not in known]
+    return FetchResult(new, changed, gone, listed.unusable, listed.has_more)
 
 
 def _differs(tool: McpTool, definition: ToolDefinition) -> bool:

@@ -9,7 +9,7 @@ from agents.models import Agent, McpServer
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.admin.conftest import staff
-from tests.agents.mcp.remote_server import Remote
+from tests.agents.mcp.remote_server import Remote, list_of
 
 pytestmark = pytest.mark.django_db
 TOKEN = "sesame-open-1234"
@@ -42,6 +42,17 @@ def test_a_server_is_connected_its_tools_fetched_and_allowed(ana: Member, vibe: 
     assert "@vibe" in listed
     assert "count; plant" in listed
     assert list(vibe.mcp_tools.all()) == [tool]
+
+
+def test_what_of_a_servers_tools_is_left_out_is_said(ana: Member, remote: Remote) -> None:
+    server = McpServer.objects.create(workspace=ana.workspace, name="shop", url=remote.url)
+    remote.misbehave_at = "tools/list"
+    remote.misbehave = list_of(
+        **{"<b>x": '{"type": "object", "properties": 5}', **{f"t{n}": '{"type": "object"}' for n in range(201)}}
+    )
+    page = staff(ana).post(reverse("admin:agents_mcpserver_fetch_tools", args=[server.pk]), follow=True)
+    assert "what the server says of them: &lt;b&gt;x." in page.content.decode()
+    assert "It has more; the first 200 are kept." in page.content.decode()
 
 
 def test_a_token_stays_with_its_address(ana: Member, remote: Remote) -> None:

@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
+from agents.assembler.items import count_tool
 from agents.mcp.tools import FetchResult, refresh_tools
 from agents.models import Agent, McpServer, McpTool
 from agents.tools.toolbox import MAX_RESULT_TOKENS, UNKNOWN_OUTCOME, Toolbox
@@ -14,7 +15,7 @@ from memory.work.approvals import decide_approval
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, Thread
 from openvibe.llm.fences import parse_fences
-from openvibe.llm.tokens import count_tokens
+from openvibe.llm.tokens import count_tokens, counter_for
 from openvibe.llm.values import ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests import factories
@@ -109,7 +110,7 @@ def test_a_server_that_changes_a_tool_is_not_called_until_an_admin_allows_it_ane
 
     assert (refused.decision, remote.calls) == ("refused", [])
     assert "changed price_of since it was approved" in refused.result
-    assert result == FetchResult(new=[], changed=["price_of"], gone=[])
+    assert result == FetchResult(new=[], changed=["price_of"], gone=[], unusable=[], has_more=False)
     assert shop.tools.get(name="price_of").effect == "external"
     assert "shop__price_of" not in Toolbox.for_agent(fern, thread).tools
 
@@ -122,9 +123,25 @@ def test_tools_that_cannot_be_kept_or_offered_are_left_out(remote: Remote, shop:
             endless='{"type": "object", "maximum": 1e999}',
             nan='{"type": "object", "maximum": NaN}',
             shapeless='{"type": "object", "properties": 5, "required": 7}',
+            banana='{"type": "object", "properties": {"plant": {"type": "banana"}}}',
         ),
     )
-    assert refresh_tools(server=shop).new == ["plain"]
+    result = refresh_tools(server=shop)
+    assert (result.new, result.has_more) == (["plain"], False)
+    assert sorted(result.unusable) == ["banana", "endless", "nan", "shapeless"]
+
+
+def test_of_ten_thousand_tools_the_first_are_kept_and_it_is_said(
+    remote: Remote, shop: McpServer, fern: Agent, thread: Thread
+) -> None:
+    McpServer.objects.update(max_bytes=5_000_000)
+    names = [f"tool_{number}" for number in range(10_000)]
+    remote.misbehave_at, remote.misbehave = "tools/list", list_of(**dict.fromkeys(names, '{"type": "object"}'))
+    result = refresh_tools(server=shop)
+    assert (result.new, result.has_more) == (names[:200], True)
+    fern.mcp_tools.set(shop.tools.filter(is_listed=True))
+    counter = counter_for("offline")
+    assert sum(count_tool(spec, counter) for spec in Toolbox.for_agent(fern, thread).specs) < 3_500
 
 
 def test_no_two_tools_are_offered_under_one_name(remote: Remote, shop: McpServer, fern: Agent, thread: Thread) -> None:
