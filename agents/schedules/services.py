@@ -26,6 +26,9 @@ MAX_PROACTIVE_PER_DAY = 20
 MAX_SCHEDULES = 20
 """Schedules of one agent."""
 
+CLOCK_SLACK = timedelta(days=1)
+"""What is dated further ahead was written while the server's clock was wrong."""
+
 MAX_PROMPT_CHARACTERS = 4_000
 BATCH_SIZE = 200
 
@@ -156,13 +159,14 @@ def _closed_reason(agent: Agent, schedule: Schedule) -> str | None:
 def _pace_denied_reason(schedule: Schedule, now: datetime) -> str | None:
     """Why it is too soon, or too much for one day. The caller holds the agent's row."""
     runs = Run.objects.filter(agent=schedule.agent, task=Run.Task.SCHEDULED, regenerates=None)
+    posted = runs.filter(trigger__created_at__lt=now + CLOCK_SLACK)
     if runs.filter(schedule=schedule).exclude(state__in=Run.ENDED).exists():
         return "What it began the time before is not finished."
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if runs.filter(trigger__created_at__gte=midnight).count() >= MAX_PROACTIVE_PER_DAY:
+    if posted.filter(trigger__created_at__gte=midnight).count() >= MAX_PROACTIVE_PER_DAY:
         return f"It posted {MAX_PROACTIVE_PER_DAY} times unasked today, the most it may. It goes on at midnight UTC."
     cooldown = schedule.agent.proactive_cooldown
-    if runs.filter(trigger__created_at__gt=now - timedelta(minutes=cooldown)).exists():
+    if posted.filter(trigger__created_at__gt=now - timedelta(minutes=cooldown)).exists():
         return f"It posted unasked less than {cooldown} minutes before."
     return None
 
@@ -173,9 +177,25 @@ def start_due_schedules(now: datetime | None = None) -> list[int]:
     Times that passed while nothing ran are one: the schedule runs once, late, and then as it says.
     """
     now = now or timezone.now()
+    _reset_times_ahead(now)
     due = Schedule.objects.filter(is_active=True, next_due_at__lte=now).order_by("next_due_at", "pk")
     started = [_start_due(pk, now) for pk in due.values_list("pk", flat=True)[:BATCH_SIZE]]
     return [run_id for run_id in started if run_id is not None]
+
+
+@transaction.atomic
+def _reset_times_ahead(now: datetime) -> None:
+    """Schedules that ran while the clock was ahead are due next by the time that it is, not years later."""
+    ahead = Schedule.objects.filter(is_active=True, last_due_at__gt=now + CLOCK_SLACK)
+    for schedule in ahead.select_for_update(skip_locked=True)[:BATCH_SIZE]:
+        schedule.last_due_at = None
+        _set_next(schedule, now)
+        schedule.save(update_fields=["last_due_at", "is_active", "next_due_at", "updated_at"])
+
+
+def _set_next(schedule: Schedule, now: datetime) -> None:
+    times = next_times(schedule.cron, schedule.time_zone, now)
+    schedule.is_active, schedule.next_due_at = bool(times), times[0] if times else None
 
 
 @transaction.atomic
@@ -190,8 +210,7 @@ def _start_due(schedule_id: int, now: datetime) -> int | None:
     agents = Agent.objects.select_related("participant", "workspace", "soul", "endpoint")
     schedule.agent = agents.select_for_update(of=("self",), no_key=True).get(pk=schedule.agent_id)
     due_at = schedule.last_due_at = schedule.next_due_at
-    times = next_times(schedule.cron, schedule.time_zone, now)
-    schedule.is_active, schedule.next_due_at = bool(times), times[0] if times else None
+    _set_next(schedule, now)
     run, reason = None, place_denied_reason(schedule) or _pace_denied_reason(schedule, now)
     if reason is None:
         try:

@@ -190,3 +190,17 @@ def test_a_time_that_ran_already_does_not_run_again_when_the_clock_goes_back(noo
     assert started() == []
     noon.refresh_from_db()
     assert noon.note == "It ran for this time already."
+
+
+def test_what_ran_while_the_clock_was_years_ahead_runs_again_when_it_is_right(noon: Schedule) -> None:
+    ahead = NOON.replace(year=2036)
+    due(noon, ahead)
+    (run,) = started(ahead)
+    Run.objects.filter(pk=run.pk).update(state="done")
+    Message.objects.update(created_at=ahead)
+
+    assert started(NOON - timedelta(hours=1)) == []
+    noon.refresh_from_db()
+    assert noon.next_due_at == NOON
+    (again,) = started(NOON)
+    assert (again.due_at, again.schedule) == (NOON, noon)
