@@ -12,7 +12,6 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,7 +29,6 @@ from agents.archive.folders import MAX_FILE_BYTES, MAX_FILES, folder_writer, is_
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Table, archived_tables, is_number
 from agents.models import Agent
 from openvibe.base.problems import Problem
-from openvibe.base.time_zones import has_local_time
 from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.search.models import VectorSpace
 from openvibe.workspaces.models import User, Workspace
@@ -291,8 +289,6 @@ class _Import:
             ids = self._ids[field.related_model]
             return ids[_place(value, len(ids))]
         value = field.to_python(value)
-        if isinstance(value, datetime) and not has_local_time(value):
-            raise BadArchive("The archive holds a time that no page could show. Nothing was changed.")
         if value not in field.empty_values:
             field.run_validators(value)
         return value

@@ -1,8 +1,11 @@
 """Time zones by name, as people and browsers say them."""
 
-from datetime import MAXYEAR, MINYEAR, datetime
+from datetime import UTC, datetime
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
+
+EARLIEST, LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+"""Between these each time zone has a local time; Python's own calendar ends a day further."""
 
 _names = cache(available_timezones)
 
@@ -17,8 +20,7 @@ def time_zone_or_utc(name: str) -> ZoneInfo:
 
 
 def has_local_time(at: datetime) -> bool:
-    """Whether every time zone can show it: in the first and the last year that Python knows some cannot."""
-    return MINYEAR < at.year < MAXYEAR
+    return EARLIEST <= at <= LATEST
 
 
 @cache

@@ -9,6 +9,15 @@ from django.dispatch import receiver
 from psycopg.abc import Buffer
 from psycopg.types.datetime import TimestamptzLoader
 
+from openvibe.base.time_zones import EARLIEST, LATEST
+
+
+def parse_stored_time(text: str) -> datetime:
+    """A time as the database writes it, in JSON too; what lies at the ends of the calendar, where some time zones have
+    no local time, is moved to where all have one."""
+    at = datetime.fromisoformat(text)
+    return at if EARLIEST <= at <= LATEST else max(EARLIEST, min(at, LATEST))
+
 
 class UtcLoader(TimestamptzLoader):
     """Times as Django has them, in UTC as the connection speaks it, parsed in C: a page reads hundreds."""
@@ -17,7 +26,7 @@ class UtcLoader(TimestamptzLoader):
 
     def load(self, data: Buffer) -> datetime:
         try:
-            return datetime.fromisoformat(bytes(data).decode())
+            return parse_stored_time(bytes(data).decode())
         except ValueError:  # a year that Python does not know: the driver's own words
             return super().load(data)
 

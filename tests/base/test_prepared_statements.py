@@ -11,6 +11,7 @@ from django.db import DataError, NotSupportedError, OperationalError, Programmin
 from psycopg.pq import TransactionStatus
 
 from openvibe.base.prepared_statements import fetch_prepared, fetch_unprepared, number_placeholders
+from openvibe.base.time_zones import EARLIEST, LATEST
 from tests.operations.processes import wait_until
 
 
@@ -49,7 +50,7 @@ TIMES = (
     "2025-01-07 01:40:00+00",
     "2025-01-07 01:40:00.12+01",
     "1999-12-31 23:59:59.999999+00",
-    "0001-01-01 00:00:00+00",
+    "0001-01-02 00:00:00+00",
 )
 
 
@@ -60,6 +61,12 @@ def test_times_come_in_utc_prepared_or_not(text: str) -> None:
     for rows in (fetch_prepared(statement, [text]), fetch_unprepared(statement, [text])):
         assert rows == [(moment,)]
         assert rows[0][0].tzinfo is UTC
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("text", "moment"), [("0001-01-01 00:00:00+00", EARLIEST), ("9999-12-31 23:00:00+00", LATEST)])
+def test_a_time_that_some_zone_cannot_show_comes_as_the_nearest_that_all_can(text: str, moment: datetime) -> None:
+    assert fetch_prepared("SELECT %s::timestamptz", [text]) == [(moment,)]
 
 
 @pytest.mark.django_db

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from openvibe.base.markdown import plain_text
 from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.base.timestamps import parse_stored_time
 from openvibe.chat.models import Channel, Message, reach_of
 from openvibe.chat.queries.sidebar import is_new_to
 from openvibe.workspaces.access import Access
@@ -154,7 +155,7 @@ def _list_threads(access: Access, values: dict[str, object]) -> ThreadList:
             channel,
             seq,
             kind_of_access,
-            datetime.fromisoformat(at),
+            parse_stored_time(at),
             unread,
             pinned,
             author or "",
@@ -162,5 +163,5 @@ def _list_threads(access: Access, values: dict[str, object]) -> ThreadList:
         )
         for pk, title, channel, seq, kind_of_access, at, unread, pinned, author, body, kind, state, is_deleted in rows
     ]
-    notes = (ImportNote(pk, name, count, datetime.fromisoformat(at)) for pk, name, count, at in imports)
+    notes = (ImportNote(pk, name, count, parse_stored_time(at)) for pk, name, count, at in imports)
     return ThreadList(items, total, tuple(notes))

@@ -229,6 +229,23 @@ def test_times_are_shown_in_the_readers_zone(ana: Member, thread: Thread, home: 
     assert browser.get(address).status_code == 200
 
 
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/Los_Angeles"])
+@pytest.mark.parametrize("year", [1, 9999])
+def test_a_time_at_the_end_of_the_calendar_breaks_no_page(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn, year: int, zone: str
+) -> None:
+    """As an archive may bring it, or an import of an earlier version."""
+    last = datetime(year, 12, 31, 23, 59, 59, 999999, UTC)
+    first = datetime(year, 1, 1, tzinfo=UTC)
+    Message.objects.filter(pk=say(thread, ana, "Prune now.").pk).update(created_at=first)
+    Message.objects.filter(pk=say(thread, ana, "Prune late.").pk).update(created_at=last)
+    Thread.objects.filter(pk=thread.pk).update(last_message_at=last)
+    browser = signed_in(ana)
+    browser.cookies["zone"] = zone
+    for page in (home, f"{home}c/{thread.channel_id}/", f"{home}t/{thread.pk}/", f"{home}search/?q=prune"):
+        assert browser.get(page).status_code == 200
+
+
 def test_the_panel_survives_a_reload_and_stays_inside_the_workspace(
     ana: Member, thread: Thread, home: str, signed_in: SignedIn
 ) -> None:
