@@ -77,6 +77,7 @@ def folder_writer() -> Iterator[Callable[[Path, Mapping[str, bytes]], None]]:
         if folder.exists():
             written.remove(folder)
             raise FileExistsError(folder)
+        shutil.rmtree(unfinished, ignore_errors=True)  # of a process of this number that was killed
         for path, content in files.items():
             file = unfinished / path
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -168,6 +168,18 @@ def test_what_a_killed_export_left_is_in_nobodys_way(ana: Member, tmp_path: Path
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_what_a_killed_import_left_is_in_nobodys_way(willow: Member, tmp_path: Path, folder: Path) -> None:
+    export(willow.workspace, tmp_path / "willow.zip")
+    half = folder.parent / f".vibe@elm.{os.getpid()}/SYSTEM.md"
+    half.parent.mkdir()
+    half.write_text("You ga")
+
+    import_workspace(path=tmp_path / "willow.zip", slug="elm")
+
+    assert (folder.parent / "vibe@elm/SYSTEM.md").read_text() == "You garden."
+    assert sorted(place.name for place in folder.parent.iterdir()) == ["vibe", "vibe@elm"]
+
+
 def test_no_secret_is_in_an_archive(willow: Member, tmp_path: Path) -> None:
     export(willow.workspace, tmp_path / "willow.zip")
     with zipfile.ZipFile(tmp_path / "willow.zip") as file:
