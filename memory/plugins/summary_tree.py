@@ -6,6 +6,7 @@ from datetime import datetime
 
 from memory.plugins.base import FRESH_TAIL, ContextEntry, MemoryProvider, Session
 from memory.plugins.lcm.chunking import fresh_tail_index
+from openvibe.base.timestamps import parse_stored_time
 
 MAX_TREE_TOKENS = 100_000
 """How much of a conversation the map looks at, the newest part."""
@@ -96,5 +97,6 @@ def _tree_level(key: str, title: str, about: str, entries: Sequence[ContextEntry
 
 def tree_lines(entries: Iterable[ContextEntry]) -> list[TreeLine]:
     """Entries with their times as times."""
-    parse = datetime.fromisoformat
-    return [TreeLine(entry, parse(entry.at), parse(entry.until or entry.at)) for entry in entries]
+    return [
+        TreeLine(entry, parse_stored_time(entry.at), parse_stored_time(entry.until or entry.at)) for entry in entries
+    ]

@@ -42,6 +42,7 @@ from openvibe.base.markdown import render_markdown
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.base.timestamps import parse_stored_time
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import access_thread
 from openvibe.workspaces.access import Access
@@ -112,7 +113,7 @@ def _summary_context(request: WorkspaceRequest, thread: Thread, summary_id: int)
             for line in tree_lines(expansion.entries)
         ],
         "may_correct": isinstance(provider, Corrector) and not request.access.is_guest and not description.is_stale,
-        "corrections": [(one, datetime.fromisoformat(one.at)) for one in description.corrections],
+        "corrections": [(one, parse_stored_time(one.at)) for one in description.corrections],
         "max_tokens": MAX_ENTRY_TOKENS,
         "cursor": expansion.cursor,
         "is_rest": "after" in request.GET,
@@ -215,7 +216,7 @@ def _page_context(
     context |= {"state": state, "may_search": isinstance(provider, Searcher)}
     if query and isinstance(provider, Searcher):
         hits = provider.search(session, query[:MAX_QUERY_CHARACTERS])
-        context["hits"] = [(hit, datetime.fromisoformat(hit.at)) for hit in hits]
+        context["hits"] = [(hit, parse_stored_time(hit.at)) for hit in hits]
     if is_full_page and isinstance(provider, Explorer):
         context |= {"tree": build_summary_tree(provider, session, budget)}
     if is_full_page and context["denied_reason"] is None:

@@ -242,7 +242,8 @@ def test_a_time_at_the_end_of_the_calendar_breaks_no_page(
     Thread.objects.filter(pk=thread.pk).update(last_message_at=last)
     browser = signed_in(ana)
     browser.cookies["zone"] = zone
-    for page in (home, f"{home}c/{thread.channel_id}/", f"{home}t/{thread.pk}/", f"{home}search/?q=prune"):
+    place = f"{home}t/{thread.pk}/"
+    for page in (home, f"{home}c/{thread.channel_id}/", place, f"{place}memory/?q=prune", f"{home}search/?q=prune"):
         assert browser.get(page).status_code == 200
 
 
