@@ -117,9 +117,9 @@ def count_unsaid(request: PromptRequest, spans: Sequence[range]) -> tuple[int, i
     answers that failed), and how many of these lie outside of `spans`. One query, of an index that holds only these."""
     unsaid = Q(body="") | Q(kind=Message.Kind.SYSTEM) | Q(state=Message.State.FAILED)
     rows = Message.objects.filter(unsaid, thread=request.thread.thread_id, seq__lt=request.end_seq)
-    inside = reduce(or_, (Q(seq__range=(span.start, span.stop - 1)) for span in spans), Q(pk=None))
-    counts = rows.aggregate(all=Count("pk"), outside=Count("pk", filter=~inside))
-    return counts["all"], counts["outside"]
+    inside = (Q(seq__range=(span.start, span.stop - 1)) for span in spans)
+    counts = rows.aggregate(all=Count("seq"), inside=Count("seq", filter=reduce(or_, inside, Q(seq=0))))
+    return counts["all"], counts["all"] - counts["inside"]
 
 
 def memory_session(thread_id: int, access: Access, *, before: Message | None, asker: Participant | None) -> Session:
