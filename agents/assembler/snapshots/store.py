@@ -295,10 +295,11 @@ def erase_entry_from_records(entry: Entry, topics: Collection[str]) -> None:
     def tells(item: Mapping[str, Any]) -> bool:
         return item["key"] in keys or (item["section"] == "topics" and any(name in item["text"] for name in names))
 
-    marks = [json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in keys | names]
+    marks = [json.dumps(text, ensure_ascii=False)[1:-1] for text in keys | names]
+    is_named = re.compile("|".join(map(re.escape, marks)).encode()).search
     stored = Snapshot.objects.filter(run__workspace=entry.workspace_id, content__isnull=False)
     packed = stored.filter(created_at__gte=entry.created_at).values_list("pk", "content").iterator(chunk_size=100)
-    found = [pk for pk, content in packed if any(mark in zlib.decompress(content) for mark in marks)]
+    found = [pk for pk, content in packed if is_named(zlib.decompress(content or b""))]
     rows = Snapshot.objects.select_for_update(of=("self",)).filter(pk__in=found, content__isnull=False)
     for snapshot in rows.order_by("pk").iterator(chunk_size=20):
         _rewrite(snapshot, tells, Quotation(()), named=keys)
