@@ -16,7 +16,8 @@ from agents.web.context_viewer import PREVIEW_TABS, viewer_values
 from openvibe.base.markdown import mentioned_handles
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Draft, Thread
-from openvibe.chat.queries import access_dive, access_thread
+from openvibe.chat.queries import access_dive, access_thread, participants_nameable_by
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_AGENTS = 3
@@ -40,7 +41,7 @@ def context_preview(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """One line for each agent that the text in `?text=` would call."""
     thread = access_thread(request.access, thread_id)
     text = request.GET.get("text", "").replace("\x00", "")[:MAX_TEXT_CHARACTERS]
-    addressed = _addressed_agents(thread, text)
+    addressed = _addressed_agents(request.access, thread, text)
     previews = [_preview_agent(request, agent, thread, text, task) for agent, task in addressed[:MAX_AGENTS]]
     page = {"previews": previews, "thread": thread, "more": max(len(addressed) - MAX_AGENTS, 0)}
     return render(request, "agents/_preview.html" if request.htmx else "agents/preview.html", page)
@@ -50,13 +51,16 @@ def context_preview(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 def full_preview(request: WorkspaceRequest, thread_id: int, handle: str, tab: str = "sections") -> HttpResponse:
     """The viewer for a message not sent yet: the asker's stored draft, or the thread as it stands."""
     thread = access_thread(request.access, thread_id)
-    agent = _workspace_agents(thread).filter(participant__handle=handle).first()
+    agent = _nameable_agents(request.access, thread).filter(participant__handle=handle).first()
     if agent is None or tab not in dict(PREVIEW_TABS):
         raise Missing
     draft = Draft.objects.filter(thread=thread, participant_id=request.member.participant_id).first()
     text = draft.body if draft else ""
     default_task = "mention" if thread.parent_id is None else "dive"
-    task = next((task for addressed, task in _addressed_agents(thread, text) if addressed.pk == agent.pk), default_task)
+    task = next(
+        (task for addressed, task in _addressed_agents(request.access, thread, text) if addressed.pk == agent.pk),
+        default_task,
+    )
     denied_reason = reply_denied_reason(agent, thread, task)
     page = {"agent": agent, "thread": thread, "tab": tab, "tabs": PREVIEW_TABS, "denied_reason": denied_reason}
     if denied_reason is None:
@@ -71,7 +75,15 @@ def _workspace_agents(thread: Thread) -> QuerySet[Agent]:
     return agents.select_related("participant", "workspace", "soul", "endpoint")
 
 
-def _addressed_agents(thread: Thread, text: str) -> list[tuple[Agent, str]]:
+def _nameable_agents(access: Access, thread: Thread) -> QuerySet[Agent]:
+    """Those that the asker may name there. Members are told of deactivated ones, too, why they do not answer."""
+    agents = _workspace_agents(thread)
+    if not access.is_guest:
+        return agents
+    return agents.filter(participant__in=participants_nameable_by(access, thread).order_by().values("pk"))
+
+
+def _addressed_agents(access: Access, thread: Thread, text: str) -> list[tuple[Agent, str]]:
     """Agents the text names, then those that follow the thread, each with its task type; in a dive its agent."""
     if thread.parent_id is not None:
         return [(agent, "dive") for agent in _workspace_agents(thread).filter(participant=thread.dive.agent_id)]
@@ -80,7 +92,8 @@ def _addressed_agents(thread: Thread, text: str) -> list[tuple[Agent, str]]:
     all_handles = list(dict.fromkeys([*handles, *following]))
     if not all_handles:
         return []
-    agents = {agent.handle: agent for agent in _workspace_agents(thread).filter(participant__handle__in=all_handles)}
+    rows = _nameable_agents(access, thread).filter(participant__handle__in=all_handles)
+    agents = {agent.handle: agent for agent in rows}
     return [(agents[h], "mention" if h in handles else "thread") for h in all_handles if h in agents]
 
 
@@ -88,7 +101,10 @@ def _addressed_agents(thread: Thread, text: str) -> list[tuple[Agent, str]]:
 def dive_budget(request: WorkspaceRequest, dive_id: int) -> HttpResponse:
     """How much of its budget the next prompt of a dive would take, or why its agent would not answer."""
     thread = access_dive(request.access, dive_id).thread
-    previews = [_preview_agent(request, agent, thread, "", task) for agent, task in _addressed_agents(thread, "")]
+    previews = [
+        _preview_agent(request, agent, thread, "", task)
+        for agent, task in _addressed_agents(request.access, thread, "")
+    ]
     return render(request, "agents/_budget.html", {"thread": thread, "preview": next(iter(previews), None)})
 
 

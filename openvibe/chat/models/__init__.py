@@ -31,6 +31,12 @@ from openvibe.chat.models.reach import (
     visible_threads,
 )
 from openvibe.chat.models.reaction import MAX_EMOJI_CODE_POINTS, MAX_EMOJI_OF_MESSAGE, Reaction
+from openvibe.chat.models.readers import (
+    agents_with_access,
+    members_with_access,
+    participants_known_to,
+    participants_nameable_by,
+)
 from openvibe.chat.models.saved_message import SavedMessage
 from openvibe.chat.models.thread import MAX_PINNED_THREADS, Draft, ReadMarker, Thread
 
@@ -65,10 +71,14 @@ __all__ = [
     "SavedMessage",
     "Thread",
     "access_by",
+    "agents_with_access",
     "break_long_words",
     "fresh",
     "load_reach",
+    "members_with_access",
     "open_to_agent",
+    "participants_known_to",
+    "participants_nameable_by",
     "reach_of",
     "sees_channel",
     "sees_thread",

@@ -1,5 +1,11 @@
 """Reads of conversations: querysets, pages, and `access_*` lookups. Every one starts from what the asker may see."""
 
+from openvibe.chat.models import (
+    agents_with_access,
+    members_with_access,
+    participants_known_to,
+    participants_nameable_by,
+)
 from openvibe.chat.queries.conversations import (
     ATTACHMENT_FIELDS,
     HIT_END,
@@ -10,17 +16,14 @@ from openvibe.chat.queries.conversations import (
     access_dive,
     access_message,
     access_thread,
-    agents_with_access,
     attachments_of_thread,
     channels_for_admin,
     filter_unread,
     has_attachments,
     list_messages,
-    members_with_access,
     message_page,
     messages_mentioning,
     newest_agent_draft,
-    participants_known_to,
     read_attachment,
     saved_messages,
     search_messages,
@@ -111,6 +114,7 @@ __all__ = [
     "notification_preferences",
     "parse_recent",
     "participants_known_to",
+    "participants_nameable_by",
     "quote_notes",
     "read_attachment",
     "read_channel_unread",

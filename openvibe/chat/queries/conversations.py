@@ -20,7 +20,6 @@ from django.utils import timezone
 from openvibe.base.masking import mask_secrets
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.attachments import Piece, cut_piece, find_text
 from openvibe.chat.models import (
     AccessQuery,
@@ -36,15 +35,11 @@ from openvibe.chat.models import (
     SavedMessage,
     Thread,
     break_long_words,
-    load_reach,
-    sees_channel,
-    sees_thread,
 )
 from openvibe.chat.queries.notifications import muted_threads
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import IMPORTED_KINDS, Member, Participant
-from openvibe.workspaces.queries import AGENT_ACCESSES
+from openvibe.workspaces.models import Member, Participant
 
 Row = TypeVar("Row", bound=models.Model)
 ATTACHMENT_FIELDS = ("id", "name", "media_type", "size", "token_count", "sha256")
@@ -78,18 +73,6 @@ def saved_messages(access: Access) -> QuerySet[Message]:
     own = FilteredRelation("saved", condition=Q(saved__participant_id=access.participant_id))
     messages = Message.objects.visible_to(access).annotate(own=own).filter(own__isnull=False)
     return messages.annotate(saved_id=F("own__id"), saved_at=F("own__created_at")).order_by("-saved_id")
-
-
-def participants_known_to(access: Access) -> QuerySet[Participant]:
-    """Active members and agents; a guest knows only those of the channels she is in."""
-    participants = Participant.objects.filter(workspace_id=access.workspace_id, is_active=True).exclude(
-        kind__in=IMPORTED_KINDS
-    )
-    if access.is_guest:
-        mine = ChannelMembership.objects.filter(participant_id=access.participant_id).values("channel_id")
-        shared = ChannelMembership.objects.filter(channel_id__in=mine).values("participant_id")
-        participants = participants.filter(Q(pk__in=shared) | Q(pk=access.participant_id))
-    return participants.select_related("agent", "member").order_by("name", "id")
 
 
 def token_owners(access: Access) -> QuerySet[Participant]:
@@ -204,37 +187,6 @@ def message_page(
     before = next((m for m in window if m.seq < first), None)
     rows = [m for m in window if m.seq >= first]
     return MessagePage(rows, before, bool(rows) and rows[-1].seq < thread.last_seq)
-
-
-def agents_with_access(row: Thread | Channel) -> list[Participant]:
-    """Active agents that may see this row, by the same rule their prompts follow.
-
-    Two queries whatever the number of agents.
-    """
-    agents: list[Participant] = _active_agents.objects(row.workspace_id)
-    accesses = AGENT_ACCESSES.only()(agents)
-    load_reach(accesses.values())
-    seers = {
-        pk
-        for pk, one in accesses.items()
-        if (sees_thread(one, row) if isinstance(row, Thread) else sees_channel(one, row.pk))
-    }
-    return [agent for agent in agents if agent.pk in seers]
-
-
-@CompiledQuery
-def _active_agents(workspace_id: int) -> QuerySet[Participant]:
-    agents = Participant.objects.filter(workspace=workspace_id, kind=Participant.Kind.AGENT, is_active=True)
-    return agents.select_related("agent")
-
-
-def members_with_access(channel: Channel) -> QuerySet[Participant]:
-    """Members who may read the channel."""
-    added = Q(channel_memberships__channel=channel)
-    by_role = Q(member__role__in=("owner", "admin", "member"))
-    people = Participant.objects.filter(workspace_id=channel.workspace_id, kind=Participant.Kind.MEMBER, is_active=True)
-    readers = added if channel.is_private else added | by_role
-    return people.filter(readers).select_related("member").distinct().order_by("name", "id")
 
 
 def search_messages(

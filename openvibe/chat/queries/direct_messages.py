@@ -3,8 +3,7 @@
 from django.db.models import QuerySet
 
 from openvibe.base.problems import Missing
-from openvibe.chat.models import Thread
-from openvibe.chat.queries.conversations import participants_known_to
+from openvibe.chat.models import Thread, participants_known_to
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 from openvibe.workspaces.queries import named_like

@@ -227,7 +227,7 @@ def _check_no_reply_in_progress(dive: Dive) -> None:
 def _post_result(dive: Dive, by: Access, result: ResultDraft) -> Message:
     """The card in the thread above. It is no question to anybody: agents named in it are not asked."""
     message = _create_message(dive.parent, by, Message.Kind.DIVE_RESULT, render_card(result))
-    create_mentions(message)
+    create_mentions(message, by)
     ReadMarker.objects.filter(
         thread=dive.parent, participant_id=by.participant_id, last_read_seq=message.seq - 1
     ).update(last_read_seq=message.seq)

@@ -15,7 +15,15 @@ from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.attachments import NewAttachment
-from openvibe.chat.models import MAX_ATTACHMENTS, Attachment, Mention, Message, MessageRevision, Thread
+from openvibe.chat.models import (
+    MAX_ATTACHMENTS,
+    Attachment,
+    Mention,
+    Message,
+    MessageRevision,
+    Thread,
+    participants_nameable_by,
+)
 from openvibe.chat.services.erasure import begin_erasure
 from openvibe.chat.services.permissions import check_dive_party, check_not_archived
 from openvibe.chat.wiring import message_posted, message_revised, message_texts
@@ -81,9 +89,20 @@ def _get_by_client_id(thread: Thread, by: Access, client_id: str) -> Message:
     return Message.objects.exclude(client_id="").get(thread=thread, author_id=by.participant_id, client_id=client_id)
 
 
-def create_mentions(message: Message) -> None:
-    """Store who is named in the message: active members and agents of the workspace, in order of appearance."""
+def _handles_to_name(message: Message, by: Access | None) -> list[str]:
+    """Whom the message names, in order of appearance: of a guest, those whom she may name there."""
     handles = list(mentioned_handles(message.body))
+    if not handles or by is None or not by.is_guest:
+        return handles
+    nameable = participants_nameable_by(by, message.thread).filter(handle__in=handles)
+    known = set(nameable.values_list("handle", flat=True))
+    return [handle for handle in handles if handle in known]
+
+
+def create_mentions(message: Message, by: Access | None = None) -> None:
+    """Store who is named in the message: active members and agents of the workspace, in order of appearance. `by`: who
+    wrote it, None for an agent."""
+    handles = _handles_to_name(message, by)
     if not handles:
         return
     values: dict[str, Any] = {"message": message.pk, "workspace": message.thread.workspace_id, "handles": handles}
@@ -162,7 +181,7 @@ def _insert_message(
         "call_id": message.call_id,
         "client_id": message.client_id,
         "tokens": message.token_count,
-        "handles": list(mentioned_handles(message.body)),
+        "handles": _handles_to_name(message, by),
         "by_person": not by.is_agent,
         "direct": [] if by.is_agent else message.thread.channel.direct_ids,  # an agent is meant without being named
     }
@@ -266,7 +285,7 @@ def update_message(*, message: Message, by: Access, body: str, based_on: str | N
     current.save(update_fields=["body", "token_count", "edited_at"])
     mentions = Mention.objects.filter(message=current).exclude(participant__handle__in=mentioned_handles(text))
     mentions.exclude(participant__in=current.thread.channel.direct_ids, participant__kind="agent").delete()
-    create_mentions(current)
+    create_mentions(current, by)
     begin_erasure(current, texts=[former], by=by)
     message_revised.send(sender=Message, message=current)
     return current

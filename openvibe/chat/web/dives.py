@@ -144,10 +144,8 @@ def dive_start(request: WorkspaceRequest, message_id: int) -> HttpResponse:
 
 def _posted_agent(request: WorkspaceRequest, parent: Thread) -> Participant:
     """One of those that read the thread, or that the asker knows: of others not even the name shows."""
-    pk = int_param(request.POST, "agent") or 0
-    readers = {one.pk: one for one in queries.agents_with_access(parent)}
-    known_agents = queries.participants_known_to(request.access).filter(kind=Participant.Kind.AGENT)
-    agent = readers.get(pk) or known_agents.filter(pk=pk).first()
+    nameable = queries.participants_nameable_by(request.access, parent).filter(kind=Participant.Kind.AGENT)
+    agent = nameable.filter(pk=int_param(request.POST, "agent") or 0).first()
     if agent is None:
         raise Problem("Choose the agent to dive with.", code="unknown_agent", field="agent")
     return agent

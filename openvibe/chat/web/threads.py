@@ -30,6 +30,7 @@ from openvibe.chat.queries import (
     export_filename,
     export_thread,
     members_with_access,
+    participants_nameable_by,
     read_surroundings,
     scoped_instructions,
 )
@@ -249,8 +250,8 @@ def thread_edit(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 def thread_agents(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Which agents may know of the thread (`access`, `allowed`), and which answer every message (`following`)."""
     thread = access_thread(request.access, thread_id)
-    allowed = _posted_agents(request, request.POST.getlist("allowed"))
-    following = _posted_agents(request, request.POST.getlist("following"))
+    allowed = _posted_agents(request, thread, "allowed")
+    following = _posted_agents(request, thread, "following")
     with transaction.atomic():
         services.set_thread_access(
             thread=thread, by=request.access, access=request.POST.get("access", ""), allowed_agents=allowed
@@ -259,10 +260,11 @@ def thread_agents(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     return redirect("thread", request.workspace.slug, thread.pk)
 
 
-def _posted_agents(request: WorkspaceRequest, ids: list[str]) -> list[Participant]:
-    numbers = [int(one) for one in ids if one.isascii() and one.isdigit() and len(one) < 19]
-    agents = Participant.objects.filter(workspace=request.workspace, kind=Participant.Kind.AGENT)
-    return list(agents.filter(pk__in=numbers))
+def _posted_agents(request: WorkspaceRequest, thread: Thread, name: str) -> list[Participant]:
+    """Of those that the asker may name there: of others not even the handle shows."""
+    ids = [int(one) for one in request.POST.getlist(name) if one.isascii() and one.isdigit() and len(one) < 19]
+    agents = participants_nameable_by(request.access, thread).filter(kind=Participant.Kind.AGENT)
+    return list(agents.filter(pk__in=ids))
 
 
 @workspace_view
