@@ -27,7 +27,7 @@ from knowledge.near_copies import MAX_COMPARED_CHARACTERS, CopiedText, group_nea
 from knowledge.relevance import bears_on, coverage, touches
 from openvibe.base.locks import LockKind
 from openvibe.search.calibration import chance_level
-from openvibe.search.candidates import Corpus
+from openvibe.search.candidates import Corpus, standalone_scores, term_idfs
 from openvibe.search.indexing import EmbeddableText, VectorTable, embed_pending
 from openvibe.search.passages import similarity_with_passages
 from openvibe.search.query import Query, QueryShape, embed_question, parse_terms, term_bits_sql
@@ -147,9 +147,7 @@ def find_nearest_entries(access: Access, text: str, *, most: int) -> list[EntryH
     if parsed is None or access.knowledge == "none":
         return []
     rows = _load_candidates(parsed, scope)
-    nearest = {
-        rows.entries[place].pk: score for place, score in ENTRIES.top_hits(parsed.query, rows.candidates, max_hits=most)
-    }
+    nearest = {rows.entries[place].pk: score for place, score in ENTRIES.top_hits(rows.candidates, max_hits=most)}
     entries_by_id = scope.load(nearest.keys()) if nearest else {}
     return [EntryHit(entries_by_id[pk], score) for pk, score in nearest.items() if pk in entries_by_id]
 
@@ -205,7 +203,7 @@ def _rank_relevant(
     is_relevant, scores = _is_relevant(question, rows), np.zeros(len(rows.entries), np.float32)
     order: list[int] = []
     for members in (np.flatnonzero(rows.is_usable), np.flatnonzero(~rows.is_usable)):
-        scores[members] = ENTRIES.scores(question.query, rows.candidates.take(members))
+        scores[members] = standalone_scores(rows.candidates.take(members))
         relevant = members[is_relevant[members]]
         order += relevant[np.argsort(-scores[relevant], kind="stable")].tolist()
     copies_by_place: dict[int, tuple[NearCopy, ...]] = {}
@@ -226,8 +224,10 @@ def _rank_relevant(
 
 
 def _is_relevant(question: Question, rows: EntryRows) -> NDArray[np.bool_]:
-    """Which entries bear on the request by itself; and which bear on it in this conversation, and somehow by itself."""
-    idfs, own_count = ENTRIES.idfs(question.query), len(question.request.terms)
+    """Which entries bear on the request by itself; and which bear on it in this conversation, and somehow by itself.
+    How much a word tells, those say that the asker may use."""
+    usable = rows.candidates.take(np.flatnonzero(rows.is_usable))
+    idfs, own_count = term_idfs(usable), len(question.request.terms)
     embedding, hits = question.request.embedding, rows.candidates.hits
     corpus_size = ENTRIES.space_size(embedding.space_id) if embedding else len(rows.candidates)
     share, chance = coverage(hits[:, :own_count], idfs[:own_count]), question.chance(question.request)

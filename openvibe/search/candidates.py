@@ -1,8 +1,10 @@
 """Candidate generation for a query: by full text (tsquery, by document frequency) and by vector (exact or HNSW).
 
 Here rows are only found, a bounded number of them. Who may read which is decided by the condition that the caller
-brings along, and again where the texts are read. Document frequencies come from the planner's statistics, read now
-and then: they only decide how something is looked up."""
+brings along, and again where the texts are read. The planner's statistics, read now and then, count the words of all
+texts there are: they only decide how something is looked up. How rare a word is to the ranking, the candidates tell,
+which the asker may read: a count of all would tell of what she may not (Wang and others, "Side-Channel Attacks on
+Shared Search Indexes", 2017)."""
 
 from __future__ import annotations
 
@@ -44,17 +46,9 @@ class TableStatistics:
     document_frequencies: Mapping[str, float] = field(default_factory=dict)
     max_unlisted_frequency: float = 0.0
 
-    @property
-    def is_analyzed(self) -> bool:
-        return bool(self.corpus_size and self.document_frequencies)
-
     def document_frequency(self, lexeme: str) -> float:
         """About how many texts hold it, at most."""
         return self.document_frequencies.get(lexeme.strip("'"), self.max_unlisted_frequency)
-
-    def frequencies(self, query: Query) -> list[float]:
-        """`document_frequency` of each term."""
-        return [self.document_frequency(term.text) for term in query.terms]
 
 
 _statistics_cache: dict[tuple[str, str], tuple[float, TableStatistics]] = {}
@@ -107,6 +101,9 @@ SPACE_SIZE_CACHE_SECONDS = 60.0
 
 _space_sizes: dict[tuple[str, str, int], tuple[float, int]] = {}
 """When the vectors of a space were counted last, and how many there were."""
+
+MIN_CORPUS_SIZE = 30
+"""So many texts the candidates are taken for at least: a word that all of three hold is no frequent one yet."""
 
 MIN_COSINE_RATIO = 0.85
 MIN_COSINE = 0.25
@@ -251,29 +248,12 @@ class Corpus:
             most=most,
         )
 
-    def top_hits(self, query: Query, candidates: Candidates, *, max_hits: int) -> list[tuple[int, float]]:
+    def top_hits(self, candidates: Candidates, *, max_hits: int) -> list[tuple[int, float]]:
         """Places and scores of those that bear on the question, the best first."""
-        scores, relevant = self.scores(query, candidates), np.flatnonzero(is_relevant(candidates))
+        scores, relevant = standalone_scores(candidates), np.flatnonzero(is_relevant(candidates))
         among = candidates.take(relevant)
         chosen = relevant[select(scores[relevant], among, budget=int(among.tokens.sum()), max_hits=max_hits)]
         return [(index, float(scores[index])) for index in chosen.tolist()]
-
-    def scores(self, query: Query, candidates: Candidates) -> Floats:
-        """How well each answers the question (n), by itself: what was said around it does not count."""
-        statistics = table_statistics(self.table)
-        return rank(
-            candidates,
-            document_frequencies=statistics.frequencies(query) if statistics.is_analyzed else None,
-            corpus_size=int(statistics.corpus_size) if statistics.is_analyzed else None,
-            use_neighbours=False,
-        )
-
-    def idfs(self, query: Query) -> Floats:
-        """The inverse document frequency of each term; all the same until the database has analyzed its tables."""
-        statistics = table_statistics(self.table)
-        if not statistics.is_analyzed:
-            return np.ones(len(query.terms), np.float32)
-        return idf(statistics.frequencies(query), statistics.corpus_size)
 
     def has_index(self, dimension: int) -> bool:
         """Whether the HNSW index of this dimension stands; many texts at once take it away until they have vectors."""
@@ -370,6 +350,31 @@ def build_tsquery(lexemes: Sequence[str], statistics: TableStatistics, max_match
         if remaining >= 0:
             lookups.append(f"({first} & {second})")
     return " | ".join(lookups)
+
+
+def standalone_scores(candidates: Candidates) -> Floats:
+    """How well each answers the question (n), by itself: what was said around it does not count."""
+    return rank(
+        candidates,
+        document_frequencies=_document_frequencies(candidates),
+        corpus_size=_corpus_size(candidates),
+        use_neighbours=False,
+    )
+
+
+def term_idfs(candidates: Candidates) -> Floats:
+    """The inverse document frequency of each term of the question, among the candidates."""
+    return idf(_document_frequencies(candidates), _corpus_size(candidates))
+
+
+def _document_frequencies(candidates: Candidates) -> list[int]:
+    """How many candidates hold each term; a term that none holds counts as the rarest."""
+    counts: list[int] = np.maximum(np.count_nonzero(candidates.hits, axis=0), 1).tolist()
+    return counts
+
+
+def _corpus_size(candidates: Candidates) -> int:
+    return max(len(candidates), MIN_CORPUS_SIZE)
 
 
 def is_relevant(candidates: Candidates) -> NDArray[np.bool_]:

@@ -47,7 +47,7 @@ def best_messages(
     found = searchable.filter(pk=RawSQL("e.id", []))  # looked up for each: in a join, all of them may be read first
     filtered_ids = inline_ids_sql(searchable.order_by("-created_at", "-id")) if are_few else ""
     candidates = _load_candidates(query, f"e.id = ({inline_ids_sql(found.order_by())})", filtered_ids)
-    best: list[Any] = [candidates.keys[row] for row, _ in MESSAGES.top_hits(query, candidates, max_hits=max_hits)]
+    best: list[Any] = [candidates.keys[row] for row, _ in MESSAGES.top_hits(candidates, max_hits=max_hits)]
     by_id = searchable.in_bulk(best)
     return [by_id[pk] for pk in best if pk in by_id]
 
