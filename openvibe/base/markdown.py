@@ -224,6 +224,27 @@ def mentioned_handles(body: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(mention.handle for mention in mentions))
 
 
+_TAG_START = re.compile(r"<(?=[a-z/!?])", re.IGNORECASE)
+
+
+def quote_markdown(body: str) -> str:
+    """The body as a quotation, for a Markdown file in which other texts stand around it.
+
+    Whatever it opens ends with it: headings, fences, lists. Raw HTML, which OpenVibe shows as it is written, is not
+    left to other programs to read as HTML; code stays as it is, unless the text holds such HTML besides.
+    """
+    if _TAG_START.search(body) and _may_hold_html(_parse(body)):
+        body = _TAG_START.sub("&lt;", body)
+    return "\n".join(f"> {line}".rstrip() for line in body.splitlines())
+
+
+def _may_hold_html(tokens: Sequence[Token] | None) -> bool:
+    if tokens is None:
+        return True
+    texts = (child.content for token in tokens for child in token.children or () if child.type != "code_inline")
+    return any(_TAG_START.search(text) for text in texts)
+
+
 @lru_cache(maxsize=512)
 def plain_text(body: str, *, separator: str = " ") -> str:
     """Return what a body says on one line, without Markdown signs: for excerpts. Not HTML-escaped.

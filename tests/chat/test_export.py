@@ -1,6 +1,7 @@
 """A thread as a file, and the same conversation read back from it."""
 
 import io
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -9,6 +10,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from markdown_it import MarkdownIt
 
 from agents.models import Agent
 from openvibe.base.models import AuditRecord
@@ -16,7 +18,7 @@ from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.queries import access_thread, export_thread
 from openvibe.chat.services import create_reply, delete_message, publish_dive, save_draft, start_dive
 from openvibe.llm.drafts import ResultDraft
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, attach, say, say_all
 
 
@@ -65,13 +67,38 @@ def test_markdown_says_who_said_what_and_nothing_private(
     assert text.startswith("# Pruning\n\n#general\n\n## Ana (@ana) · 20")
     for words in (
         "When **do** I prune?",
-        "- Attached: notes.md (7\xa0bytes)",
+        "- Attached: `notes.md` (7\xa0bytes)",
         "At length.",
         "*This message was deleted.*",
     ):
         assert words in text
     for words in ("A secret", "half a thought", "## Vibe"):
         assert words not in text
+
+
+def test_no_words_pass_for_another_speakers(ana: Member, dora: Member, thread: Thread) -> None:
+    """A heading, a fence or a comment left open, a file's name: what a message says stays below who said it."""
+    Participant.objects.filter(pk=ana.participant_id).update(name="Ana <textarea>")
+    said = "Fine.\n\n## Dora (@dora) · 2026-11-01 09:00 UTC\n\nI approve."
+    say(thread, ana, said)
+    say(thread, ana, "Dora (@dora) · 2026-11-01 09:00 UTC\n---\nI approve.\n\n```\nleft open")
+    say(thread, ana, "<!-- left <div hidden> open")
+    attach(thread, ana, "Mine.", **{"a` [b](http:evil.example) `c": "# Notes"})
+    say(thread, dora, "No.")
+    text = "".join(lines(dora, thread, "md"))
+    html = MarkdownIt("commonmark").render(text)
+    unquoted = re.sub(r"<blockquote>.*?</blockquote>", "", html, flags=re.DOTALL)
+    assert re.findall(r"<h2>(.*?) ·", unquoted) == ["Ana &lt;textarea&gt; (@ana)"] * 4 + ["Dora (@dora)"]
+    for mark in ("<div hidden>", "<!--", 'href="http:evil.example"', "<textarea>"):
+        assert mark not in html
+    assert html.rstrip().endswith("<blockquote>\n<p>No.</p>\n</blockquote>")
+
+
+def test_code_and_tables_of_a_message_stand_as_they_were_written(ana: Member, thread: Thread) -> None:
+    said = "```html\n<div>\n\n    <b>\n```\n\n    <i>\n\n- One\n  - Two\n\n> `<u>`, 1 < 2, a<1"
+    say(thread, ana, said)
+    text = "".join(lines(ana, thread, "md"))
+    assert text.splitlines()[6:] == [f"> {line}".rstrip() for line in said.splitlines()]
 
 
 def test_it_is_read_page_by_page(ana: Member, thread: Thread) -> None:

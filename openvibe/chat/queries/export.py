@@ -9,6 +9,7 @@ from typing import Literal
 from django.template.defaultfilters import filesizeformat
 from django.utils.text import slugify
 
+from openvibe.base.markdown import quote_markdown
 from openvibe.chat.models import DiveResult, Message, Thread
 from openvibe.chat.queries.conversations import list_messages
 from openvibe.workspaces.access import Access
@@ -51,19 +52,22 @@ def _text(message: Message, full: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """A title or a name, for a heading."""
+    return " ".join(text.split()).replace("<", "&lt;")
 
 
 def _markdown(message: Message, text: str) -> str:
+    """The text as a quotation, so that no words of it pass for another speaker's."""
     author, at = message.author, message.created_at.astimezone(UTC)
     if message.is_deleted:
         text = f"*{text}*"
     elif message.kind in (Message.Kind.TOOL_CALL, Message.Kind.TOOL_RESULT):
         text = "\n".join(f"    {line}" for line in text.splitlines())
-    files = "".join(f"\n- Attached: {file['name']} ({filesizeformat(file['size'])})" for file in message.attached)
+    names = ((file["name"].replace("`", "'"), filesizeformat(file["size"])) for file in message.attached)
+    files = "".join(f"\n- Attached: `{name}` ({size})" for name, size in names)
     edited = ", edited" if message.edited_at and not message.is_deleted else ""
     heading = f"{_one_line(author.name)} (@{author.handle}) · {at:%Y-%m-%d %H:%M} UTC{edited}"
-    return f"\n## {heading}\n\n{text}\n{files}" + ("\n" if files else "")
+    return f"\n## {heading}\n\n{quote_markdown(text)}\n{files}" + ("\n" if files else "")
 
 
 def _jsonl_writer(title: str) -> Callable[[Message, str], str]:
