@@ -3,11 +3,14 @@ comes out."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
 from unfold.admin import TabularInline
 from unfold.decorators import action
 
@@ -20,6 +23,9 @@ from openvibe.base.problems import Problem
 
 MAX_UNUSABLE_NAMED = 10
 """Tools that were left out, by name."""
+
+MAX_SHOWN_DEPTH = 4
+"""Of arguments inside of arguments that are named one by one."""
 
 
 class McpServerForm(StoredSecretForm):
@@ -74,10 +80,12 @@ class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
 
     @admin.display(description="Arguments")
     def arguments(self, tool: McpTool) -> str:
-        """With what the server says of each: agents read it too."""
-        properties = tool.input_schema.get("properties")
-        rows = properties.items() if isinstance(properties, dict) else ()
-        return "; ".join(f"{name}: {_description(schema)}".rstrip(": ") for name, schema in rows) or "–"
+        """With what the server says of each, and the whole of what agents are given: a server may hide words for them
+        anywhere in it."""
+        rows = "; ".join(f"{name}: {words}".rstrip(": ") for name, words in _described_arguments(tool.input_schema))
+        whole = json.dumps(tool.input_schema, ensure_ascii=False)
+        details = "<details><summary>As agents read them</summary><code class='break-words'>{}</code></details>"
+        return format_html("{}" + details, rows or "–", whole)
 
     @admin.display(description="Offered by the server", boolean=True)
     def offered(self, tool: McpTool) -> bool:
@@ -132,8 +140,13 @@ class McpServerAdmin(AuditedAdmin):
         return self.ask_then(request, object_id, fetch, "admin/mcp/fetch.html", title=title, verb=verb)
 
 
-def _description(schema: object) -> str:
-    return str(schema.get("description", "")) if isinstance(schema, dict) else ""
+def _described_arguments(schema: object, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Each argument, those inside of others by their path, with its description."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    for name, inner in properties.items() if isinstance(properties, dict) else ():
+        yield f"{path}{name}", str(inner.get("description", "")) if isinstance(inner, dict) else ""
+        if depth < MAX_SHOWN_DEPTH:
+            yield from _described_arguments(inner, f"{path}{name}.", depth + 1)
 
 
 def _fetch_message(server: McpServer, result: FetchResult) -> str:

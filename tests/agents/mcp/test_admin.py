@@ -3,6 +3,7 @@
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from agents.models import Agent, McpServer
@@ -86,3 +87,23 @@ def test_other_workspaces_servers_and_tools_do_not_exist(ana: Member, cleo: Memb
     assert fetched["Location"] == reverse("admin:index")
     assert not server.tools.exists()
     assert not fern.mcp_tools.exists()
+
+
+def test_all_that_agents_read_of_a_tool_is_shown(ana: Member) -> None:
+    """Also what stands deep in its arguments, or in what is no description."""
+    server = McpServer.objects.create(workspace=ana.workspace, name="shop", url="https://shop.example/mcp")
+    size = {"description": "Two", "anyOf": [{"enum": ["Three"]}, {"type": "string", "title": "Four"}]}
+    schema = {
+        "description": "One",
+        "properties": {"order": {"type": "object", "description": "Zero", "properties": {"size": size}}},
+        "$defs": {"Rose": {"items": {"description": "<b>Five"}}},
+    }
+    now = timezone.now()
+    server.tools.create(name="buy", description="Buys.", input_schema=schema, fingerprint="f", fetched_at=now)
+
+    page = staff(ana).get(reverse("admin:agents_mcpserver_change", args=[server.pk])).content.decode()
+
+    for words in ("Zero", "One", "Two", "Three", "Four", "Five"):
+        assert words in page, words
+    assert "order.size: Two" in page
+    assert "<b>Five" not in page
