@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 from django.http import HttpResponse
 from django.test import Client
 from pytest_django import Settings
 
+from openvibe.api.services import issue_token
+from openvibe.base.models import AuditRecord
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.services import create_invitation
 from tests.factories import PASSWORD, access
@@ -45,6 +48,37 @@ def test_a_verified_address_is_the_account_that_has_it(provider: type[Provider],
     assert SocialAccount.objects.get().user == ana.user
     ana.user.refresh_from_db()
     assert not ana.user.has_usable_password()  # whoever chose it had not shown that the address is theirs
+
+
+def test_what_was_made_before_the_address_was_shown_lets_nobody_in(
+    provider: type[Provider], ana: Member, cleo: Member
+) -> None:
+    """Whoever signed up with it first keeps no token of the account that is Ana's from now on."""
+    secrets = [_token(member) for member in (ana, cleo)]
+    assert [_status(secret) for secret in secrets] == [200, 200]
+    assert come_back(Client()).status_code == 302
+    assert [_status(secret) for secret in secrets] == [401, 200]
+    record = AuditRecord.objects.get(action="token", after="revoked")
+    assert (record.actor, record.subject[:8]) == ("the identity provider", "“laptop”")
+
+    own = _token(ana)
+    assert come_back(Client()).status_code == 302
+    assert _status(own) == 200  # made by whoever showed it
+
+
+def test_a_token_stays_where_the_address_was_shown_before(provider: type[Provider], ana: Member) -> None:
+    EmailAddress.objects.update_or_create(user=ana.user, defaults={"email": ana.user.email, "verified": True})
+    secret = _token(ana)
+    assert come_back(Client()).status_code == 302
+    assert _status(secret) == 200
+
+
+def _token(member: Member) -> str:
+    return issue_token(participant=member.participant, name="laptop", scopes=["read"])[1]
+
+
+def _status(secret: str) -> int:
+    return Client().get("/api/v1/me/", headers={"Authorization": f"Bearer {secret}"}).status_code
 
 
 @pytest.mark.parametrize("verified", [False, None, "false"])

@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from openvibe.api.models import Token
+from openvibe.api.services import revoke_token
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
@@ -199,6 +200,14 @@ def update_member_role(*, member: Member, role: str, by: Access) -> Member:
     emit("members_changed", workspace_id=member.workspace_id)
     emit("access_changed", workspace_id=member.workspace_id, participant_id=member.participant_id)
     return member
+
+
+@transaction.atomic
+def revoke_tokens_of(user: User, *, by: str) -> None:
+    """The account's own tokens, in every workspace, let nobody in any more; not those of agents."""
+    tokens = Token.objects.filter(participant__member__user=user, revoked_at=None).select_related("participant")
+    for token in tokens:
+        revoke_token(token=token, by=by)
 
 
 @transaction.atomic
