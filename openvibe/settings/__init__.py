@@ -252,6 +252,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ACCOUNT_ADAPTER = "openvibe.workspaces.web.adapters.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_FORMS = {"add_email": "openvibe.workspaces.web.addresses.NewAddressForm"}
 ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.web.adapters.SignupForm"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_EMAIL_VERIFICATION = "none"

@@ -4,10 +4,12 @@ from django.urls import include, path
 
 from openvibe.workspaces import oidc
 from openvibe.workspaces.web import audit, jobs, pictures, views
+from openvibe.workspaces.web.addresses import new_address
 from openvibe.workspaces.web.sessions import sessions
 
 account_urlpatterns = [
     path("sessions/", sessions, name="sessions"),
+    path("email/new/<str:key>/", new_address, name="new_address"),
     path("oidc/<str:provider_id>/login/", oidc.login, name="openid_connect_login"),
     path("oidc/<str:provider_id>/login/callback/", oidc.callback, name="openid_connect_callback"),
 ]
