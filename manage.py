@@ -12,7 +12,6 @@ def main() -> None:
     try:
         from django.core.exceptions import ImproperlyConfigured
         from django.core.management import execute_from_command_line
-        from pydantic import ValidationError
 
         from openvibe.runner.postgres.server import DatabaseUnavailable
     except ImportError as error:
@@ -25,11 +24,6 @@ def main() -> None:
         if "--traceback" in sys.argv:
             raise
         raise SystemExit(str(error)) from None
-    except ValidationError as error:
-        if error.title != "Environment":
-            raise
-        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise SystemExit(f"A setting from the environment is wrong. {wrong}. docs/settings.md lists them.") from None
 
 
 if __name__ == "__main__":

@@ -327,7 +327,7 @@ def _parse_allowed_host(text: str) -> _AllowedHost | None:
     return _AllowedHost("" if address else host.rstrip("."), ipaddress.ip_network(host) if address else None, port)
 
 
-@checks.register
+@checks.register("addresses")
 def check_allowed_hosts(app_configs: Sequence[Any] | None = None, **_: Any) -> list[checks.CheckMessage]:
     """One error for each entry of the operator's list that allows nothing."""
     return [

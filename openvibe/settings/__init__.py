@@ -15,15 +15,16 @@ from kombu import Queue
 from openvibe.base.logs import configure_structlog, log_uncaught_exceptions
 from openvibe.settings.environment import (
     ROOT,
-    Environment,
     create_private_folder,
     database_settings,
     mail_settings,
     public_url,
+    read_environment,
     read_or_create_secret_key,
+    split_list,
 )
 
-ENV = Environment()
+ENV = read_environment()
 BASE_DIR = ROOT
 VAR = ENV.var.resolve()
 HOME = Path(ENV.home).resolve() if ENV.home else VAR / "home"
@@ -38,9 +39,9 @@ elif ENV.production:
     )
 else:
     SECRET_KEY = read_or_create_secret_key(VAR / "secret_key")
-SECRET_KEY_FALLBACKS = [key.strip() for key in ENV.secret_key_fallbacks.split(",") if key.strip()]
-ALLOWED_HOSTS = [h.strip() for h in ENV.allowed_hosts.split(",") if h.strip()]
-CSRF_TRUSTED_ORIGINS = [o.strip() for o in ENV.csrf_trusted_origins.split(",") if o.strip()]
+SECRET_KEY_FALLBACKS = split_list(ENV.secret_key_fallbacks)
+ALLOWED_HOSTS = split_list(ENV.allowed_hosts)
+CSRF_TRUSTED_ORIGINS = split_list(ENV.csrf_trusted_origins)
 SESSION_ENGINE = "openvibe.workspaces.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -62,7 +63,7 @@ FILE_UPLOAD_HANDLERS = [
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
 ALLOW_PRIVATE_ENDPOINTS = ENV.allow_private_endpoints
-ALLOWED_ENDPOINT_HOSTS = [h.strip() for h in ENV.allowed_endpoint_hosts.split(",") if h.strip()]
+ALLOWED_ENDPOINT_HOSTS = split_list(ENV.allowed_endpoint_hosts)
 WEBHOOK_DELIVERY_DAYS = ENV.webhook_delivery_days
 MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
 MODEL_TOTAL_SECONDS = ENV.model_total_seconds
@@ -283,6 +284,10 @@ TWO_FACTOR_REQUIRED = ENV.two_factor_required
 OIDC_URL = ENV.oidc_url
 if ENV.production and OIDC_URL and not OIDC_URL.startswith("https://"):
     raise ImproperlyConfigured("OPENVIBE_OIDC_URL must start with https://: whoever stands between could be anybody.")
+if OIDC_URL and not ENV.oidc_client_id:
+    raise ImproperlyConfigured(
+        "OPENVIBE_OIDC_CLIENT_ID is not set: what the provider at OPENVIBE_OIDC_URL knows OpenVibe as."
+    )
 SOCIALACCOUNT_ADAPTER = "openvibe.workspaces.oidc.SocialAccountAdapter"
 SOCIALACCOUNT_LOGIN_ON_GET = True  # `openvibe.workspaces.oidc.login` says why
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = True  # only where the provider verified the address: the adapter decides

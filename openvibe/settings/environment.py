@@ -2,23 +2,28 @@
 mail settings that a URL stands for, and the secret key kept in a file. docs/settings.md lists every field."""
 
 import os
+import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
-from pydantic import Field
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 ROOT = Path(__file__).resolve().parents[2]
+_HOST_NAME = re.compile(r"\*|\.?[\w.-]+|\[[0-9a-fA-F:.]+\]")
+_ORIGIN = re.compile(r"https?://[^/\s]+")
 
 
 class Environment(BaseSettings):
-    """`OPENVIBE_<NAME>` for each field; those with an alias use that name as it is."""
+    """`OPENVIBE_<NAME>` for each field; those with an alias use that name as it is. An empty one is not set."""
 
-    model_config = SettingsConfigDict(env_prefix="OPENVIBE_", extra="ignore", populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix="OPENVIBE_", env_ignore_empty=True, extra="ignore", populate_by_name=True
+    )
 
     var: Path = Field(ROOT / "var", description="Folder for the embedded database, keys and process files.")
     home: str = Field(
@@ -43,7 +48,7 @@ class Environment(BaseSettings):
     csrf_trusted_origins: str = Field("", description="Comma-separated origins allowed to post, with scheme.")
     database_url: str = Field("", alias="DATABASE_URL", description="An outside PostgreSQL ≥ 15 with pgvector.")
     celery_broker_url: str = Field("", alias="CELERY_BROKER_URL", description="An outside RabbitMQ or Redis.")
-    port: int = Field(8000, alias="PORT", description="The port `make run` serves on.")
+    port: int = Field(8000, alias="PORT", ge=1, le=65535, description="The port `make run` serves on.")
     host: str = Field("127.0.0.1", description="The address `make run` listens on.")
     worker_processes: int = Field(
         0, ge=0, description="Processes of `make run` that carry out agent runs; 0: one for two processor cores."
@@ -93,7 +98,71 @@ class Environment(BaseSettings):
     metrics_token: str = Field(
         "", description="What Prometheus sends to read /metrics, as a bearer token; empty: there is no /metrics."
     )
-    log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="DEBUG, INFO, WARNING or ERROR."
+    )
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _capitalize(cls, value: str) -> str:
+        return value.upper()
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _check_hosts(cls, value: str) -> str:
+        for host in split_list(value):
+            if not _HOST_NAME.fullmatch(host):
+                raise ValueError(f"{host} is no host name. Write it without scheme, port and path: chat.example.org")
+        return value
+
+    @field_validator("csrf_trusted_origins")
+    @classmethod
+    def _check_origins(cls, value: str) -> str:
+        for origin in split_list(value):
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin} is no origin. Write scheme and host alone: https://chat.example.org")
+        return value
+
+    @field_validator("public_url", "oidc_url")
+    @classmethod
+    def _check_address(cls, value: str) -> str:
+        if value and not _ORIGIN.match(value):
+            raise ValueError("It must begin with https:// or http://")
+        return value
+
+    @field_validator("celery_broker_url")
+    @classmethod
+    def _check_broker(cls, value: str) -> str:
+        if value and not value.startswith(("amqp://", "amqps://", "pyamqp://", "redis://", "rediss://", "sentinel://")):
+            raise ValueError("It must begin with amqp:// (RabbitMQ) or redis://")
+        return value
+
+
+def read_environment() -> Environment:
+    """The settings of this process. Raises ImproperlyConfigured, which names each variable that is wrong."""
+    try:
+        return Environment()
+    except ValidationError as error:
+        problems = [
+            f"{name if name.isupper() else 'OPENVIBE_' + name.upper()}: {problem['msg'].removeprefix('Value error, ')}"
+            for problem in error.errors()
+            for name in map(str, problem["loc"])
+        ]
+        raise ImproperlyConfigured(
+            f"A setting from the environment is wrong. {'. '.join(problems)}. docs/settings.md lists them."
+        ) from None
+
+
+def split_list(value: str) -> list[str]:
+    """The parts of a comma-separated setting."""
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _port(parts: SplitResult, variable: str) -> int | None:
+    try:
+        return parts.port
+    except ValueError:
+        raise ImproperlyConfigured(f"The port in {variable} is not between 0 and 65535.") from None
 
 
 def database_settings(url: str, var: Path) -> dict[str, Any]:
@@ -114,7 +183,7 @@ def database_settings(url: str, var: Path) -> dict[str, Any]:
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": options.pop("host", "") or parts.hostname or "",
-        "PORT": str(parts.port or ""),
+        "PORT": str(_port(parts, "DATABASE_URL") or ""),
         "OPTIONS": options,
     }
 
@@ -123,8 +192,6 @@ def public_url(env: Environment) -> str:
     """Where people reach this server. Unless it is said: the first allowed host over https in production, else this
     machine."""
     if env.public_url:
-        if urlsplit(env.public_url).scheme not in ("http", "https") or not urlsplit(env.public_url).hostname:
-            raise ImproperlyConfigured("OPENVIBE_PUBLIC_URL must read https://chat.example.org.")
         return env.public_url
     host = env.allowed_hosts.partition(",")[0].strip().lstrip(".")
     return f"https://{host}" if env.production and host.strip("*") else f"http://localhost:{env.port}"
@@ -144,7 +211,7 @@ def mail_settings(url: str) -> dict[str, Any]:
     return {
         "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
         "EMAIL_HOST": parts.hostname,
-        "EMAIL_PORT": parts.port or (465 if tls_from_start else 587),
+        "EMAIL_PORT": _port(parts, "OPENVIBE_EMAIL_URL") or (465 if tls_from_start else 587),
         "EMAIL_HOST_USER": unquote(parts.username or ""),
         "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
         "EMAIL_USE_SSL": tls_from_start,

@@ -1,8 +1,11 @@
-"""docs/settings.md says what the code reads, no more and no less."""
+"""docs/settings.md says what the code reads, no more and no less; what cannot be right is named."""
 
 from pathlib import Path
 
-from openvibe.settings.environment import ROOT, Environment, create_private_folder
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from openvibe.settings.environment import ROOT, Environment, create_private_folder, database_settings, read_environment
 
 
 def rows() -> list[str]:
@@ -19,6 +22,46 @@ def test_the_table_lists_every_setting() -> None:
     page = Path(ROOT, "docs", "settings.md").read_text(encoding="utf-8")
     written = [line for line in page.splitlines() if line.startswith("| `")]
     assert written == rows(), "docs/settings.md should hold:\n" + "\n".join(rows())
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PORT", "70000"),
+        ("PORT", "http"),
+        ("OPENVIBE_DEBUG", "perhaps"),
+        ("OPENVIBE_LOG_LEVEL", "loud"),
+        ("OPENVIBE_ALLOWED_HOSTS", "localhost,https://chat.example.org"),
+        ("OPENVIBE_ALLOWED_HOSTS", "chat.example.org:8000"),
+        ("OPENVIBE_CSRF_TRUSTED_ORIGINS", "chat.example.org"),
+        ("OPENVIBE_CSRF_TRUSTED_ORIGINS", "https://chat.example.org/"),
+        ("OPENVIBE_PUBLIC_URL", "chat.example.org"),
+        ("OPENVIBE_OIDC_URL", "id.example.org"),
+        ("CELERY_BROKER_URL", "localhost:6379"),
+    ],
+)
+def test_what_cannot_be_right_is_named(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ImproperlyConfigured, match=f"wrong. {variable}: "):
+        read_environment()
+
+
+def test_what_may_be_right_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {
+        "PORT": "",
+        "OPENVIBE_LOG_LEVEL": "debug",
+        "OPENVIBE_ALLOWED_HOSTS": ".example.org, 10.0.0.1, [::1], *",
+        "OPENVIBE_CSRF_TRUSTED_ORIGINS": "https://chat.example.org:8443, https://*.example.org",
+    }
+    for variable, value in values.items():
+        monkeypatch.setenv(variable, value)
+    env = read_environment()
+    assert (env.port, env.log_level) == (8000, "DEBUG")
+
+
+def test_a_port_that_no_machine_has_is_named() -> None:
+    with pytest.raises(ImproperlyConfigured, match="DATABASE_URL"):
+        database_settings("postgres://ana@localhost:99999/openvibe", ROOT)
 
 
 def test_the_folder_of_everything_is_for_its_owner_alone(tmp_path: Path) -> None:

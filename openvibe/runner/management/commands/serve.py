@@ -38,6 +38,7 @@ class Command(BaseCommand):
         parser.add_argument("--host", default=settings.ENV.host, help="default: %(default)s, or OPENVIBE_HOST")
 
     def handle(self, *_arguments: Any, host: str, port: int, **_options: Any) -> None:
+        self.check(tags=["addresses"])  # all checks would read every model and address: `manage.py check` does
         with serve_lock(settings.VAR) as lock_file, stop_on_signal() as stop:
             if orphan_count := stop_orphans(lock_file):
                 self.write_line(f"An earlier run was killed; {orphan_count} processes it left behind were stopped.")
