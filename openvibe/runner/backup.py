@@ -26,8 +26,32 @@ from openvibe.runner.postgres.server import DatabaseUnavailable, program_path
 
 ABOUT, DUMP, HOME, KEY = "about.json", "database.dump", "home", "secret_key"
 FORMAT = "openvibe-backup"
-SCHEMAS = ("public", "pgmq")
 MAX_ABOUT_BYTES = 1024 * 1024
+# All that is OpenVibe's, and no extension: its database's owner may use pgvector, and often not create it again.
+DROP_EVERYTHING = """
+SET client_min_messages = warning;
+DROP SCHEMA IF EXISTS pgmq CASCADE;
+CREATE SCHEMA IF NOT EXISTS public;
+DO $$
+DECLARE command text;
+BEGIN
+    FOREACH command IN ARRAY ARRAY(
+        SELECT format('DROP %s IF EXISTS %s CASCADE', kind, name)
+        FROM (SELECT 1, 'TABLE', oid, oid::regclass::text FROM pg_class
+              WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+              UNION ALL
+              SELECT 2, 'SEQUENCE', oid, oid::regclass::text FROM pg_class  -- those of tables are gone by then
+              WHERE relnamespace = 'public'::regnamespace AND relkind = 'S'
+              UNION ALL
+              SELECT 3, 'ROUTINE', oid, oid::regprocedure::text FROM pg_proc
+              WHERE pronamespace = 'public'::regnamespace) AS ours (step, kind, oid, name)
+        WHERE NOT EXISTS (SELECT FROM pg_depend WHERE objid = ours.oid AND deptype = 'e')
+        ORDER BY step
+    ) LOOP EXECUTE command;
+    END LOOP;
+END $$;
+"""
+LEFT_ALONE = (" SCHEMA - public ", " COMMENT - SCHEMA public ", " COMMENT - EXTENSION ")  # whoever owns them says
 
 
 def write_backup(path: Path) -> int:
@@ -125,12 +149,12 @@ def _check_version(about: Path) -> None:
 
 def _restore_database(folder: Path) -> None:
     """In one transaction: what was there goes only when all of it is back."""
-    dump, script, first = folder / DUMP, folder / "restore.sql", folder / "first.sql"
-    run_program("pg_restore", "--no-owner", "--no-privileges", f"--file={script}", str(dump))
-    contents = run_program("pg_restore", "--list", str(dump))
-    drop = "".join(f"DROP SCHEMA IF EXISTS {name} CASCADE;\n" for name in SCHEMAS)
-    make = "" if " SCHEMA - public " in contents else "CREATE SCHEMA public;\n"
-    first.write_text(f"SET client_min_messages = warning;\n{drop}{make}")
+    dump, listing, script, first = (folder / name for name in (DUMP, "restore.list", "restore.sql", "first.sql"))
+    contents = run_program("pg_restore", "--list", str(dump)).splitlines()
+    listing.write_text("\n".join(line for line in contents if not any(part in line for part in LEFT_ALONE)))
+    options = ("--no-owner", "--no-privileges", f"--use-list={listing}", f"--file={script}")
+    run_program("pg_restore", *options, str(dump))
+    first.write_text(DROP_EVERYTHING)
     options = ("--quiet", "--no-psqlrc", "--single-transaction", "--set=ON_ERROR_STOP=1", "--output=/dev/null")
     run_program("psql", *options, f"--file={first}", f"--file={script}", f"--dbname={database_name()}")
 

@@ -199,6 +199,32 @@ def test_a_backup_is_restored_and_brought_up_to_this_version(
     assert skill.read_text() == "Calm."
 
 
+def test_who_owns_a_database_and_nothing_else_restores_it(
+    old_database: str, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a role may use pgvector, and not create it."""
+    settings.VAR, settings.HOME = tmp_path, tmp_path / "home"
+    file, owner, owned = tmp_path / "all.tar", f"owner_{os.getpid()}", f"{old_database}_owned"
+    rows = row_counts()
+    call_command("backup", str(file), stdout=StringIO())
+    create_database(
+        owned, dump=f"CREATE EXTENSION vector; CREATE ROLE {owner}; ALTER DATABASE {owned} OWNER TO {owner}"
+    )
+    monkeypatch.setenv("PGOPTIONS", f"-c role={owner}")
+    monkeypatch.setitem(connection.settings_dict, "NAME", owned)
+    monkeypatch.setitem(connection.settings_dict, "OPTIONS", {"options": f"-c role={owner}"})
+    connection.close()
+    try:
+        for replace in (False, True):
+            call_command("restore", str(file), replace=replace, stdout=StringIO())
+            assert {table: count for table, count in row_counts().items() if table in rows} == rows
+    finally:
+        connection.close()
+        monkeypatch.undo()
+        drop_database(owned)
+        run_program("psql", "-q", "-d", old_database, given=f"DROP ROLE {owner}")
+
+
 def damaged_backups(whole: Path) -> Iterator[tuple[str, Path]]:
     """What may be taken for a backup, and what is said of each."""
     damaged = whole.with_name("damaged.tar")
