@@ -1,9 +1,10 @@
 """A database of the bench's own, removed afterwards: nothing measured here stays in a workspace."""
 
+import io
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -21,7 +22,8 @@ def scratch_database() -> Iterator[None]:
     usual = connection.settings_dict["NAME"]
     _drop_leftovers()
     connection.settings_dict["TEST"]["NAME"] = f"{DATABASE_PREFIX}{os.getpid()}_{secrets.token_hex(3)}"
-    connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+    with redirect_stdout(io.StringIO()):  # a command inside says what it makes, and `--json` is to print JSON alone
+        connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -39,8 +39,11 @@ from tests.bench.scratch_database import DATABASE_PREFIX, connect_bare, database
 def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """A database like the command's: threads are written past Django's connection, and committed."""
     with django_db_blocker.unblock():
-        usual = connection.settings_dict["NAME"]
-        with scratch_database():
+        usual, printed = connection.settings_dict["NAME"], io.StringIO()
+        with ExitStack() as stack:
+            with redirect_stdout(printed):
+                stack.enter_context(scratch_database())
+            assert not printed.getvalue(), "a bench's JSON is all that it prints"
             assert connection.settings_dict["NAME"].startswith(DATABASE_PREFIX)
             yield
         assert connection.settings_dict["NAME"] == usual
