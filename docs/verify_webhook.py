@@ -11,4 +11,4 @@ def is_genuine(secret, header, body, tolerance=300):
     expected = hmac.new(secret.encode(), sent_at.encode() + b"." + body, hashlib.sha256).hexdigest()
     signatures = [value for name, value in parts if name == "v1"]  # two for a day after the secret was changed
     is_fresh = sent_at.isdigit() and abs(time.time() - int(sent_at)) <= tolerance
-    return is_fresh and any(hmac.compare_digest(expected, signature) for signature in signatures)
+    return is_fresh and any(hmac.compare_digest(expected.encode(), signature.encode()) for signature in signatures)

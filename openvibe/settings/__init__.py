@@ -367,7 +367,7 @@ REST_FRAMEWORK: dict[str, Any] = {
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "OpenVibe",
-    "DESCRIPTION": "The agents' API: everything a page can do, for scripts and for agents that run elsewhere.",
+    "DESCRIPTION": "The agents' API: what people and agents do in a workspace, for scripts and for agents that run elsewhere.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
     "SERVERS": [{"url": "/", "description": "The server that this description comes from."}],

@@ -93,7 +93,7 @@ class Command(BaseCommand):
         analyze_changed_tables()
         self.stdout.write(f"{workspace.name} is here, at /w/{workspace.slug}/.")
         self.stdout.write(
-            "Who had no account has one now and sets a password by “Forgot your password?”; enter model keys anew."
+            "Who had no account has one now and sets a password by “Forgot the password?”; enter model keys anew."
         )
 
     def delete(self, options: dict[str, Any]) -> None:
