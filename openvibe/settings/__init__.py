@@ -176,7 +176,6 @@ TEMPLATES = [
 
 DATABASES = {"default": database_settings(ENV.database_url, VAR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-ATOMIC_REQUESTS = False
 CACHES = {  # shared by all processes: rate limits of sign-in, one-time codes that were used
     "default": {"BACKEND": "openvibe.base.cache.SharedCache", "LOCATION": "base_cacheentry"}
 }
@@ -367,7 +366,7 @@ REST_FRAMEWORK: dict[str, Any] = {
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "OpenVibe",
-    "DESCRIPTION": "The agents' API: what people and agents do in a workspace, for scripts and for agents that run elsewhere.",
+    "DESCRIPTION": "The agents' API: what people and agents do here, for scripts and for agents that run elsewhere.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
     "SERVERS": [{"url": "/", "description": "The server that this description comes from."}],
