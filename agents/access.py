@@ -118,19 +118,14 @@ def schedule_denied_reasons(agent: Agent, threads: Sequence[Thread]) -> list[str
     return [f"@{agent.participant.handle} does not speak there: {each.reason}" if each else None for each in denials]
 
 
-def reply_denial(agent: Agent, thread: Thread, task: str) -> ReplyDenial | None:
-    """What keeps the agent from answering in this thread on this occasion; None when nothing does.
-
-    For a thread that is no dive and the tasks `dive` and `publish`: whether it may take part in dives from there.
-    """
-    return reply_denials([agent], thread, task).get(agent.participant_id)
-
-
 def reply_denials(
     agents: Sequence[Agent], thread: Thread, task: str, known: Mapping[int, Access] | None = None
 ) -> dict[int, ReplyDenial]:
-    """The same for agents of the thread's workspace, by participant id; so is `known`, accesses that the caller has. As
-    many queries for many as for one."""
+    """What keeps which of these agents of the thread's workspace from answering there on this occasion, by participant
+    id; so is `known`, accesses that the caller has. As many queries for many as for one.
+
+    For a thread that is no dive and the tasks `dive` and `publish`: whether they may take part in dives from there.
+    """
     known = known or {}
     accesses = {agent.participant_id: known.get(agent.participant_id) or visible_to(agent) for agent in agents}
     load_reach(accesses.values())

@@ -24,7 +24,6 @@ class CompactionHealth:
     messages: int
     summarised: int
     last_error: str
-    last_failed_at: datetime | None
 
     @property
     def summarised_percent(self) -> float | None:
@@ -32,13 +31,13 @@ class CompactionHealth:
 
 
 _SELECT_STATE = """
-SELECT memory.stuck, memory.messages, summaries.messages, failure.error, failure.finished_at
+SELECT memory.stuck, memory.messages, summaries.messages, failure.error
 FROM (SELECT count(*) FILTER (WHERE c.exhausted_version = c.version) AS stuck, sum(t.last_seq)::bigint AS messages
       FROM lcm_conversation c JOIN chat_thread t ON t.id = c.thread_id WHERE t.workspace_id = ANY(%(ids)s)) memory,
      (SELECT sum(s.message_count)::bigint AS messages
       FROM lcm_summary s JOIN lcm_conversation c ON c.id = s.conversation_id JOIN chat_thread t ON t.id = c.thread_id
       WHERE s.kind = 'leaf' AND t.workspace_id = ANY(%(ids)s)) summaries
-LEFT JOIN LATERAL (SELECT c.error, c.finished_at FROM memory_compaction c JOIN chat_thread t ON t.id = c.thread_id
+LEFT JOIN LATERAL (SELECT c.error FROM memory_compaction c JOIN chat_thread t ON t.id = c.thread_id
       WHERE c.state = 'failed' AND c.finished_at >= %(since)s AND t.workspace_id = ANY(%(ids)s)
       ORDER BY c.finished_at DESC LIMIT 1) failure ON true
 """
@@ -53,7 +52,7 @@ def compaction_health(workspace_ids: Collection[int], since: date) -> Compaction
     by_state: dict[str, dict[date | None, int]] = {}
     for row in counts.annotate(count=Count("pk")):
         by_state.setdefault(row["state"], {})[row["day"]] = row["count"]
-    ((stuck, messages, summarised, error, failed_at),) = fetch_unprepared(
+    ((stuck, messages, summarised, error),) = fetch_unprepared(
         _SELECT_STATE, {"ids": list(workspace_ids), "since": starts_at}
     )
     return CompactionHealth(
@@ -64,5 +63,4 @@ def compaction_health(workspace_ids: Collection[int], since: date) -> Compaction
         messages or 0,
         summarised or 0,
         error or "",
-        failed_at,
     )

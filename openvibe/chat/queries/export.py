@@ -4,7 +4,6 @@ thousand messages are never in memory at once."""
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC
-from typing import Literal
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.text import slugify
@@ -15,7 +14,6 @@ from openvibe.chat.queries.conversations import list_messages
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
-ExportForm = Literal["md", "jsonl"]
 EXPORT_TYPES: dict[str, str] = {"md": "text/markdown; charset=utf-8", "jsonl": "application/x-ndjson"}
 PAGE_SIZE = 200
 """Messages."""
