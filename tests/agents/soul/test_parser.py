@@ -116,7 +116,9 @@ def test_what_is_no_soul_says_where_and_why(text: str, line: int, said: str) -> 
 
 def test_a_billion_laughs_are_refused_before_they_grow() -> None:
     bomb = "a: &a [x,x]\n" + "".join(f"{b}: &{b} [*{a},*{a}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
-    assert all("Anchors" in problem.message for problem in problems_of(bomb))
+    problems = problems_of(bomb)
+    assert problems
+    assert all("Anchors" in problem.message for problem in problems)
 
 
 def test_json_is_read_too_with_tabs_and_escaped_emoji() -> None:
