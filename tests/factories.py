@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from django.test import Client
 from django.utils import timezone
 from django.utils.text import slugify
 
@@ -133,3 +134,10 @@ def make_entry(by: Member, topic: str = "Pricing", content: str = "Starter costs
 def make_suggestion(by: Agent, topic: str = "Pricing", content: str = "Pro costs $99.", **extra: Any) -> Entry:
     """An entry an agent suggests, waiting for a person."""
     return suggest_entry(by=visible_to(by), topic=topic, content=content, **extra)
+
+
+def signed_in(member: Member) -> Client:
+    """A browser of hers."""
+    client = Client()
+    client.force_login(member.user)
+    return client

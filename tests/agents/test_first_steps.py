@@ -10,8 +10,7 @@ from openvibe.chat.services import add_to_channel, publish_dive, start_dive
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_invitation, restart_first_steps
-from tests.agents.web.conftest import signed_in
-from tests.factories import access, make_channel, make_paid_endpoint, say
+from tests.factories import access, make_channel, make_paid_endpoint, say, signed_in
 
 
 def done(member: Member) -> list[str]:

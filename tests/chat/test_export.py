@@ -8,7 +8,6 @@ from pathlib import Path
 
 from django.core.management import call_command
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from markdown_it import MarkdownIt
 
@@ -19,7 +18,7 @@ from openvibe.chat.queries import access_thread, export_thread
 from openvibe.chat.services import create_reply, delete_message, publish_dive, save_draft, start_dive
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member, Participant
-from tests.factories import access, attach, say, say_all
+from tests.factories import access, attach, say, say_all, signed_in
 
 
 def lines(member: Member, thread: Thread, form: str) -> Iterator[str]:
@@ -125,9 +124,3 @@ def test_only_who_reads_the_thread_gets_the_file(ana: Member, ben: Member, threa
         ("Ana (@ana)", f"thread {thread.pk} of a private channel", "as md"),
         ("Ana (@ana)", f"thread {thread.pk} “Pruning” of #general", "as jsonl"),
     ]
-
-
-def signed_in(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user)
-    return client

@@ -10,9 +10,8 @@ from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import add_to_channel, set_instructions, start_dive
 from openvibe.workspaces.models import Member, Workspace
-from tests.agents.web.conftest import signed_in
 from tests.api.conftest import token_client
-from tests.factories import access, make_member, say
+from tests.factories import access, make_member, say, signed_in
 
 RULE = "Answer in one sentence."
 

@@ -12,8 +12,7 @@ from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, set_instructions, start_dive
 from openvibe.workspaces.models import Member, Snippet
 from openvibe.workspaces.services import create_snippet, delete_snippet, update_snippet, update_workspace
-from tests.agents.web.conftest import signed_in
-from tests.factories import access, say
+from tests.factories import access, say, signed_in
 
 
 def snippet(ana: Member, name: str, text: str) -> Snippet:

@@ -20,8 +20,7 @@ from openvibe.chat.models import Thread
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
-from tests.agents.web.conftest import signed_in
-from tests.factories import access, make_channel, make_thread
+from tests.factories import access, make_channel, make_thread, signed_in
 from tests.llm.model_server import Answer, serving
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ from agents.runs.executor import execute_run
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
-from tests.agents.web.conftest import signed_in
+from tests.factories import signed_in
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 LAYERS = st.dictionaries(st.sampled_from(["P0", "P1", "P6", "frame"]), st.integers(0, 20_000))

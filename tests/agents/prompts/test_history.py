@@ -12,8 +12,7 @@ from memory.models import Compaction
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
-from tests.agents.web.conftest import signed_in
-from tests.factories import make_channel, make_thread, say
+from tests.factories import make_channel, make_thread, say, signed_in
 from tests.memory.plugins.lcm.factories import leaf, taken_in
 
 

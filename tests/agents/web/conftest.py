@@ -1,19 +1,12 @@
 """A thread with an answered question, and people signed in to look at it."""
 
 import pytest
-from django.test import Client
 
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.factories import say
-
-
-def signed_in(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user)
-    return client
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from openvibe.chat.models import Thread
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.soul.sample_souls import FERN as FERN_SOUL
-from tests.agents.web.conftest import signed_in
-from tests.factories import make_channel
+from tests.factories import make_channel, signed_in
 
 FERN = {
     "name": "Fern",

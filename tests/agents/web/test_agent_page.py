@@ -10,8 +10,7 @@ from agents.statistics import agent_charts, level_suggestion, tokens_per_day
 from memory.episodes.services import give_feedback
 from openvibe.chat.models import Message
 from openvibe.workspaces.models import Member
-from tests.agents.web.conftest import signed_in
-from tests.factories import SOUL, access, make_channel, make_thread, say
+from tests.factories import SOUL, access, make_channel, make_thread, say, signed_in
 
 
 def page_of(member: Member, query: str = "") -> str:

@@ -14,8 +14,7 @@ from openvibe.llm.endpoints import try_endpoint
 from openvibe.llm.models import Endpoint
 from openvibe.llm.presets import Preset
 from openvibe.workspaces.models import Member
-from tests.agents.web.conftest import signed_in
-from tests.factories import access, make_agent
+from tests.factories import access, make_agent, signed_in
 from tests.llm.model_server import Answer, Asked, serving
 
 KEY = "sk-proj-very-secret-0123456789-abcdefghij"

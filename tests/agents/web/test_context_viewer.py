@@ -17,8 +17,7 @@ from memory.episodes.services import give_feedback
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, delete_message, save_draft
 from openvibe.workspaces.models import Member, Workspace
-from tests.agents.web.conftest import signed_in
-from tests.factories import access, make_channel, make_thread, say
+from tests.factories import access, make_channel, make_thread, say, signed_in
 
 
 @pytest.mark.parametrize("tab", ["", "sections/", "dropped/", "raw/", "compared/"])

@@ -11,8 +11,7 @@ from memory.episodes.queries import FeedbackSummary, feedback_by_message
 from memory.episodes.services import give_feedback
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member
-from tests.agents.web.conftest import signed_in
-from tests.factories import access
+from tests.factories import access, signed_in
 
 HTMX = {"HX-Request": "true"}
 

@@ -22,8 +22,7 @@ from openvibe.chat.models import Channel, Message, Thread
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Spending
-from tests.agents.web.conftest import signed_in
-from tests.factories import access
+from tests.factories import access, signed_in
 from tests.llm.scripted_client import ScriptedModel
 
 

@@ -12,8 +12,7 @@ from knowledge.services import archive_entry
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.models import Member
-from tests.agents.web.conftest import signed_in
-from tests.factories import access, make_entry, say
+from tests.factories import access, make_entry, say, signed_in
 
 HTMX = {"HX-Request": "true"}
 

@@ -14,8 +14,7 @@ from openvibe.api.models import SCOPES
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member
-from tests.agents.web.conftest import signed_in
-from tests.factories import access, say
+from tests.factories import access, say, signed_in
 
 HTMX = {"HX-Request": "true"}
 

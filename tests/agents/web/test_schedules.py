@@ -9,6 +9,7 @@ from agents.models import Agent, Run, Schedule
 from agents.schedules.services import start_due_schedules
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
+from tests import factories
 from tests.agents.runs.scripted_runs import told
 from tests.factories import make_agent
 
@@ -17,12 +18,7 @@ Enter = Callable[[Member], Client]
 
 @pytest.fixture
 def enter() -> Enter:
-    def client_of(member: Member) -> Client:
-        client = Client()
-        client.force_login(member.user)
-        return client
-
-    return client_of
+    return factories.signed_in
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from openvibe.llm.models import Endpoint
 from openvibe.llm.services import save_endpoint
 from openvibe.workspaces.models import Member
 from tests import factories
-from tests.agents.web.conftest import signed_in
+from tests.factories import signed_in
 from tests.locks import wait_until_blocked
 
 pytestmark = pytest.mark.django_db

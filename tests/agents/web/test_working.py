@@ -10,8 +10,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_reply, finish_reply
 from openvibe.chat.web.live import PageFrames
 from openvibe.workspaces.models import Member
-from tests.agents.web.conftest import signed_in
-from tests.factories import make_agent, make_channel, make_thread, say
+from tests.factories import make_agent, make_channel, make_thread, say, signed_in
 
 
 def sidebar(member: Member) -> str:

@@ -6,16 +6,12 @@ import pytest
 from django.test import Client
 
 from openvibe.workspaces.models import Member
+from tests import factories
 
 
 @pytest.fixture
 def signed_in() -> Callable[[Member], Client]:
-    def of(member: Member) -> Client:
-        client = Client()
-        client.force_login(member.user)
-        return client
-
-    return of
+    return factories.signed_in
 
 
 @pytest.fixture

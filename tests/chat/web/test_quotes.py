@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from rest_framework.test import APIClient
@@ -18,15 +17,9 @@ from memory.work.models import ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Quote, Thread
 from openvibe.chat.services import delete_message, erase_texts
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_channel, make_entry, make_suggestion, make_thread, say
+from tests.factories import access, make_channel, make_entry, make_suggestion, make_thread, say, signed_in
 
 SECRET = "The vault code is tulip, the fourth drawer holds the key to it."
-
-
-def signed_in(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user)
-    return client
 
 
 def page_of(message: Message, reader: Member, status: int = 200) -> str:

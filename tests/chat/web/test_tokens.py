@@ -11,12 +11,7 @@ from openvibe.api.models import Token
 from openvibe.chat.services import add_to_channel, open_direct_messages
 from openvibe.workspaces.models import Member
 from tests import factories
-
-
-def signed_in(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user)
-    return client
+from tests.factories import signed_in
 
 
 def test_an_admin_makes_and_revokes_a_token_of_an_agent(ana: Member, vibe: Agent) -> None:

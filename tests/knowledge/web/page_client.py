@@ -9,12 +9,6 @@ from tests.factories import say
 PANEL = {"HX-Request": "true"}
 
 
-def signed_in(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user)
-    return client
-
-
 def at(member: Member, rest: str = "") -> str:
     return f"/w/{member.workspace.slug}/knowledge/{rest}"
 

@@ -4,8 +4,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from knowledge.models import Entry
 from openvibe.workspaces.models import Member
-from tests.factories import make_entry
-from tests.knowledge.web.page_client import at, signed_in, text
+from tests.factories import make_entry, signed_in
+from tests.knowledge.web.page_client import at, text
 
 FILE = "topic,content,expires_at\nOffice,We sit in Berlin.,2090-01-01\n,No topic.,\nSale,Half price.,2001-01-01\n"
 

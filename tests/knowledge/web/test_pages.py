@@ -12,8 +12,8 @@ from knowledge.services import archive_entry, update_entry
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member
-from tests.factories import access, make_entry, say, write_members
-from tests.knowledge.web.page_client import PANEL, at, filled, signed_in, text
+from tests.factories import access, make_entry, say, signed_in, write_members
+from tests.knowledge.web.page_client import PANEL, at, filled, text
 
 
 # --- reading ------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from knowledge.services import accept_entry, flag_entry, suggest_entry
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import add_to_channel, delete_message
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_channel, make_entry, make_suggestion, make_thread, say
-from tests.knowledge.web.page_client import PANEL, at, filled, make_result, signed_in, text
+from tests.factories import access, make_channel, make_entry, make_suggestion, make_thread, say, signed_in
+from tests.knowledge.web.page_client import PANEL, at, filled, make_result, text
 
 
 # --- pinning ------------------------------------------------------------------------------------------------

@@ -9,8 +9,18 @@ from knowledge.models import Contradiction, Entry
 from knowledge.services import flag_entry, pin_result, suggest_entry, update_entry
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_agent, make_channel, make_entry, make_member, make_suggestion, make_thread, say
-from tests.knowledge.web.page_client import signed_in, text
+from tests.factories import (
+    access,
+    make_agent,
+    make_channel,
+    make_entry,
+    make_member,
+    make_suggestion,
+    make_thread,
+    say,
+    signed_in,
+)
+from tests.knowledge.web.page_client import text
 
 
 def one_more(ana: Member, dora: Member, vibe: Agent, thread: Thread, entry: Entry) -> None:

@@ -16,14 +16,9 @@ from memory.blocks.services import store_notes
 from memory.blocks.values import BlockAuthor
 from openvibe.workspaces.models import Member
 from tests import factories
+from tests.factories import signed_in
 
 HTMX = {"HX-Request": "true"}
-
-
-def signed_in(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user)
-    return client
 
 
 def home(member: Member) -> str:

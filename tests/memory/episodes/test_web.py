@@ -9,13 +9,7 @@ from agents.models import Agent
 from memory.episodes.models import Episode, Proposal
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
-from tests.factories import make_channel, make_thread
-
-
-def browser(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user)
-    return client
+from tests.factories import make_channel, make_thread, signed_in
 
 
 def propose(agent: Agent, thread: Thread, text: str) -> Proposal:
@@ -31,7 +25,7 @@ def propose(agent: Agent, thread: Thread, text: str) -> Proposal:
 
 
 def page_of(member: Member, client: Client | None = None) -> str:
-    page = (client or browser(member)).get(f"/w/{member.workspace.slug}/agents/vibe/")
+    page = (client or signed_in(member)).get(f"/w/{member.workspace.slug}/agents/vibe/")
     assert page.status_code == 200
     return page.content.decode()
 
@@ -41,7 +35,7 @@ def test_an_admin_accepts_rejects_and_undoes(ana: Member, vibe: Agent, thread: T
     page = page_of(ana)
     assert "Proposed learnings" in page
     assert f'/t/{thread.pk}/?at=3#m-3">{thread.title}</a>' in page
-    client, home = browser(ana), f"/w/{ana.workspace.slug}/proposals"
+    client, home = signed_in(ana), f"/w/{ana.workspace.slug}/proposals"
     assert client.post(f"{home}/{first.pk}/accept/").status_code == 302
     assert client.post(f"{home}/{second.pk}/reject/").status_code == 302
     assert Episode.objects.get().summary == "Wants sources."
@@ -60,12 +54,12 @@ def test_nobody_else_sees_or_decides(
     proposal = propose(vibe, thread, "Wants sources.")
     address = f"/w/{ana.workspace.slug}/proposals/{proposal.pk}/{verb}/"
     assert "Proposed learnings" not in page_of(dora)
-    assert browser(dora).post(address).status_code == 403
-    assert browser(ben).post(address).status_code == 404
-    assert browser(cleo).post(address).status_code == 404
-    assert browser(cleo).post(address.replace(ana.workspace.slug, cleo.workspace.slug)).status_code == 404
-    assert browser(ana).get(address).status_code == 405
-    assert browser(ana).post(address.replace(verb, "burn")).status_code == 404
+    assert signed_in(dora).post(address).status_code == 403
+    assert signed_in(ben).post(address).status_code == 404
+    assert signed_in(cleo).post(address).status_code == 404
+    assert signed_in(cleo).post(address.replace(ana.workspace.slug, cleo.workspace.slug)).status_code == 404
+    assert signed_in(ana).get(address).status_code == 405
+    assert signed_in(ana).post(address.replace(verb, "burn")).status_code == 404
     assert Proposal.objects.get().state == "proposed"
 
 
@@ -80,7 +74,7 @@ def test_what_was_learned_where_an_admin_may_not_read_is_only_counted(
     assert "Eve earns" not in page
     assert "Salaries" not in page
     assert "1 more hidden by your access" in page
-    assert browser(dora).post(f"/w/{ana.workspace.slug}/proposals/{hidden.pk}/accept/").status_code == 404
+    assert signed_in(dora).post(f"/w/{ana.workspace.slug}/proposals/{hidden.pk}/accept/").status_code == 404
 
 
 def test_hostile_text_stays_text(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -90,7 +84,7 @@ def test_hostile_text_stays_text(ana: Member, vibe: Agent, thread: Thread) -> No
 
 def test_the_same_queries_for_one_and_three(ana: Member, vibe: Agent, thread: Thread) -> None:
     propose(vibe, thread, "First")
-    client = browser(ana)
+    client = signed_in(ana)
     page_of(ana, client)
     with CaptureQueriesContext(connection) as one:
         page_of(ana, client)

@@ -17,16 +17,10 @@ from memory.plugins.models import Compaction, MemoryPlugin
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, set_thread_access
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_channel, make_thread
+from tests.factories import access, make_channel, make_thread, signed_in
 from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in, told
 
 HTMX = {"HX-Request": "true"}
-
-
-def browser(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user)
-    return client
 
 
 def address(thread: Thread, more: str = "") -> str:
@@ -34,7 +28,7 @@ def address(thread: Thread, more: str = "") -> str:
 
 
 def page_of(member: Member, thread: Thread, more: str = "", **headers: str) -> str:
-    answer = browser(member).get(address(thread, more), headers=headers)
+    answer = signed_in(member).get(address(thread, more), headers=headers)
     assert answer.status_code == 200, answer.content
     return " ".join(answer.content.decode().split())
 
@@ -114,24 +108,24 @@ def test_only_who_sees_the_thread_sees_its_memory(
 ) -> None:
     (first, _) = remembered(thread, ana)
     for more in ("", f"{first.pk}/", f"{first.pk}/?inside", "?part=state", "?part=search&q=roses"):
-        assert browser(dora).get(address(thread, more)).status_code == 200
-        assert browser(ben).get(address(thread, more)).status_code == 404
-        assert browser(cleo).get(address(thread, more)).status_code == 404
+        assert signed_in(dora).get(address(thread, more)).status_code == 200
+        assert signed_in(ben).get(address(thread, more)).status_code == 404
+        assert signed_in(cleo).get(address(thread, more)).status_code == 404
         assert Client().get(address(thread, more)).status_code == 302
     for stranger in (ben, cleo):
-        assert browser(stranger).post(address(thread, "compact/")).status_code == 404
+        assert signed_in(stranger).post(address(thread, "compact/")).status_code == 404
     assert not Compaction.objects.exists()
     add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
-    assert browser(ben).get(address(thread)).status_code == 200
+    assert signed_in(ben).get(address(thread)).status_code == 200
 
 
 def test_a_summary_of_another_thread_is_unknown_here(ana: Member, dora: Member, thread: Thread) -> None:
     private = make_thread(make_channel(ana, "private", private=True), ana)
     (secret, _) = remembered(private, ana)
-    assert browser(ana).get(address(private, f"{secret.pk}/")).status_code == 200
-    assert browser(ana).get(address(thread, f"{secret.pk}/")).status_code == 404
-    assert browser(dora).get(address(thread, f"{secret.pk}/")).status_code == 404
-    assert browser(ana).get(address(thread, f"{10**30}/")).status_code == 404
+    assert signed_in(ana).get(address(private, f"{secret.pk}/")).status_code == 200
+    assert signed_in(ana).get(address(thread, f"{secret.pk}/")).status_code == 404
+    assert signed_in(dora).get(address(thread, f"{secret.pk}/")).status_code == 404
+    assert signed_in(ana).get(address(thread, f"{10**30}/")).status_code == 404
 
 
 def test_people_only_threads_say_so(ana: Member, thread: Thread) -> None:
@@ -140,8 +134,8 @@ def test_people_only_threads_say_so(ana: Member, thread: Thread) -> None:
     page = page_of(ana, thread)
     assert "This thread is for people only." in page
     assert "Compact now" not in page
-    assert browser(ana).get(address(thread, f"{first.pk}/")).status_code == 404
-    assert browser(ana).post(address(thread, "compact/")).status_code == 403
+    assert signed_in(ana).get(address(thread, f"{first.pk}/")).status_code == 404
+    assert signed_in(ana).post(address(thread, "compact/")).status_code == 403
 
 
 def test_with_simple_memory_it_says_what_there_is(ana: Member, thread: Thread) -> None:
@@ -151,33 +145,33 @@ def test_with_simple_memory_it_says_what_there_is(ana: Member, thread: Thread) -
     page = page_of(ana, thread)
     assert "makes no summaries" in page
     assert "Recent messages" not in page
-    assert browser(ana).get(address(thread, f"{first.pk}/")).status_code == 404
+    assert signed_in(ana).get(address(thread, f"{first.pk}/")).status_code == 404
 
 
 def test_compact_now_and_everything_ask_once(ana: Member, dora: Member, thread: Thread) -> None:
     remembered(thread, ana)
-    assert browser(dora).post(address(thread, "compact/")).status_code == 302
+    assert signed_in(dora).post(address(thread, "compact/")).status_code == 302
     asked = Compaction.objects.get()
     assert (asked.trigger, asked.full, asked.requested_by) == ("hand", False, dora.participant)
-    answer = browser(ana).post(address(thread, "compact/"), {"full": "1"}, headers=HTMX).content.decode()
+    answer = signed_in(ana).post(address(thread, "compact/"), {"full": "1"}, headers=HTMX).content.decode()
     assert Compaction.objects.get().full
     assert "<html" not in answer
     assert "begins in a moment" in answer
     assert "<progress" in answer
     assert answer.count("aria-disabled") == 2
-    again = browser(ana).post(address(thread, "compact/"), headers=HTMX).content.decode()
+    again = signed_in(ana).post(address(thread, "compact/"), headers=HTMX).content.decode()
     assert "under way already" in again
-    assert browser(ana).get(address(thread, "compact/")).status_code == 405
+    assert signed_in(ana).get(address(thread, "compact/")).status_code == 405
 
 
 def test_compacting_the_same_again_is_answered_with_a_sentence(ana: Member, thread: Thread) -> None:
     remembered(thread, ana)
-    browser(ana).post(address(thread, "compact/"), {"full": "1"})
+    signed_in(ana).post(address(thread, "compact/"), {"full": "1"})
     execute_compaction(Compaction.objects.get().pk)
-    answer = browser(ana).post(address(thread, "compact/"), headers=HTMX)
+    answer = signed_in(ana).post(address(thread, "compact/"), headers=HTMX)
     assert answer.status_code == 200
     assert "Nothing was said since the last compaction" in answer.content.decode()
-    followed = browser(ana).post(address(thread, "compact/"), follow=True)
+    followed = signed_in(ana).post(address(thread, "compact/"), follow=True)
     assert "Nothing was said since the last compaction" in followed.content.decode()
     assert Compaction.objects.count() == 1
 
@@ -188,7 +182,7 @@ def test_a_guest_looks_and_does_not_compact(ana: Member, ben: Member, thread: Th
     page = page_of(ben, thread)
     assert "Recent messages" in page
     assert "Compact now" not in page
-    assert browser(ben).post(address(thread, "compact/")).status_code == 403
+    assert signed_in(ben).post(address(thread, "compact/")).status_code == 403
     assert not Compaction.objects.exists()
 
 
@@ -248,14 +242,14 @@ def test_no_reader_finds_what_was_said_where_they_may_not_read(ana: Member, dora
 
 
 def test_the_thread_leads_to_its_memory(ana: Member, thread: Thread) -> None:
-    page = browser(ana).get(f"/w/{ana.workspace.slug}/t/{thread.pk}/").content.decode()
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{thread.pk}/").content.decode()
     assert f'href="{address(thread)}" data-panel' in page
 
 
 def test_the_same_queries_for_one_and_three(ana: Member, thread: Thread) -> None:
     remembered(thread, ana, [(1, 4)])
     over(thread)
-    client = browser(ana)
+    client = signed_in(ana)
     client.get(address(thread))
 
     def cost() -> int:
@@ -276,7 +270,7 @@ def test_the_same_queries_for_one_and_three(ana: Member, thread: Thread) -> None
 def test_nothing_is_read_twice_for_one_look(ana: Member, thread: Thread, more: str, headers: dict[str, str]) -> None:
     remembered(thread, ana)
     over(thread)
-    client = browser(ana)
+    client = signed_in(ana)
     client.get(address(thread, more), headers=headers)
     with CaptureQueriesContext(connection) as seen:
         client.get(address(thread, more), headers=headers)
@@ -295,7 +289,7 @@ def test_a_change_is_told_but_not_drawn(ana: Member, thread: Thread) -> None:
 
 def test_all_of_it_after_a_real_compaction(ana: Member, vibe: Agent, thread: Thread) -> None:
     told(thread, ana.participant, *(f"Message {n}. " + "Roses like sun and rain. " * 60 for n in range(60)))
-    browser(ana).post(address(thread, "compact/"), {"full": "1"})
+    signed_in(ana).post(address(thread, "compact/"), {"full": "1"})
     assert execute_compaction(Compaction.objects.get().pk) is None
     page = page_of(ana, thread)
     done = Compaction.objects.get()

@@ -19,8 +19,8 @@ from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_member
-from tests.memory.work.test_web import row_at, signed_in
+from tests.factories import access, make_member, signed_in
+from tests.memory.work.test_web import row_at
 
 RULE = "Never water after 9:30."
 

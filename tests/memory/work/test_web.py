@@ -14,15 +14,9 @@ from memory.work.services import close_work_item, create_work_item, log_progress
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, update_thread
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_thread, say
+from tests.factories import access, make_thread, say, signed_in
 
 PANEL = {"HX-Request": "true"}
-
-
-def signed_in(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user)
-    return client
 
 
 def at(thread: Thread, rest: str = "") -> str:

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from agents.assembler.snapshots.redaction import CALL_QUOTES_DELETED, CALL_QUOTES_NOTES, visible_tool_calls
@@ -14,15 +13,9 @@ from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message, start_dive
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, told
-from tests.factories import access, make_agent, make_entry, say
+from tests.factories import access, make_agent, make_entry, say, signed_in
 
 PROFILE = ("memory", {"action": "profile_update", "text": "Dora is allergic to bees."})
-
-
-def signed_in(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user)
-    return client
 
 
 @pytest.fixture
