@@ -1,7 +1,6 @@
 """Pages of webhooks: made by admins, the secret shown once, what is refused stays in the form."""
 
 import pytest
-from django.test import Client
 
 from agents.models import Agent
 from openvibe.base.problems import Refused
@@ -9,13 +8,7 @@ from openvibe.chat.services import add_to_channel
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.webhooks.services import create_webhook
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_channel, make_member
-
-
-def signed_in(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user, backend="allauth.account.auth_backends.AuthenticationBackend")
-    return client
+from tests.factories import access, make_channel, make_member, signed_in
 
 
 def test_an_admin_makes_one_and_sees_its_secret_once(ana: Member, dora: Member, vibe: Agent) -> None:

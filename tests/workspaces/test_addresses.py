@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.services import create_invitation
-from tests.factories import PASSWORD, access
+from tests.factories import PASSWORD, access, signed_in
 
 pytestmark = pytest.mark.django_db
 PAGE = "/accounts/email/"
@@ -26,12 +26,6 @@ def mailing(settings: Settings) -> None:
 @pytest.fixture
 def browser(dora: Member) -> Client:
     return signed_in(dora)
-
-
-def signed_in(member: Member) -> Client:
-    client = Client()
-    client.force_login(member.user)
-    return client
 
 
 def claim(browser: Client, address: str) -> HttpResponse:
