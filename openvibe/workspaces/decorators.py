@@ -11,6 +11,7 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 from rest_framework.request import Request
 
@@ -52,14 +53,15 @@ WorkspaceView = Callable[Concatenate[WorkspaceRequest, P], HttpResponseBase]
 def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
     """Let members in; the view gets a `WorkspaceRequest` and the address' other parts, not the slug.
 
-    Signed out: to the sign-in page and back. Strangers and unknown workspaces: the same 404. A `Problem` the view
-    raises becomes the answer of `problem_response`.
+    Signed out: to the sign-in page and back; of a form that was sent, what was typed is shown. Strangers and unknown
+    workspaces: the same 404. A `Problem` the view raises becomes the answer of `problem_response`, and so does an
+    address that only takes forms, asked for as a page.
     """
 
     @wraps(view)
     def wrapper(request: HttpRequest, slug: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not request.user.is_authenticated:
-            if wants_json(request) or request.headers.get("HX-Request"):
+            if request.method == "POST" or wants_json(request) or request.headers.get("HX-Request"):
                 signed_out = Problem("You are signed out. Sign in again, then send it once more.", code="signed_out")
                 return problem_response(request, signed_out, status=401)
             return redirect_to_login(request.get_full_path())
@@ -67,11 +69,20 @@ def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
             workspace_request = cast(WorkspaceRequest, request)
             _attach_workspace(workspace_request, slug)
             with timezone.override(request_timezone(request)):
-                return view(workspace_request, *args, **kwargs)
+                response = view(workspace_request, *args, **kwargs)
+            return _no_page_response(request, response) if response.status_code == 405 else response
         except Problem as problem:
             return problem_response(request, problem)
 
     return wrapper
+
+
+def _no_page_response(request: HttpRequest, refusal: HttpResponseBase) -> HttpResponse:
+    """405 in words: somebody reloaded, or typed, the address a form was sent to."""
+    problem = Problem("There is no page at this address: it only takes what a form sends.", code="no_page")
+    response = problem_response(request, problem, status=405)
+    response.headers["Allow"] = refusal.headers["Allow"]
+    return response
 
 
 def _attach_workspace(request: WorkspaceRequest, slug: str) -> None:
@@ -108,7 +119,17 @@ def problem_response(request: HttpRequest, problem: Problem, *, status: int | No
         return response
     if isinstance(problem, Missing):
         return render(request, "404.html", {"message": problem.message}, status=404)
-    return render(reader, "errors/problem.html", {"problem": problem, "kept": unsaved_texts(request)}, status=status)
+    again = "" if status == 405 else request.get_full_path()
+    back = page_before(request, otherwise=again) if request.method == "POST" else again
+    context = {"problem": problem, "kept": unsaved_texts(request), "back": back}
+    return render(reader, "errors/problem.html", context, status=status)
+
+
+def page_before(request: HttpRequest, *, otherwise: str) -> str:
+    """The address of the page of ours that a form was sent from, as the browser names it."""
+    referrer = request.headers.get("Referer", "")
+    is_own_page = url_has_allowed_host_and_scheme(referrer, {request.get_host()}, require_https=request.is_secure())
+    return referrer if is_own_page else otherwise
 
 
 def unsaved_texts(request: HttpRequest) -> list[str]:

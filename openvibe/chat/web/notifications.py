@@ -11,7 +11,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST
 
 from openvibe.base.forms import ServiceForm
@@ -20,7 +19,7 @@ from openvibe.chat import services
 from openvibe.chat.digests import effective_digest, must_confirm_address
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import access_channel, access_thread, notification_preferences, read_surroundings
-from openvibe.workspaces.decorators import WorkspaceRequest, request_timezone, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, page_before, request_timezone, workspace_view
 from openvibe.workspaces.models import DigestFrequency, NotificationLevel
 from openvibe.workspaces.services import pause_notifications
 
@@ -190,6 +189,4 @@ def do_not_disturb(request: WorkspaceRequest) -> HttpResponse:
     if chosen == "tomorrow":
         until = timezone.make_aware(datetime.combine(timezone.localdate(now) + timedelta(days=1), MORNING))
     pause_notifications(user=request.user, until=until)
-    referrer = request.headers.get("Referer", "")
-    is_own_page = url_has_allowed_host_and_scheme(referrer, {request.get_host()}, require_https=request.is_secure())
-    return redirect(referrer) if is_own_page else redirect("inbox", request.workspace.slug)
+    return redirect(page_before(request, otherwise=reverse("inbox", args=[request.workspace.slug])))

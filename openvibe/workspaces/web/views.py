@@ -9,7 +9,6 @@ from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from openvibe.base.params import MAX_ID, words_param
@@ -20,6 +19,7 @@ from openvibe.workspaces import services
 from openvibe.workspaces.decorators import (
     LAST_WORKSPACE_SESSION_KEY,
     WorkspaceRequest,
+    page_before,
     problem_response,
     workspace_view,
 )
@@ -84,9 +84,7 @@ def save_theme(request: HttpRequest) -> HttpResponse:
         User.objects.filter(email=request.user.get_username()).update(theme=theme)
     if request.headers.get("HX-Request"):
         return HttpResponse(status=204)
-    referrer = request.headers.get("Referer", "")
-    is_own_page = url_has_allowed_host_and_scheme(referrer, {request.get_host()}, require_https=request.is_secure())
-    return redirect(referrer if is_own_page else "/")
+    return redirect(page_before(request, otherwise="/"))
 
 
 @workspace_view

@@ -96,7 +96,8 @@ def test_who_may_not_read_it_gets_the_answer_for_unknown(
 
 
 def test_signed_out_goes_to_the_door(client: Client, ana: Member, answered: Run) -> None:
-    assert "/accounts/login/" in client.post(address(ana, answered.reply), {"verdict": "up"}).headers["Location"]
+    refused = client.post(address(ana, answered.reply), {"verdict": "up"})
+    assert (refused.status_code, b"/accounts/login/?next=" in refused.content) == (401, True)
 
 
 def test_a_bad_verdict_is_a_sentence(ana: Member, answered: Run) -> None:
