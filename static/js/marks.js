@@ -1,6 +1,6 @@
 // Reactions, saved messages, who is here: their keys, closing the choice of emoji, and where the keyboard goes afterwards.
 
-import { all, body, one, workspace } from "./page.js";
+import { all, announce, body, one, workspace } from "./page.js";
 import { currentRow } from "./feed.js";
 import { register } from "./keys.js";
 
@@ -29,4 +29,8 @@ body.addEventListener("htmx:afterSettle", (event) => {
   const { target } = event.detail;
   if (!target.matches?.(".reactions") || document.activeElement !== body) return;
   document.getElementById(target.id)?.closest(".message")?.focus({ preventScroll: true });
+});
+body.addEventListener("htmx:afterRequest", ({ detail: { successful, requestConfig } }) => {
+  if (!successful || !requestConfig.elt.matches("form:has([data-save])")) return;
+  announce(requestConfig.formData.has("unsave") ? "No longer saved." : "Saved.");
 });
