@@ -59,6 +59,7 @@ const refreshParts = oneAtATime(async () => {
   if (!isAnswered(response, partsSoon)) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
   if (address !== location.href || (before !== marked && !conversation)) return partsSoon();
+  document.title = fresh.title;
   const parts = conversation ? [".feed-head"] : ["[data-refresh]"];
   for (const selector of parts) {
     const old = one(selector);

@@ -20,17 +20,43 @@ document.addEventListener("click", (event) => {
   if (filters) filters.setAttribute("aria-expanded", String(filters.getAttribute("aria-expanded") !== "true"));
   const copy = target.closest("[data-copy-text]");
   if (copy) navigator.clipboard?.writeText(copy.dataset.copyText).then(() => toast("Copied."));
-  all("details.menu[open]").forEach((menu) => { if (!menu.contains(target)) menu.open = false; });
+  closeMenus(target);
 });
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
+
+/** A menu is left by a click elsewhere, or by the keyboard: what has the focus is never under it. */
+function closeMenus(target) {
+  all("details.menu[open]").forEach((menu) => { if (!menu.contains(target)) menu.open = false; });
+}
+
+const ARROWS = { ArrowDown: 1, ArrowUp: -1 };
+
+/** Up and down lead through a menu, but not out of a field in which they mean something. */
+function onMenuKey(event) {
   const menu = event.target.closest?.("details.menu[open]");
   if (!menu) return;
-  event.preventDefault();
-  menu.open = false;
-  one("summary", menu).focus();
+  if (event.key === "Escape") {
+    event.preventDefault();
+    menu.open = false;
+    one("summary", menu).focus();
+  } else if (ARROWS[event.key] && !event.target.matches("input, textarea, select")) {
+    event.preventDefault();
+    const stops = all("summary, a[href], button, input:not([type=hidden]), textarea, select", menu).filter((stop) => stop.checkVisibility());
+    stops[stops.indexOf(event.target) + ARROWS[event.key]]?.focus();
+  }
+}
+document.addEventListener("keydown", onMenuKey);
+
+/** Whoever goes on writing a message begins where its text ends; the browser would begin before it. */
+function beginAtEnd(field) {
+  if (field.dataset.begun) return;
+  field.dataset.begun = "yes";
+  field.setSelectionRange(field.value.length, field.value.length);
+}
+document.addEventListener("focusin", ({ target }) => {
+  if (target.matches("[data-select]")) target.select();
+  if (target.matches("#composer-body, #dive-body, [data-editing] textarea[name=body]")) beginAtEnd(target);
+  closeMenus(target);
 });
-document.addEventListener("focusin", (event) => { if (event.target.matches("[data-select]")) event.target.select(); });
 const SENDING = 10_000; // after that it may be sent again: the first one perhaps never arrived
 
 /** A form that loads the next page is sent once, however often its button is pressed meanwhile. */
@@ -71,4 +97,15 @@ body.addEventListener("htmx:responseError", (event) => {
 });
 body.addEventListener("htmx:sendError", () => toast("The server cannot be reached. Nothing was changed; try again in a moment."));
 
+const firstShown = (selector) => all(selector).find((element) => element.checkVisibility());
+
+/** A page that came back with what is wrong with a form: the keyboard begins there, and a screen reader reads it. */
+function beginAtProblem() {
+  const problem = firstShown("main [aria-invalid=true]") ?? firstShown("main .form-problem[role=alert]");
+  if (!problem) return;
+  if (problem.matches(".form-problem")) problem.tabIndex = -1;
+  problem.focus();
+}
+
+beginAtProblem();
 [feed, composer, panel, keys, commandPalette, live, previews].forEach((part) => part.start());

@@ -143,8 +143,24 @@ def test_by_keyboard_alone(people: People, installation: Installation) -> None:
     page.keyboard.press("?")
     expect(page.locator("#help")).to_be_visible()
     page.keyboard.press("Escape")
+    menu = page.locator(".feed-head .notify-menu")
+    menu.locator("summary").press("Enter")
+    page.keyboard.press("ArrowDown")
+    expect(menu.locator(":focus")).to_have_text("All messages")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Shift+Tab")
+    expect(menu).not_to_have_attribute("open", "")
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
+
+    page.goto("/w/willow/agents/vibe/level/")
+    page.get_by_label("Why?").fill(" ")
+    page.keyboard.press("Enter")
+    expect(page.locator("[aria-invalid]")).to_be_focused()
+    page.goto("/w/willow/channels/new/")
+    page.get_by_label("Name").fill("general")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("There is a channel #general already.")).to_be_focused()
 
 
 READ_ALOUD = """

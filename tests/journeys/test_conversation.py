@@ -217,7 +217,12 @@ def test_the_keyboard_never_falls_back_to_the_page(people: People, installation:
         press(key)
         expect(place).to_be_focused()
     expect(own).to_contain_text("edited")
+    expect(own.locator(".prose")).to_have_text("@vibe and now? Indeed.")
     own.focus()
+    for said, pressed in (("Saved.", "true"), ("No longer saved.", "false")):
+        press("l")
+        expect(ana.locator("#status")).to_have_text(said)
+        expect(own.locator("[data-save]")).to_have_attribute("aria-pressed", pressed)
     press("d")
     expect(ana.locator("[data-start-body]")).to_be_focused()
     press("Escape")

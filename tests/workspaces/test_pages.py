@@ -12,6 +12,7 @@ from django.db import connection
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
+from agents.models import Agent
 from openvibe.workspaces.decorators import unsaved_texts
 from openvibe.workspaces.models import Invitation, Member, User, Workspace
 from tests.factories import PASSWORD, make_channel, make_member, make_user
@@ -185,6 +186,7 @@ def test_the_page_of_a_stale_form_shows_no_secret(path: str, field: str) -> None
 
 
 INPUT = re.compile(r"<input\b[^>]*>")
+FIELD = re.compile(r"<(?:input|textarea|select)\b[^>]*>")
 SHORT = re.compile(r'value="[^"{]{0,20}"')
 ACCOUNT_PAGES = ("login", "signup", "password/reset", "password/change", "email", "reauthenticate", "sessions")
 FACTOR_PAGES = ("totp/activate", "recovery-codes/generate", "webauthn/add", "reauthenticate")
@@ -239,3 +241,50 @@ def test_the_page_of_a_stale_form_says_what_to_do(ana: Member, home: str) -> Non
         told = browser.post(f"{home}profile/", typed, headers=asked)
         assert told.status_code == 403
         assert b"Copy it, reload the page and send it again." in told.content
+
+
+def test_what_was_typed_before_the_session_ended_is_shown(ana: Member, home: str) -> None:
+    typed = {"text": "Never water at noon, and never from above.", "name": "Noon"}
+    form = f"http://testserver{home}snippets/"
+    refused = Client().post(f"{home}snippets/7/", typed, headers={"Referer": form})
+    assert refused.status_code == 401
+    assert typed["text"].encode() in refused.content
+    found = re.search(rb'href="(/accounts/login/[^"]+)"', refused.content)
+    assert found
+    back = Client().post(found[1].decode(), {"login": ana.user.email, "password": PASSWORD})
+    assert back["Location"] == form
+
+
+def test_an_address_of_a_form_asked_for_as_a_page_says_so(ana: Member, home: str, signed_in: SignedIn) -> None:
+    browser = signed_in(ana)
+    typed = browser.get(f"{home}do-not-disturb/")
+    assert (typed.status_code, typed["Allow"]) == (405, "POST")
+    assert b"There is no page at this address" in typed.content
+    elsewhere = {"Referer": "https://elsewhere.example/"}
+    for headers, back in (({"Referer": f"http://testserver{home}"}, f"http://testserver{home}"), (elsewhere, home)):
+        refused = browser.post(f"{home}do-not-disturb/", {"for": "ever"}, headers=headers).content.decode()
+        assert f'href="{back}' in refused
+        assert "elsewhere" not in refused
+
+
+@pytest.mark.parametrize(
+    ("page", "wrong"),
+    [
+        ("agents/vibe/level/", {"level": "3", "note": " "}),
+        ("settings/models/new/", {"kind": "openai"}),
+        ("webhooks/", {"url": "nowhere"}),
+        ("knowledge/new/", {"topic": "Roses"}),
+        ("/accounts/password/change/", {"oldpassword": "wrong"}),
+    ],
+)
+def test_a_wrong_field_is_described_by_what_is_wrong(
+    ana: Member, vibe: Agent, home: str, signed_in: SignedIn, page: str, wrong: dict[str, str]
+) -> None:
+    address = page if page.startswith("/") else f"{home}{page}"
+    shown = signed_in(ana).post(address, wrong).content.decode()
+    fields = [tag for tag in FIELD.findall(shown) if "aria-invalid" in tag]
+    assert fields
+    for tag in fields:
+        described_by = attribute(tag, "aria-describedby").split()
+        assert described_by
+        assert all(f'id="{place}"' in shown for place in described_by), tag
