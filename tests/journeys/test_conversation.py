@@ -534,3 +534,9 @@ def test_hostile_text_stays_text(people: People, installation: Installation) -> 
     replies(ana).get_by_role("link", name="Why this answer?").click()
     expect(ana.locator("#panel")).to_contain_text("/ 8,000")
     assert dialogs == []
+
+    ana.set_viewport_size({"width": 1280, "height": 240})
+    assert not ana.evaluate("document.documentElement.scrollHeight > innerHeight"), "the page is longer than the window"
+    ana.emulate_media(media="print")
+    assert ana.locator("#scroller").evaluate("list => list.clientHeight === list.scrollHeight"), "paper has no scrollbar"
+    expect(ana.locator("#composer")).to_be_hidden()
