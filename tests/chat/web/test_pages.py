@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -18,6 +19,7 @@ from openvibe.workspaces.models import Member, Participant
 from tests import factories
 from tests.factories import access, attach, make_agent, make_channel, make_member, make_thread, say, say_all
 
+STATIC = Path(__file__).parents[3] / "static"
 SignedIn = Callable[[Member], Client]
 PAGES = ("", "mentions/", "search/?q=pruning", "c/{c}/", "c/{c}/members/", "t/{t}/", "members/", "profile/", "sidebar/")
 
@@ -322,3 +324,15 @@ def test_what_there_are_thousands_of_is_shown_a_page_at_a_time(ana: Member, home
         found = text_of(browser, f"{home}{path}?q=Helper+1%00").partition("<main")[2]
         assert found.count('<li class="person"') == 11
         assert "Helper 61" not in found
+
+
+def test_an_empty_page_says_what_to_do_next(ana: Member, ben: Member, home: str, signed_in: SignedIn) -> None:
+    owner, guest = signed_in(ana), signed_in(ben)
+    Channel.objects.all().delete()
+    assert f'href="{home}channels/new/"' in text_of(owner, f"{home}channels/").partition("<main")[2]
+    assert "channels/new/" not in text_of(guest, f"{home}channels/").partition("<main")[2]
+    assert f'href="{home}channels/"' in text_of(owner, f"{home}channels/?q=nowhere").partition("<main")[2]
+    assert re.search(r'register\("l", "Save the message', (STATIC / "js/marks.js").read_text())
+    assert "Press the star on a message, or L," in text_of(owner, f"{home}saved/")
+    Member.objects.filter(pk=ana.pk).update(shortcuts=False)
+    assert "Press the star on a message, and" in text_of(owner, f"{home}saved/")
