@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminIntegerFieldWidget
 
-from openvibe.api.models import SCOPES, IdempotencyKey, Token
+from openvibe.api.models import SCOPE_WORDS, IdempotencyKey, Token
 from openvibe.api.services import MAX_TOKEN_DAYS, issue_token, revoke_token
 from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin, admin_actor
 from openvibe.base.admin_site import administered_workspace_ids
@@ -23,9 +23,10 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
 
     request: ClassVar[HttpRequest]
     scopes = forms.MultipleChoiceField(
-        choices=[(scope, scope) for scope in SCOPES], widget=UnfoldAdminCheckboxSelectMultipleWidget
+        label="It may",
+        choices=[(scope, f"{scope}: {words}") for scope, words in SCOPE_WORDS.items()],
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
     )
-
     days = forms.IntegerField(
         min_value=1,
         max_value=MAX_TOKEN_DAYS,
@@ -38,6 +39,11 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
     class Meta:
         model = Token
         fields = ("participant", "name", "scopes")
+        labels: ClassVar = {"participant": "Whose", "name": "What for"}
+        help_texts: ClassVar = {
+            "participant": "Whoever holds the token reads and does what this agent or member may.",
+            "name": "Such as the machine or the script that holds it.",
+        }
 
     def clean(self) -> dict[str, Any] | None:
         """Makes the token with the verb of the API, so that its rules are the same."""

@@ -9,7 +9,14 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 TOKEN_PREFIX = "ovk_"
-SCOPES = ("read", "write", "memory", "knowledge", "admin")
+SCOPE_WORDS = {
+    "read": "read channels, threads, messages and knowledge; build prompts; follow events",
+    "write": "post, edit, give feedback, stop runs, make channels and threads",
+    "memory": "memory, blocks, notes, work, progress, approvals, sessions",
+    "knowledge": "write, suggest and review knowledge",
+    "admin": "manage its owner's tokens; with an admin as owner SOULs, levels, instructions",
+}
+SCOPES = tuple(SCOPE_WORDS)
 
 
 class Token(models.Model):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
+from django import forms
 from django.contrib import admin
 from django.db import models
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from unfold.admin import TabularInline
+from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from openvibe.base.admin import (
     CHANNEL_READERS,
@@ -27,14 +30,38 @@ from openvibe.workspaces.services import clean_instructions
 
 
 class ChannelForm(SameWorkspaceForm):
+    is_archived = forms.BooleanField(
+        required=False, label="Archived", widget=UnfoldBooleanSwitchWidget, help_text="It can be read, not written to."
+    )
+
     class Meta:
         model = Channel
-        fields = ("workspace", "name", "description", "instructions", "is_private", "archived_at")
+        fields = ("workspace", "name", "description", "instructions", "is_private")
+        labels: ClassVar = {"is_private": "Private"}
+        help_texts: ClassVar = {
+            "name": "Small letters, digits, - and _.",
+            "is_private": "Only people and agents who are added read it.",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["is_archived"] = self.instance.archived_at is not None
+
+    def clean(self) -> dict[str, Any] | None:
+        """Of the constraint on names Django looks at no more than the form holds."""
+        cleaned = super().clean()
+        name, workspace_id = self.cleaned_data.get("name"), self._workspace_id()
+        namesakes = Channel.objects.filter(workspace_id=workspace_id, name=name, first_participant=None)
+        if name and namesakes.exclude(pk=self.instance.pk).exists():
+            self.add_error("name", f"There is a channel #{name} already.")
+        return cleaned
+
+    def _workspace_id(self) -> int:
+        return self.instance.workspace_id or getattr(self.cleaned_data.get("workspace"), "pk", 0)
 
     def clean_instructions(self) -> str:
-        workspace_id = self.instance.workspace_id or getattr(self.cleaned_data.get("workspace"), "pk", 0)
         with as_form_error():
-            return clean_instructions(self.cleaned_data["instructions"], workspace_id=workspace_id)
+            return clean_instructions(self.cleaned_data["instructions"], workspace_id=self._workspace_id())
 
 
 class MembershipInline(TabularInline):  # type: ignore[misc]  # the library has no types
@@ -88,6 +115,8 @@ class ChannelAdmin(WorkspaceScopedAdmin):
         return ("workspace",) if obj else ()
 
     def save_model(self, request: HttpRequest, obj: Channel, form: Any, change: bool) -> None:
+        if "is_archived" in form.changed_data:
+            obj.archived_at = timezone.now() if form.cleaned_data["is_archived"] else None
         super().save_model(request, obj, form, change)
         emit("channel_changed", workspace_id=obj.workspace_id, channel_id=obj.pk)
 

@@ -237,9 +237,28 @@ class UserForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stu
     class Meta:
         model = User
         fields = ("name", "email", "is_active", "is_staff", "is_superuser")
+        labels: ClassVar = {"is_active": "Active", "is_staff": "Uses the administration", "is_superuser": "Superuser"}
+        help_texts: ClassVar = {
+            "is_active": "Off: nobody signs in with this account any more. What was said stays.",
+            "is_staff": "Opens these pages, for the workspaces this person owns or administers.",
+            "is_superuser": "Sees and changes everything on this server, in every workspace.",
+        }
 
     def clean_email(self) -> str:
-        return str(self.cleaned_data["email"]).lower()
+        email = str(self.cleaned_data["email"]).lower()
+        if User.objects.filter(email__iexact=email).exclude(pk=self.instance.pk).exists():
+            raise ValidationError("There is an account with this address already.")
+        return email
+
+    def clean(self) -> dict[str, Any] | None:
+        """A server that nobody can administer any more is mended at its command line alone."""
+        cleaned = super().clean()
+        superusers = User.objects.filter(is_active=True, is_staff=True, is_superuser=True)
+        stays = all(self.cleaned_data.get(name) for name in ("is_active", "is_staff", "is_superuser"))
+        others = superusers.exclude(pk=self.instance.pk)
+        if not stays and superusers.filter(pk=self.instance.pk).exists() and not others.exists():
+            raise ValidationError("Nobody else can administer this server. Make another superuser first.")
+        return cleaned
 
     def clean_new_password(self) -> str:
         password = str(self.cleaned_data["new_password"])

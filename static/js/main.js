@@ -48,7 +48,7 @@ document.addEventListener("keydown", onMenuKey);
 
 /** Whoever goes on writing a message begins where its text ends; the browser would begin before it. */
 function beginAtEnd(field) {
-  if (field.dataset.begun) return;
+  if (field.dataset.begun || field.selectionEnd) return;
   field.dataset.begun = "yes";
   field.setSelectionRange(field.value.length, field.value.length);
 }

@@ -1,10 +1,11 @@
-"""Accounts in the admin: superusers only."""
+"""Accounts and channels in the admin: what cannot be saved is said beside the field."""
 
 from allauth.account.models import EmailAddress
 from django.test import Client
 
+from openvibe.chat.models import Channel
 from openvibe.workspaces.models import Member, User
-from tests.factories import PASSWORD
+from tests.factories import PASSWORD, make_channel
 
 
 def test_the_address_of_before_lets_nobody_in(root: Client, dora: Member) -> None:
@@ -15,3 +16,38 @@ def test_the_address_of_before_lets_nobody_in(root: Client, dora: Member) -> Non
     old = Client().post("/accounts/login/", {"login": "dora@example.org", "password": PASSWORD})
     assert old.status_code == 200
     assert not EmailAddress.objects.filter(email="dora@example.org").exists()
+
+
+def test_an_address_is_taken_once(root: Client, dora: Member) -> None:
+    form = {"name": "Other", "email": "Dora@Example.org", "is_active": "on", "new_password": PASSWORD}
+    refused = root.post("/admin/workspaces/user/add/", form).content.decode()
+    assert "There is an account with this address already." in refused
+    assert "Constraint" not in refused
+
+
+def test_the_last_superuser_stays(root: Client, ana: Member) -> None:
+    owner = User.objects.get(email="root@example.org")
+    address = f"/admin/workspaces/user/{owner.pk}/change/"
+    form = {"name": "Root", "email": owner.email, "new_password": ""}
+    kept = ("is_active", "is_staff", "is_superuser")
+    for lost in kept:
+        refused = root.post(address, form | {name: "on" for name in kept if name != lost})
+        assert "Make another superuser first." in refused.content.decode()
+    assert root.post(address, form | dict.fromkeys(kept, "on")).status_code == 302
+    User.objects.filter(pk=ana.user_id).update(is_staff=True, is_superuser=True)
+    assert root.post(address, form | {"is_active": "on"}).status_code == 302
+    owner.refresh_from_db()
+    assert not owner.is_superuser
+
+
+def test_a_channel_has_a_name_of_its_own_and_is_archived_by_a_switch(root: Client, ana: Member) -> None:
+    plans = make_channel(ana, "plans")
+    make_channel(ana, "general")
+    lines = {"memberships-TOTAL_FORMS": 0, "memberships-INITIAL_FORMS": 0}
+    address = f"/admin/chat/channel/{plans.pk}/change/"
+    taken = {"workspace": ana.workspace_id, "name": "general", **lines}
+    for page in (address, "/admin/chat/channel/add/"):
+        assert "There is a channel #general already." in root.post(page, taken).content.decode()
+    for switch, is_archived in (({"is_archived": "on"}, True), ({"is_archived": "on"}, True), ({}, False)):
+        assert root.post(address, {"name": "plans", **lines, **switch}).status_code == 302
+        assert (Channel.objects.get(pk=plans.pk).archived_at is not None) == is_archived

@@ -538,5 +538,7 @@ def test_hostile_text_stays_text(people: People, installation: Installation) -> 
     ana.set_viewport_size({"width": 1280, "height": 240})
     assert not ana.evaluate("document.documentElement.scrollHeight > innerHeight"), "the page is longer than the window"
     ana.emulate_media(media="print")
-    assert ana.locator("#scroller").evaluate("list => list.clientHeight === list.scrollHeight"), "paper has no scrollbar"
+    assert ana.locator("#scroller").evaluate("list => list.clientHeight === list.scrollHeight"), (
+        "paper has no scrollbar"
+    )
     expect(ana.locator("#composer")).to_be_hidden()

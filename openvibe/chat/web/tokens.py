@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from openvibe.api.models import SCOPES, Token
+from openvibe.api.models import SCOPE_WORDS, SCOPES, Token
 from openvibe.api.services import MAX_TOKEN_DAYS, issue_token, revoke_token
 from openvibe.base.forms import ServiceForm
 from openvibe.base.params import MAX_ID
@@ -18,14 +18,6 @@ from openvibe.chat.queries import token_owners
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant
-
-SCOPE_WORDS = {
-    "read": "read channels, threads, messages and knowledge; build prompts; follow events",
-    "write": "post, edit, give feedback, stop runs, make channels and threads",
-    "memory": "memory, blocks, notes, work, progress, approvals, sessions",
-    "knowledge": "write, suggest and review knowledge",
-    "admin": "manage its owner's tokens; with an admin as owner SOULs, levels, instructions",
-}
 
 
 class TokenForm(ServiceForm):
