@@ -1,6 +1,6 @@
 // What a page starts. Everything here makes an already working page quicker; nothing is needed to read or post.
 
-import { all, body, one, toast } from "./page.js";
+import { all, body, one, refocus, toast } from "./page.js";
 import * as feed from "./feed.js";
 import * as composer from "./composer.js";
 import * as live from "./live.js";
@@ -86,6 +86,17 @@ document.addEventListener("submit", (event) => {
     event.submitter.setAttribute("aria-pressed", "true");
     fetch(target.action, { method: "POST", headers: { "HX-Request": "true" }, body: new FormData(target, event.submitter) });
   }
+});
+
+// Whoever pressed something in a part that is shown anew goes on where they were.
+const REPLACED = "#work, .carried, .map-search";
+let held = null;
+body.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
+  held = target.matches(REPLACED) && target.contains(document.activeElement) ? document.activeElement : null;
+});
+body.addEventListener("htmx:afterSettle", ({ target }) => {
+  if (held && target.matches(REPLACED) && document.activeElement === body) refocus(held, target);
+  held = null;
 });
 
 // An answer that says where it belongs is shown there even when it is a refusal; others become a note.

@@ -149,11 +149,18 @@ function successor(old, root) {
   return (old.id && byId(old.id)) || (part && all(old.localName, part).find(isLike)) || (href && one(`[href="${CSS.escape(href)}"]`, root));
 }
 
+/** The smallest part of `root` that stands for one in which the replaced element stood. */
+function partAround(old, root) {
+  let part = old.parentElement?.closest("[id]");
+  while (part && !one(`#${CSS.escape(part.id)}`, root)) part = part.parentElement?.closest("[id]");
+  return part ? one(`#${CSS.escape(part.id)}`, root) : root;
+}
+
 /**
  * Give the keyboard back to an element that was replaced or hidden: to its successor in `root`, to what opens it, or to
  * `otherwise`.
  */
-export function refocus(old, root, otherwise = root) {
+export function refocus(old, root, otherwise = partAround(old, root)) {
   const same = root.contains(old) ? old : successor(old, root);
   const target = same?.checkVisibility() ? same : one(":scope > summary", same?.closest("details:not([open])") ?? root);
   if (target?.checkVisibility()) target.focus({ preventScroll: true });

@@ -56,9 +56,6 @@ document.addEventListener("htmx:afterSwap", () => {
     }
   }
 });
-document.addEventListener("htmx:afterSettle", () => {
-  if (document.activeElement === document.body) work()?.focus({ preventScroll: true });
-});
 // Ctrl+Enter sends a form, Escape closes it and not the panel: asked before the panel is.
 document.addEventListener("keydown", (event) => {
   const details = event.target.closest?.(".work-edit[open]");

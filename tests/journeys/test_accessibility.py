@@ -123,8 +123,16 @@ def test_memory_and_work_by_keyboard(people: People, scene: Scene) -> None:
     expect(panel.get_by_label("Add a constraint").last).to_be_focused()
     page.keyboard.type("No candles.")
     page.keyboard.press("Control+Enter")
-    expect(panel.locator(".work-row").filter(has_text="No candles.")).to_be_visible()
-    expect(panel.locator("#work")).to_be_focused()
+    row = panel.locator(".work-row:not(.is-closed)").filter(has_text="No candles.")
+    expect(row).to_be_visible()
+    expect(panel.locator("summary[aria-label='Add a constraint']")).to_be_focused()
+    row.get_by_role("button", name="Drop").press("Enter")
+    expect(row).to_be_hidden()
+    expect(panel.get_by_role("region", name="Constraints")).to_be_focused()
+
+    page.goto(f"/w/willow/{scene.agent}")
+    page.get_by_role("button", name="Make read-only: team").press("Enter")
+    expect(page.locator("#block-team")).to_be_focused()
 
 
 def test_by_keyboard_alone(people: People, installation: Installation) -> None:
