@@ -57,7 +57,7 @@ class ChannelForm(SameWorkspaceForm):
         return cleaned
 
     def _workspace_id(self) -> int:
-        return self.instance.workspace_id or getattr(self.cleaned_data.get("workspace"), "pk", 0)
+        return int(self.instance.workspace_id or getattr(self.cleaned_data.get("workspace"), "pk", 0))
 
     def clean_instructions(self) -> str:
         with as_form_error():
