@@ -192,5 +192,5 @@ def test_an_outside_database_that_is_not_there_says_so(var: Path) -> None:
 def test_a_setting_that_is_wrong_says_so(var: Path) -> None:
     done = manage("check", var=var, OPENVIBE_WORKER_CONCURRENCY="many")
     assert done.returncode == 1
-    assert "worker_concurrency" in done.stderr
+    assert "OPENVIBE_WORKER_CONCURRENCY: Input should be a valid integer" in done.stderr
     assert "Traceback" not in done.stderr
