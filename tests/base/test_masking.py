@@ -68,6 +68,7 @@ IN_CONTEXT = [
     (PEM[:70] + "\nafter that, talk", MASK + "\nafter that, talk"),
 ]
 HARMLESS = [
+    "POSTGRES_PASSWORD=$(openssl rand -hex 24)",
     "The password is something we should talk about.",
     "Authorization: required for admins, bearer of good news.",
     "Please ask for a token at the desk: 12 people wait.",
