@@ -47,7 +47,7 @@ _TELEGRAM_TOKENS = re.compile(r"(?<![A-Za-z0-9_-])[0-9]{5,16}:A[A-Za-z0-9_-]{34}
 _NAMED_SECRETS = re.compile(
     r"(?P<before>(?i:pass(?:word|wd|phrase)|pwd|secret|api[_-]?key|(?:access|auth|refresh|secret)[_-]?(?:key|token))"
     r"[\"']?[ \t]{0,3}(?:=[ \t]{0,3}|:[ \t]{0,3}(?=[\"']|\S{0,80}[0-9!$%*#+])))"
-    r"(?P<quote>[\"']?)(?!\[secret removed\]|\$\()(?P<value>[^\s\"'&;,<>\[\]]{3,})"  # not what a command will print
+    r"(?P<quote>[\"']?)(?!\[secret removed\])(?P<value>[^\s\"'&;,<>\[\]]{3,})"
 )
 _AUTHORIZATION_HEADERS = re.compile(
     r"(?P<before>(?i:authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?)"
