@@ -10,12 +10,17 @@ from typing import Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 ROOT = Path(__file__).resolve().parents[2]
 _HOST_NAME = re.compile(r"\*|\.?[\w.-]+|\[[0-9a-fA-F:.]+\]")
 _ORIGIN = re.compile(r"https?://[^/\s]+")
+_LIST_FORMS = {
+    "allowed_hosts": (_HOST_NAME, "is no host name. Write it without scheme, port and path: chat.example.org"),
+    "csrf_trusted_origins": (_ORIGIN, "is no origin. Write scheme and host alone: https://chat.example.org"),
+}
+"""What each part of a comma-separated setting has to look like, and what is said of one that does not."""
 
 
 class Environment(BaseSettings):
@@ -107,20 +112,13 @@ class Environment(BaseSettings):
     def _capitalize(cls, value: str) -> str:
         return value.upper()
 
-    @field_validator("allowed_hosts")
+    @field_validator("allowed_hosts", "csrf_trusted_origins")
     @classmethod
-    def _check_hosts(cls, value: str) -> str:
-        for host in split_list(value):
-            if not _HOST_NAME.fullmatch(host):
-                raise ValueError(f"{host} is no host name. Write it without scheme, port and path: chat.example.org")
-        return value
-
-    @field_validator("csrf_trusted_origins")
-    @classmethod
-    def _check_origins(cls, value: str) -> str:
-        for origin in split_list(value):
-            if not _ORIGIN.fullmatch(origin):
-                raise ValueError(f"{origin} is no origin. Write scheme and host alone: https://chat.example.org")
+    def _check_list(cls, value: str, info: ValidationInfo) -> str:
+        pattern, advice = _LIST_FORMS[info.field_name or ""]
+        for part in split_list(value):
+            if not pattern.fullmatch(part):
+                raise ValueError(f"{part} {advice}")
         return value
 
     @field_validator("public_url", "oidc_url")
