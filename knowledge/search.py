@@ -226,8 +226,7 @@ def _rank_relevant(
 def _is_relevant(question: Question, rows: EntryRows) -> NDArray[np.bool_]:
     """Which entries bear on the request by itself; and which bear on it in this conversation, and somehow by itself.
     How much a word tells, those say that the asker may use."""
-    usable = rows.candidates.take(np.flatnonzero(rows.is_usable))
-    idfs, own_count = term_idfs(usable), len(question.request.terms)
+    idfs, own_count = term_idfs(rows.candidates.hits[rows.is_usable]), len(question.request.terms)
     embedding, hits = question.request.embedding, rows.candidates.hits
     corpus_size = ENTRIES.space_size(embedding.space_id) if embedding else len(rows.candidates)
     share, chance = coverage(hits[:, :own_count], idfs[:own_count]), question.chance(question.request)

@@ -356,25 +356,25 @@ def standalone_scores(candidates: Candidates) -> Floats:
     """How well each answers the question (n), by itself: what was said around it does not count."""
     return rank(
         candidates,
-        document_frequencies=_document_frequencies(candidates),
-        corpus_size=_corpus_size(candidates),
+        document_frequencies=_document_frequencies(candidates.hits),
+        corpus_size=_corpus_size(candidates.hits),
         use_neighbours=False,
     )
 
 
-def term_idfs(candidates: Candidates) -> Floats:
-    """The inverse document frequency of each term of the question, among the candidates."""
-    return idf(_document_frequencies(candidates), _corpus_size(candidates))
+def term_idfs(hits: NDArray[np.uint8]) -> Floats:
+    """The inverse document frequency of each term of the question, by which of these texts hold it (n × terms)."""
+    return idf(_document_frequencies(hits), _corpus_size(hits))
 
 
-def _document_frequencies(candidates: Candidates) -> list[int]:
-    """How many candidates hold each term; a term that none holds counts as the rarest."""
-    counts: list[int] = np.maximum(np.count_nonzero(candidates.hits, axis=0), 1).tolist()
+def _document_frequencies(hits: NDArray[np.uint8]) -> list[int]:
+    """How many texts hold each term; a term that none holds counts as the rarest."""
+    counts: list[int] = np.maximum(np.count_nonzero(hits, axis=0), 1).tolist()
     return counts
 
 
-def _corpus_size(candidates: Candidates) -> int:
-    return max(len(candidates), MIN_CORPUS_SIZE)
+def _corpus_size(hits: NDArray[np.uint8]) -> int:
+    return max(len(hits), MIN_CORPUS_SIZE)
 
 
 def is_relevant(candidates: Candidates) -> NDArray[np.bool_]:
