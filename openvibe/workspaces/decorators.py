@@ -122,7 +122,8 @@ def problem_response(request: HttpRequest, problem: Problem, *, status: int | No
     again = "" if status == 405 else request.get_full_path()
     back = page_before(request, otherwise=again) if request.method == "POST" else again
     context = {"problem": problem, "kept": unsaved_texts(request), "back": back}
-    return render(reader, "errors/problem.html", context, status=status)
+    page = "signed_out" if problem.code == "signed_out" else "problem"
+    return render(reader, f"errors/{page}.html", context, status=status)
 
 
 def page_before(request: HttpRequest, *, otherwise: str) -> str:
