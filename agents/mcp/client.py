@@ -156,7 +156,7 @@ def _is_callable(tool: mcp_types.Tool) -> bool:
 
 def _is_schema(schema: dict[str, Any]) -> bool:
     """Whether it is JSON Schema, which providers check."""
-    from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
+    from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]  # it has no types
 
     try:
         Draft202012Validator.check_schema(schema)
