@@ -136,7 +136,10 @@ def page_before(request: HttpRequest, *, otherwise: str) -> str:
 def unsaved_texts(request: HttpRequest) -> list[str]:
     """What somebody typed into the form that is refused, for her to copy: no secret, and nothing the page filled in."""
     shown = {name: str(text) for name, text in request.POST.items() if name not in HIDDEN_INPUTS}
-    return [text for name, text in shown.items() if len(text) > 20 and not SECRET_INPUTS.search(name)]
+    typed = {
+        name: text for name, text in shown.items() if len(text) > 20 or " " in text.strip()
+    }  # not a choice's value
+    return [text for name, text in typed.items() if not SECRET_INPUTS.search(name)]
 
 
 def request_access(request: Request) -> Access:

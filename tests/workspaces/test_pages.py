@@ -243,6 +243,13 @@ def test_the_page_of_a_stale_form_says_what_to_do(ana: Member, home: str) -> Non
         assert b"Copy it, reload the page and send it again." in told.content
 
 
+@pytest.mark.parametrize(
+    ("text", "is_shown"), [("We prune in March.", True), ("on", False), ("knowledge_search", False)]
+)
+def test_a_few_words_are_shown_again_and_the_value_of_a_choice_is_not(text: str, is_shown: bool) -> None:
+    assert unsaved_texts(RequestFactory().post("/", {"content": text})) == ([text] if is_shown else [])
+
+
 def test_what_was_typed_before_the_session_ended_is_shown(ana: Member, home: str) -> None:
     typed = {"text": "Never water at noon, and never from above.", "name": "Noon"}
     form = f"http://testserver{home}snippets/"
