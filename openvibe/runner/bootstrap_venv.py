@@ -28,7 +28,11 @@ LOCK_FILES = {
 INCLUDED_PROFILES = {"run": ("run",), "multilingual": ("multilingual",), "test": ("run", "multilingual", "test")}
 MIN_PYTHON = (3, 11)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-MAC_BROWSERS = ("/Applications/Chromium.app", "/Applications/Google Chrome.app")
+MAC_BROWSERS = (
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
+HEADLESS_SHELL = "chromium-headless-shell"
 # What pip says, and what that means for the person in front of it.
 ERROR_HINTS = (
     ("No space left", "The disk is full. Free about 1 GB and run it again."),
@@ -92,6 +96,7 @@ def ensure_venv() -> None:
         if os.geteuid() != 0 or not shutil.which("apt-get"):
             fail(missing_venv_hint)
         print(f"Installing {package} …", flush=True)
+        apt("update")
         if not apt_install(package):
             fail(missing_venv_hint)
     print("Creating .venv …", flush=True)
@@ -105,17 +110,34 @@ def ensure_venv() -> None:
     fail_with_hint(output)
 
 
+def find_browser(*preferred: str) -> str | None:
+    """Path of a Chromium: what OPENVIBE_CHROMIUM names, else the first there is, of `preferred` before others."""
+    installed = (*map(shutil.which, (*preferred, *BROWSERS)), *filter(os.path.exists, MAC_BROWSERS))
+    return os.environ.get("OPENVIBE_CHROMIUM") or next(filter(None, installed), None)
+
+
 def ensure_browser() -> None:
-    """A Chromium for the browser tests: one that is there, or one from the system's package manager."""
-    installed = any(map(shutil.which, BROWSERS)) or any(map(os.path.exists, MAC_BROWSERS))
-    if installed or os.environ.get("OPENVIBE_CHROMIUM"):
+    """A Chromium for the browser tests: one that is there, or one from the system's package manager.
+
+    Where that has Chromium's headless shell, too, it is installed beside it: the same engine draws the same pages in
+    it for a fifth less of the processor's time.
+    """
+    if os.environ.get("OPENVIBE_CHROMIUM"):
         return
+    if not find_browser():
+        install_browser()
+    if shutil.which("apt-get") and not shutil.which(HEADLESS_SHELL):
+        apt_install(HEADLESS_SHELL)
+
+
+def install_browser() -> None:
     if sys.platform == "darwin" and shutil.which("brew"):
         print("Installing Chromium with Homebrew …", flush=True)
         if subprocess.run(["brew", "install", "--cask", "chromium"]).returncode == 0:
             return
     elif shutil.which("apt-get"):
         print("Installing Chromium with apt-get …", flush=True)
+        apt("update")
         if apt_install("chromium") or apt_install("chromium-browser"):
             return
     fail(
@@ -125,16 +147,18 @@ def ensure_browser() -> None:
 
 
 def apt_install(package: str) -> bool:
-    """Whether apt-get installed the package: as root, or through a sudo that asks nothing."""
+    return apt("install", "-y", "--no-install-recommends", package)
+
+
+def apt(*arguments: str) -> bool:
+    """Whether apt-get did it: as root, or through a sudo that asks nothing."""
     prefix: list[str] = []
     if os.geteuid() != 0:
         if not shutil.which("sudo") or subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode != 0:
             return False
         prefix = ["sudo", "-n"]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    subprocess.run([*prefix, "apt-get", "update", "-qq"], env=environment, capture_output=True)
-    command = [*prefix, "apt-get", "install", "-y", "-qq", "--no-install-recommends", package]
-    return subprocess.run(command, env=environment, capture_output=True).returncode == 0
+    return subprocess.run([*prefix, "apt-get", "-qq", *arguments], env=environment, capture_output=True).returncode == 0
 
 
 def lock_fingerprint(profile: str) -> str:

@@ -5,7 +5,6 @@ import asyncio
 import http.client
 import json
 import resource
-import shutil
 import threading
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ from playwright.sync_api import Page, sync_playwright
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_reply, finish_reply
+from openvibe.runner.bootstrap_venv import find_browser
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.services import add_member
 from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_thread, vacuum_messages
@@ -159,7 +159,7 @@ def _open_pages(port: int, path: str, cookies: Sequence[str]) -> Iterator[tuple[
         yield [], asked
         return
     with sync_playwright() as playwright, ExitStack() as stack:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         stack.callback(browser.close)
         pages = []
         for cookie in cookies:

@@ -3,12 +3,14 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, StorageState, expect, sync_playwright
 
+from openvibe.runner.bootstrap_venv import HEADLESS_SHELL, find_browser
 from tests.journeys.installation import Installation, installed
 from tests.operations.installation_template import furnish
 from tests.operations.processes import nothing_left_of
@@ -51,15 +53,24 @@ def fresh_model(installation: Installation, request: pytest.FixtureRequest) -> I
 
 
 @pytest.fixture(scope="package")
-def chromium() -> Iterator[Browser]:
-    found = next(
-        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-    )
-    assert found, "No Chromium on this machine: `make test` installs it, or says how."
+def playwright() -> Iterator[Playwright]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=CHROMIUM)
+        yield playwright
+
+
+@contextmanager
+def launched(playwright: Playwright, *preferred: str) -> Iterator[Browser]:
+    """A Chromium, of these names where one is installed."""
+    path = find_browser(*preferred)
+    assert path, "No Chromium on this machine: `make test` installs it, or says how."
+    with playwright.chromium.launch(executable_path=path, args=CHROMIUM) as browser:
         yield browser
-        browser.close()
+
+
+@pytest.fixture(scope="package")
+def chromium(playwright: Playwright) -> Iterator[Browser]:
+    with launched(playwright, HEADLESS_SHELL) as browser:
+        yield browser
 
 
 JOIN = """

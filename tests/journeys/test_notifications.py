@@ -1,8 +1,11 @@
 """Notifications in a real browser: one for all pages of a person, none of what she has in sight."""
 
-from playwright.sync_api import Page, expect
+from collections.abc import Iterator
 
-from tests.journeys.conftest import People
+import pytest
+from playwright.sync_api import Browser, Page, Playwright, expect
+
+from tests.journeys.conftest import People, launched
 from tests.journeys.test_conversation import say, start_thread
 from tests.operations.processes import wait_until
 
@@ -18,6 +21,13 @@ const set = Storage.prototype.setItem;
 Storage.prototype.setItem = function (key, value) { if (key !== "openvibe:notified") set.call(this, key, value); };
 """
 """As a page that is so busy that what it has to say of a message comes too late."""
+
+
+@pytest.fixture(scope="package")
+def chromium(playwright: Playwright) -> Iterator[Browser]:
+    """The whole browser: its headless shell shows no notification, whatever a page is allowed."""
+    with launched(playwright) as browser:
+        yield browser
 
 
 def notes(*pages: Page) -> set[str]:

@@ -5,6 +5,7 @@ import json
 import queue
 import threading
 from collections.abc import MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +66,7 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._thread.is_alive():
+        with suppress(RuntimeError):  # the stream has ended by itself, and its loop is closed
             self._loop.call_soon_threadsafe(self._hung_up.set)
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive(), "the stream did not end"
