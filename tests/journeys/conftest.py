@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Stora
 
 from openvibe.runner.bootstrap_venv import HEADLESS_SHELL, find_browser
 from tests.journeys.installation import Installation, installed
+from tests.journeys.sample_thread import Scene, laid_out
 from tests.operations.installation_template import furnish
 from tests.operations.processes import nothing_left_of
 
@@ -146,6 +147,12 @@ def signed_in_ana(chromium: Browser, installation: Installation) -> StorageState
     with chromium.new_context(base_url=installation.url) as context:
         sign_in(context.new_page(), installation.email, installation.password)
         return context.storage_state()
+
+
+@pytest.fixture(scope="package")
+def scene(installation: Installation) -> Scene:
+    """A thread with everything an agent remembers of it, made once for all who share the installation."""
+    return laid_out(installation)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
-from tests.journeys.sample_thread import Scene, laid_out
+from tests.journeys.sample_thread import Scene
 from tests.journeys.test_conversation import replies, say, start_thread
 
 LOOK = """async (options) => (await axe.run(options)).violations"""
@@ -62,11 +62,6 @@ def test_no_serious_violation(people: People, installation: Installation, sights
             page.goto(address)
         for sight in sights:
             look(page, sight, address or "thread")
-
-
-@pytest.fixture(scope="module")
-def scene(installation: Installation) -> Scene:
-    return laid_out(installation)
 
 
 def test_memory_and_work_can_be_used_by_anybody(people: People, scene: Scene) -> None:

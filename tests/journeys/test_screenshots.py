@@ -7,13 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.palette_png import take_picture
-from tests.journeys.sample_thread import Scene, laid_out
+from tests.journeys.sample_thread import Scene
 from tests.journeys.test_conversation import replies, say
 from tests.operations.processes import wait_until
 
@@ -119,11 +118,6 @@ PICTURES = (
     Picture("images/jobs.png", at("/admin/django_celery_beat/periodictask/"), ("text=Last run", "text=/sweep/i")),
     Picture("images/admin.png", at("/admin/"), ("text=Tokens used today, against the daily cap",)),
 )
-
-
-@pytest.fixture(scope="module")
-def scene(installation: Installation) -> Scene:
-    return laid_out(installation)
 
 
 def test_each_page_shows_what_its_caption_names(people: People, installation: Installation, scene: Scene) -> None:
