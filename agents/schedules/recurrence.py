@@ -13,8 +13,9 @@ from celery.schedules import ParseException, crontab
 
 from openvibe.base.problems import Problem
 
-MAX_DAYS_AHEAD = 366 * 9
-"""Days that are looked through for the next time: 29 February comes after eight years at the latest."""
+MAX_DAYS_AHEAD = 366 * 41
+"""Days that are looked through for the next time: 29 February on a given weekday comes after forty years at the
+latest, where a year such as 2100 has none."""
 
 
 class CronFields(NamedTuple):
