@@ -4,7 +4,8 @@ from typing import Any
 
 from django.dispatch import receiver
 
-from agents.assembler.snapshots.store import erase_calls_about, erase_entry_from_records, erase_tool_calls
+from agents.assembler.snapshots.entry_erasure import begin_entry_erasure
+from agents.assembler.snapshots.store import erase_calls_about, erase_tool_calls
 from agents.models import Agent, Run
 from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
 from agents.tasks import enqueue_run_on_commit
@@ -77,8 +78,8 @@ def erase_quoting_tool_calls(sender: type[Message], message: Message, **_: Any) 
 
 @receiver(entry_erased, dispatch_uid="agents.forget_entry")
 def erase_entry_from_prompts(sender: type[Entry], entry: Entry, topics: set[str], **_: Any) -> None:
-    """Stored prompts and tool calls that tell of an entry lose it with the entry."""
-    erase_entry_from_records(entry, topics)
+    """Tool calls that tell of an entry lose it with the entry, stored prompts by a job."""
+    begin_entry_erasure(entry, topics)
 
 
 @receiver(notes_cleared, dispatch_uid="agents.forget_calls_about")

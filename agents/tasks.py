@@ -7,6 +7,7 @@ from celery import shared_task
 from django.db import transaction
 
 from agents.archive.jobs import delete_expired_archives, execute_export, recover_exports
+from agents.assembler.snapshots.entry_erasure import erase_entries
 from agents.assembler.snapshots.store import expire_records
 from agents.runs.executor import execute_run
 from agents.runs.recovery import recover_runs
@@ -81,3 +82,8 @@ def recover_exports_task() -> dict[str, int]:
 @shared_task(name="agents.thin_snapshots", ignore_result=True)
 def expire_records_task() -> dict[str, int]:
     return {"prompts and results emptied": expire_records()}
+
+
+@shared_task(name="agents.erase_entries", ignore_result=True, expires=30)
+def erase_entries_task() -> dict[str, int]:
+    return {"erased entries worked on": erase_entries()}

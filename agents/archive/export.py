@@ -26,7 +26,7 @@ from django.db.models import Model
 
 from agents.archive.folders import folder_files
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Reference, Table, archived_tables
-from agents.models import Agent
+from agents.models import Agent, EntryErasure
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Erasure
@@ -113,7 +113,8 @@ def _one_moment() -> Iterator[None]:
 
 
 def _write(archive: Archive, workspace: Workspace, progress: Progress) -> dict[str, Any]:
-    if Erasure.objects.filter(message__thread__workspace=workspace, finished_at=None).exists():
+    messages = Erasure.objects.filter(message__thread__workspace=workspace, finished_at=None)
+    if messages.exists() or EntryErasure.objects.filter(entry__workspace=workspace).exists():
         raise Conflict(
             "A deleted or changed text is still being taken out of what repeats it. Nothing was written; "
             "try again in a minute."

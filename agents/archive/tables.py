@@ -17,7 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import AutoField, BigAutoField, Field, Model, Q, QuerySet
 
 from agents.assembler.snapshots.store import load_content, pack_content
-from agents.models import Run, Snapshot, ToolCall, ToolSource, WorkspaceExport
+from agents.models import EntryErasure, Run, Snapshot, ToolCall, ToolSource, WorkspaceExport
 from knowledge.models import Entry, Revision
 from memory.models import (
     Approval,
@@ -43,6 +43,7 @@ from openvibe.workspaces.models import Invitation, Participant, Presence, User, 
 
 LEFT_OUT: dict[type[Model], str] = {
     AuditRecord: "says what happened in this installation, which a file from elsewhere cannot know",
+    EntryErasure: "no archive is written while there is one",
     Event: "tells open pages what changed, and is kept for hours",
     IdempotencyKey: "remembers answers to the calls of tokens for a day",
     Invitation: "its link is a secret",

@@ -3,6 +3,7 @@
 from agents.models.agent import Agent, LoadedSkill, SoulVersion, TrustChange
 from agents.models.archive_export import EXPORTS, WorkspaceExport
 from agents.models.client_turn import ClientConversation, ClientTurn
+from agents.models.entry_erasure import EntryErasure
 from agents.models.mcp import McpServer, McpTool
 from agents.models.run import EXTERNAL_RUNS, RUNS, KnowledgeUse, Run, Snapshot, ToolCall, ToolSource
 from agents.models.schedule import Schedule
@@ -14,6 +15,7 @@ __all__ = [
     "Agent",
     "ClientConversation",
     "ClientTurn",
+    "EntryErasure",
     "KnowledgeUse",
     "LoadedSkill",
     "McpServer",

@@ -221,6 +221,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "start due schedules": {"task": "agents.start_due_schedules", "schedule": 10.0},
     "sweep exports": {"task": "agents.sweep_exports", "schedule": 60.0},
     "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
+    "erase entries": {"task": "agents.erase_entries", "schedule": 10.0},
     "sweep compactions": {"task": "memory.sweep_compactions", "schedule": 15.0},
     "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
     "lapse approvals": {"task": "memory.lapse_approvals", "schedule": 3_600.0},

@@ -10,9 +10,10 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from agents.assembler.snapshots.entry_erasure import erase_entries
 from agents.assembler.snapshots.redaction import DELETED_SINCE, read_snapshot
 from agents.assembler.snapshots.store import load_content
-from agents.models import Agent, Run, Snapshot, ToolCall
+from agents.models import Agent, EntryErasure, Run, Snapshot, ToolCall
 from knowledge.models import Entry
 from knowledge.services import erase_entry, update_entry
 from memory.models import WorkItem
@@ -33,6 +34,8 @@ def settle() -> None:
     """The passes of the job: at once, and when everything under way has ended."""
     erase_texts()
     erase_texts(now=timezone.now() + timedelta(minutes=1))
+    erase_entries()
+    erase_entries(now=timezone.now() + timedelta(minutes=1))
 
 
 def stored_words() -> str:
@@ -220,5 +223,59 @@ def test_an_erased_entry_is_named_in_no_stored_prompt(ana: Member, thread: Threa
     assert (words.count("Zinnia"), words.count("tulip") > 0, words.count("oleander") > 3) == (2, True, True)
 
     erase_entry(entry=entry, by=access(ana))
+    settle()
 
+    assert not EntryErasure.objects.exists()
     assert not {"Zinnia", "oleander", "tulip"} & set(re.findall(r"\w+", stored_words()))
+
+
+ZINNIAS = ("knowledge", {"action": "search", "query": "zinnia"})
+
+
+def test_an_erased_entry_is_shown_to_nobody_before_the_job_took_it_out(ana: Member, thread: Thread) -> None:
+    """The request only asks for it: how many prompts are stored costs it nothing."""
+    make_agent(ana, "fern", level=3, channel=thread.channel)
+    entry = make_entry(ana, "Zinnia", "The code of the vault is tulip.")
+    make_entry(ana, "Rose", "Roses are pruned in March.")
+    run = ask(thread, ana, "@fern what is the code of the vault?")
+    told(run, calling(ZINNIAS), "I see.")
+    Entry.objects.filter(pk=entry.pk).update(expires_at=timezone.now() - timedelta(hours=1))
+    later = ask(thread, ana, "@fern what is the code of the vault, then?")
+    told(later, "I do not know.")
+    before = read_snapshot(run, access(ana))
+    assert "tulip" in str(before)
+    packed = dict(Snapshot.objects.values_list("pk", "content"))
+
+    erase_entry(entry=entry, by=access(ana))
+
+    assert {pk: bytes(content or b"") for pk, content in Snapshot.objects.values_list("pk", "content")} == {
+        pk: bytes(content or b"") for pk, content in packed.items()
+    }
+    for each in (run, later):
+        shown = str(read_snapshot(each, access(ana)))
+        assert not {"Zinnia", "tulip"} & set(re.findall(r"\w+", shown))
+        assert "Rose" not in shown
+    erase_entries()
+    assert EntryErasure.objects.exists()  # what is being written might still tell of it
+    settle()
+    assert not {"Zinnia", "tulip"} & set(re.findall(r"\w+", stored_words()))
+
+
+def test_an_erased_entry_waits_for_runs_that_began_before(ana: Member, thread: Thread) -> None:
+    """A prompt that was being made meanwhile is stored behind the first pass."""
+    make_agent(ana, "fern", level=3, channel=thread.channel)
+    entry = make_entry(ana, "Zinnia", "The code of the vault is tulip.")
+    run = ask(thread, ana, "@fern what is the code of the vault?")
+    told(run, "I see.")
+    late = Snapshot.objects.get(run=run).content
+    erase_entry(entry=entry, by=access(ana))
+    Run.objects.filter(pk=run.pk).update(state=Run.State.READING)
+    settle()
+    Snapshot.objects.filter(run=run).update(content=late)
+
+    assert "tulip" not in str(read_snapshot(run, access(ana)))
+    Run.objects.filter(pk=run.pk).update(state=Run.State.DONE)
+    settle()
+
+    assert "tulip" not in stored_words()
+    assert not EntryErasure.objects.exists()

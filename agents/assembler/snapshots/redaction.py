@@ -12,6 +12,7 @@ from django.db.models import Max, Q
 
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import DroppedItem, Item
+from agents.assembler.snapshots.entry_erasure import erased_entry_keys
 from agents.assembler.snapshots.store import (
     content_messages,
     key_ids,
@@ -95,6 +96,7 @@ def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> S
         **_withheld_observations(keys, access),
         **_changed_quotations(content["items"], snapshot),
         **_withdrawn_sources([entry["key"] for entry in content["items"]], snapshot),
+        **_erased_entries(snapshot),
     }
     emptied = (entry["key"] for entry in content["items"] if not entry["text"])
     withheld = {**dict.fromkeys(emptied, CHANGED_SINCE), **withheld}
@@ -230,6 +232,11 @@ def _withdrawn_sources(keys: Iterable[str], snapshot: Snapshot) -> dict[str, str
         cleared = people - set(versions.values_list("note__person", flat=True))
         reasons |= {f"profile:{pk}": DELETED_SINCE for pk in cleared}
     return reasons
+
+
+def _erased_entries(snapshot: Snapshot) -> dict[str, str]:
+    """Knowledge that was erased, as long as stored prompts may still say it."""
+    return dict.fromkeys(erased_entry_keys(snapshot.run.workspace_id), DELETED_SINCE) if snapshot.pk else {}
 
 
 def _item_view(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> ItemView:

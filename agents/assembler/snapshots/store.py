@@ -20,14 +20,11 @@ from agents.assembler.items import DroppedItem, Item
 from agents.assembler.render import shared_prefix_tokens
 from agents.knowledge_uses import record_uses
 from agents.models import Run, Snapshot, ToolCall, ToolSource
-from knowledge.models import Entry
 from openvibe.base.events import emit
-from openvibe.base.masking import mask_secrets
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.base.quotation import Quotation
 from openvibe.chat.wiring import ErasedText
-from openvibe.llm.fences import escape_text
 from openvibe.llm.values import ChatMessage
 
 RETENTION = timedelta(days=30)
@@ -174,8 +171,13 @@ def load_content(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def unpack_content(packed: bytes | memoryview) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(zlib.decompress(packed))
+    content: dict[str, Any] = json.loads(unpack_text(packed))
     return content
+
+
+def unpack_text(packed: bytes | memoryview) -> bytes:
+    """The JSON text of what a prompt held: a look at it costs a fraction of reading it."""
+    return zlib.decompress(packed)
 
 
 def content_messages(content: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
@@ -196,11 +198,11 @@ def erase_from_snapshots(erased: ErasedText) -> int:
     changed = 0
     for snapshot in snapshots.order_by("pk").iterator(chunk_size=20):
         was_there = partial(_tells_of, erased=erased) if snapshot.created_at <= erased.erased_at else _tells_of_nothing
-        changed += _rewrite(snapshot, was_there, erased.quotation)
+        changed += rewrite_snapshot(snapshot, was_there, erased.quotation)
     return changed
 
 
-def _rewrite(
+def rewrite_snapshot(
     snapshot: Snapshot, tells: Callable[[Mapping[str, Any]], bool], quotation: Quotation, *, named: Collection[str] = ()
 ) -> bool:
     """Empty the items of a stored prompt that tell of it or repeat it, in the messages too; whether there were any.
@@ -281,25 +283,3 @@ def erase_calls_about(*, agent_id: int, person_id: int) -> None:
     of_agent = ToolCall.objects.filter(run__agent__participant=agent_id)
     calls = of_agent.filter(sources__kind=ToolSource.Kind.NOTES, sources__ref=person_id)
     ToolCall.objects.filter(pk__in=calls.values("pk")).update(arguments="", why="", result="")
-
-
-def erase_entry_from_records(entry: Entry, topics: Collection[str]) -> None:
-    """An entry of knowledge was erased: stored prompts and calls that looked it up say it no more, neither as an item
-    nor by one of the `topics` it ever had, in the index of topics. Unpacks every prompt stored since the entry was
-    made, a tenth of a millisecond each."""
-    calls = ToolCall.objects.filter(sources__kind=ToolSource.Kind.ENTRY, sources__ref=entry.pk)
-    ToolCall.objects.filter(pk__in=calls.values("pk")).update(arguments="", why="", result="")
-    keys = {f"knowledge:{entry.pk}", *(f"observation:{pk}" for pk in calls.values_list("pk", flat=True))}
-    names = {escape_text(mask_secrets(topic)) for topic in topics}
-
-    def tells(item: Mapping[str, Any]) -> bool:
-        return item["key"] in keys or (item["section"] == "topics" and any(name in item["text"] for name in names))
-
-    marks = [json.dumps(text, ensure_ascii=False)[1:-1] for text in keys | names]
-    is_named = re.compile("|".join(map(re.escape, marks)).encode()).search
-    stored = Snapshot.objects.filter(run__workspace=entry.workspace_id, content__isnull=False)
-    packed = stored.filter(created_at__gte=entry.created_at).values_list("pk", "content").iterator(chunk_size=100)
-    found = [pk for pk, content in packed if is_named(zlib.decompress(content or b""))]
-    rows = Snapshot.objects.select_for_update(of=("self",)).filter(pk__in=found, content__isnull=False)
-    for snapshot in rows.order_by("pk").iterator(chunk_size=20):
-        _rewrite(snapshot, tells, Quotation(()), named=keys)
