@@ -49,7 +49,8 @@ def test_jsonl_is_the_same_conversation_when_it_is_imported_again(
     call_command("conversation", "import", str(file), "--channel", "again", stdout=io.StringIO())
     again = Thread.objects.get(channel__name="again")
     assert again.title == thread.title
-    expected = [(*row[:2], row[2] or "This message was deleted.", row[3]) for row in spoken(thread)]
+    named = {"My notes.": "My notes.\n\n- Attached, and not imported: `notes.md`", "": "This message was deleted."}
+    expected = [(*row[:2], named.get(row[2], row[2]), row[3]) for row in spoken(thread)]
     assert spoken(again) == expected
 
 

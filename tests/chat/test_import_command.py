@@ -14,14 +14,14 @@ from django.test import Client
 from django.urls import reverse
 
 from openvibe.base.models import Event
-from openvibe.chat.importing.readers import ImportedLine, ImportedThread, ImportFailed
+from openvibe.chat.importing.readers import ImportedLine, ImportedThread, ImportFailed, read_jsonl
 from openvibe.chat.models import Channel, Mention, Message, Thread
 from openvibe.chat.queries import find_messages, participants_known_to
 from openvibe.chat.services import archive_channel, post_message
 from openvibe.chat.services.importing import BATCH_SIZE, import_thread
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member, Participant
-from tests.factories import access
+from tests.factories import access, make_channel
 
 
 def run(file: Path, *more: str, channel: str = "general") -> str:
@@ -221,3 +221,20 @@ def test_an_archived_channel_takes_nothing_in(ana: Member, channel: Channel, tmp
 def test_two_workspaces_ask_which_one(ana: Member, cleo: Member, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="Say which workspace"):
         run(jsonl(tmp_path, {"author": "Mara", "text": "Hello"}))
+
+
+def test_attached_files_are_named_where_they_stood(ana: Member, tmp_path: Path) -> None:
+    """As our own export names them, or as objects with a name; a message of files alone is one, too."""
+    file = tmp_path / "talk.jsonl"
+    rows = [
+        {"author": "Zoë", "text": "Look:", "files": ["plan `b`.md", {"name": "data.csv", "size": 3}]},
+        {"author": "Zoë", "text": "", "files": ["alone.md"]},
+        {"author": "Zoë", "text": "Nothing.", "files": []},
+    ]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    thread = import_thread(channel=make_channel(ana), imported=next(read_jsonl(file))).thread
+    assert list(Message.objects.filter(thread=thread).values_list("body", flat=True)) == [
+        "Look:\n\n- Attached, and not imported: `plan 'b'.md`\n- Attached, and not imported: `data.csv`",
+        "- Attached, and not imported: `alone.md`",
+        "Nothing.",
+    ]

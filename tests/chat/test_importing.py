@@ -275,3 +275,11 @@ class TestSlack:
             archive.writestr("readme.txt", "hello")
         with pytest.raises(ImportFailed, match=r"no channels\.json"):
             list(read_slack(text))
+
+
+@pytest.mark.parametrize("files", ["notes.md", [1], [{"size": 3}]])
+def test_files_that_are_no_names_are_refused(files: object, tmp_path: Path) -> None:
+    file = tmp_path / "talk.jsonl"
+    file.write_text(json.dumps({"author": "Zoë", "text": "Look", "files": files}), "utf-8")
+    with pytest.raises(ImportFailed, match='Line 1 has "files"'):
+        next(read_jsonl(file))

@@ -1,8 +1,8 @@
 """Readers of JSONL and QMSum files, and the values and errors all readers share.
 
-JSONL: `{"author": …, "text": …, "time": …, "thread": …, "role": …}`, the last three optional; a chat log's `content`
-and `timestamp` are read as text and time, and a line with a role needs no author. QMSum (Zhong et al., 2021): one JSON
-object per line, one meeting per object."""
+JSONL: `{"author": …, "text": …, "time": …, "thread": …, "role": …, "files": […]}`, the last four optional; a
+chat log's `content` and `timestamp` are read as text and time, and a line with a role needs no author. QMSum (Zhong
+et al., 2021): one JSON object per line, one meeting per object."""
 
 import hashlib
 import json
@@ -38,8 +38,9 @@ class ImportFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ImportedLine:
-    """One thing said. `author` is a display name, `text` Markdown (never empty), `at` aware UTC or None;
-    `is_assistant` when an AI assistant or a bot said it.
+    """One thing said. `author` is a display name, `text` Markdown (empty only where there are `files`), `at` aware UTC
+    or None; `is_assistant` when an AI assistant or a bot said it. `files` names what was attached, whose content is not
+    here.
 
     NUL and lone surrogates are already replaced; a text may still be longer than a message may be.
     """
@@ -48,6 +49,7 @@ class ImportedLine:
     text: str
     at: datetime | None = None
     is_assistant: bool = False
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,18 @@ def _parse_line(value: dict[str, object], number: int) -> ImportedLine | None:
         raise ImportFailed(number, f'Line {number} has an empty "author". Name who wrote it.')
     text = required_text(value, _first_key(value, TEXT_KEYS), number).strip()
     at = _parse_time(value.get(_first_key(value, TIME_KEYS)), number)
-    return ImportedLine(author, text, at, is_assistant) if text else None
+    files = _parse_files(value.get("files"), number)
+    return ImportedLine(author, text, at, is_assistant, files) if text or files else None
+
+
+def _parse_files(value: object, number: int) -> tuple[str, ...]:
+    """Names of attached files, each as it is or as the `name` of an object."""
+    if value is None:
+        return ()
+    names = [each.get("name") if isinstance(each, dict) else each for each in value] if isinstance(value, list) else [0]
+    if not all(isinstance(name, str) for name in names):
+        raise ImportFailed(number, f'Line {number} has "files" that are not a list of names, such as ["notes.md"].')
+    return tuple(replace_unstorable(str(name)) for name in names)
 
 
 def _first_key(value: dict[str, object], keys: Sequence[str]) -> str:

@@ -90,7 +90,14 @@ def _get_or_create_thread(channel: Channel, imported: ImportedThread) -> Thread:
 
 def _split_into_messages(lines: Iterable[ImportedLine]) -> Iterator[ImportedLine]:
     """The lines, each as many as it takes messages to hold it."""
-    return (replace(line, text=body) for line in lines for body in _split_body(line.text))
+    return (replace(line, text=body) for line in lines for body in _split_body(_with_file_names(line)))
+
+
+def _with_file_names(line: ImportedLine) -> str:
+    """The text, and which files stood with it: an exported conversation names them, and has nothing more of them."""
+    names = [" ".join(name.split()).replace("`", "'") for name in line.files]
+    listed = "".join(f"\n- Attached, and not imported: `{name}`" for name in names if name)
+    return f"{line.text}\n{listed}".strip() if listed else line.text
 
 
 def _split_body(text: str) -> Iterator[str]:
