@@ -30,6 +30,7 @@ from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.models import Member
 
 TIMES_SHOWN = 3
 MAX_THREADS_OFFERED = 50
@@ -97,11 +98,12 @@ class ScheduleForm(ServiceForm):
 @dataclass(frozen=True)
 class ScheduleRow:
     """A schedule on its agent's page. `times`: the next ones, in its own time zone; `denial`: why none of them would
-    run as things are now."""
+    run as things are now; `author_left`: whoever set it may not do so any more, in a sentence."""
 
     schedule: Schedule
     times: tuple[str, ...]
     denial: str
+    author_left: str
 
 
 @workspace_view
@@ -188,12 +190,25 @@ def _edited_schedule(request: WorkspaceRequest, agent: Agent) -> Schedule | None
 def _rows(agent: Agent, access: Access) -> list[ScheduleRow]:
     schedules = list(_schedules(access).filter(agent=agent))
     denials = place_denied_reasons(agent, schedules)
+    members = Member.objects.filter(participant__in={each.author_id for each in schedules}, removed_at=None)
+    roles = dict(members.values_list("participant", "role"))
     return [
-        ScheduleRow(each, _local_times(each.cron, each.time_zone), denial or "")
-        if each.is_active
-        else ScheduleRow(each, (), "")
+        ScheduleRow(
+            each,
+            _local_times(each.cron, each.time_zone) if each.is_active else (),
+            (denial or "") if each.is_active else "",
+            _author_left(each, roles.get(each.author_id)),
+        )
         for each, denial in zip(schedules, denials, strict=True)
     ]
+
+
+def _author_left(schedule: Schedule, role: str | None) -> str:
+    """Empty as long as whoever set it is an owner or admin."""
+    if role in (Member.Role.OWNER, Member.Role.ADMIN):
+        return ""
+    now = "is no owner or admin any more" if role else "is not in this workspace any more"
+    return f"{schedule.author.name}, who set it, {now}."
 
 
 def _local_times(cron: str, time_zone: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from agents.models import Agent, Run, Schedule
 from agents.schedules.services import start_due_schedules
@@ -106,3 +107,18 @@ def test_an_edit_changes_the_row_and_others_may_not(
     assert enter(ben).post(f"/w/{ana.workspace.slug}/schedules/{pk}/stop/").status_code == 404
     assert enter(dora).post(f"{page}stop/").status_code == 302
     assert not Schedule.objects.filter(is_active=True).exists()
+
+
+def test_a_schedule_says_that_whoever_set_it_has_left(
+    ana: Member, dora: Member, sage: Agent, thread: Thread, enter: Enter
+) -> None:
+    """It goes on: it is the agent's, and reaches what the agent may."""
+    page = f"/w/{ana.workspace.slug}/agents/sage/schedules/"
+    Member.objects.filter(pk=dora.pk).update(role="admin")
+    enter(dora).post(page, fields(thread))
+    assert f"Set by {dora.participant.name}" in enter(ana).get(page).content.decode()
+    Member.objects.filter(pk=dora.pk).update(role="member")
+    assert "who set it, is no owner or admin any more. It goes on" in enter(ana).get(page).content.decode()
+    Member.objects.filter(pk=dora.pk).update(removed_at=timezone.now())
+    assert "who set it, is not in this workspace any more. It goes on" in enter(ana).get(page).content.decode()
+    assert Schedule.objects.get().is_active
