@@ -4,7 +4,9 @@ mail settings that a URL stands for, and the secret key kept in a file. docs/set
 import os
 import re
 import secrets
+from collections.abc import Iterable
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -137,9 +139,10 @@ class Environment(BaseSettings):
 
 
 def read_environment() -> Environment:
-    """The settings of this process. Raises ImproperlyConfigured, which names each variable that is wrong."""
+    """The settings of this process. Raises ImproperlyConfigured, which names each variable that is wrong, and in
+    production each whose name seems to be mistyped."""
     try:
-        return Environment()
+        env = Environment()
     except ValidationError as error:
         problems = [
             f"{name if name.isupper() else 'OPENVIBE_' + name.upper()}: {problem['msg'].removeprefix('Value error, ')}"
@@ -149,6 +152,35 @@ def read_environment() -> Environment:
         raise ImproperlyConfigured(
             f"A setting from the environment is wrong. {'. '.join(problems)}. docs/settings.md lists them."
         ) from None
+    mistyped = [unknown_variable_words(*pair) for pair in unknown_variables(os.environ).items() if pair[1]]
+    if env.production and mistyped:
+        raise ImproperlyConfigured(" ".join(mistyped))
+    return env
+
+
+OTHER_VARIABLES = frozenset(
+    f"OPENVIBE_{name}" for name in ("URL", "TOKEN", "MEMORY_PLUGIN", "MEMORY_CONFIG", "CHROMIUM", "SCREENSHOTS")
+)
+"""Not of the server: of openvibe-client, of the rules for memory plugins, and of the tests."""
+
+
+def unknown_variables(names: Iterable[str]) -> dict[str, str]:
+    """Variables that begin as OpenVibe's do and are none, each with the nearest name; empty where none is near."""
+    known = {f"OPENVIBE_{name.upper()}" for name, field in Environment.model_fields.items() if not field.alias}
+    aliases = {field.alias for field in Environment.model_fields.values() if field.alias}
+    unknown = [name for name in names if name.startswith("OPENVIBE_") and name not in known | OTHER_VARIABLES]
+    return {
+        name: next(
+            (alias for alias in aliases if name == f"OPENVIBE_{alias}"),
+            next(iter(get_close_matches(name, known, n=1, cutoff=0.85)), ""),
+        )
+        for name in sorted(unknown)
+    }
+
+
+def unknown_variable_words(name: str, nearest: str) -> str:
+    meant = f"Did you mean {nearest}?" if nearest else "docs/settings.md lists them."
+    return f"The environment holds {name}, which is no setting of OpenVibe. {meant}"
 
 
 def split_list(value: str) -> list[str]:

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from openvibe.settings.environment import ROOT, Environment, create_private_folder, database_settings, read_environment
+from openvibe.settings.environment import (
+    ROOT,
+    Environment,
+    create_private_folder,
+    database_settings,
+    read_environment,
+    unknown_variables,
+)
 
 
 def rows() -> list[str]:
@@ -72,3 +79,21 @@ def test_the_folder_of_everything_is_for_its_owner_alone(tmp_path: Path) -> None
     create_private_folder(folder)  # somebody may share one on purpose: only `serve` tightens what it served from
     assert folder.stat().st_mode & 0o777 == 0o755
     create_private_folder(Path("/proc/nothing/here"))
+
+
+def test_a_mistyped_variable_is_told_with_the_nearest_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In production it is refused, unless no setting has a name like it."""
+    names = ["OPENVIBE_ALOWED_HOSTS", "OPENVIBE_PORT", "OPENVIBE_QUUX", "OPENVIBE_TOKEN", "OPENVIBE_VAR", "PATH"]
+    assert unknown_variables(names) == {
+        "OPENVIBE_ALOWED_HOSTS": "OPENVIBE_ALLOWED_HOSTS",
+        "OPENVIBE_PORT": "PORT",
+        "OPENVIBE_QUUX": "",
+    }
+    monkeypatch.setenv("OPENVIBE_QUUX", "1")
+    monkeypatch.setenv("OPENVIBE_PRODUCTION", "1")
+    read_environment()
+    monkeypatch.setenv("OPENVIBE_ALOWED_HOSTS", "chat.example.org")
+    with pytest.raises(ImproperlyConfigured, match=r"OPENVIBE_ALOWED_HOSTS.*Did you mean OPENVIBE_ALLOWED_HOSTS"):
+        read_environment()
+    monkeypatch.delenv("OPENVIBE_PRODUCTION")
+    read_environment()

@@ -25,6 +25,7 @@ from openvibe.base.logs import json_line
 from openvibe.runner.bootstrap import collect_static_files, prepare_database
 from openvibe.runner.services import build_services, preload
 from openvibe.runner.supervisor import ServiceCrashLoop, Supervisor, stop_orphans
+from openvibe.settings.environment import unknown_variable_words, unknown_variables
 
 WILDCARD_HOSTS = ("0.0.0.0", "::")
 
@@ -38,6 +39,8 @@ class Command(BaseCommand):
         parser.add_argument("--host", default=settings.ENV.host, help="default: %(default)s, or OPENVIBE_HOST")
 
     def handle(self, *_arguments: Any, host: str, port: int, **_options: Any) -> None:
+        for name, nearest in unknown_variables(os.environ).items():
+            self.stderr.write(self.style.WARNING(unknown_variable_words(name, nearest)))
         self.check(tags=["addresses"])  # all checks would read every model and address: `manage.py check` does
         with serve_lock(settings.VAR) as lock_file, stop_on_signal() as stop:
             if orphan_count := stop_orphans(lock_file):
