@@ -32,3 +32,21 @@ def test_a_server_of_ones_own_is_served_from(var: Path, migrated_dump: Path) -> 
         assert find_postmaster(theirs / "postgres") is not None, "somebody else's server was stopped"
     finally:
         release_server(theirs)
+
+
+def test_a_database_without_pgvector_and_without_leave_to_make_it_is_told_in_a_sentence(var: Path) -> None:
+    ours, theirs = var / "ours", var / "theirs"
+    theirs.mkdir()
+    server = ensure_server(theirs)
+    try:
+        with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
+            connection.execute("CREATE ROLE guest LOGIN")
+            connection.execute("CREATE DATABASE bare")
+        with psycopg.connect(server.conninfo("bare"), autocommit=True) as connection:
+            connection.execute("GRANT ALL ON SCHEMA public TO guest")
+        migrate = manage("migrate", var=ours, DATABASE_URL=f"postgres://guest@/bare?host={server.socket}")
+    finally:
+        release_server(theirs)
+    assert migrate.returncode == 1
+    assert "have a superuser run CREATE EXTENSION vector;" in migrate.stderr
+    assert "Traceback" not in migrate.stderr

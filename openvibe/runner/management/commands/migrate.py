@@ -4,14 +4,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.core.management.base import CommandError
 from django.core.management.commands import migrate
+from django.db import Error
 from django.db.migrations.state import ProjectState
+
+NO_PGVECTOR = (
+    "The database has no pgvector, and it could not be created ({}). Install pgvector on the database server, have a "
+    "superuser run CREATE EXTENSION vector; in this database, and migrate again."
+)
 
 
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
-        with single_model_rendering():
-            super().handle(*args, **options)
+        try:
+            with single_model_rendering():
+                super().handle(*args, **options)
+        except Error as error:
+            if "vector" in str(error) and "extension" in str(error):
+                raise CommandError(NO_PGVECTOR.format(" ".join(str(error).split()))) from error
+            raise
 
 
 @contextmanager
