@@ -1,6 +1,6 @@
 """Endpoints, workspaces, members, tokens, channels: the same rules as everywhere."""
 
-from unittest import mock
+import re
 
 import pytest
 from pytest_django.fixtures import Settings
@@ -10,9 +10,7 @@ from memory.episodes.models import Episode
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Channel
-from openvibe.llm.endpoints import EndpointTryResult
 from openvibe.llm.models import Endpoint
-from openvibe.llm.values import Usage
 from openvibe.workspaces.models import Invitation, Member
 from tests import factories
 from tests.admin.conftest import KEY, staff
@@ -66,15 +64,18 @@ def test_a_key_does_not_follow_to_a_new_address(garden: Member, endpoint: Endpoi
     assert save(garden, endpoint, base_url="https://elsewhere.example/v1").api_key == ""
 
 
-def test_a_test_asks_first_and_says_how_it_went(garden: Member, endpoint: Endpoint) -> None:
+def test_a_test_asks_first_and_says_how_it_went(garden: Member, endpoint: Endpoint, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
     client, address = staff(garden), f"/admin/llm/endpoint/{endpoint.pk}/test/"
-    result = EndpointTryResult(True, "Hello!", 0.2, "m", Usage(1_234, 5, 1_000, 200))
-    with mock.patch("openvibe.llm.admin.try_endpoint", return_value=result) as tried:
+    with serving(Answer("Hello!", cached_tokens=5)) as server:
+        Endpoint.objects.filter(pk=endpoint.pk).update(base_url=server.base_url)
         client.get(address)
-        assert not tried.called
+        assert not server.asked
         page = client.post(address, follow=True).content.decode()
-    figures = "0.2 s, 1,234 tokens read (1,000 from its cache), 200 written to it, 5 answered"
-    assert f"m answered: {figures}. It said: Hello!" in page
+    assert re.search(
+        r"m answered: [\d.]+ s, \d+ tokens read \(5 from its cache\), \d+ answered\. It said: Hello!", page
+    )
+    assert [KEY in asked.headers["authorization"] for asked in server.asked] == [True]
 
 
 def test_a_preset_fills_the_form_and_a_stored_key_goes_to_its_own_address_only(
@@ -96,10 +97,12 @@ def test_a_preset_fills_the_form_and_a_stored_key_goes_to_its_own_address_only(
     assert keys == [False, True, False]
 
 
-def test_foreign_endpoints_are_not_tested(garden: Member, endpoint: Endpoint, cleo: Member) -> None:
-    with mock.patch("openvibe.llm.admin.try_endpoint") as tried:
+def test_foreign_endpoints_are_not_tested(garden: Member, endpoint: Endpoint, cleo: Member, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with serving(Answer("Hello!")) as server:
+        Endpoint.objects.filter(pk=endpoint.pk).update(base_url=server.base_url)
         assert staff(cleo).post(f"/admin/llm/endpoint/{endpoint.pk}/test/").status_code == 302
-    assert not tried.called
+    assert not server.asked
 
 
 def workspace_form(member: Member, **changes: str) -> dict[str, str]:
