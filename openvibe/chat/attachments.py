@@ -32,6 +32,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_LETTER = re.compile(rb"[^\x00-\x7f\x85\x91-\x97]")
+_NEIGHBOURS = re.compile(rb"[^\x00-\x7f\x85\x91-\x97]{2,}")
+"""Bytes that are no ASCII, and in Windows-1252 no quotation mark, dash or ellipsis: one, and several together."""
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 """Control characters that no text in an eight-bit encoding has."""
 
@@ -127,15 +130,20 @@ def clean_name(name: str) -> str:
 def _decode(name: str, data: bytes) -> str:
     """A mark at the beginning decides; else it is UTF-8, else Windows-1252, which every Latin-1 text is too.
 
-    Raises Problem for what is no text: NUL anywhere, and in Windows-1252 any control character.
+    Raises Problem for what is no text: NUL anywhere, and in Windows-1252 any control character; and for text in what
+    seems to be another encoding: in Western words most letters stand between ASCII ones, in Japanese, Chinese or
+    Russian those beyond ASCII stand together.
     """
     mark, encoding = next(((mark, encoding) for mark, encoding in _MARKS if data.startswith(mark)), (b"", "utf-8"))
     try:
         content = data[len(mark) :].decode(encoding)
     except UnicodeDecodeError:
         content = "" if mark else data.decode("cp1252", errors="replace")
-        if mark or "\ufffd" in content or _NOT_TEXT.search(content):
+        if mark or _NOT_TEXT.search(content):
             raise _not_text(name) from None
+        letters, neighbours = len(_LETTER.findall(data)), sum(map(len, _NEIGHBOURS.findall(data)))
+        if "\ufffd" in content or neighbours * 2 > letters:
+            raise _unknown_encoding(name, data) from None
     if "\x00" in content:
         raise _not_text(name)
     return content
@@ -143,6 +151,11 @@ def _decode(name: str, data: bytes) -> str:
 
 def _not_text(name: str) -> Problem:
     return _refused("not_text", f"“{name}” is not a text file. Attach text, such as Markdown, CSV, code or a log.")
+
+
+def _unknown_encoding(name: str, data: bytes) -> Problem:
+    line = next(number for number, each in enumerate(data.split(b"\n"), 1) if not each.isascii())
+    return _refused("bad_encoding", f"“{name}” is not UTF-8 text: see line {line}. Save it as UTF-8.")
 
 
 def _too_large(name: str) -> Problem:
