@@ -96,6 +96,8 @@ function onMenuClosed({ target }) {
   }
 }
 
+const STAYS = "What you wrote stays with the team. Ask an owner or admin if this is a mistake.";
+
 /** Access ended: nothing of the conversation stays on the screen. */
 export function gone() {
   source?.close();
@@ -106,7 +108,7 @@ export function gone() {
   const words = document.createElement("h1");
   words.textContent = "You no longer have access to this";
   const next = document.createElement("p");
-  next.textContent = "You were removed, or it was closed to you. What you wrote stays with the team. Ask an owner or admin if this is a mistake.";
+  next.textContent = `It was closed to you, or your role here was changed. ${STAYS}`;
   const link = document.createElement("a");
   link.className = "button";
   link.href = "/";
@@ -115,7 +117,11 @@ export function gone() {
   one("#main").replaceChildren(note);
   one("#panel").replaceChildren();
   one(".shell").classList.remove("has-panel");
-  getFragment(`${workspace}sidebar/`).then((response) => { if (!response.ok) one("#sidebar").replaceChildren(); }, () => {});
+  getFragment(`${workspace}sidebar/`).then((response) => {
+    if (response.ok) return; // still a member
+    one("#sidebar").replaceChildren();
+    next.textContent = `You were removed from this workspace. ${STAYS}`;
+  }, () => {});
 }
 
 /** The session ended, here or elsewhere: nothing of the workspace stays, neither here nor on the way back. */
