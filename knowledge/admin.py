@@ -91,5 +91,6 @@ class ContradictionAdmin(ReadOnlyAdmin):
     list_display = ("found_at", "first", "second", "why", "found_by", "settled_how", "settled_by")
     list_filter = ("found_by", "settled_how")
     list_select_related = ("first", "second", "settled_by")
+    search_fields = ("first__topic", "second__topic", "why")
     ordering = ("-id",)
     fields = ("workspace", "first", "second", "why", "found_by", "found_at", "settled_at", "settled_by", "settled_how")

@@ -158,6 +158,7 @@ class CompactionAdmin(ReadOnlyAdmin):
         "error",
     )
     list_filter = ("state", "trigger")
+    search_fields = ("=thread__id", "error")
     ordering = ("-id",)
     fields = (
         "thread_id",
@@ -201,6 +202,7 @@ class ConversationAdmin(ReadOnlyAdmin):
     list_display = ("thread_id", "messages", "is_stuck")
     list_filter = (StuckFilter,)
     list_select_related = ("thread",)
+    search_fields = ("=thread__id",)
     ordering = ("-id",)
     fields = ("thread_id", "messages", "is_stuck", "memory_map")
     readonly_fields = ("memory_map",)

@@ -90,6 +90,7 @@ class SnapshotAdmin(ReadOnlyAdmin):
     workspace_path = "run__workspace"
     list_display = ("run", "task", "model", "tokens", "budget", "prefix_shared", "included_count", "dropped_count")
     list_select_related = ("run",)
+    search_fields = ("=run__id", "model", "task")
     ordering = ("-id",)
     fields = (
         "run",

@@ -144,4 +144,5 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
     list_display = ("key", "participant", "status", "created_at")
     list_select_related = ("participant",)
     fields = ("key", "participant", "status", "created_at")
+    search_fields = ("key", "participant__handle")
     ordering = ("-created_at",)

@@ -314,6 +314,7 @@ ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
 OPEN_SIGNUP = ENV.open_signup
 
 LANGUAGE_CODE = "en"
+FORMAT_MODULE_PATH = "openvibe.formats"
 TIME_ZONE = "UTC"
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]

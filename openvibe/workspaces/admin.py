@@ -206,6 +206,7 @@ class InvitationAdmin(AuditedAdmin):
     list_display = ("role", "workspace", "created_by", "created_at", "expires_at", "uses_left", "revoked_at")
     list_filter = ("role",)
     list_select_related = ("workspace", "created_by")
+    search_fields = ("workspace__name", "created_by__handle", "created_by__name")
     ordering = ("-created_at",)
     fields = ("workspace", "role", "created_by", "created_at", "expires_at", "uses_left", "revoked_at")
     readonly_fields = fields

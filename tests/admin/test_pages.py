@@ -1,5 +1,6 @@
 """Every page of the admin opens, at the same number of queries whatever the number of rows, and shows no secret."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agents.models import Agent
+from openvibe.base.models import Event
 from openvibe.chat.models import Thread
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
@@ -170,3 +172,24 @@ def test_no_key_in_any_page_of_an_endpoint(garden: Member) -> None:
     page = client.get(address("llm.endpoint", "change", endpoint.pk)).content.decode()
     assert "…6789" in page
     assert KEY not in page
+
+
+FEW = {"django_celery_beat.intervalschedule", "django_celery_beat.crontabschedule"}
+ABOUT_ONE_WORKSPACE = {"memory.memoryplugin", "search.vectorspace"}
+"""Pages of their own, which list nothing that grows."""
+
+
+@pytest.mark.parametrize("label", sorted(set(NAMES) - FEW - ABOUT_ONE_WORKSPACE))
+def test_every_list_that_may_grow_is_searched(label: str, gardens: dict[str, Member]) -> None:
+    page = next(page for model, page in admin.site._registry.items() if model._meta.label_lower == label)
+    client = superuser(gardens["ana"])
+    assert page.search_fields
+    for words in ("7", "roses 100% x"):
+        assert client.get(address(label, "changelist"), {"q": words}).status_code == 200
+
+
+def test_dates_of_lists_are_read_the_same_everywhere(gardens: dict[str, Member]) -> None:
+    Event.objects.update(created_at=datetime(2026, 3, 4, 14, 5, tzinfo=UTC))
+    page = superuser(gardens["ana"]).get(address("base.event", "changelist")).content.decode()
+    assert "4 Mar 2026, 14:05" in page
+    assert "p.m." not in page

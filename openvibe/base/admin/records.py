@@ -16,6 +16,7 @@ class EventAdmin(ReadOnlyAdmin):
     workspace_path = "workspace_id"
     list_display = ("position", "kind", "workspace_id", "channel_id", "thread_id", "message_id", "created_at")
     list_filter = ("kind",)
+    search_fields = ("=thread_id", "=message_id", "kind")
     ordering = ("-id",)
 
 
