@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from agents.assembler.items import Item, summarised_messages
-from agents.assembler.stack import LayerName, SectionName
+from agents.assembler.stack import SectionName
 from openvibe.base.text import pluralize
 
 SECTION_TITLES: Mapping[SectionName, str] = {
@@ -36,10 +36,10 @@ SECTION_TITLES: Mapping[SectionName, str] = {
 
 
 class ReadPart(NamedTuple):
-    """Some of what was read, the layer that holds it, and what joins it to the next in the sentence."""
+    """Some of what was read, one item of it, and what joins it to the next in the sentence."""
 
     words: str
-    layer: LayerName
+    item: Item
     ending: str = ""
 
 
@@ -71,16 +71,16 @@ def read_parts(items: Sequence[Item]) -> list[ReadPart]:
     """What was read of each kind, the conversation first; what stands in every prompt (SOUL, tools, …) is not said."""
     messages = [item for item in items if item.section == "history" and item.key.startswith("message:")]
     summaries = [item for item in items if item.section == "history" and item.key.startswith("summary:")]
-    parts = [ReadPart("the request", "P1")] if any(item.section == "request" for item in items) else []
+    parts = [ReadPart("the request", item) for item in items if item.section == "request"][:1]
     if messages:
-        parts.append(ReadPart(f"{pluralize(len(messages), 'message')} before it whole", messages[0].layer))
+        parts.append(ReadPart(f"{pluralize(len(messages), 'message')} before it whole", messages[0]))
     if summaries:
         older = sum(map(summarised_messages, summaries))
         words = f"{pluralize(len(summaries), 'summary', 'summaries')} of {older:,} older ones"
-        parts.append(ReadPart(words, summaries[0].layer))
+        parts.append(ReadPart(words, summaries[0]))
     for section, belongs, one, many in _NOUNS:
         own = [item for item in items if item.section == section and belongs(item)]
         if own:
-            parts.append(ReadPart(pluralize(len(own), one, many), own[0].layer))
+            parts.append(ReadPart(pluralize(len(own), one, many), own[0]))
     endings = [*[","] * (len(parts) - 2), " and", "."][-len(parts) :] if parts else []
     return [part._replace(ending=ending) for part, ending in zip(parts, endings, strict=True)]

@@ -15,13 +15,14 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// A segment of the context bar leads to its layer, opened, in the page or in the panel.
+// A segment of the context bar leads to its layer, a part of the sentence to its section, opened, in the page or in the panel.
 document.addEventListener("click", (event) => {
   const segment = event.target.closest?.("a[data-layer]"); // of the bar, too, which is a drawing
   const layer = segment && document.getElementById(segment.getAttribute("href").slice(1));
   if (!layer) return;
   event.preventDefault();
-  for (let next = layer.matches("details") ? layer : layer.nextElementSibling; next?.matches("details"); next = next.nextElementSibling) next.open = true;
+  if (layer.matches("details")) layer.open = true;
+  else for (let next = layer.nextElementSibling; next?.matches("details"); next = next.nextElementSibling) next.open = true;
   layer.scrollIntoView({ block: "start" });
   one("summary", layer.matches("details") ? layer : layer.nextElementSibling)?.focus({ preventScroll: true });
 });

@@ -153,10 +153,13 @@ def test_one_sentence_says_what_was_read(ana: Member, answered: Run) -> None:
     page = " ".join(signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/").content.decode().split())
     found = re.search(r'context-read">(.*?)</p>', page)
     assert found
-    sentence = " ".join(re.sub("<[^>]+>", "", found[1]).split())
+    sentence_html = found[1]
+    sentence = " ".join(re.sub("<[^>]+>", "", sentence_html).split())
     assert sentence.startswith("Vibe read the request")
     assert sentence.split(" left out")[0].count(".") >= 1
-    assert '<a data-layer href="#context-P1">the request</a>' in page
+    anchors = re.findall(r'<a data-layer href="#(context-P[^"-]*-[^"]*)">', sentence_html)
+    assert [page.count(f'id="{anchor}"') for anchor in anchors] == [1] * len(anchors)
+    assert "context-P1-request-semi_trusted" in anchors
     assert page.count('<a data-layer href="#context-P0"') == 1  # in the bar
 
 
@@ -180,7 +183,7 @@ def test_each_kind_is_counted_once_in_the_sentence() -> None:
         "the request, 4 messages before it whole, 2 summaries of 70 older ones, 1 recalled message,"
         " 1 knowledge entry, 1 tool result and 1 item of work."
     )
-    assert [part.layer for part in parts] == ["P1", "P1", "P1", "P6", "P3", "P1", "P1"]
+    assert [part.item.layer for part in parts] == ["P1", "P1", "P1", "P6", "P3", "P1", "P1"]
     assert [part.ending for part in read_parts(items[-1:])] == ["."]
     assert read_parts(items[:1]) == []
     assert set(SECTION_TITLES) == {section for layer in STACK for section in layer.sections}
