@@ -100,6 +100,25 @@ def update_agent(
     return current
 
 
+@transaction.atomic
+def update_answering(
+    *, agent: Agent, by: Access, answers_itself: bool | None = None, daily_token_budget: int | None = None
+) -> Agent:
+    """Who writes its answers, and how many tokens it may use in a day; None stays as it is. Raises Refused for
+    non-admins."""
+    _check_administers(by, agent.workspace_id, "change an agent's settings")
+    rows = Agent.objects.select_for_update(no_key=True, of=("self",)).select_related("participant", "endpoint")
+    current = rows.get(pk=agent.pk)
+    itself = current.answers_itself if answers_itself is None else answers_itself
+    budget = current.daily_token_budget if daily_token_budget is None else daily_token_budget
+    if (itself, budget) != (current.answers_itself, current.daily_token_budget):
+        _audit_settings(current, by, current.endpoint, budget, itself)
+        current.answers_itself, current.daily_token_budget = itself, budget
+        current.save(update_fields=["answers_itself", "daily_token_budget", "updated_at"])
+        emit("agent_changed", workspace_id=current.workspace_id)
+    return current
+
+
 def _audit_settings(
     agent: Agent, by: Access, endpoint: Endpoint | None, daily_token_budget: int, answers_itself: bool
 ) -> None:

@@ -25,13 +25,26 @@ class AgentOut(serializers.ModelSerializer[Agent]):
 
     class Meta:
         model = Agent
-        fields = ("id", "handle", "name", "level", "active", "soul")
+        fields = ("id", "handle", "name", "level", "active", "soul", "answers_itself", "daily_token_budget")
         read_only_fields = fields
 
 
 class AgentChange(serializers.Serializer[Any]):
-    level = serializers.IntegerField(min_value=1, max_value=4, help_text="The trust level, 1 to 4.")
-    note = TextField(help_text="Why, 1 to 300 characters: it is kept in the audit trail.")
+    level = serializers.IntegerField(required=False, min_value=1, max_value=4, help_text="The trust level, 1 to 4.")
+    note = TextField(required=False, help_text="Why this level, 1 to 300 characters: it is kept in the audit trail.")
+    answers_itself = serializers.BooleanField(
+        required=False, help_text="A program elsewhere writes its answers, through the API."
+    )
+    daily_token_budget = serializers.IntegerField(
+        required=False, min_value=0, max_value=2_147_483_647, help_text="Tokens it may use in one day (UTC)."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "level" in attrs and "note" not in attrs:
+            raise serializers.ValidationError({"note": "Say why it gets this level."})
+        if "note" in attrs and "level" not in attrs:
+            raise serializers.ValidationError({"level": "Say which level the note is about."})
+        return attrs
 
 
 class SoulVersionOut(serializers.ModelSerializer[SoulVersion]):

@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -46,7 +47,7 @@ from agents.runs.external import (
 )
 from agents.runs.lifecycle import retry_run, stop_run
 from agents.runs.timeline import run_timeline
-from agents.services import apply_feedback_always, save_soul, set_trust_level
+from agents.services import apply_feedback_always, save_soul, set_trust_level, update_answering
 from agents.soul import SoulError
 from agents.soul.rules import SoulRule, rule_from_reason
 from agents.tasks import enqueue_run_on_commit
@@ -104,10 +105,21 @@ class OneAgent(ApiView):
 
     @extend_schema(operation_id="agents_update", request=AgentChange, responses=AgentOut)
     def patch(self, request: Request, handle: str) -> Response:
-        """Set its trust level, with a note for the audit trail: owners and admins. Holds from its next prompt on."""
-        access = request_access(request)
+        """Set its trust level, with a note for the audit trail, who writes its answers, and what it may use in a day.
+
+        Owners and admins; what is left out stays. A level holds from its next prompt on.
+        """
+        access, changes = request_access(request), self.validated_body(AgentChange)
         agent = _access_agent(handle, access)
-        set_trust_level(agent=agent, by=access, **self.validated_body(AgentChange))
+        with transaction.atomic():
+            update_answering(
+                agent=agent,
+                by=access,
+                answers_itself=changes.get("answers_itself"),
+                daily_token_budget=changes.get("daily_token_budget"),
+            )
+            if "level" in changes:
+                set_trust_level(agent=agent, by=access, level=changes["level"], note=changes["note"])
         return Response(AgentOut(_access_agent(handle, access)).data)
 
 

@@ -8,6 +8,7 @@ from django.conf import settings
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from memory.episodes.models import Episode
+from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.values import ToolCallRequest
 from openvibe.workspaces.models import Member
@@ -190,9 +191,9 @@ def test_a_soul_is_saved_on_the_version_it_was_read_at(api: Api, vibe: Agent, by
 
 
 def test_agents_are_listed_with_level_and_soul(api: Api, vibe: Agent) -> None:
-    assert api.get("agents/").json()["results"] == [
-        {"id": vibe.pk, "handle": "vibe", "name": "Vibe", "level": 2, "active": True, "soul": 1}
-    ]
+    agent = {"id": vibe.pk, "handle": "vibe", "name": "Vibe", "level": 2, "active": True, "soul": 1}
+    own = {"answers_itself": False, "daily_token_budget": vibe.daily_token_budget}
+    assert api.get("agents/").json()["results"] == [agent | own]
     assert api.get("agents/vibe/").json()["handle"] == "vibe"
 
 
@@ -217,6 +218,8 @@ def test_an_admin_sets_the_trust_level_with_a_note(ana: Member, vibe: Agent, by_
     ]
     assert is_problem(api.patch("agents/vibe/", {"level": 4, "note": " "}), 400, "no_note")
     assert is_problem(api.patch("agents/vibe/", {"level": 5, "note": "More"}), 400, "invalid")
+    assert is_problem(api.patch("agents/vibe/", {"level": 4}), 400, "invalid")
+    assert is_problem(api.patch("agents/vibe/", {"note": "More"}), 400, "invalid")
     assert is_problem(by_token(ana.participant, ("write",)).patch("agents/vibe/", {}), 403, "missing_scope")
 
 
@@ -224,3 +227,17 @@ def test_me_tells_the_version_that_is_released(ana: Member, by_token: Enter) -> 
     project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())["project"]
 
     assert by_token(ana.participant).get("me/").json()["version"] == project["version"]
+
+
+def test_who_writes_its_answers_and_what_it_may_use_are_settings_of_the_api(ana: Member, vibe: Agent, api: Api) -> None:
+    """Whoever runs an agent elsewhere sets it up without the app; what is left out stays. The audit log has it."""
+    before = api.get("agents/vibe/").json()
+    assert (before["answers_itself"], before["daily_token_budget"]) == (False, vibe.daily_token_budget)
+    assert api.patch("agents/vibe/", {"answers_itself": True}).json() == {**before, "answers_itself": True}
+    after = api.patch("agents/vibe/", {"daily_token_budget": 7}).json()
+    assert after == {**before, "answers_itself": True, "daily_token_budget": 7}
+    changes = AuditRecord.objects.filter(subject="@vibe").order_by("pk").values_list("before", "after")
+    budget = f"{vibe.daily_token_budget:,} tokens a day"
+    assert list(changes)[-2:] == [("answered here", "answered elsewhere"), (budget, "7 tokens a day")]
+    assert is_problem(api.patch("agents/vibe/", {"daily_token_budget": -1}), 400, "invalid")
+    assert is_problem(api.patch("agents/vibe/", {"answers_itself": "perhaps"}), 400, "invalid")
