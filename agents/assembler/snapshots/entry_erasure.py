@@ -67,7 +67,7 @@ def _erase_calls(entry_id: int) -> None:
 
 def _calls_about(entry_id: int) -> list[int]:
     sources = ToolSource.objects.filter(kind=ToolSource.Kind.ENTRY, ref=entry_id)
-    return list(sources.values_list("call", flat=True))
+    return list(sources.values_list("call_id", flat=True))
 
 
 def _erase_from_prompts(entry: Entry, topics: Collection[str]) -> None:
