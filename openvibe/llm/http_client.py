@@ -15,6 +15,7 @@ from openvibe.llm.errors import AuthRefused
 
 _HEADERS = {"Accept-Encoding": "identity"}  # what comes is as big as it looks
 _HEAD_BYTES = 8_192
+_TAIL_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,13 @@ class Connection:
 
 
 class ResponseHead:
-    """The first bytes of the answer, to say what it is when it is no answer."""
+    """The first bytes of the answer, to say what it is when it is no answer; and the last ones that were read."""
 
     def __init__(self) -> None:
-        self.content = b""
+        self.content = self.tail = b""
 
     def record(self, response: httpx2.Response) -> None:
-        self.content = b""
+        self.content = self.tail = b""
         if isinstance(response.stream, httpx2.SyncByteStream):
             response.stream = _RecordedStream(response.stream, self)
 
@@ -47,6 +48,7 @@ class _RecordedStream(httpx2.SyncByteStream):
         for chunk in self._stream:
             if len(self._head.content) < _HEAD_BYTES:
                 self._head.content += chunk[:_HEAD_BYTES]
+            self._head.tail = (self._head.tail + chunk[-_TAIL_BYTES:])[-_TAIL_BYTES:]
             yield chunk
 
     def close(self) -> None:

@@ -8,6 +8,8 @@ at all is refused.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +34,8 @@ from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
 
+_DONE = re.compile(rb"[\r\n]data: ?\[DONE\]")
+
 
 class OpenAIModel:
     """A ModelClient for one endpoint. Opens a connection per call and keeps none."""
@@ -52,7 +56,7 @@ class OpenAIModel:
         retries = _Retries(self)
         while True:
             try:
-                with self._connect(retries, retries.remaining_seconds()) as sdk:
+                with self._connect(retries, retries.remaining_seconds()) as (sdk, _):
                     response = sdk.chat.completions.create(**self._build_request(messages, tools, max_output_tokens))
                     return self._with_usage(_decode_completion(response), messages, tools)
             except ModelError as error:
@@ -65,7 +69,7 @@ class OpenAIModel:
         while True:
             has_text = False
             try:
-                with self._connect(retries, retries.first_answer_seconds()) as sdk:
+                with self._connect(retries, retries.first_answer_seconds()) as (sdk, head):
                     request = self._build_request(messages, tools, max_output_tokens)
                     request["stream"] = True
                     if self._asks_for_usage:
@@ -75,7 +79,8 @@ class OpenAIModel:
                         if text := accumulator.add(chunk):
                             has_text = True
                             yield TextDelta(text)
-                    completion = self._with_usage(accumulator.completion(), messages, tools)
+                    is_done = _DONE.search(head.tail) is not None
+                    completion = self._with_usage(accumulator.completion(is_done=is_done), messages, tools)
                 yield StreamEnd(completion)
                 return
             except ModelError as error:
@@ -86,18 +91,19 @@ class OpenAIModel:
     def list_models(self) -> list[str]:
         """The names of the models that the endpoint offers. Raises ModelError."""
         retries = _Retries(self)
-        with self._connect(retries, retries.first_answer_seconds()) as sdk:
+        with self._connect(retries, retries.first_answer_seconds()) as (sdk, _):
             return [_decode_text(model.id) for model in sdk.models.list().data]
 
     @contextmanager
-    def _connect(self, retries: _Retries, read_timeout: float) -> Iterator[openai.OpenAI]:
-        """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError."""
+    def _connect(self, retries: _Retries, read_timeout: float) -> Iterator[tuple[openai.OpenAI, ResponseHead]]:
+        """The official client over a guarded connection, and the head of what it is answered; whatever goes wrong
+        inside leaves as a ModelError."""
         head, key = ResponseHead(), self._connection.api_key
         try:
             with open_client(
                 self._connection, read_timeout=read_timeout, total_seconds=retries.remaining_seconds()
             ) as (sdk, head):
-                yield sdk
+                yield sdk, head
         except SDK_ERRORS as error:
             retries.output_limit_name = other_output_limit_name(error)
             retries.refuses_usage = self._asks_for_usage and refuses_stream_options(error)
@@ -181,11 +187,28 @@ def _decode_completion(response: Any) -> Completion:
 
 
 @dataclass
+class _CallFragments:
+    """A streamed call as it grows. `index` is what the endpoint counts it by, if it does."""
+
+    index: Any
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+    def is_complete(self) -> bool:
+        try:
+            json.loads(self.arguments)
+        except (ValueError, RecursionError):
+            return False
+        return True
+
+
+@dataclass
 class _StreamAccumulator:
     """A streamed answer as it grows."""
 
     _pieces: list[str] = field(default_factory=list)
-    _calls: dict[int, dict[str, str]] = field(default_factory=dict)
+    _calls: list[_CallFragments] = field(default_factory=list)
     _usage: Usage | None = None
     _stop_reason: str | None = None
 
@@ -205,43 +228,77 @@ class _StreamAccumulator:
         self._pieces.append(text)
         return text
 
-    def completion(self) -> Completion:
-        """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none."""
+    def completion(self, *, is_done: bool) -> Completion:
+        """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none.
+
+        `is_done`: the endpoint said that this is all. Some never say why.
+        """
         text = "".join(self._pieces)
+        if self._stop_reason is None and is_done and (text or self._calls):
+            self._stop_reason = "tool_calls" if self._calls else "stop"
         if self._stop_reason is None:
             if text or self._calls:
                 raise ModelUnavailable("The model broke off in the middle of its answer.")
             raise BadAnswer("The model answered nothing.")
-        calls = tuple(
-            _tool_call(index, call["id"], call["name"], call["arguments"])
-            for index, call in sorted(self._calls.items())
-        )
+        calls = tuple(_tool_call(number, call.id, call.name, call.arguments) for number, call in enumerate(self._calls))
         return Completion(text, calls, self._usage or Usage(0, 0), clean_text(str(self._stop_reason))[:40])
 
     def _add_call(self, fragment: Any) -> None:
-        """A call comes in fragments: id and name once, arguments piece by piece. Some endpoints leave out the index."""
-        index = fragment.index
-        if index is None:
-            last = max(self._calls, default=-1)
-            index = last + 1 if fragment.id or last < 0 else last
-        call = self._calls.setdefault(int(index), {"id": "", "name": "", "arguments": ""})
-        call["id"] = call["id"] or str(fragment.id or "")
+        """A call comes in fragments: id and name once, arguments piece by piece."""
+        name = (fragment.function.name if fragment.function is not None else None) or ""
+        call = self._find_call(fragment.index, fragment.id, name)
+        if call is None:
+            call = _CallFragments(fragment.index)
+            self._calls.append(call)
+        call.id = call.id or str(fragment.id or "")
+        call.name = call.name or name
         if fragment.function is not None:
-            call["name"] = call["name"] or fragment.function.name or ""
-            call["arguments"] += fragment.function.arguments or ""
+            call.arguments += _decode_arguments(fragment.function.arguments)
+
+    def _find_call(self, index: Any, call_id: Any, name: str) -> _CallFragments | None:
+        """The call that a fragment goes on with, or None where it begins one.
+
+        Some endpoints leave out the index or give all calls the same one, some repeat the name or the id, and some
+        tell the id last.
+        """
+        calls = [call for call in self._calls if index is None or call.index == index]
+        for call in calls:
+            if call_id and call.id == call_id:
+                return call
+        if not calls:
+            return None
+        last = calls[-1]
+        is_another = (call_id and last.id) or (index is None and last.is_complete())
+        return None if name and is_another else last
 
 
 def _tool_call(index: int, call_id: Any, name: Any, arguments: Any) -> ToolCallRequest:
     """Without an id it gets one, without arguments none. Raises BadAnswer for a call without a name."""
     if not isinstance(name, str) or not name:
         raise BadAnswer("The model called a tool without naming it.")
-    arguments = clean_text(arguments) if isinstance(arguments, str) and arguments.strip() else "{}"
-    return ToolCallRequest(str(call_id or f"call_{index}"), clean_text(name)[:200], arguments)
+    arguments = clean_text(_decode_arguments(arguments))
+    return ToolCallRequest(
+        str(call_id or f"call_{index}"), clean_text(name)[:200], arguments if arguments.strip() else "{}"
+    )
+
+
+def _decode_arguments(arguments: Any) -> str:
+    """JSON text as the protocol wants it; some endpoints give the object itself."""
+    if arguments is None:
+        return ""
+    if isinstance(arguments, dict):
+        return json.dumps(arguments, ensure_ascii=False)
+    if not isinstance(arguments, str):
+        raise BadAnswer("The model called a tool with arguments that cannot be read.")
+    return arguments
 
 
 def _decode_text(content: Any) -> str:
+    """The text of an answer. Some endpoints give it in parts, and what the model thought as parts of other types."""
     if content is None:
         return ""
+    if isinstance(content, list):
+        return "".join(_decode_text(part["text"]) for part in content if part["type"] == "text")
     if not isinstance(content, str):
         raise BadAnswer("The endpoint answered with something that is not text.")
     return clean_text(content)
