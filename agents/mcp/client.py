@@ -189,7 +189,11 @@ def _result_text(result: mcp_types.CallToolResult) -> str:
     text = "\n".join(parts)
     if len(text) > MAX_RESULT_CHARS:
         text = f"{text[:MAX_RESULT_CHARS]}\n[… {len(text) - MAX_RESULT_CHARS:,} more characters were left out …]"
-    return f"The tool says that it failed:\n{text}" if result.is_error else text
+    if result.result_type != "complete":
+        return "The tool did not answer: it asks for more input, which nobody can give it here."
+    if not result.is_error:
+        return text
+    return f"The tool says that it failed:\n{text}" if text.strip() else "The tool says that it failed, and not why."
 
 
 def _block_text(block: Any) -> str:
@@ -301,11 +305,25 @@ def _timeout_error(server: McpServer, progress: _Progress) -> McpError:
 
 def _as_mcp_error(server: McpServer, error: BaseException, progress: _Progress) -> McpError:
     """Never with the server's own words, which nobody has fenced."""
+    from mcp import MCPError
+
+    reported = ""
     for inner in _leaves(error):
         if isinstance(inner, McpError):
             return inner
-    trouble = progress.trouble or "It does not speak the Model Context Protocol as expected."
+        if isinstance(inner, MCPError):
+            reported = _reported_trouble(inner.code)
+    trouble = progress.trouble or reported or "It does not speak the Model Context Protocol as expected."
     return McpError(f"{server.name} gave no answer. {trouble}", was_sent=progress.was_sent)
+
+
+def _reported_trouble(code: int) -> str:
+    """What an error of the protocol means; nothing of the codes that the SDK gives to answers it cannot read."""
+    from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR
+
+    if code == CONNECTION_CLOSED:
+        return "It broke off its answer, or reports an error of its own."
+    return "" if code in (INVALID_REQUEST, PARSE_ERROR) else f"It reports an error (code {code})."
 
 
 def _leaves(error: BaseException) -> list[BaseException]:

@@ -138,6 +138,16 @@ def say(text: str) -> Behaviour:
     return answer
 
 
+def give(**result: Any) -> Behaviour:
+    """A result of a tool call, as it is."""
+
+    def answer(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        answer = {"jsonrpc": "2.0", "id": json.loads(body)["id"], "result": {"resultType": "complete"} | result}
+        send(handler, 200, json.dumps(answer).encode(), "application/json")
+
+    return answer
+
+
 def list_of(**schemas: str) -> Behaviour:
     """Tools by their names, with schemas as they are sent."""
 
@@ -150,12 +160,12 @@ def list_of(**schemas: str) -> Behaviour:
     return answer
 
 
-def refuse(message: str) -> Behaviour:
-    """A JSON-RPC error about the arguments."""
+def refuse(message: str, code: int = -32602, status: int = 400) -> Behaviour:
+    """A JSON-RPC error: by its code, about the arguments."""
 
     def answer(handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        error = {"jsonrpc": "2.0", "id": json.loads(body)["id"], "error": {"code": -32602, "message": message}}
-        send(handler, 400, json.dumps(error).encode(), "application/json")
+        error = {"jsonrpc": "2.0", "id": json.loads(body)["id"], "error": {"code": code, "message": message}}
+        send(handler, status, json.dumps(error).encode(), "application/json")
 
     return answer
 
@@ -177,6 +187,11 @@ def half_an_answer(handler: BaseHTTPRequestHandler, body: bytes) -> None:
     handler.end_headers()
     handler.wfile.write(tool_answer(body, "You ordered")[:40])
     handler.close_connection = True
+
+
+def end_stream(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+    """A stream that is over before it answers."""
+    send(handler, 200, b": working\n\n", "text/event-stream")
 
 
 def hang_up(handler: BaseHTTPRequestHandler, body: bytes) -> None:
