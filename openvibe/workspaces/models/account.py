@@ -34,7 +34,8 @@ class DoNotDisturb:
             is_late, is_early = local.time() >= self.start, local.time() < self.end
             if (is_late and is_early) if self.start < self.end else (is_late or is_early):
                 day = local.date() if is_early else local.date() + timedelta(days=1)
-                ends.append(datetime.combine(day, self.end, local.tzinfo))
+                end = datetime.combine(day, self.end, local.tzinfo)
+                ends.append(end if end > now else end.replace(fold=1))  # in the hour that comes twice
         return max(ends, default=None)
 
 
