@@ -43,10 +43,10 @@ def _begin_run(task: Any, task_id: str, **_signal: Any) -> None:
         return
     run, lock = JobRun(task=task.name, task_id=task_id), ExitStack()
     task.request.job_run, task.request.job_lock = run, lock
+    run.state, run.started_at, run.worker = JobRun.State.RUNNING, timezone.now(), task.request.hostname or ""
     try:
         with transaction.atomic():
             run.pk = JobRun.objects.filter(task_id=task_id).values_list("pk", flat=True).first()
-            run.state, run.started_at, run.worker = JobRun.State.RUNNING, timezone.now(), task.request.hostname or ""
             run.save()
             lock.enter_context(advisory_lock(LockKind.JOB_RUN, run.pk))  # before anybody sees the row
     except DatabaseError as error:

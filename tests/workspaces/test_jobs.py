@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 from celery import Task
-from celery.signals import before_task_publish, task_prerun
+from celery.signals import before_task_publish, task_prerun, task_success
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, connections
@@ -79,6 +79,23 @@ def test_a_job_that_fails_says_why_and_the_doctor_with_it(capsys: pytest.Capture
     with pytest.raises(SystemExit):
         call_command("doctor", only=["jobs"])
     assert "forget events failed" in capsys.readouterr().out
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_that_began_while_the_database_was_away_is_on_record_all_the_same() -> None:
+    def bring_back(**_: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE IF EXISTS base_jobrun_lost RENAME TO base_jobrun")
+
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE base_jobrun RENAME TO base_jobrun_lost")
+    task_success.connect(bring_back, sender=delete_expired_events)  # after it began, before it ends
+    try:
+        delete_expired_events.apply()
+    finally:
+        task_success.disconnect(bring_back, sender=delete_expired_events)
+        bring_back()
+    assert JobRun.objects.get().state == "done"
 
 
 def test_results_are_kept_within_bounds(db: None) -> None:
