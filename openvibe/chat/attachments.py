@@ -100,7 +100,7 @@ def make_attachment(name: str, data: bytes) -> NewAttachment:
         raise _refused("empty_file", f"“{name}” is empty.")
     encoded = content.encode()
     if len(encoded) > MAX_ATTACHMENT_BYTES:
-        raise _too_large(name)
+        raise _too_large(name, "is kept as UTF-8 and would have")
     token_count = count_tokens(content)
     return NewAttachment(
         name=name,
@@ -158,9 +158,9 @@ def _unknown_encoding(name: str, data: bytes) -> Problem:
     return _refused("bad_encoding", f"“{name}” is not UTF-8 text: see line {line}. Save it as UTF-8.")
 
 
-def _too_large(name: str) -> Problem:
+def _too_large(name: str, verb: str = "has") -> Problem:
     megabytes = MAX_ATTACHMENT_BYTES // 1024**2
-    return _refused("file_too_large", f"“{name}” has more than {megabytes} MB, the most that a file may have.")
+    return _refused("file_too_large", f"“{name}” {verb} more than {megabytes} MB, the most that a file may have.")
 
 
 def _refused(code: str, sentence: str) -> Problem:

@@ -71,6 +71,13 @@ def test_what_is_no_text_file_is_refused_with_a_sentence(data: bytes, code: str)
     assert "your text is kept" in refused.value.message
 
 
+def test_a_file_that_grows_past_the_most_is_told_so() -> None:
+    data = ("\ufeff" + "漢" * 2 * MEGABYTE).encode("utf-16-le")
+    assert len(data) < 5 * MEGABYTE
+    with pytest.raises(Problem, match="“kanji” is kept as UTF-8 and would have more than 5 MB"):
+        make_attachment("kanji", data)
+
+
 def test_five_megabytes_may_be_kept() -> None:
     assert make_attachment("a.log", (b"roses want water\n" * 400_000)[: 5 * MEGABYTE]).size == 5 * MEGABYTE
 
