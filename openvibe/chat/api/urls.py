@@ -1,6 +1,6 @@
 from django.urls import path
 
-from openvibe.chat.api import dives, events, messages, notifications, reactions, saved, views
+from openvibe.chat.api import dives, events, messages, notifications, reactions, saved_messages, views
 
 urlpatterns = [
     path("people/", views.People.as_view(), name="api-people"),
@@ -24,8 +24,8 @@ urlpatterns = [
     path("threads/<int:pk>/messages/", messages.Messages.as_view(), name="api-messages"),
     path("threads/<int:pk>/search/", messages.MessagesBearing.as_view(), name="api-messages-search"),
     path("messages/<int:pk>/", messages.OneMessage.as_view(), name="api-message"),
-    path("saved/", saved.Saved.as_view(), name="api-saved"),
-    path("messages/<int:pk>/saved/", saved.MessageSaved.as_view(), name="api-message-saved"),
+    path("saved/", saved_messages.Saved.as_view(), name="api-saved"),
+    path("messages/<int:pk>/saved/", saved_messages.MessageSaved.as_view(), name="api-message-saved"),
     path("messages/<int:pk>/reactions/", reactions.Reactions.as_view(), name="api-reactions"),
     path("messages/<int:pk>/quotes/", messages.MessageQuotes.as_view(), name="api-message-quotes"),
     path("messages/<int:pk>/quotes/<slug:kind>/<int:ref>/", messages.OneQuote.as_view(), name="api-message-quote"),
