@@ -21,8 +21,8 @@ from agents.models import Run, Snapshot
 from agents.prompts.answer_sources import SharedPassage, find_sources
 from agents.prompts.chart import SEGMENT_TITLES, segment_tokens
 from agents.prompts.words import SECTION_TITLES, read_parts
+from agents.web.knowledge_uses import used_entries
 from agents.web.runs import access_run
-from agents.web.used_knowledge import used_entries
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view

@@ -12,12 +12,12 @@ from agents.web import (
     endpoints,
     exports,
     feedback_rules,
+    knowledge_uses,
     new_agent,
     runs,
     schedules,
     soul_editor,
     trust_level,
-    used_knowledge,
     view_as,
 )
 
@@ -51,7 +51,7 @@ urlpatterns = [
     path("runs/<int:run_id>/context/", context_viewer.run_context, name="run-context"),
     path("runs/<int:run_id>/context/<slug:tab>/", context_viewer.run_context, name="run-context-tab"),
     path("dive/<int:dive_id>/budget/", context_preview.dive_budget, name="dive-budget"),
-    path("runs/<int:run_id>/wrong/<int:entry_id>/", used_knowledge.flag_used_entry, name="run-knowledge-wrong"),
+    path("runs/<int:run_id>/wrong/<int:entry_id>/", knowledge_uses.flag_used_entry, name="run-knowledge-wrong"),
     path("t/<int:thread_id>/preview/", context_preview.context_preview, name="context-preview"),
     path("t/<int:thread_id>/preview/<slug:handle>/", context_preview.full_preview, name="context-preview-full"),
     path(

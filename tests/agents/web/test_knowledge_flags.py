@@ -6,7 +6,7 @@ from agents.assembler.snapshots.redaction import CALL_QUOTES_KNOWLEDGE, visible_
 from agents.audience import Source, save_sources
 from agents.knowledge_uses import record_uses
 from agents.models import Agent, Run, ToolCall
-from agents.web.used_knowledge import used_entries
+from agents.web.knowledge_uses import used_entries
 from knowledge.models import Entry, Notice, Revision
 from knowledge.services import archive_entry
 from openvibe.chat.models import Thread
