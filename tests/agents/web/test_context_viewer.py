@@ -10,7 +10,7 @@ from agents.assembler.snapshots.redaction import view_of_prompt
 from agents.assembler.snapshots.store import store_snapshot
 from agents.assembler.stack import STACK
 from agents.models import Agent, Run, Snapshot
-from agents.prompts.words import SECTION_TITLES, read_parts
+from agents.prompts.descriptions import SECTION_TITLES, read_parts
 from agents.runs.executor import execute_run
 from agents.web.context_viewer import BAR_UNITS, bar_segments
 from memory.episodes.services import give_feedback
