@@ -56,17 +56,17 @@ def agent_accesses(participants: Iterable[Participant]) -> dict[int, Access]:
 def tokens_used_today(*, agent: Agent | None = None, workspace_id: int = 0) -> int:
     """Tokens (input and output) used since midnight UTC, by one agent or in a whole workspace: of runs, and of what
     models were asked in the background."""
-    used = tokens_used_by_agent(agent.workspace_id if agent else workspace_id)
-    return used.get(agent.participant_id, 0) if agent else sum(used.values())
+    tokens_by_agent = tokens_used_by_agent(agent.workspace_id if agent else workspace_id)
+    return tokens_by_agent.get(agent.participant_id, 0) if agent else sum(tokens_by_agent.values())
 
 
 def tokens_used_by_agent(workspace_id: int) -> dict[int, int]:
     """The same of each agent of a workspace, by participant id; under 0 what counts against no agent. One query."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    used: dict[int, int] = defaultdict(int)
+    tokens_by_agent: dict[int, int] = defaultdict(int)
     for participant_id, tokens in _agent_tokens_since.rows(workspace_id, now=midnight):
-        used[participant_id or 0] += int(tokens)
-    return used
+        tokens_by_agent[participant_id or 0] += int(tokens)
+    return tokens_by_agent
 
 
 @CompiledQuery
@@ -100,8 +100,8 @@ class ReplyDenial:
 def reply_denied_reason(agent: Agent, thread: Thread, task: str, *, access: Access | None = None) -> str | None:
     """Why the agent may not answer in this thread, as a sentence for people; None when it may. `access`: the agent's,
     where the caller has it."""
-    known = {} if access is None else {agent.participant_id: access}
-    denial = reply_denials([agent], thread, task, known).get(agent.participant_id)
+    known_accesses = {} if access is None else {agent.participant_id: access}
+    denial = reply_denials([agent], thread, task, known_accesses).get(agent.participant_id)
     if denial is None:
         return None
     return f"@{agent.participant.handle} {'did not answer' if denial.is_notified else 'was not told'}: {denial.reason}"
@@ -119,15 +119,15 @@ def schedule_denied_reasons(agent: Agent, threads: Sequence[Thread]) -> list[str
 
 
 def reply_denials(
-    agents: Sequence[Agent], thread: Thread, task: str, known: Mapping[int, Access] | None = None
+    agents: Sequence[Agent], thread: Thread, task: str, known_accesses: Mapping[int, Access] | None = None
 ) -> dict[int, ReplyDenial]:
     """What keeps which of these agents of the thread's workspace from answering there on this occasion, by participant
     id; so is `known`, accesses that the caller has. As many queries for many as for one.
 
     For a thread that is no dive and the tasks `dive` and `publish`: whether they may take part in dives from there.
     """
-    known = known or {}
-    accesses = {agent.participant_id: known.get(agent.participant_id) or visible_to(agent) for agent in agents}
+    known_accesses = known_accesses or {}
+    accesses = {agent.participant_id: known_accesses.get(agent.participant_id) or visible_to(agent) for agent in agents}
     load_reach(accesses.values())
     denials = {
         agent.participant_id: denial
@@ -137,15 +137,15 @@ def reply_denials(
     others = [agent for agent in agents if agent.participant_id not in denials]
     if others:
         dive = _dive_of(thread)
-        used = tokens_used_by_agent(thread.workspace_id)
+        tokens_by_agent = tokens_used_by_agent(thread.workspace_id)
         for agent in others:
-            if denial := _occasion_denial(agent, dive, task) or _paid_denial(agent, used):
+            if denial := _occasion_denial(agent, dive, task) or _paid_denial(agent, tokens_by_agent):
                 denials[agent.participant_id] = denial
     return denials
 
 
-def _paid_denial(agent: Agent, used: Mapping[int, int]) -> ReplyDenial | None:
-    denial = budget_denial(agent, used)
+def _paid_denial(agent: Agent, tokens_by_agent: Mapping[int, int]) -> ReplyDenial | None:
+    denial = budget_denial(agent, tokens_by_agent)
     return None if denial is None or answers_for_free(agent) else denial
 
 
@@ -206,10 +206,10 @@ def answers_for_free(agent: Agent) -> bool:
     return endpoint is None or endpoint.is_free
 
 
-def budget_denial(agent: Agent, used: Mapping[int, int]) -> ReplyDenial | None:
+def budget_denial(agent: Agent, tokens_by_agent: Mapping[int, int]) -> ReplyDenial | None:
     """What keeps an agent whose model costs something from using more tokens today. `used`: `tokens_used_by_agent`."""
-    if used.get(agent.participant_id, 0) >= agent.daily_token_budget:
+    if tokens_by_agent.get(agent.participant_id, 0) >= agent.daily_token_budget:
         return ReplyDenial("its token budget for today is used up. It starts afresh at midnight UTC.")
-    if sum(used.values()) >= agent.workspace.daily_token_budget:
+    if sum(tokens_by_agent.values()) >= agent.workspace.daily_token_budget:
         return ReplyDenial("the workspace's token budget for today is used up, until midnight UTC.")
     return None

@@ -79,8 +79,8 @@ def _with_all_sources(is_visible: Q, reader: QuerySet[Agent, Any] | None) -> Que
     calls = ToolCall.objects.filter(Exists(sources), ~Exists(sources.filter(~is_visible)))
     if reader is None:
         return calls
-    lowered = TrustChange.objects.filter(agent=reader, level_after__lt=F("level_before")).order_by()
-    return calls.exclude(Exists(lowered.filter(created_at__gte=OuterRef("created_at"))))
+    demotions = TrustChange.objects.filter(agent=reader, level_after__lt=F("level_before")).order_by()
+    return calls.exclude(Exists(demotions.filter(created_at__gte=OuterRef("created_at"))))
 
 
 def _readable_notes(access: Access) -> Q:

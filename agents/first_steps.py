@@ -54,7 +54,7 @@ def list_first_steps(member: Member, access: Access) -> list[FirstStep]:
         "is_guest": access.is_guest,
     }
     (row,) = fetch_prepared(_SELECT_FACTS, values)
-    asked, has_feedback, published, pinned, connected, invited, answer, agent = row
+    has_question, has_feedback, has_result, has_entry, has_endpoint, has_invitation, answer, agent = row
     slug = member.workspace.slug
     if agent:
         words, ask = f"Ask {agent[1]} something", f"{reverse('direct-message', args=[slug])}?to={agent[0]}"
@@ -65,7 +65,7 @@ def list_first_steps(member: Member, access: Access) -> list[FirstStep]:
     context = reverse("run-context", args=[slug, answer[0]]) if answer else ask
     reply = reverse("message", args=[slug, answer[1]]) if answer else ask
     steps = [
-        FirstStep(words, ask, asked),
+        FirstStep(words, ask, has_question),
         FirstStep(
             "See what it read: press “Why this answer?” under its words", context, member.opened_context_at is not None
         ),
@@ -73,12 +73,12 @@ def list_first_steps(member: Member, access: Access) -> list[FirstStep]:
     ]
     if not access.is_guest:
         steps += [
-            FirstStep("Dive into a question and publish the result", reply, published),
-            FirstStep("Pin an answer or a result as knowledge", reply, pinned),
+            FirstStep("Dive into a question and publish the result", reply, has_result),
+            FirstStep("Pin an answer or a result as knowledge", reply, has_entry),
         ]
     if access.administers:
         steps += [
-            FirstStep("Connect a model", reverse("connect-model", args=[slug]), connected),
-            FirstStep("Invite somebody", reverse("members", args=[slug]) + "#invite", invited),
+            FirstStep("Connect a model", reverse("connect-model", args=[slug]), has_endpoint),
+            FirstStep("Invite somebody", reverse("members", args=[slug]) + "#invite", has_invitation),
         ]
     return steps

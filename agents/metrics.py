@@ -65,11 +65,11 @@ def _run_metrics() -> Iterator[Metric]:
     tokens = CounterMetricFamily("openvibe_tokens", "Tokens models were asked and answered.", labels=["of", "kind"])
     duration = SummaryMetricFamily("openvibe_run_seconds", "From the start of a run to its end.", labels=["state"])
     sums = [0, 0, 0]
-    for state, count, *used, ended, seconds in _fetch(_RUNS):
+    for state, count, *token_counts, ended_count, seconds in _fetch(_RUNS):
         runs.add_metric([state], count)
-        sums = [total + more for total, more in zip(sums, used, strict=True)]
-        if ended:
-            duration.add_metric([state], ended, float(seconds))
+        sums = [total + more for total, more in zip(sums, token_counts, strict=True)]
+        if ended_count:
+            duration.add_metric([state], ended_count, float(seconds))
     for purpose, values in (("runs", sums), ("background", _fetch(_SPENDING)[0])):
         for kind, value in zip(("input", "output", "cached"), values, strict=True):
             tokens.add_metric([purpose, kind], value)
@@ -137,8 +137,8 @@ class MetricsMiddleware:
             return self.get_response(request)
         if request.method not in ("GET", "HEAD"):
             return HttpResponseNotAllowed(["GET", "HEAD"])
-        given = request.headers.get("Authorization", "").encode(errors="replace")
-        if not secrets.compare_digest(given, f"Bearer {settings.METRICS_TOKEN}".encode()):
+        credentials = request.headers.get("Authorization", "").encode(errors="replace")
+        if not secrets.compare_digest(credentials, f"Bearer {settings.METRICS_TOKEN}".encode()):
             return HttpResponse("Send the token of OPENVIBE_METRICS_TOKEN: Authorization: Bearer …\n", status=401)
         try:
             return HttpResponse(metrics_text(), content_type=CONTENT_TYPE_PLAIN_0_0_4)

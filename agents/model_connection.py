@@ -111,14 +111,14 @@ def _draft_endpoint(workspace: Workspace, preset: Preset, key: str) -> Endpoint:
     if len(key) > MAX_KEY_CHARACTERS:
         raise Problem(f"That is longer than any key is. {NOTHING_SAVED}", field="api_key")
     free = {"price_in": 0, "price_out": 0} if preset.is_local else {}
-    allowed = preset.base_url if preset.is_local else ""
+    allowed_address = preset.base_url if preset.is_local else ""
     endpoint = Endpoint(
         workspace=workspace,
         name=preset.name,
         kind=preset.kind,
         base_url=preset.base_url,
         api_key=key,
-        allowed_address=allowed,
+        allowed_address=allowed_address,
         model="any",
         timeout_seconds=TRY_SECONDS_LIMIT,
         **free,
@@ -185,7 +185,7 @@ def _hand_over(endpoint: Endpoint, by: Access, agent: Agent | None) -> tuple[Age
         emit("agent_changed", workspace_id=endpoint.workspace_id)
         return tuple(_agents_of(endpoint))
     channels = Channel.objects.visible_to(by).filter(archived_at=None, memberships__participant=agent.participant_id)
-    changed = update_agent(
+    agent_with_model = update_agent(
         agent=agent,
         by=by,
         endpoint=endpoint,
@@ -194,7 +194,7 @@ def _hand_over(endpoint: Endpoint, by: Access, agent: Agent | None) -> tuple[Age
         channels=channels,
         is_active=agent.is_active,
     )
-    return (changed,)
+    return (agent_with_model,)
 
 
 def _make_default(endpoint: Endpoint, by: Access) -> None:
@@ -211,8 +211,8 @@ def _agents_of(endpoint: Endpoint) -> list[Agent]:
     """Active agents that answer with it, by name."""
     agents = Agent.objects.filter(workspace=endpoint.workspace_id, deactivated_at=None, answers_itself=False)
     own = agents.filter(endpoint=endpoint)
-    chosen = own | agents.filter(endpoint=None) if endpoint.is_default else own
-    return list(chosen.select_related("participant").order_by("participant__name", "pk"))
+    endpoint_agents = own | agents.filter(endpoint=None) if endpoint.is_default else own
+    return list(endpoint_agents.select_related("participant").order_by("participant__name", "pk"))
 
 
 def _audit(endpoint: Endpoint, by: Access, *, subject: str = "", before: str = "", after: str) -> None:

@@ -54,11 +54,16 @@ def tokens_per_day(*, agent: Agent | None = None, workspace_ids: list[int] | Non
     today = datetime.now(UTC).date()
     first = today - timedelta(days=PERIOD_DAYS - 1)
     runs, background = token_rows(agent, workspace_ids or [])
-    used = sum_tokens(runs.filter(queued_at__date__gte=first).annotate(day=TruncDate("queued_at")), "day")
-    used += sum_tokens(background.filter(created_at__date__gte=first).annotate(day=TruncDate("created_at")), "day")
-    peak = max([*used.values(), 1])
+    tokens_by_day = sum_tokens(runs.filter(queued_at__date__gte=first).annotate(day=TruncDate("queued_at")), "day")
+    tokens_by_day += sum_tokens(
+        background.filter(created_at__date__gte=first).annotate(day=TruncDate("created_at")), "day"
+    )
+    peak = max([*tokens_by_day.values(), 1])
     days = [first + timedelta(days=n) for n in range(PERIOD_DAYS)]
-    return tuple(DayBar(day, used[day], index * 10, round(100 * used[day] / peak, 1)) for index, day in enumerate(days))
+    return tuple(
+        DayBar(day, tokens_by_day[day], index * 10, round(100 * tokens_by_day[day] / peak, 1))
+        for index, day in enumerate(days)
+    )
 
 
 def sum_tokens(rows: QuerySet[Any, Any], key: str) -> Counter[Any]:
@@ -181,5 +186,9 @@ def _sum_words(values: Mapping[date, float | None]) -> str:
 
 
 def _median_words(values: Mapping[date, float | None]) -> str:
-    known = sorted(value for value in values.values() if value is not None)
-    return f"{format_value(known[len(known) // 2], 's')} on a usual day" if known else "not measured"
+    sorted_values = sorted(value for value in values.values() if value is not None)
+    return (
+        f"{format_value(sorted_values[len(sorted_values) // 2], 's')} on a usual day"
+        if sorted_values
+        else "not measured"
+    )

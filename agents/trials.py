@@ -78,16 +78,16 @@ def _assemble_in_new_thread(
 def _ask(prompt: Prompt, endpoint: Endpoint | None, workspace_id: int) -> TrialAnswer:
     client = meter_client(client_for(endpoint), workspace_id=workspace_id, purpose=Spending.Purpose.TRIALS)
     limit = min(MAX_ANSWER_TOKENS, endpoint.output_reserve) if endpoint else MAX_ANSWER_TOKENS
-    started = perf_counter()
+    start_time = perf_counter()
     try:
         completion = client.complete(prompt.messages, max_output_tokens=limit)
     except ModelError as error:
         raise Problem(f"The model did not answer. {error} {error.advice}", code=error.code, field="endpoint") from None
     text = completion.text.strip()[:MAX_ANSWER_CHARACTERS]
-    seconds = perf_counter() - started
+    seconds = perf_counter() - start_time
     usage = completion.usage
     price_in, price_out = (endpoint.price_in, endpoint.price_out) if endpoint else (None, None)
-    spent = (usage.input_tokens or prompt.tokens) * (price_in or Decimal()) + usage.output_tokens * (
+    cost = (usage.input_tokens or prompt.tokens) * (price_in or Decimal()) + usage.output_tokens * (
         price_out or Decimal()
     )
-    return TrialAnswer(text, client.model, prompt.tokens, usage.output_tokens, seconds, spent / 1_000_000)
+    return TrialAnswer(text, client.model, prompt.tokens, usage.output_tokens, seconds, cost / 1_000_000)

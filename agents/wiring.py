@@ -114,11 +114,11 @@ def iter_reviewer_agents() -> Iterator[tuple[Participant, Access]]:
 def tokens_left(workspace_id: int, participant_id: int | None = None) -> int:
     """Tokens that may still be used today: of the workspace's budget, and of the agent's where one is named."""
     cap = Workspace.objects.values_list("daily_token_budget", flat=True).get(pk=workspace_id)
-    left = cap - tokens_used_today(workspace_id=workspace_id)
+    remaining_tokens = cap - tokens_used_today(workspace_id=workspace_id)
     agent = Agent.objects.filter(participant=participant_id).first() if participant_id is not None else None
     if agent is not None:
-        left = min(left, agent.daily_token_budget - tokens_used_today(agent=agent))
-    return max(left, 0)
+        remaining_tokens = min(remaining_tokens, agent.daily_token_budget - tokens_used_today(agent=agent))
+    return max(remaining_tokens, 0)
 
 
 def approval_calls(approval_ids: Collection[int], access: Access) -> dict[int, ApprovalCall]:
@@ -136,7 +136,7 @@ def _approval_call(name: str, arguments: str, is_visible: bool) -> ApprovalCall:
         return ApprovalCall(name, "", "Its arguments went with a deleted message. The call cannot be made any more.")
     with suppress(ValueError):
         arguments = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    return ApprovalCall(name, _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", clean_text(arguments)))
+    return ApprovalCall(name, _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", clean_text(arguments)))
 
 
 _UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")

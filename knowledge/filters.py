@@ -99,8 +99,8 @@ def visible_sql(access: Access) -> str:
 
 def asker_sql_values(access: Access) -> dict[str, object]:
     """Values of the placeholders in `visible_sql`."""
-    listed = reach_of(access).threads if access.is_agent else None
-    return {"workspace": access.workspace_id, "asker": access.participant_id, "listed": listed}
+    thread_ids = reach_of(access).threads if access.is_agent else None
+    return {"workspace": access.workspace_id, "asker": access.participant_id, "listed": thread_ids}
 
 
 @dataclass(frozen=True, slots=True)

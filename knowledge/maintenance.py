@@ -51,13 +51,13 @@ def archive_unused(now: datetime | None = None) -> int:
     at = now or timezone.now()
     cutoff = at - UNUSED_AFTER
     human_changes = Revision.objects.filter(entry=OuterRef("pk"), action__in=HUMAN_ACTIONS, created_at__gt=cutoff)
-    unused = (
+    unused_entries = (
         Entry.objects.filter(status=Status.ACTIVE, is_pinned=False, created_at__lte=cutoff)
         .annotate(last=Coalesce(F("last_used_at"), F("created_at")))
         .filter(~Exists(human_changes), last__lte=cutoff)
         .exclude(expires_at__lte=at)
     )
-    return _apply_in_batches(unused, _archive_unused_entry)
+    return _apply_in_batches(unused_entries, _archive_unused_entry)
 
 
 @transaction.atomic
@@ -80,23 +80,25 @@ def _archive_unused_entry(entry: Entry) -> None:
 
 def _apply_in_batches(entries: QuerySet[Entry], change: Callable[[Entry], None]) -> int:
     """Change every row, a batch to a transaction. `change` must make the row leave the selection."""
-    changed = 0
+    changed_count = 0
     while True:
         with transaction.atomic():
             rows = entries.select_for_update(of=("self",), no_key=True, skip_locked=True)
             batch = list(rows.select_related("owner").order_by("pk")[:BATCH_SIZE])
             for entry in batch:
                 change(entry)
-        changed += len(batch)
+        changed_count += len(batch)
         if len(batch) < BATCH_SIZE:
-            return changed
+            return changed_count
 
 
 def find_integrity_errors(workspace_id: int | None = None) -> Iterator[str]:
     """Sentences about broken entries of a workspace, or of all; none when all is well."""
     entries = Entry.objects.filter(workspace_id=workspace_id) if workspace_id else Entry.objects.all()
-    counted = entries.annotate(kept=Count("revisions"), newest=Max("revisions__number"))
-    for pk in counted.exclude(kept=F("version"), newest=F("version")).order_by("pk").values_list("pk", flat=True):
+    revision_counts = entries.annotate(kept=Count("revisions"), newest=Max("revisions__number"))
+    for pk in (
+        revision_counts.exclude(kept=F("version"), newest=F("version")).order_by("pk").values_list("pk", flat=True)
+    ):
         yield f"Entry {pk} has not one revision for each of its versions."
     orphans = entries.filter(status=Entry.Status.SUPERSEDED, successor=None)
     for pk in orphans.order_by("pk").values_list("pk", flat=True):

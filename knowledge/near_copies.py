@@ -76,11 +76,11 @@ class CopiedText:
     @cached_property
     def numbers(self) -> tuple[str, ...]:
         """In any order."""
-        return tuple(sorted(_NUMBER.findall(self._unmarked)))
+        return tuple(sorted(_NUMBER.findall(self._text_without_marks)))
 
     @cached_property
     def words(self) -> list[str]:
-        return _WORD.findall(self._unmarked.lower().replace("’", "'"))
+        return _WORD.findall(self._text_without_marks.lower().replace("’", "'"))
 
     @cached_property
     def pieces(self) -> frozenset[str]:
@@ -103,10 +103,10 @@ class CopiedText:
     @cached_property
     def capitalized_words(self) -> frozenset[str]:
         """Names and whatever begins a sentence: no spelling of anything else."""
-        return frozenset(word.lower() for word in _WORD.findall(self._unmarked) if word[0].isupper())
+        return frozenset(word.lower() for word in _WORD.findall(self._text_without_marks) if word[0].isupper())
 
     @property
-    def _unmarked(self) -> str:
+    def _text_without_marks(self) -> str:
         """Topic and content without what only says which copy it is."""
         return f"{self._unmarked_topic}\n{self._unmarked_content}"
 

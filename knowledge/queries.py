@@ -120,8 +120,8 @@ def shared_after(at: OuterRef) -> QuerySet[Revision]:
 
 def was_any_restricted_since(access: Access, at: datetime) -> bool:
     """Whether an entry of the workspace that was shared at `at` is restricted now, or was meanwhile."""
-    narrowed = [Entry.Visibility.SHARED, Entry.Visibility.RESTRICTED]
-    revisions = Revision.objects.filter(entry__workspace=access.workspace_id, changes__visibility=narrowed)
+    narrower_visibilities = [Entry.Visibility.SHARED, Entry.Visibility.RESTRICTED]
+    revisions = Revision.objects.filter(entry__workspace=access.workspace_id, changes__visibility=narrower_visibilities)
     return revisions.filter(created_at__gt=at).exists()
 
 
@@ -145,8 +145,8 @@ MAX_INDEX_TOPICS = 500
 def topics_by_kind(entries: QuerySet[Entry]) -> tuple[list[dict[str, object]], bool]:
     """`{kind, topics: [{topic, entries}]}` with how many of these entries each has, by kind and then by alphabet;
     whether that is all of them."""
-    counted = entries.order_by("kind", "topic").values("kind", "topic").annotate(entries=Count("pk"))
-    rows = list(counted[: MAX_INDEX_TOPICS + 1])
+    topic_counts = entries.order_by("kind", "topic").values("kind", "topic").annotate(entries=Count("pk"))
+    rows = list(topic_counts[: MAX_INDEX_TOPICS + 1])
     kinds: list[dict[str, object]] = [
         {"kind": kind, "topics": list(group)}
         for kind, group in groupby(rows[:MAX_INDEX_TOPICS], key=lambda row: row["kind"])
@@ -170,10 +170,10 @@ def entries_to_review(access: Access, now: datetime) -> EntryQuerySet:
 
 def ordered_review_queue(access: Access, now: datetime) -> EntryQuerySet:
     """Archived as unused in the last week first, then what waits, by reason and then the longest first."""
-    unused = Q(status=Status.ARCHIVED, reason=Reason.UNUSED, status_since__gt=now - UNUSED_LISTED_FOR)
-    entries = entries_to_review(access, now) | Entry.objects.visible_to(access).filter(unused)
+    is_unused = Q(status=Status.ARCHIVED, reason=Reason.UNUSED, status_since__gt=now - UNUSED_LISTED_FOR)
+    entries = entries_to_review(access, now) | Entry.objects.visible_to(access).filter(is_unused)
     section = Case(
-        When(unused, then=Value(0)),
+        When(is_unused, then=Value(0)),
         When(status=Status.PROPOSED, then=Value(5)),
         When(reason=Reason.WRONG, then=Value(1)),
         When(reason=Reason.SOURCE_GONE, then=Value(3)),

@@ -18,13 +18,13 @@ def _quoting_entries(message: Message, quotation: Quotation) -> Iterator[Quoting
     """What entries say, and said in earlier versions, of those that were changed since the message."""
     entries = Entry.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=message.created_at)
     revisions = Revision.objects.filter(entry__in=entries.order_by().values("pk"), created_at__gte=message.created_at)
-    said: dict[int, list[str]] = {}
+    texts_by_entry: dict[int, list[str]] = {}
     for entry_id, changes, note in revisions.order_by().values_list("entry", "changes", "note").iterator(500):
-        said.setdefault(entry_id, []).extend([*_texts(changes), note])
+        texts_by_entry.setdefault(entry_id, []).extend([*_texts(changes), note])
     for pk, topic, content, note, owner in entries.values_list(
         "pk", "topic", "content", "reason_note", "owner"
     ).iterator(500):
-        yield QuotingText(pk, "\n\n".join([topic, content, note, *said.get(pk, ())]), owner)
+        yield QuotingText(pk, "\n\n".join([topic, content, note, *texts_by_entry.get(pk, ())]), owner)
 
 
 def _texts(changes: Mapping[str, Sequence[object]]) -> list[str]:

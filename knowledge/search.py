@@ -98,8 +98,8 @@ def find_entries(
     says nothing, or on which nothing bears, finds nothing.
     """
     may_find = most > 0 and access.knowledge != "none"
-    parsed = _parse_question(access, question, subject) if may_find else None
-    if parsed is None:
+    parsed_question = _parse_question(access, question, subject) if may_find else None
+    if parsed_question is None:
         return EntrySearchResult()
     now = now or timezone.now()
     scope = EntryScope(access, now, include_expired)
@@ -108,9 +108,9 @@ def find_entries(
         entries = Entry.objects.visible_to(access)
         entries = entries if any_status else filter_current(entries, include_expired=include_expired, now=now)
         scope = replace(scope, filtered=filter_entries(entries, now=now, **criteria))
-    rows = _load_candidates(parsed, scope)
-    ranked, _ = _rank_relevant(parsed, rows, most=most, budget=budget)
-    hits = _read_hits(scope, ranked)
+    rows = _load_candidates(parsed_question, scope)
+    ranked_entries, _ = _rank_relevant(parsed_question, rows, most=most, budget=budget)
+    hits = _read_hits(scope, ranked_entries)
     similarity = rows.candidates.similarity
     return EntrySearchResult(
         hits,
@@ -125,28 +125,28 @@ def find_usable_entries(
 ) -> tuple[Sequence[EntryHit], Sequence[CandidateEntry]]:
     """What `find_entries` finds, and what bears on the question besides but may not be used, the best first. Near
     copies of what may be used are not named."""
-    parsed = _parse_question(access, question, subject)
-    if parsed is None:
+    parsed_question = _parse_question(access, question, subject)
+    if parsed_question is None:
         return (), ()
     scope = EntryScope(access, now)
-    rows = _load_candidates(parsed, scope, with_unusable=True)
-    ranked, unusable = _rank_relevant(parsed, rows, most=most)
-    return _read_hits(scope, ranked), [rows.entries[place] for place in unusable[:most_unusable]]
+    rows = _load_candidates(parsed_question, scope, with_unusable=True)
+    ranked_entries, unusable = _rank_relevant(parsed_question, rows, most=most)
+    return _read_hits(scope, ranked_entries), [rows.entries[place] for place in unusable[:most_unusable]]
 
 
-def _read_hits(scope: EntryScope, ranked: Sequence[RankedEntry]) -> list[EntryHit]:
-    entries_by_id = scope.load([pk for pk, _, _ in ranked]) if ranked else {}
-    return [EntryHit(entries_by_id[pk], score, copies) for pk, score, copies in ranked if pk in entries_by_id]
+def _read_hits(scope: EntryScope, ranked_entries: Sequence[RankedEntry]) -> list[EntryHit]:
+    entries_by_id = scope.load([pk for pk, _, _ in ranked_entries]) if ranked_entries else {}
+    return [EntryHit(entries_by_id[pk], score, copies) for pk, score, copies in ranked_entries if pk in entries_by_id]
 
 
 def find_nearest_entries(access: Access, text: str, *, most: int) -> list[EntryHit]:
     """Entries that hold and are nearest to a text in words or meaning, the nearest first, whether or not they bear on
     it; near copies each by itself."""
     now = timezone.now()
-    parsed, scope = _parse_question(access, text), EntryScope(access, now)
-    if parsed is None or access.knowledge == "none":
+    parsed_question, scope = _parse_question(access, text), EntryScope(access, now)
+    if parsed_question is None or access.knowledge == "none":
         return []
-    rows = _load_candidates(parsed, scope)
+    rows = _load_candidates(parsed_question, scope)
     nearest = {rows.entries[place].pk: score for place, score in ENTRIES.top_hits(rows.candidates, max_hits=most)}
     entries_by_id = scope.load(nearest.keys()) if nearest else {}
     return [EntryHit(entries_by_id[pk], score) for pk, score in nearest.items() if pk in entries_by_id]
@@ -219,8 +219,8 @@ def _rank_relevant(
     standing = np.array(sorted(copies_by_place), np.intp)
     among = rows.candidates.take(standing)
     max_tokens = int(among.tokens.sum()) if budget is None else budget
-    chosen: list[int] = standing[select(scores[standing], among, budget=max_tokens, max_hits=most)].tolist()
-    return [(rows.entries[place].pk, float(scores[place]), copies_by_place[place]) for place in chosen], unusable
+    chosen_places: list[int] = standing[select(scores[standing], among, budget=max_tokens, max_hits=most)].tolist()
+    return [(rows.entries[place].pk, float(scores[place]), copies_by_place[place]) for place in chosen_places], unusable
 
 
 def _is_relevant(question: Question, rows: EntryRows) -> NDArray[np.bool_]:
@@ -330,14 +330,14 @@ def _load_candidates(question: Question, scope: EntryScope, *, with_unusable: bo
         conditions.append(f"e.workspace_id = %(workspace)s AND {IS_CURRENT_OR_EXPIRED_SQL} AND NOT ({usable})")
     visible = visible_sql(scope.access) if with_unusable else "TRUE"
     columns = _columns_sql(query.shape, visible, usable if with_unusable else "TRUE", has_request_vector)
-    found = ENTRIES.fetch_candidates(
+    candidate_rows = ENTRIES.fetch_candidates(
         columns, query, tuple(conditions), values, is_fixed=scope.filtered is None, filtered_ids=scope.filtered_ids
     )
-    rows = [CandidateEntry(*row) for row in found]
-    held, topics, tokens, keys = (
+    rows = [CandidateEntry(*row) for row in candidate_rows]
+    content_bits, topics, tokens, keys = (
         np.array([getattr(row, name) for row in rows], np.int64) for name in ("held", "topics", "tokens", "pk")
     )
-    hits = query.hits(held) + 2 * query.hits(topics)
+    hits = query.hits(content_bits) + 2 * query.hits(topics)
     if question.has_subject:
         hits[:, : len(request.terms)] *= 2
     similarity = _similarity([(row.similarity, row.passages) for row in rows], query)

@@ -116,8 +116,8 @@ def sidebar_counts(access: Access) -> dict[str, object]:
 
 @AccessQuery
 def _waiting_ids(access: Access) -> QuerySet[Any, Any]:
-    waiting = entries_to_review(access, timezone.now()), open_contradictions(access), _unseen_notices(access)
-    ids = [ArraySubquery(rows.order_by().values("pk")[:MAX_COUNTED]) for rows in waiting]
+    queues = entries_to_review(access, timezone.now()), open_contradictions(access), _unseen_notices(access)
+    ids = [ArraySubquery(rows.order_by().values("pk")[:MAX_COUNTED]) for rows in queues]
     return Participant.objects.filter(pk=access.participant_id).values_list(*ids)
 
 

@@ -63,7 +63,7 @@ class MemoryPluginAdmin(ReadOnlyAdmin):
                 if request.POST.get("confirmed") != "yes":
                     return self._confirm_page(request, workspace, name)
                 switch = enable_plugin(workspace=workspace, name=name, by=admin_access(request, workspace.pk))
-                self._log_and_report(request, workspace, name, switch.message, changed=bool(switch.disabled))
+                self._log_and_report(request, workspace, name, switch.message, has_changed=bool(switch.disabled))
         except Problem as problem:
             self.message_user(request, problem.message, messages.ERROR)
         return redirect(self._changelist_url(workspace))
@@ -98,12 +98,12 @@ class MemoryPluginAdmin(ReadOnlyAdmin):
         self._log_and_report(request, workspace, name, f"The settings of {name} are saved.")
 
     def _log_and_report(
-        self, request: HttpRequest, workspace: Workspace, name: str, message: str, *, changed: bool = True
+        self, request: HttpRequest, workspace: Workspace, name: str, message: str, *, has_changed: bool = True
     ) -> None:
         row = MemoryPlugin.objects.filter(workspace=workspace, name=name).first()
-        if changed and row is not None:
+        if has_changed and row is not None:
             self.log_change(request, row, message)
-        self.message_user(request, message, messages.SUCCESS if changed else messages.INFO)
+        self.message_user(request, message, messages.SUCCESS if has_changed else messages.INFO)
 
     def _render_page(
         self, request: HttpRequest, template: str, workspace: Workspace, title: str, **more: Any
@@ -313,20 +313,20 @@ class EpisodeAdmin(WorkspaceScopedAdmin):
         return self._run_once_confirmed(request, rows, "remove", question, delete_episode, "deleted")
 
     def _run_once_confirmed(
-        self, request: HttpRequest, rows: models.QuerySet[Episode], action: str, question: str, verb: Any, done: str
+        self, request: HttpRequest, rows: models.QuerySet[Episode], action: str, question: str, verb: Any, outcome: str
     ) -> TemplateResponse | None:
         """The page that asks; once it was answered, `verb` on each row and how many are `done`."""
         confirmation = self.confirmation_page(request, rows, action=action, question=question)
         if confirmation is not None:
             return confirmation
-        succeeded, refusal = 0, ""
+        count, refusal = 0, ""
         for episode in rows.select_related("agent", "feedback"):
             try:
                 verb(episode=episode, by=admin_access(request, episode.agent.workspace_id))
-                succeeded += 1
+                count += 1
             except Problem as problem:
                 refusal = problem.message
-        self.message_user(request, f"{succeeded} {done}.", messages.SUCCESS if succeeded else messages.WARNING)
+        self.message_user(request, f"{count} {outcome}.", messages.SUCCESS if count else messages.WARNING)
         if refusal:
             self.message_user(request, refusal, messages.ERROR)
         return None

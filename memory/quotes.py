@@ -117,8 +117,8 @@ def _describe_episode(row: Episode, access: Access, slug: str) -> QuotePlace:
 
 def _visible_feedback(access: Access) -> QuerySet[Feedback]:
     """One's own, and for admins everybody's, on messages the asker sees."""
-    seen = Message.objects.visible_to(access).order_by().values("pk")
-    feedback = Feedback.objects.filter(message__in=seen).select_related("message__author", "participant")
+    visible_messages = Message.objects.visible_to(access).order_by().values("pk")
+    feedback = Feedback.objects.filter(message__in=visible_messages).select_related("message__author", "participant")
     return feedback if access.administers else feedback.filter(participant=access.participant_id)
 
 

@@ -101,8 +101,8 @@ def say_all(thread: Thread, by: Member, bodies: Iterable[str]) -> None:
 
 def attach(thread: Thread, by: Member, body: str = "Look at this.", /, **files: str) -> Message:
     """A message with a text file for each name; `plan_md="…"` is plan.md."""
-    made = [make_attachment(".".join(name.rsplit("_", 1)), text.encode()) for name, text in files.items()]
-    return say(thread, by, body, files=made)
+    attachments = [make_attachment(".".join(name.rsplit("_", 1)), text.encode()) for name, text in files.items()]
+    return say(thread, by, body, files=attachments)
 
 
 def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Channel | None = None) -> Agent:

@@ -169,7 +169,7 @@ def _prompts() -> Iterator[dict[str, Any]]:
     from openvibe.base.problems import Problem
     from openvibe.chat.models import Message, Thread
 
-    made = 0
+    prompt_count = 0
     agents = list(Agent.objects.select_related("participant", "workspace", "soul", "endpoint").order_by("pk"))
     for thread in Thread.objects.order_by("pk"):
         messages = list(Message.objects.filter(thread=thread).select_related("author").order_by("seq"))
@@ -180,14 +180,14 @@ def _prompts() -> Iterator[dict[str, Any]]:
             for number, task in enumerate(("mention", "thread", "dive", "publish")):
                 request = some[(number + agent.pk) % len(some)] if some else None
                 for asked in (request, "What did we decide about the button, the roses and bada?"):
-                    if made >= PROMPTS:
+                    if prompt_count >= PROMPTS:
                         return
                     try:
                         prompt = assemble(agent=agent, thread=thread, task=task, request=asked, now=NOW)
                     except Problem as problem:
                         yield {"agent": agent.pk, "thread": thread.pk, "task": task, "problem": str(problem)}
                         continue
-                    made += 1
+                    prompt_count += 1
                     yield {
                         "agent": agent.pk,
                         "thread": thread.pk,
@@ -229,14 +229,14 @@ def _program(connection: Any, name: str, *arguments: str) -> str:
     from openvibe.runner.postgres.server import program_path
 
     at = connection.get_connection_params()
-    done = subprocess.run(
+    process = subprocess.run(
         [str(program_path(name)), "-h", at["host"], "-p", str(at["port"]), "-U", at["user"], *arguments],
         capture_output=True,
         text=True,
     )
-    if done.returncode != 0:
-        raise SystemExit(f"{name}: {done.stderr}")
-    return done.stdout
+    if process.returncode != 0:
+        raise SystemExit(f"{name}: {process.stderr}")
+    return process.stdout
 
 
 PARTS: dict[str, Callable[[Path], str]] = {

@@ -50,6 +50,6 @@ def test_in_a_broken_transaction_none_begins() -> None:
 
 
 def test_whoever_counts_statements_counts_them() -> None:
-    with CaptureQueriesContext(connection) as seen, transaction.atomic():
+    with CaptureQueriesContext(connection) as queries, transaction.atomic():
         write("Ana")
-    assert [query["sql"].split()[0] for query in seen] == ["SAVEPOINT", "INSERT", "RELEASE"]
+    assert [query["sql"].split()[0] for query in queries] == ["SAVEPOINT", "INSERT", "RELEASE"]

@@ -132,14 +132,14 @@ def statements(world: World, name: str, path: str) -> int | None:
     url = address(name, path, world)
     token = world.agent_token if path.startswith(OF_AGENTS) else world.token
     headers = {"Authorization": f"Bearer {token}"} if path.startswith("/api/") else {}
-    with CaptureQueriesContext(connection) as seen:
+    with CaptureQueriesContext(connection) as queries:
         response = world.browser.get(url, headers=headers)
     assert response.status_code in (200, 302, 405), (name, url, response.content[:150])
     if b'<div class="shell' in response.content:
         assert re.search(rb'class="icon-button back"', response.content), f"a phone has no way back from {url}"
         assert response.content.count(b"<h1") == 1, f"{url} has not one heading"
         assert_named_once(response.content.decode(), url)
-    return None if response.status_code == 405 else len(seen)
+    return None if response.status_code == 405 else len(queries)
 
 
 def assert_named_once(page: str, url: str) -> None:

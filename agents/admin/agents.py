@@ -94,8 +94,8 @@ class AgentAdmin(AuditedAdmin):
     def files(self, agent: Agent) -> str:
         """What its folder gives it, and what of it is not used and why."""
         skills = ", ".join(skill.name for skill in skill_index(agent))
-        used = [name for name in OVERRIDE_FILES if read_override(agent, name) is not None]
-        lines = [*used, *([f"Skills: {skills}"] if skills else []), *folder_problems(agent)]
+        file_names = [name for name in OVERRIDE_FILES if read_override(agent, name) is not None]
+        lines = [*file_names, *([f"Skills: {skills}"] if skills else []), *folder_problems(agent)]
         return " · ".join(lines) or "None"
 
     @admin.display(description="Active", boolean=True)
@@ -123,8 +123,8 @@ class AgentAdmin(AuditedAdmin):
         if request.method == "POST" and form.is_valid():
             try:
                 by = admin_access(request, form.cleaned_data["workspace"].pk)
-                named = {field: form.cleaned_data[field] for field in ("workspace", "handle", "name")}
-                agent = create_agent(by=by, soul=form.soul(), **named)
+                values = {field: form.cleaned_data[field] for field in ("workspace", "handle", "name")}
+                agent = create_agent(by=by, soul=form.soul(), **values)
             except (Problem, SoulError) as error:
                 problems = _error_lines(error)
             else:
@@ -228,18 +228,18 @@ class AgentAdmin(AuditedAdmin):
         channels = self.visible_choices(Channel, request).order_by("name")
         choices = channels.filter(workspace=agent.workspace_id, archived_at=None)
         memberships = ChannelMembership.objects.filter(participant=agent.participant)
-        joined = set(memberships.values_list("channel_id", flat=True))
-        form = ChannelsForm(request.POST or None, initial={"channels": joined})
+        member_ids = set(memberships.values_list("channel_id", flat=True))
+        form = ChannelsForm(request.POST or None, initial={"channels": member_ids})
         form.fields["channels"].queryset = choices  # type: ignore[attr-defined]  # a field of models
         problems: list[str] = []
         if request.method == "POST" and form.is_valid():
-            chosen = set(form.cleaned_data["channels"].values_list("pk", flat=True))
+            chosen_ids = set(form.cleaned_data["channels"].values_list("pk", flat=True))
 
             def write(*, by: Access) -> None:
                 for channel in choices:
-                    if channel.pk in chosen - joined:
+                    if channel.pk in chosen_ids - member_ids:
                         add_to_channel(channel=channel, participant=agent.participant, by=by)
-                    elif channel.pk in joined - chosen:
+                    elif channel.pk in member_ids - chosen_ids:
                         remove_from_channel(channel=channel, participant=agent.participant, by=by)
 
             problems = self._try_write(request, agent, write, "The channels are saved.")
@@ -253,15 +253,15 @@ class AgentAdmin(AuditedAdmin):
     def tools_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
         """Which tools of the workspace's MCP servers the agent may use."""
         tools = McpTool.objects.filter(server__workspace=agent.workspace_id, is_listed=True).select_related("server")
-        allowed = list(agent.mcp_tools.values_list("pk", flat=True))
+        tool_ids = list(agent.mcp_tools.values_list("pk", flat=True))
         choices = list(tools.order_by("server__name", "name"))
         form = ToolsForm(
-            request.POST if request.method == "POST" else None, initial={"tools": allowed}, choices=choices
+            request.POST if request.method == "POST" else None, initial={"tools": tool_ids}, choices=choices
         )
         problems: list[str] = []
         if request.method == "POST" and form.is_valid():
-            chosen = [tool for tool in choices if str(tool.pk) in form.cleaned_data["tools"]]
-            write = partial(allow_tools, agent=agent, tools=chosen)
+            chosen_tools = [tool for tool in choices if str(tool.pk) in form.cleaned_data["tools"]]
+            write = partial(allow_tools, agent=agent, tools=chosen_tools)
             problems = self._try_write(request, agent, write, "The tools are saved.")
             if not problems:
                 return redirect("admin:agents_agent_tools_page", agent.pk)

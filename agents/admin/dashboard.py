@@ -111,7 +111,7 @@ def _memory_tiles(health: CompactionHealth, rates: Sequence[Any], days: Sequence
     shared = total_rate(shared for _, shared, _ in rates).percent
     compactions, failed = "memory_compaction", sum(health.failed.values())
     since = datetime(days[0].year, days[0].month, days[0].day, tzinfo=UTC)
-    summarised = "–" if health.summarised_percent is None else f"{health.summarised_percent:g} %"
+    summarised_share = "–" if health.summarised_percent is None else f"{health.summarised_percent:g} %"
     return (
         Tile("Compactions waiting", f"{health.waiting:,}", _list_address(compactions, state__in="queued,running")),
         Tile(
@@ -128,7 +128,7 @@ def _memory_tiles(health: CompactionHealth, rates: Sequence[Any], days: Sequence
         ),
         Tile(
             "Messages in summaries",
-            summarised,
+            summarised_share,
             _list_address(compactions, state__exact="done"),
             f"{health.summarised:,} of {health.messages:,}" if health.messages else "",
         ),
@@ -168,14 +168,16 @@ def _token_spend(ids: list[int]) -> list[dict[str, Any]]:
     runs, background = token_rows(None, ids)
     in_runs = sum_tokens(runs.filter(queued_at__gte=midnight), "workspace")
     in_background = sum_tokens(background.filter(created_at__gte=midnight), "workspace")
-    used = in_runs + in_background
+    tokens_by_workspace = in_runs + in_background
     return [
         {
             "workspace": workspace,
-            "used": used[workspace.pk],
+            "used": tokens_by_workspace[workspace.pk],
             "background": in_background[workspace.pk],
             "cap": workspace.daily_token_budget,
-            "percent": min(100, round(100 * used[workspace.pk] / max(workspace.daily_token_budget, 1), 1)),
+            "percent": min(
+                100, round(100 * tokens_by_workspace[workspace.pk] / max(workspace.daily_token_budget, 1), 1)
+            ),
         }
         for workspace in Workspace.objects.filter(pk__in=ids).order_by("name")
     ]

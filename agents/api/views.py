@@ -79,8 +79,8 @@ IF_MATCH = OpenApiParameter(
 def agents_visible_to(access: Access) -> QuerySet[Agent]:
     """Active agents the asker knows; admins also know deactivated ones."""
     agents = Agent.objects.filter(workspace_id=access.workspace_id).select_related("participant", "workspace", "soul")
-    known = participants_known_to(access).order_by().values("pk")
-    return agents if access.administers else agents.filter(participant__in=known)
+    participant_ids = participants_known_to(access).order_by().values("pk")
+    return agents if access.administers else agents.filter(participant__in=participant_ids)
 
 
 _agent_by_handle = access_by("participant__handle", agents_visible_to)

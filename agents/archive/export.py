@@ -67,7 +67,9 @@ class Archive:
         digest, rows = hashlib.sha256(), 0
         with self._file.open(_entry(name), "w", force_zip64=True) as stream:
             for value in values:
-                line = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain).encode() + b"\n"
+                line = (
+                    json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_json_value).encode() + b"\n"
+                )
                 digest.update(line)
                 stream.write(line)
                 rows += 1
@@ -171,18 +173,20 @@ def file_name(table: str, number: int) -> str:
 def latest_migrations() -> dict[str, str]:
     """The last migration of each of our apps that this database has: what version wrote an archive."""
     own = {table.model._meta.app_label for table in archived_tables()}
-    applied = sorted(MigrationRecorder(connection).applied_migrations())
-    return {app: name for app, name in applied if app in own}
+    applied_migrations = sorted(MigrationRecorder(connection).applied_migrations())
+    return {app: name for app, name in applied_migrations if app in own}
 
 
 def _user_emails(tables: Sequence[Table], workspace_id: int) -> dict[int, str]:
     """Accounts that rows of the workspace refer to: id and address."""
-    found: set[int] = set()
+    user_ids: set[int] = set()
     for table in tables:
         for each in table.fields():
             if each.related_model is User:
-                found.update(table.rows(workspace_id).exclude(**{each.name: None}).values_list(each.attname, flat=True))
-    return dict(User.objects.filter(pk__in=found).values_list("pk", "email"))
+                user_ids.update(
+                    table.rows(workspace_id).exclude(**{each.name: None}).values_list(each.attname, flat=True)
+                )
+    return dict(User.objects.filter(pk__in=user_ids).values_list("pk", "email"))
 
 
 def _rows(
@@ -237,7 +241,7 @@ def _entry(name: str) -> zipfile.ZipInfo:
     return entry
 
 
-def _plain(value: object) -> object:
+def _json_value(value: object) -> object:
     """How JSON has what it knows no type for; each field reads it back (`to_python`)."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()

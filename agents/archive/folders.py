@@ -68,14 +68,14 @@ def own_folder(handle: str, slug: str) -> Path:
 @contextmanager
 def folder_writer() -> Iterator[Callable[[Path, Mapping[str, bytes]], None]]:
     """Yields what writes a new folder, whole or not at all; what was written is gone when the context ends badly."""
-    written: list[Path] = []
+    paths: list[Path] = []
 
     def write(folder: Path, files: Mapping[str, bytes]) -> None:
         """Raises OSError, FileExistsError for a folder that is there already."""
         unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
-        written.extend((unfinished, folder))
+        paths.extend((unfinished, folder))
         if folder.exists():
-            written.remove(folder)
+            paths.remove(folder)
             raise FileExistsError(folder)
         shutil.rmtree(unfinished, ignore_errors=True)  # of a process of this number that was killed
         for path, content in files.items():
@@ -88,7 +88,7 @@ def folder_writer() -> Iterator[Callable[[Path, Mapping[str, bytes]], None]]:
     try:
         yield write
     except BaseException:
-        for folder in written:
+        for folder in paths:
             shutil.rmtree(folder, ignore_errors=True)
         raise
 

@@ -126,8 +126,8 @@ def _read_manifest(file: zipfile.ZipFile) -> Manifest:
 
 
 def _check_version(manifest: Mapping[str, Any]) -> None:
-    known = MigrationLoader(None).disk_migrations
-    unknown = [f"{app}.{name}" for app, name in manifest["migrations"].items() if (app, name) not in known]
+    migration_keys = MigrationLoader(None).disk_migrations
+    unknown = [f"{app}.{name}" for app, name in manifest["migrations"].items() if (app, name) not in migration_keys]
     if manifest["version"] != FORMAT_VERSION or unknown:
         raise BadArchive(
             "The archive was written by a newer OpenVibe"
@@ -190,9 +190,9 @@ class _Import:
         return content
 
     def _check_tables(self, tables: Sequence[Table]) -> None:
-        known = {table.name for table in tables} | {USERS, FOLDERS}
+        table_names = {table.name for table in tables} | {USERS, FOLDERS}
         for name in self._manifest.tables:
-            if name not in known:
+            if name not in table_names:
                 raise BadArchive(f"The archive holds a table {name[:80]!r}, which this version has not.")
         if self._count(Workspace._meta.label) != 1:
             raise BadArchive("The archive holds no workspace, or several. Nothing was changed.")
@@ -245,22 +245,22 @@ class _Import:
 
     def _copy(self, table: Table) -> None:
         columns = self._columns(table)
-        numbered = [table.key_column] if table.has_number else []
-        names = [sql.Identifier(name) for name in (*numbered, *(str(each.column) for each in columns))]
+        key_columns = [table.key_column] if table.has_number else []
+        names = [sql.Identifier(name) for name in (*key_columns, *(str(each.column) for each in columns))]
         statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
             sql.Identifier(table.model._meta.db_table), sql.SQL(", ").join(names)
         )
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
             for number, row in enumerate(self._lines(table.name), 1):
                 values = [self._value(table, each, row, number) for each in columns]
-                copy.write_row([self._ids[table.model][number - 1], *values] if numbered else values)
+                copy.write_row([self._ids[table.model][number - 1], *values] if key_columns else values)
 
     def _columns(self, table: Table) -> list[Field[Any, Any]]:
         """Columns to fill: what an older archive lacks is left to the database where that knows what to write."""
         present = set(self._manifest.tables.get(table.name, {}).get("columns", ()))
-        known = {each.name for each in table.fields()}
-        if present - known:
-            raise BadArchive(f"{table.name} has no {sorted(present - known)[0][:80]!r} in this version.")
+        field_names = {each.name for each in table.fields()}
+        if present - field_names:
+            raise BadArchive(f"{table.name} has no {sorted(present - field_names)[0][:80]!r} in this version.")
         fields = [each for each in table.stored_fields() if each.name in present or not each.has_db_default()]
         file = table.file_field()
         return [*fields, file] if file else fields

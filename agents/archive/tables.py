@@ -212,8 +212,8 @@ def workspace_tables() -> tuple[Table, ...]:
     """Every table of a workspace, left out or not, each after those it is found by."""
     tables: dict[type[Model], Table] = {Workspace: Table(Workspace, ("pk",), 0)}
     models = [model for model in apps.get_models(include_auto_created=True) if model is not User and _is_stored(model)]
-    while fresh := _next_tables(models, tables):
-        tables.update(fresh)
+    while next_tables := _next_tables(models, tables):
+        tables.update(next_tables)
     return tuple(sorted(tables.values(), key=lambda table: (table.depth, table.name)))
 
 

@@ -153,7 +153,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
     request = replace(request, budget=raised_to(request.budget, needed_tokens(request, basis)))
     basis += constraints.constraint_candidates(request, request.budget.ceiling - needed_tokens(request, basis))
     tool_room = request.budget.ceiling - needed_tokens(request, basis) if may_drop_tools else None
-    offered, tool_candidates = _offer_tools(request, tools, tool_room)
+    offered_tools, tool_candidates = _offer_tools(request, tools, tool_room)
     basis += tool_candidates
     max_request = request.budget.caps["P1"] or request.budget.ceiling
     message = request_candidates(request, min(max_request, _room_beside(request, basis)))
@@ -164,9 +164,9 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
         message,
         history.later_candidates(request),
         dive.source_candidates(request),
-        *files.file_candidates(request, {tool.name for tool in offered}),
-        work.work_candidates(request, (tool.name for tool in offered)),
-        reminders.reminder_candidates(request, (tool.name for tool in offered)),
+        *files.file_candidates(request, {tool.name for tool in offered_tools}),
+        work.work_candidates(request, (tool.name for tool in offered_tools)),
+        reminders.reminder_candidates(request, (tool.name for tool in offered_tools)),
         blocks.block_candidates(request),
         feedback,
         blocks.profile_candidates(request),
@@ -176,27 +176,29 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
         identity.workspace_candidates(request),
         dive.headline_candidates(request),
     ]
-    fitted, hidden, recalled = _fit_with_history(request, sections, older_episodes)
-    fitted, unseen = _with_view(request, fitted, is_whole=recalled is None, hidden_count=len(hidden))
+    fit_result, hidden_dives, recall_section = _fit_with_history(request, sections, older_episodes)
+    fit_result, unseen = _with_view(
+        request, fit_result, is_whole=recall_section is None, hidden_count=len(hidden_dives)
+    )
     return Prompt(
         task=request.task,
         model=model,
         counter=request.counter,
         budget=request.budget,
-        messages=render(fitted),
-        tools=offered,
-        included=fitted.included,
+        messages=render(fit_result),
+        tools=offered_tools,
+        included=fit_result.included,
         dropped=(
-            *_dropped_items(fitted),
+            *_dropped_items(fit_result),
             *unseen,
-            *hidden,
+            *hidden_dives,
             *private_episodes,
             *unreadable,
             *identity.dropped_includes(request),
         ),
-        tokens=sent_tokens(fitted, request.counter),
+        tokens=sent_tokens(fit_result, request.counter),
         soul_number=request.agent.soul.number if request.agent.soul else None,
-        recall=recalled.blocks if recalled else (),
+        recall=recall_section.blocks if recall_section else (),
     )
 
 
@@ -249,61 +251,67 @@ def _fit_with_history(
     has_summaries = any(entry.summary_id for entry in entries)
     if is_all and not has_summaries:
         past = history.history_candidates(request, groups, whole=True)
-        fitted = _fit_or_problem(request, [*sections, *past, older_episodes])
-        if not _is_history_over_budget(fitted):
-            return fitted, hidden_dives, None
+        fit_result = _fit_or_problem(request, [*sections, *past, older_episodes])
+        if not _is_history_over_budget(fit_result):
+            return fit_result, hidden_dives, None
     in_place = [*sections, *history.history_candidates(request, groups), older_episodes]
-    fitted = _fit_or_problem(request, in_place)
+    fit_result = _fit_or_problem(request, in_place)
     if request.task != "mention":
-        taken = _history_tokens(fitted)
-        in_place.append(history.more_history(request, groups, taken=taken, has_summaries=has_summaries))
-        fitted = _fit_or_problem(request, in_place)
-    in_view = (item for item in fitted.included if item.section == "history")
-    recalled = recall.recall_messages(request, in_view, _recall_room(request, fitted))
-    return _fit_or_problem(request, [*in_place, recalled.candidates]), hidden_dives, recalled
+        history_tokens = _history_tokens(fit_result)
+        in_place.append(
+            history.more_history(request, groups, history_tokens=history_tokens, has_summaries=has_summaries)
+        )
+        fit_result = _fit_or_problem(request, in_place)
+    in_view = (item for item in fit_result.included if item.section == "history")
+    recall_section = recall.recall_messages(request, in_view, _recall_room(request, fit_result))
+    return _fit_or_problem(request, [*in_place, recall_section.candidates]), hidden_dives, recall_section
 
 
-def _recall_room(request: PromptRequest, fitted: FitResult) -> int:
+def _recall_room(request: PromptRequest, fit_result: FitResult) -> int:
     """Tokens that the rest of the prompt leaves, at most what P6 may take."""
-    room, cap = request.budget.ceiling - fitted.tokens, request.budget.caps["P6"]
-    episode_tokens = sum(item.tokens for item in fitted.included if item.section == "episodes")
+    room, cap = request.budget.ceiling - fit_result.tokens, request.budget.caps["P6"]
+    episode_tokens = sum(item.tokens for item in fit_result.included if item.section == "episodes")
     return room if cap is None else min(room, cap - episode_tokens)
 
 
 def _with_view(
-    request: PromptRequest, fitted: FitResult, *, is_whole: bool, hidden_count: int
+    request: PromptRequest, fit_result: FitResult, *, is_whole: bool, hidden_count: int
 ) -> tuple[FitResult, tuple[DroppedItem, ...]]:
     """The prompt saying how much of the thread it shows, and what it does not show as one item left out.
 
     Messages that are named one by one as left out, `hidden_count` of them by the agent's level, are not counted again;
     what was deleted, lines of ours and answers that failed not at all.
     """
-    shown = {section: _shown_seqs(fitted, section) for section in ("history", "recall")}
-    newest, recalled = len(shown["history"]), len(shown["recall"])
-    spans = [span for span in map(summarised_seqs, fitted.included) if span]
+    seqs_by_section = {section: _shown_seqs(fit_result, section) for section in ("history", "recall")}
+    newest, recalled_count = len(seqs_by_section["history"]), len(seqs_by_section["recall"])
+    spans = [span for span in map(summarised_seqs, fit_result.included) if span]
     unsaid, unsaid_outside = (0, 0) if is_whole else history.count_unsaid(request, spans)
     total = newest if is_whole else request.end_seq - 1 - unsaid
-    named = sum(left.section == "history" and left.key.startswith("message:") for left in _dropped_items(fitted))
-    outside = sum(not any(seq in span for span in spans) for seq in shown["history"] | shown["recall"])
-    accounted = outside + unsaid_outside + sum(map(len, spans)) + hidden_count + named
-    unseen = 0 if is_whole else request.end_seq - 1 - accounted
+    named_count = sum(
+        item.section == "history" and item.key.startswith("message:") for item in _dropped_items(fit_result)
+    )
+    outside = sum(
+        not any(seq in span for span in spans) for seq in seqs_by_section["history"] | seqs_by_section["recall"]
+    )
+    explained_count = outside + unsaid_outside + sum(map(len, spans)) + hidden_count + named_count
+    unseen = 0 if is_whole else request.end_seq - 1 - explained_count
     words = f"{pluralize(unseen, 'older message')}, not recalled"
     left_out = DroppedItem("older messages", "P6", "recall", words, "", 0, "over budget")
-    return situation.with_view(request, fitted, newest, recalled, total), (left_out,) if unseen > 0 else ()
+    return situation.with_view(request, fit_result, newest, recalled_count, total), (left_out,) if unseen > 0 else ()
 
 
-def _shown_seqs(fitted: FitResult, section: str) -> set[int]:
+def _shown_seqs(fit_result: FitResult, section: str) -> set[int]:
     """Numbers of the messages that stand in this section."""
-    items = (item for item in fitted.included if item.section == section and item.key.startswith("message:"))
+    items = (item for item in fit_result.included if item.section == section and item.key.startswith("message:"))
     return {int(item.ref) for item in items}
 
 
-def _history_tokens(fitted: FitResult) -> int:
-    return sum(item.tokens + item.opening_tokens for item in fitted.included if item.section == "history")
+def _history_tokens(fit_result: FitResult) -> int:
+    return sum(item.tokens + item.opening_tokens for item in fit_result.included if item.section == "history")
 
 
-def _is_history_over_budget(fitted: FitResult) -> bool:
-    return any(left.section == "history" and left.reason == "over budget" for left in fitted.dropped)
+def _is_history_over_budget(fit_result: FitResult) -> bool:
+    return any(item.section == "history" and item.reason == "over budget" for item in fit_result.dropped)
 
 
 def _fit_or_problem(request: PromptRequest, sections: Sequence[SectionCandidates]) -> FitResult:
@@ -314,10 +322,10 @@ def _fit_or_problem(request: PromptRequest, sections: Sequence[SectionCandidates
         raise Problem(str(error), code="budget_too_small", field="budget") from error
 
 
-def _dropped_items(fitted: FitResult) -> tuple[DroppedItem, ...]:
+def _dropped_items(fit_result: FitResult) -> tuple[DroppedItem, ...]:
     """What is not in the prompt, each once; a message that stands elsewhere in it was not left out."""
-    included_keys = {item.key for item in fitted.included}
-    by_key = {item.key: item for item in reversed(fitted.dropped) if item.key not in included_keys}
+    included_keys = {item.key for item in fit_result.included}
+    by_key = {item.key: item for item in reversed(fit_result.dropped) if item.key not in included_keys}
     return tuple(reversed(by_key.values()))
 
 

@@ -38,18 +38,18 @@ def choose_passages(
         return None
     passages = _passages(safe)
     tokens_left = limit - counter.count(note) - GAP_TOKENS
-    chosen: list[int] = []
+    indices: list[int] = []
     scores = _passage_scores(passages, question)
     for index in np.argsort(-scores, kind="stable").tolist():
         cost = counter.count(passages[index]) + GAP_TOKENS
-        if cost > tokens_left or (chosen and scores[index] <= 0):
+        if cost > tokens_left or (indices and scores[index] <= 0):
             break
         tokens_left -= cost
-        chosen.append(index)
-    return tuple(sorted(chosen))
+        indices.append(index)
+    return tuple(sorted(indices))
 
 
-def join_passages(text: str, chosen: Collection[int], note: str) -> str:
+def join_passages(text: str, indices: Collection[int], note: str) -> str:
     """These passages of the text, in ascending order; `[…]` stands for what is left out, and `note` at the end says
     so. Empty without any.
 
@@ -58,7 +58,7 @@ def join_passages(text: str, chosen: Collection[int], note: str) -> str:
     passages = _passages(mask_secrets(text))
     last = -1
     pieces: list[str] = []
-    for index in chosen:
+    for index in indices:
         if index - last > 1:
             pieces.append(f"\n{GAP_MARKER}\n" if pieces else f"{GAP_MARKER}\n")
         pieces.append(passages[index])
@@ -81,11 +81,11 @@ def _passage_scores(passages: Sequence[str], question: str) -> Floats:
     milliseconds, and no network.
     """
     terms = _question_patterns(question)
-    lowered = [passage.lower() for passage in passages]
-    term_matrix = np.array([[bool(term.search(each)) for term in terms] for each in lowered]).reshape(
-        len(lowered), len(terms)
+    lowercase_passages = [passage.lower() for passage in passages]
+    term_matrix = np.array([[bool(term.search(each)) for term in terms] for each in lowercase_passages]).reshape(
+        len(lowercase_passages), len(terms)
     )
-    by_words = term_matrix @ np.log1p(len(lowered) / (term_matrix.sum(axis=0) + 0.5))
+    by_words = term_matrix @ np.log1p(len(lowercase_passages) / (term_matrix.sum(axis=0) + 0.5))
     by_meaning = BUILT_IN_EMBEDDER.embed(passages) @ _question_vector(question)
     return z_scores(by_words.astype(np.float32)) + z_scores(by_meaning)
 

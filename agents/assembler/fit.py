@@ -44,10 +44,10 @@ def fit(
         for section in sections
         if section.layer == layer and not section.required
     ]
-    missed = [
+    dropped_groups = [
         fitter.fill(section, groups, capped=False) if section.extendable else groups for section, groups in remainders
     ]
-    for item in (item for groups in missed for group in groups for item in group.items):
+    for item in (item for groups in dropped_groups for group in groups for item in group.items):
         fitter.dropped.append(make_dropped(item, "superseded" if item.key in fitter.included else "over budget"))
     return FitResult(tuple(fitter.included.values()), tuple(fitter.dropped), fitter.used)
 
@@ -68,24 +68,24 @@ class _Fitter:
         self, section: SectionCandidates, groups: Sequence[AtomicGroup], *, capped: bool = True
     ) -> list[AtomicGroup]:
         """Takes what the caps (unless not `capped`) and the ceiling allow; returns the groups left, in rank order."""
-        taken = 0
-        missed: list[AtomicGroup] = []
+        section_tokens = 0
+        dropped_groups: list[AtomicGroup] = []
         for group in groups:
             cost = self.cost(group) + (0 if section.section in self.framed else section.frame)
-            room = self.room_for(section, taken) if capped else self.ceiling - self.used
-            if cost <= room and not (section.contiguous and missed):
+            room = self.room_for(section, section_tokens) if capped else self.ceiling - self.used
+            if cost <= room and not (section.contiguous and dropped_groups):
                 if section.frame:
                     self.framed.add(section.section)
                 self.include(section, group, cost)
-                taken += cost
+                section_tokens += cost
             else:
-                missed.append(group)
-        return missed
+                dropped_groups.append(group)
+        return dropped_groups
 
-    def room_for(self, section: SectionCandidates, taken: int) -> int:
+    def room_for(self, section: SectionCandidates, section_tokens: int) -> int:
         room = self.ceiling - self.used
         if section.cap is not None:
-            room = min(room, section.cap - taken)
+            room = min(room, section.cap - section_tokens)
         cap = self.caps.get(section.layer)
         if cap is not None and not section.beyond_layer_cap:
             room = min(room, cap - self.in_layer[section.layer])
@@ -95,8 +95,8 @@ class _Fitter:
         """Tokens the group would add; what is in the prompt, or twice in the group, adds nothing."""
         if len(group.items) == 1:
             return 0 if group.items[0].key in self.included else group.tokens
-        fresh = {item.key: item for item in reversed(group.items) if item.key not in self.included}
-        return sum(item.tokens + item.opening_tokens for item in fresh.values())
+        new_items = {item.key: item for item in reversed(group.items) if item.key not in self.included}
+        return sum(item.tokens + item.opening_tokens for item in new_items.values())
 
     def include(self, section: SectionCandidates, group: AtomicGroup, cost: int) -> None:
         for item in group.items:

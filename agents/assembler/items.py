@@ -240,12 +240,12 @@ def group_in_steps(items: Sequence[Item], *, step: int) -> tuple[AtomicGroup, ..
     same message and share their prefix. The newest ones, at least `step` of them, stand alone: long messages
     never push each other out as a group.
     """
-    ordered = sorted(items, key=lambda item: item.order)
-    if not ordered:
+    sorted_items = sorted(items, key=lambda item: item.order)
+    if not sorted_items:
         return ()
-    first_single = (ordered[-1].order + 1) // step * step - step
-    steps = groupby((item for item in ordered if item.order < first_single), key=lambda item: item.order // step)
-    singles = (AtomicGroup((item,)) for item in ordered if item.order >= first_single)
+    first_single = (sorted_items[-1].order + 1) // step * step - step
+    steps = groupby((item for item in sorted_items if item.order < first_single), key=lambda item: item.order // step)
+    singles = (AtomicGroup((item,)) for item in sorted_items if item.order >= first_single)
     return tuple(reversed([*(AtomicGroup(tuple(group)) for _, group in steps), *singles]))
 
 

@@ -32,7 +32,7 @@ class UntrustedText(ValueError):
     """An item stands where only better trusted text may stand. A bug of the caller, never of the content."""
 
 
-def render(fitted: FitResult) -> tuple[ChatMessage, ...]:
+def render(fit_result: FitResult) -> tuple[ChatMessage, ...]:
     """The messages of the prompt, in cache-aware order; tools are sent beside them.
 
     History is in the order of `Item.order`. What ends a part that the next prompt is likely to have too is marked: the
@@ -40,13 +40,13 @@ def render(fitted: FitResult) -> tuple[ChatMessage, ...]:
     Raises UntrustedText when an item that is not trusted would
     stand in the system message, or unfenced in a user message.
     """
-    for item in fitted.included:
+    for item in fit_result.included:
         _check_trust(item)
-    system, dynamic, request = (_joined_text(fitted, slot) for slot in ("system", "dynamic", "request"))
+    system, dynamic, request = (_joined_text(fit_result, slot) for slot in ("system", "dynamic", "request"))
     return (
         *([ChatMessage("system", system, ends_stable_part=True)] if system else ()),
-        ChatMessage("user", DATA_NOTICE + _joined_text(fitted, "reference"), ends_stable_part=True),
-        *_with_stable_end(list(_history_messages(fitted))),
+        ChatMessage("user", DATA_NOTICE + _joined_text(fit_result, "reference"), ends_stable_part=True),
+        *_with_stable_end(list(_history_messages(fit_result))),
         *([ChatMessage("user", dynamic)] if dynamic else ()),
         *([ChatMessage("user", request)] if request else ()),
     )
@@ -61,17 +61,17 @@ def overhead_tokens(counter: TokenCounter) -> int:
     return PROMPT_OVERHEAD + 4 * MESSAGE_OVERHEAD + count_text(DATA_NOTICE, counter)
 
 
-def sent_tokens(fitted: FitResult, counter: TokenCounter) -> int:
+def sent_tokens(fit_result: FitResult, counter: TokenCounter) -> int:
     """Tokens of what was fitted, as sent: at most `fitted.tokens`, which reckons with every transcript that may begin.
 
     A dynamic message that would be empty is not sent at all.
     """
-    empty_count = sum(not any(item.slot == slot for item in fitted.included) for slot in ("dynamic", "request"))
-    lines = sum(item.tokens for item in fitted.included)
+    empty_count = sum(not any(item.slot == slot for item in fit_result.included) for slot in ("dynamic", "request"))
+    lines = sum(item.tokens for item in fit_result.included)
     wrapping = sum(
         opening_tokens(counter, slot, opening)
         for slot in SECTION_ORDER
-        for opening, _ in _transcripts(_slot_items(fitted, slot))
+        for opening, _ in _transcripts(_slot_items(fit_result, slot))
         if opening
     )
     return overhead_tokens(counter) - empty_count * MESSAGE_OVERHEAD + lines + wrapping
@@ -106,10 +106,10 @@ def _common_prefix(one: str, other: str) -> str:
     return one[: bisect_left(shorter, True, key=lambda last: one[: last + 1] != other[: last + 1])]
 
 
-def _slot_items(fitted: FitResult, slot: Slot) -> list[Item]:
+def _slot_items(fit_result: FitResult, slot: Slot) -> list[Item]:
     """In the history by their order alone, what was recalled for a message before it; elsewhere by section, the lines
     of each trust label together."""
-    slot_items = [item for item in fitted.included if item.slot == slot]
+    slot_items = [item for item in fit_result.included if item.slot == slot]
     if slot == "history":
         return sorted(slot_items, key=lambda item: (item.order, item.section == "history"))
     return sorted(slot_items, key=lambda item: (_SECTION_RANKS[item.section], item.opening, item.order))
@@ -129,15 +129,15 @@ def _transcript_text(opening: str, lines: Iterable[Item], ending: str) -> str:
     return f"{opening}{''.join(line.text for line in lines)}{CLOSING}{ending}"
 
 
-def _joined_text(fitted: FitResult, slot: Slot) -> str:
+def _joined_text(fit_result: FitResult, slot: Slot) -> str:
     return "".join(
         _transcript_text(opening, items, PART_SEPARATOR) if opening else items[0].text
-        for opening, items in _transcripts(_slot_items(fitted, slot))
+        for opening, items in _transcripts(_slot_items(fit_result, slot))
     )
 
 
-def _history_messages(fitted: FitResult) -> Iterator[ChatMessage]:
-    for opening, items in _transcripts(_slot_items(fitted, "history")):
+def _history_messages(fit_result: FitResult) -> Iterator[ChatMessage]:
+    for opening, items in _transcripts(_slot_items(fit_result, "history")):
         text = _transcript_text(opening, items, "") if opening else items[0].text
         yield ChatMessage(items[0].role, text)
 

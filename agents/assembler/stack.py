@@ -134,14 +134,14 @@ def with_overrides(budget: TaskBudget, overrides: Mapping[str, object]) -> TaskB
     """
     for key, value in overrides.items():
         _check_override(key, value)
-    changed = _override(budget, overrides)
-    if changed.ceiling < MIN_CEILING:
+    new_budget = _override(budget, overrides)
+    if new_budget.ceiling < MIN_CEILING:
         parts = ", ".join(f"{name} {tokens:,}" for name, tokens in REQUIRED_TOKENS.items())
         raise ValueError(
-            f"The ceiling for {budget.task} must be at least {MIN_CEILING:,} tokens, not {changed.ceiling:,}: "
+            f"The ceiling for {budget.task} must be at least {MIN_CEILING:,} tokens, not {new_budget.ceiling:,}: "
             f"what every prompt needs has to fit ({parts})."
         )
-    return changed
+    return new_budget
 
 
 def with_stored_overrides(budget: TaskBudget, stored: object) -> TaskBudget:
@@ -174,8 +174,8 @@ def _is_override(key: str, value: object) -> bool:
 def _check_override(key: str, value: object) -> None:
     """Raise ValueError unless this is a part of a budget and a number for it."""
     if key != "ceiling" and key not in LAYER_NAMES:
-        known = ", ".join(("ceiling", *LAYER_NAMES))
-        raise ValueError(f"A budget has no part called {key!r}. Known parts: {known}.")
+        part_names = ", ".join(("ceiling", *LAYER_NAMES))
+        raise ValueError(f"A budget has no part called {key!r}. Known parts: {part_names}.")
     if key != "P6" or value is not None:
         _check_tokens(key, value, minimum={"ceiling": 1, "P0": 1, "P1": MIN_REQUEST_TOKENS}.get(key, 0))
 

@@ -88,10 +88,10 @@ def fetch_tools(server: McpServer) -> ToolList:
     async def fetch(client: Client, _: _Progress) -> ToolList:
         return await _list_tools(client)
 
-    listed = _within_limits(server, fetch)
-    tools = [tool for tool in listed.tools if _is_schema(tool.input_schema)]
-    unusable = [tool.name for tool in listed.tools if tool not in tools]
-    return replace(listed, tools=tools, unusable=[*listed.unusable, *unusable])
+    tool_list = _within_limits(server, fetch)
+    tools = [tool for tool in tool_list.tools if _is_schema(tool.input_schema)]
+    unusable = [tool.name for tool in tool_list.tools if tool not in tools]
+    return replace(tool_list, tools=tools, unusable=[*tool_list.unusable, *unusable])
 
 
 def call_tool(server: McpServer, name: str, arguments: Mapping[str, Any], *, fingerprint: str) -> str:
@@ -169,16 +169,16 @@ def _definition(tool: mcp_types.Tool) -> ToolDefinition:
     """Everything the server says of it is in the fingerprint."""
     whole = json.dumps(tool.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True)
     fingerprint = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
-    return ToolDefinition(tool.name, clean_text(tool.description or ""), _cleaned(tool.input_schema), fingerprint)
+    return ToolDefinition(tool.name, clean_text(tool.description or ""), _clean_value(tool.input_schema), fingerprint)
 
 
-def _cleaned(value: Any) -> Any:
+def _clean_value(value: Any) -> Any:
     """Without characters that cannot be kept or are not seen, however deep."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):
-        return {clean_text(key): _cleaned(inner) for key, inner in value.items()}
-    return [_cleaned(inner) for inner in value] if isinstance(value, list) else value
+        return {clean_text(key): _clean_value(inner) for key, inner in value.items()}
+    return [_clean_value(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _result_text(result: mcp_types.CallToolResult) -> str:
@@ -273,9 +273,9 @@ class _ServerTransport(GuardedAsyncTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await super().handle_async_request(request)
-        except AddressRefused as refused:
-            self._progress.trouble = str(refused)
-            raise httpx2.ConnectError(str(refused)) from None
+        except AddressRefused as error:
+            self._progress.trouble = str(error)
+            raise httpx2.ConnectError(str(error)) from None
         except httpx2.TransportError:
             self._progress.trouble = "It cannot be reached."
             raise

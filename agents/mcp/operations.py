@@ -147,9 +147,9 @@ def _with_definitions(schema: Schema) -> Schema:
     """The schema by itself: components it refers to become its `$defs`."""
     definitions: dict[str, Any] = {}
 
-    def resolved(value: Any) -> Any:
+    def inline_references(value: Any) -> Any:
         if isinstance(value, list):
-            return [resolved(inner) for inner in value]
+            return [inline_references(inner) for inner in value]
         if not isinstance(value, dict):
             return value
         reference = value.get("$ref")
@@ -157,11 +157,11 @@ def _with_definitions(schema: Schema) -> Schema:
             component = reference.rpartition("/")[2]
             if component not in definitions:
                 definitions[component] = {}  # before it is walked through: it may hold itself
-                definitions[component] = resolved(_component(reference))
+                definitions[component] = inline_references(_component(reference))
             return {**value, "$ref": f"#/$defs/{component}"}
-        return {key: resolved(inner) for key, inner in value.items()}
+        return {key: inline_references(inner) for key, inner in value.items()}
 
-    root = resolved(schema)
+    root = inline_references(schema)
     if set(root) == {"$ref"}:
         root = definitions.pop(root["$ref"].rpartition("/")[2])
     return {**root, **({"$defs": definitions} if definitions else {})}
@@ -204,17 +204,19 @@ def perform(name: str, arguments: Mapping[str, Any], caller: Caller, environ: Ma
 
 
 def _request(operation: Operation, arguments: Mapping[str, Any], environ: Mapping[str, Any]) -> HttpRequest:
-    placed = _placed(operation, arguments)
+    values_by_place = _place_arguments(operation, arguments)
     path = operation.path
-    for key, value in placed["path"].items():
+    for key, value in values_by_place["path"].items():
         path = path.replace(f"{{{key}}}", quote(str(value), safe=""))
-    body = b"" if operation.method == "GET" else json.dumps(placed["body"]).encode()
-    headers = {f"HTTP_{key.upper().replace('-', '_')}": _header(key, value) for key, value in placed["header"].items()}
+    body = b"" if operation.method == "GET" else json.dumps(values_by_place["body"]).encode()
+    headers = {
+        f"HTTP_{key.upper().replace('-', '_')}": _header(key, value) for key, value in values_by_place["header"].items()
+    }
     inner = {
         **{key: environ[key] for key in INHERITED if key in environ},
         "REQUEST_METHOD": operation.method,
         "PATH_INFO": path,
-        "QUERY_STRING": urlencode({key: _query(value) for key, value in placed["query"].items()}, doseq=True),
+        "QUERY_STRING": urlencode({key: _query(value) for key, value in values_by_place["query"].items()}, doseq=True),
         "CONTENT_TYPE": "application/json",
         "CONTENT_LENGTH": str(len(body)),
         "wsgi.input": BytesIO(body),
@@ -234,27 +236,29 @@ INHERITED = (
 )
 
 
-def _placed(operation: Operation, arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _place_arguments(operation: Operation, arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The arguments by their places. Raises Problem for one that is unknown or missing, or wants a plain value."""
-    placed: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "body": {}}
+    values_by_place: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "body": {}}
     for name, value in arguments.items():
         argument = operation.arguments.get(name)
         if argument is None and operation.name == MEMORY_TOOL:
             argument = Argument("body", name, {}, False)
         if argument is None:
-            known = ", ".join(operation.arguments) or "none"
+            argument_names = ", ".join(operation.arguments) or "none"
             raise Problem(
-                f"{operation.name} has no argument {name[:80]!r}. It has: {known}.", code="invalid", field=name[:80]
+                f"{operation.name} has no argument {name[:80]!r}. It has: {argument_names}.",
+                code="invalid",
+                field=name[:80],
             )
         if argument.place != "body" and not isinstance(value, str | int | float | list):
             if value is None and not argument.is_required:
                 continue
             raise Problem(f"{name} must be a plain value.", code="invalid", field=name)
-        placed[argument.place][argument.key] = value
+        values_by_place[argument.place][argument.key] = value
     for name, argument in operation.arguments.items():
-        if argument.is_required and argument.place == "path" and argument.key not in placed["path"]:
+        if argument.is_required and argument.place == "path" and argument.key not in values_by_place["path"]:
             raise Problem(f"{name} is missing.", code="invalid", field=name)
-    return placed
+    return values_by_place
 
 
 def _query(value: Any) -> Any:

@@ -230,8 +230,8 @@ async def _send_response(response: Response, send: Send) -> None:
 
 def list_tools(call: McpCall, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
     """Those that the token's scopes open."""
-    allowed = [operations()[name] for name in OPERATIONS if operations()[name].scope in call.caller.scopes]
-    return types.ListToolsResult(tools=[_tool(operation, call) for operation in allowed])
+    allowed_operations = [operations()[name] for name in OPERATIONS if operations()[name].scope in call.caller.scopes]
+    return types.ListToolsResult(tools=[_tool(operation, call) for operation in allowed_operations])
 
 
 def _tool(operation: Operation, call: McpCall) -> types.Tool:
@@ -315,8 +315,8 @@ def read_resource(call: McpCall, params: types.ReadResourceRequestParams) -> typ
         case "context", [thread, task]:
             value = _perform_or_raise(call, "context_assemble", {"thread": thread, "task": task})
         case _:
-            known = ", ".join(uri for _, uri, _ in RESOURCE_TEMPLATES)
-            raise MCPError(RESOURCE_NOT_FOUND, f"There is no resource {params.uri[:200]!r}. There are: {known}.")
+            templates = ", ".join(uri for _, uri, _ in RESOURCE_TEMPLATES)
+            raise MCPError(RESOURCE_NOT_FOUND, f"There is no resource {params.uri[:200]!r}. There are: {templates}.")
     text = json.dumps(value, ensure_ascii=False)
     contents = types.TextResourceContents(uri=params.uri, mime_type="application/json", text=text)
     return types.ReadResourceResult(contents=[contents])
@@ -340,12 +340,12 @@ def get_prompt(call: McpCall, params: types.GetPromptRequestParams) -> types.Get
     """The assembled context. MCP knows no system messages: that text comes as the user's, first."""
     if params.name not in TASKS:
         raise MCPError(types.INVALID_PARAMS, f"There is no prompt {params.name[:80]!r}. There are: {', '.join(TASKS)}.")
-    assembled = _perform_or_raise(call, "context_assemble", {**(params.arguments or {}), "task": params.name})
+    prompt = _perform_or_raise(call, "context_assemble", {**(params.arguments or {}), "task": params.name})
     messages = [
         types.PromptMessage(
             role="assistant" if message["role"] == "assistant" else "user",
             content=types.TextContent(text=message["content"]),
         )
-        for message in assembled["messages"]
+        for message in prompt["messages"]
     ]
     return types.GetPromptResult(description=TASKS[params.name], messages=messages)

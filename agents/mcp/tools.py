@@ -62,33 +62,35 @@ def refresh_tools(*, server: McpServer) -> FetchResult:
     A tool that changed acts outside again, asks nobody first, and is no agent's until an admin allows it anew.
     """
     try:
-        listed = fetch_tools(server)
+        tool_list = fetch_tools(server)
     except McpError as error:
         raise Problem(str(error), code="mcp_failed") from None
     with transaction.atomic():
         McpServer.objects.select_for_update().get(pk=server.pk)
-        result = _store_tools(server, listed)
+        result = _store_tools(server, tool_list)
         McpServer.objects.filter(pk=server.pk).update(fetched_at=timezone.now(), failures=0, rests_until=None)
     return result
 
 
-def _store_tools(server: McpServer, listed: ToolList) -> FetchResult:
-    definitions = {tool.name: tool for tool in listed.tools}
-    now, known = timezone.now(), {tool.name: tool for tool in server.tools.all()}
-    changed = [name for name, tool in known.items() if name in definitions and _differs(tool, definitions[name])]
+def _store_tools(server: McpServer, tool_list: ToolList) -> FetchResult:
+    definitions = {tool.name: tool for tool in tool_list.tools}
+    now, tools_by_name = timezone.now(), {tool.name: tool for tool in server.tools.all()}
+    changed_names = [
+        name for name, tool in tools_by_name.items() if name in definitions and _differs(tool, definitions[name])
+    ]
     for name, definition in definitions.items():
-        tool = known.get(name) or McpTool(server=server, name=name)
-        if name in changed:
+        tool = tools_by_name.get(name) or McpTool(server=server, name=name)
+        if name in changed_names:
             tool.effect, tool.asks_first = McpTool.Effect.EXTERNAL, False
             tool.agents.clear()
         tool.description = definition.description[:MAX_DESCRIPTION_CHARS]
         tool.input_schema, tool.fingerprint = definition.input_schema, definition.fingerprint
         tool.is_listed, tool.fetched_at = True, now
         tool.save()
-    gone = [name for name, tool in known.items() if tool.is_listed and name not in definitions]
-    server.tools.filter(name__in=gone).update(is_listed=False)
-    new = [name for name in definitions if name not in known]
-    return FetchResult(new, changed, gone, listed.unusable, listed.has_more)
+    gone_names = [name for name, tool in tools_by_name.items() if tool.is_listed and name not in definitions]
+    server.tools.filter(name__in=gone_names).update(is_listed=False)
+    new = [name for name in definitions if name not in tools_by_name]
+    return FetchResult(new, changed_names, gone_names, tool_list.unusable, tool_list.has_more)
 
 
 def _differs(tool: McpTool, definition: ToolDefinition) -> bool:
@@ -100,10 +102,10 @@ def allow_tools(*, agent: Agent, tools: Iterable[McpTool], by: Access) -> None:
     if not by.administers or by.workspace_id != agent.workspace_id:
         raise Refused("Only owners and admins choose what an agent may use.")
     before = sorted(map(offered_name, agent.mcp_tools.select_related("server")))
-    chosen = [tool for tool in tools if tool.server.workspace_id == agent.workspace_id]
-    after = sorted(map(offered_name, chosen))
+    own_tools = [tool for tool in tools if tool.server.workspace_id == agent.workspace_id]
+    after = sorted(map(offered_name, own_tools))
     with transaction.atomic():
-        agent.mcp_tools.set(chosen)
+        agent.mcp_tools.set(own_tools)
         if before != after:
             record_audit(
                 AuditAction.TOOLS,

@@ -63,8 +63,8 @@ class McpServer(Timestamped):
         problems: dict[str, str] = {}
         try:
             check_url(self.url, allow_private=settings.ALLOW_PRIVATE_ENDPOINTS)
-        except AddressRefused as refused:
-            problems["url"] = str(refused)
+        except AddressRefused as error:
+            problems["url"] = str(error)
         if self.token and not (self.token.isprintable() and self.token.isascii()):
             problems["token"] = "A token is plain letters, digits and signs in one line."
         if problems:

@@ -63,8 +63,8 @@ def asker_of(participant: Participant, access: Access, user: str) -> Asker:
 
 def access_agent(access: Access, handle: str) -> Agent:
     """The active agent of this handle, among those the asker knows. Raises Missing, and Refused for another agent."""
-    known = participants_known_to(access).order_by().values("pk")
-    agents = Agent.objects.filter(workspace=access.workspace_id, participant__in=known, deactivated_at=None)
+    participant_ids = participants_known_to(access).order_by().values("pk")
+    agents = Agent.objects.filter(workspace=access.workspace_id, participant__in=participant_ids, deactivated_at=None)
     agent = agents.select_related("participant", "workspace", "soul").filter(participant__handle=handle).first()
     if agent is None:
         raise Missing(f"There is no agent @{handle[:40]} here. GET /v1/models lists those you may ask.")
@@ -163,18 +163,18 @@ def _is_answer(run: Run, item: HistoryItem) -> bool:
     ids = [call.id for call in item.calls]
     if ids:
         return set(ids) == set(client_calls(run).values_list("call_id", flat=True))
-    answer, known = " ".join(model_text(run).split()), " ".join(item.text.removesuffix(WAITS).split())
+    answer, answer_start = " ".join(model_text(run).split()), " ".join(item.text.removesuffix(WAITS).split())
     # The client may have heard less.
     is_cut_short = run.state in (Run.State.STOPPED, Run.State.FAILED) or item.text.endswith(WAITS)
-    return answer.startswith(known) if is_cut_short else answer == known
+    return answer.startswith(answer_start) if is_cut_short else answer == answer_start
 
 
 def _continue_calls(turn: ClientTurn, asker: Asker, request: ClientRequest, digest: str) -> Run:
     """A run that goes on from the results of the client's tools, for the same question, or for what it says besides."""
     results = {item.call_id: item.text for item in request.new_items if item.role == "tool"}
-    missing = set(client_calls(turn.run).values_list("call_id", flat=True)) - results.keys()
-    if missing or not results:
-        raise invalid(f"The results of these calls are missing: {', '.join(sorted(missing))}.", "messages")
+    missing_ids = set(client_calls(turn.run).values_list("call_id", flat=True)) - results.keys()
+    if missing_ids or not results:
+        raise invalid(f"The results of these calls are missing: {', '.join(sorted(missing_ids))}.", "messages")
     save_client_results(turn.run, results)
     conversation, agent = turn.conversation, turn.run.agent
     if any(item.role == "user" for item in request.new_items):
@@ -201,22 +201,22 @@ def _conversation(asker: Asker, agent: Agent, request: ClientRequest, turn: Clie
         return turn.conversation
     threads = Thread.objects.visible_to(asker.access).filter(archived_at=None, channel__archived_at=None)
     own = ClientConversation.objects.filter(caller=asker.participant, agent=agent).select_related("thread__channel")
-    if request.conversation and (named := own.filter(key=request.conversation).first()):
-        if named.thread in threads:
-            return named
+    if request.conversation and (named_conversation := own.filter(key=request.conversation).first()):
+        if named_conversation.thread in threads:
+            return named_conversation
         raise Conflict(f"The thread of the conversation {request.conversation} is closed. Begin another one.")
     channel = _channel(asker, agent, request.channel)
     first = next((item.text for item in request.items if item.role == "user"), "")
     title = " ".join(first.split())[:TITLE_CHARACTERS] or "Conversation"
     thread = create_thread(channel=channel, by=asker.access, title=title)
     _check_may_answer(agent, thread, _task(agent))
-    made = ClientConversation.objects.create(
+    new_conversation = ClientConversation.objects.create(
         agent=agent, caller=asker.participant, thread=thread, key=request.conversation
     )
     history = _history_so_far(request, turn)
     if history:
         post_message(thread=thread, by=asker.speaker, body=_history_text(history, agent), is_answered=False)
-    return made
+    return new_conversation
 
 
 def _history_so_far(request: ClientRequest, turn: ClientTurn | None) -> Sequence[HistoryItem]:
@@ -242,8 +242,8 @@ def _history_text(items: Sequence[HistoryItem], agent: Agent) -> str:
         parts.append(f"{names[item.role]}:\n{quoted}")
     whole = "\n\n".join(parts)
     room = MAX_BODY_CHARACTERS - 200
-    cut = "\n\n[The beginning is left out.]\n\n" + whole[-room:] if len(whole) > room else "\n\n" + whole
-    return HISTORY_HEADING + cut
+    excerpt = "\n\n[The beginning is left out.]\n\n" + whole[-room:] if len(whole) > room else "\n\n" + whole
+    return HISTORY_HEADING + excerpt
 
 
 def _channel(asker: Asker, agent: Agent, name: str) -> Channel:
@@ -266,8 +266,10 @@ def _channel(asker: Asker, agent: Agent, name: str) -> Channel:
     own = visible.filter(name__in=names, is_private=True, created_by=asker.participant).order_by("pk").first()
     if own is None:
         about = f"What {asker.participant.name} asks {agent.participant.name} from chat clients."
-        taken = set(Channel.objects.filter(workspace=agent.workspace_id, name__in=names).values_list("name", flat=True))
-        free_name = next((each for each in names if each not in taken), name)
+        taken_names = set(
+            Channel.objects.filter(workspace=agent.workspace_id, name__in=names).values_list("name", flat=True)
+        )
+        free_name = next((each for each in names if each not in taken_names), name)
         own = create_channel(by=asker.access, name=free_name, description=about, is_private=True)
         by = replace(asker.access)  # a copy: what it reaches is looked up again
         add_to_channel(channel=own, participant=agent.participant, by=by)

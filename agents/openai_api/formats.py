@@ -151,8 +151,8 @@ class ResponseFormat:
         output = [*message, *(self._call(number, outcome) for number in range(len(outcome.calls)))]
         if outcome.stop_reason == "length":
             details = {"reason": "max_output_tokens"}
-            cut = {"status": "incomplete", "incomplete_details": details}
-            return {**self._common, **cut, "output": output, "usage": usage}
+            status = {"status": "incomplete", "incomplete_details": details}
+            return {**self._common, **status, "output": output, "usage": usage}
         return {**self._common, "status": "completed", "output": output, "usage": usage}
 
     async def events(self, pieces: AsyncIterable[str | Outcome]) -> AsyncGenerator[bytes, None]:

@@ -104,20 +104,20 @@ class PendingAnswer:
 
     async def pieces(self) -> AsyncGenerator[str | Outcome, None]:
         """New words as they come, then the `Outcome`. Whoever leaves last before that stops the run."""
-        sent, is_over = "", False
+        sent_text, is_over = "", False
         try:
             async with aclosing(self._lines()) as lines:
                 async for line in lines:
                     outcome = _outcome_of(line)
                     text = outcome.text if outcome else str(line.get("text", ""))
-                    if outcome is None and not text.startswith(sent):
+                    if outcome is None and not text.startswith(sent_text):
                         continue  # it was begun anew: perhaps it comes to the same
                     is_over = outcome is not None
-                    if outcome and not outcome.error and not text.startswith(sent):
+                    if outcome and not outcome.error and not text.startswith(sent_text):
                         outcome = _failure(self.run_id, 503, "answer_restarted", RESTARTED)
-                    elif text.startswith(sent) and len(text) > len(sent):
-                        yield text[len(sent) :]
-                        sent = text
+                    elif text.startswith(sent_text) and len(text) > len(sent_text):
+                        yield text[len(sent_text) :]
+                        sent_text = text
                     if outcome:
                         yield outcome
                         return

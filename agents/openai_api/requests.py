@@ -91,8 +91,8 @@ class ClientRequest:
 
     def digest(self, items: Iterable[HistoryItem]) -> str:
         """SHA-256 of a history as this client, conversation and user know it."""
-        named = [self.user, self.conversation, self.continues, *(item.key for item in items)]
-        return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+        parts = [self.user, self.conversation, self.continues, *(item.key for item in items)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def invalid(message: str, param: str, code: str = "invalid_value") -> Problem:
@@ -101,8 +101,8 @@ def invalid(message: str, param: str, code: str = "invalid_value") -> Problem:
 
 def parse_chat(body: Any) -> ClientRequest:
     """A body of `/v1/chat/completions`. Raises Problem."""
-    known = _COMMON | {"messages", "max_tokens", "max_completion_tokens", "stream_options"}
-    common = _parse_common(body, known, nested_tools=True)
+    field_names = _COMMON | {"messages", "max_tokens", "max_completion_tokens", "stream_options"}
+    common = _parse_common(body, field_names, nested_tools=True)
     items, instructions = [], []
     for number, message in enumerate(_list(body, "messages", MAX_ITEMS)):
         param = f"messages.{number}"
@@ -133,7 +133,7 @@ def parse_chat(body: Any) -> ClientRequest:
 
 def parse_response(body: Any) -> ClientRequest:
     """A body of `/v1/responses`. Raises Problem."""
-    known = _COMMON | {
+    field_names = _COMMON | {
         "input",
         "instructions",
         "max_output_tokens",
@@ -141,9 +141,13 @@ def parse_response(body: Any) -> ClientRequest:
         "conversation",
         "stream_options",
     }
-    common = _parse_common(body, known, nested_tools=False)
-    said = body.get("input")
-    rows = [{"role": "user", "content": said}] if isinstance(said, str) else _list(body, "input", MAX_ITEMS)
+    common = _parse_common(body, field_names, nested_tools=False)
+    client_input = body.get("input")
+    rows = (
+        [{"role": "user", "content": client_input}]
+        if isinstance(client_input, str)
+        else _list(body, "input", MAX_ITEMS)
+    )
     items: list[HistoryItem] = []
     instructions = [_text(body.get("instructions") or "", "instructions")]
     for number, row in enumerate(rows):
@@ -166,8 +170,8 @@ def parse_response(body: Any) -> ClientRequest:
         items=_checked_items(items, "input"),
         instructions="\n\n".join(filter(None, instructions)),
         max_output_tokens=_limit(body, "max_output_tokens"),
-        **{**common, "conversation": _plain(key, "conversation") or common["conversation"]},
-        continues=_plain(body.get("previous_response_id") or "", "previous_response_id"),
+        **{**common, "conversation": _short_text(key, "conversation") or common["conversation"]},
+        continues=_short_text(body.get("previous_response_id") or "", "previous_response_id"),
     )
 
 
@@ -180,10 +184,10 @@ def _add_call(items: list[HistoryItem], call: ClientCall) -> None:
         items.append(HistoryItem("assistant", "", (call,)))
 
 
-def _parse_common(body: Any, known: set[str], *, nested_tools: bool) -> dict[str, Any]:
+def _parse_common(body: Any, field_names: set[str], *, nested_tools: bool) -> dict[str, Any]:
     _object(body, "body")
     for name, value in body.items():
-        is_neutral = value is None or value in _NEUTRAL.get(name, ()) or name in known | _HARMLESS
+        is_neutral = value is None or value in _NEUTRAL.get(name, ()) or name in field_names | _HARMLESS
         if not is_neutral or (name in _NEUTRAL and value is not None and value not in _NEUTRAL[name]):
             raise invalid(
                 f"{name[:60]} is not supported here with this value: the agent's own settings decide. Leave it out.",
@@ -201,9 +205,9 @@ def _parse_common(body: Any, known: set[str], *, nested_tools: bool) -> dict[str
         "handle": model.strip().removeprefix("@").lower(),
         "tools": _parse_tools(body.get("tools") or [], nested_tools) if offers_tools else (),
         "stream": bool(body.get("stream")),
-        "user": _plain(body.get("user") or "", "user"),
-        "conversation": _plain(metadata.get("conversation") or "", "metadata"),
-        "channel": _plain(metadata.get("channel") or "", "metadata"),
+        "user": _short_text(body.get("user") or "", "user"),
+        "conversation": _short_text(metadata.get("conversation") or "", "metadata"),
+        "channel": _short_text(metadata.get("channel") or "", "metadata"),
     }
 
 
@@ -276,7 +280,7 @@ def _name(row: Mapping[str, Any], name: str, param: str) -> str:
     return value
 
 
-def _plain(value: Any, param: str) -> str:
+def _short_text(value: Any, param: str) -> str:
     if not isinstance(value, str) or len(value) > 80 or not value.isprintable():
         raise invalid(f"{param} is a text of at most 80 plain characters here.", param)
     return value

@@ -57,8 +57,10 @@ class Models(ClientView):
     def get(self, request: Request) -> Response:
         """The agents the caller may ask."""
         access = request_access(request)
-        known = participants_known_to(access).order_by().values("pk")
-        agents = Agent.objects.filter(workspace=access.workspace_id, participant__in=known, deactivated_at=None)
+        participant_ids = participants_known_to(access).order_by().values("pk")
+        agents = Agent.objects.filter(
+            workspace=access.workspace_id, participant__in=participant_ids, deactivated_at=None
+        )
         if access.is_agent:
             agents = agents.filter(participant=access.participant_id)
         rows = agents.filter(answers_itself=False).select_related("participant", "workspace").order_by("pk")
@@ -105,10 +107,10 @@ def _answer(
     run = begin_turn(asker, agent, _with_headers(client_request, request))
     viewer = Viewer(access.workspace_id, access.participant_id, token_id=caller.token.pk if caller.token else None)
     pending = PendingAnswer(run.pk, run.thread_id, run.trigger_id, viewer, asker.speaker, after)
-    ended, answer_format = run_outcome(run.pk), make_format(run)
+    outcome, answer_format = run_outcome(run.pk), make_format(run)
     if client_request.stream:
-        return stream_response(request._request, partial(_send_events, pending, ended, answer_format))
-    return deferred_response(request._request, partial(_deferred_answer, pending, ended, answer_format))
+        return stream_response(request._request, partial(_send_events, pending, outcome, answer_format))
+    return deferred_response(request._request, partial(_deferred_answer, pending, outcome, answer_format))
 
 
 def _with_headers(client_request: ClientRequest, request: Request) -> ClientRequest:
@@ -122,27 +124,29 @@ def _with_headers(client_request: ClientRequest, request: Request) -> ClientRequ
     )
 
 
-async def _pieces(pending: PendingAnswer, ended: Outcome | None) -> AsyncGenerator[str | Outcome, None]:
+async def _pieces(pending: PendingAnswer, early_outcome: Outcome | None) -> AsyncGenerator[str | Outcome, None]:
     """Of a run that was over before anybody listened, all at once."""
-    if ended is None:
+    if early_outcome is None:
         async for piece in pending.pieces():
             yield piece
         return
-    if ended.text:
-        yield ended.text
-    yield ended
+    if early_outcome.text:
+        yield early_outcome.text
+    yield early_outcome
 
 
-async def _send_events(pending: PendingAnswer, ended: Outcome | None, answer_format: AnswerFormat, send: Send) -> None:
-    async for frame in answer_format.events(_pieces(pending, ended)):
+async def _send_events(
+    pending: PendingAnswer, outcome: Outcome | None, answer_format: AnswerFormat, send: Send
+) -> None:
+    async for frame in answer_format.events(_pieces(pending, outcome)):
         await send({"type": "http.response.body", "body": frame, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _deferred_answer(
-    pending: PendingAnswer, ended: Outcome | None, answer_format: AnswerFormat
+    pending: PendingAnswer, early_outcome: Outcome | None, answer_format: AnswerFormat
 ) -> DeferredAnswer:
-    outcome = ended or await pending.outcome()
+    outcome = early_outcome or await pending.outcome()
     if outcome.error:
         return DeferredAnswer(
             outcome.status, json.dumps(error_body(outcome.error, outcome.status, outcome.code)).encode()

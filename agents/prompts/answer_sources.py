@@ -47,20 +47,20 @@ def find_sources(answer: str, texts: Sequence[str], own: Collection[int] = ()) -
     )
     unique = {" ".join(one.match.casefold().split()): one for one in reversed(exact)}
     distinct = [one for one in exact if unique[" ".join(one.match.casefold().split())] is one]
-    read = [one for one in distinct if one.place not in own] or _similar(words, texts, own)
-    repeated = [one for one in distinct if one.place in own]
-    return [*read, *repeated][:MAX_SOURCES] or _similar(words, texts)
+    read_sources = [one for one in distinct if one.place not in own] or _similar(words, texts, own)
+    repeated_sources = [one for one in distinct if one.place in own]
+    return [*read_sources, *repeated_sources][:MAX_SOURCES] or _similar(words, texts)
 
 
 def _longest(place: int, text: str, words: list[str], starts: dict[tuple[str, ...], list[int]]) -> SharedPassage | None:
     own = list(_WORD.finditer(text))
-    folded = [match[0].casefold() for match in own]
+    folded_words = [match[0].casefold() for match in own]
     best, at = (0, 0), 0
     while at + MIN_SHARED_WORDS <= len(own):
         length = 0
-        for start in starts.get(tuple(folded[at : at + MIN_SHARED_WORDS]), ())[:20]:
+        for start in starts.get(tuple(folded_words[at : at + MIN_SHARED_WORDS]), ())[:20]:
             same = MIN_SHARED_WORDS
-            while at + same < len(own) and start + same < len(words) and folded[at + same] == words[start + same]:
+            while at + same < len(own) and start + same < len(words) and folded_words[at + same] == words[start + same]:
                 same += 1
             length = max(length, same)
         best = max(best, (length, -at))
@@ -78,8 +78,8 @@ def _similar(words: list[str], texts: Sequence[str], left_out: Collection[int] =
     long_words = {word for word in words if len(word) >= MIN_LETTERS}
     shared = [long_words & {match[0].casefold() for match in _WORD.finditer(text)} for text in texts]
     holders = Counter(word for common in shared for word in common)
-    scored = [(sum(1 / holders[word] for word in common), place) for place, common in enumerate(shared)]
-    best = sorted(scored, key=lambda pair: (-pair[0], pair[1]))
+    scores = [(sum(1 / holders[word] for word in common), place) for place, common in enumerate(shared)]
+    best = sorted(scores, key=lambda pair: (-pair[0], pair[1]))
     places = [place for _, place in best if place not in left_out and len(shared[place]) >= MIN_COMMON_WORDS]
     return [
         SharedPassage(place, "", _head(texts[place], 2 * EXCERPT_CHARACTERS), "", len(shared[place]), is_exact=False)

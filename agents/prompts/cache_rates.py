@@ -74,8 +74,8 @@ def cache_history(runs: QuerySet[Run]) -> CacheHistory:
         )
     )
     points = tuple(
-        PromptPoint(run, agent, thread, title, at, Rate(shared, tokens), Rate(cached, sent), tokens, *sizes)
-        for run, agent, thread, title, at, shared, tokens, cached, sent, *sizes in reversed(rows[:MAX_POINTS])
+        PromptPoint(run, agent, thread, title, at, Rate(shared, tokens), Rate(cached, sent_tokens), tokens, *sizes)
+        for run, agent, thread, title, at, shared, tokens, cached, sent_tokens, *sizes in reversed(rows[:MAX_POINTS])
     )
     if not points:
         return CacheHistory((), ())

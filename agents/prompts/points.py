@@ -48,7 +48,7 @@ class RatesAround:
 
 def total_rate(rates: Iterable[Rate]) -> Rate:
     """All of them together, weighted by their tokens; what was not measured does not count."""
-    measured = [(rate.part, rate.whole) for rate in rates if rate.part is not None and rate.whole]
-    if not measured:
+    counts = [(rate.part, rate.whole) for rate in rates if rate.part is not None and rate.whole]
+    if not counts:
         return Rate()
-    return Rate(sum(part for part, _ in measured), sum(whole for _, whole in measured))
+    return Rate(sum(part for part, _ in counts), sum(whole for _, whole in counts))

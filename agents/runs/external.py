@@ -63,7 +63,7 @@ def begin_external_run(*, agent: Agent, message: Message) -> Run:
         with transaction.atomic():
             return _create_or_restart(agent, message, task)
     except IntegrityError:  # two processes of the agent began at once
-        raise _being_written() from None
+        raise _unfinished_answer_error() from None
 
 
 def _check_addressed(agent: Agent, message: Message) -> str:
@@ -96,7 +96,7 @@ def _create_or_restart(agent: Agent, message: Message, task: str) -> Run:
         raise Conflict("This message is answered, or people stopped the answer.", code="answered")
     unfinished = Run.objects.filter(agent=agent, thread=message.thread_id, state__in=RUNS.unfinished)
     if unfinished.exists() or (run is not None and run.state != Run.State.FAILED):
-        raise _being_written()
+        raise _unfinished_answer_error()
     if run is None:
         run = Run(
             workspace_id=agent.workspace_id,
@@ -115,7 +115,7 @@ def _create_or_restart(agent: Agent, message: Message, task: str) -> Run:
     return run
 
 
-def _being_written() -> Conflict:
+def _unfinished_answer_error() -> Conflict:
     return Conflict("An answer of yours is being written in this thread. Finish it first.", code="being_written")
 
 
@@ -142,13 +142,13 @@ def append_words(*, run: Run, offset: int, words: str) -> ReplyState:
     current = _lock_run(run)
     reply = current.reply if current.state == Run.State.WRITING else None
     body = reply.body if reply else ""
-    known = body[offset : offset + len(words)]
-    if offset > len(body) or not words.startswith(known):
+    stored_words = body[offset : offset + len(words)]
+    if offset > len(body) or not words.startswith(stored_words):
         raise Conflict(
             f"The reply has {len(body)} characters, and others than these from {offset} on. Nothing was taken.",
             code="wrong_offset",
         )
-    new = words[len(known) :]
+    new = words[len(stored_words) :]
     if len(body) + len(new) > MAX_BODY_CHARACTERS:
         raise Problem(
             f"A reply has at most {MAX_BODY_CHARACTERS:,} characters. Nothing of this was taken.",
@@ -215,8 +215,8 @@ def _end(
     """Write the end of a locked run: its reply's last words, and its tokens, once."""
     if reply is not None:
         finish_reply(reply=reply, body=body, state=reply_state)
-    read = Snapshot.objects.filter(run=run).values_list("tokens", flat=True).first() or 0
-    tokens = read if usage.input_tokens is None else usage.input_tokens
+    prompt_tokens = Snapshot.objects.filter(run=run).values_list("tokens", flat=True).first() or 0
+    tokens = prompt_tokens if usage.input_tokens is None else usage.input_tokens
     output_tokens = count_tokens(body) if usage.output_tokens is None else usage.output_tokens
     most = run.agent.daily_token_budget  # nobody checks what it says: it must not use up the whole workspace's
     run.input_tokens = min(run.input_tokens + tokens, most)

@@ -22,8 +22,8 @@ def acted_results(run: Run) -> list[ToolResult]:
     A call without an end was sent by a worker that died: nobody knows what came of it.
     """
     rows = run.tool_calls.filter(attempt__lt=run.attempt).exclude(decision=Decision.WAITS)
-    acted = Q(effect__in=("acts", "external"), decision=Decision.ALLOWED) | Q(approval__isnull=False)
-    return [_result_of(row) for row in rows.filter(acted).order_by("id")]
+    has_acted = Q(effect__in=("acts", "external"), decision=Decision.ALLOWED) | Q(approval__isnull=False)
+    return [_result_of(row) for row in rows.filter(has_acted).order_by("id")]
 
 
 def _result_of(row: ToolCall) -> ToolResult:
@@ -35,10 +35,10 @@ def _result_of(row: ToolCall) -> ToolResult:
 
 def decided_calls(run: Run) -> QuerySet[ToolCall]:
     """Calls that waited, and that people have approved or denied since, as far as nothing came of them yet."""
-    settled = ToolCall.objects.filter(run=run, approval=OuterRef("approval")).exclude(decision=Decision.WAITS)
-    waited = run.tool_calls.filter(decision=Decision.WAITS, attempt__lt=run.attempt)
-    decided = waited.filter(approval__state__in=[Approval.State.GRANTED, Approval.State.DENIED])
-    return decided.filter(~Exists(settled)).select_related("approval__decided_by").order_by("id")
+    settled_calls = ToolCall.objects.filter(run=run, approval=OuterRef("approval")).exclude(decision=Decision.WAITS)
+    waiting_calls = run.tool_calls.filter(decision=Decision.WAITS, attempt__lt=run.attempt)
+    decided = waiting_calls.filter(approval__state__in=[Approval.State.GRANTED, Approval.State.DENIED])
+    return decided.filter(~Exists(settled_calls)).select_related("approval__decided_by").order_by("id")
 
 
 def request_of(row: ToolCall) -> ToolCallRequest:

@@ -126,8 +126,8 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     current.price_in, current.price_out = prices.tokens_in, prices.tokens_out
     current.first_word_at = None
     add_step(current, "assembled", attempt=run.attempt, tokens=prompt.tokens, model=prompt.model)
-    changed = ("state", "reply", "model", "is_free", "price_in", "price_out", "first_word_at", "steps")
-    current.save(update_fields=changed)
+    field_names = ("state", "reply", "model", "is_free", "price_in", "price_out", "first_word_at", "steps")
+    current.save(update_fields=field_names)
     run.reply = reply
     return reply
 
@@ -170,10 +170,10 @@ def begin_request(run: Run, tokens: int, round_number: int) -> bool:
 
 
 def answered_turn(
-    run: Run, usage: Usage, *, planned: int, text: str, round_number: int, first_word_at: datetime | None
+    run: Run, usage: Usage, *, planned_tokens: int, text: str, round_number: int, first_word_at: datetime | None
 ) -> AnsweredTurn:
     """What the provider says it read and wrote, in place of what was planned and counted."""
-    input_tokens, output_tokens = usage.input_tokens or planned, usage.output_tokens or count_tokens(text)
+    input_tokens, output_tokens = usage.input_tokens or planned_tokens, usage.output_tokens or count_tokens(text)
     step = make_step(
         "answered",
         attempt=run.attempt,
@@ -183,7 +183,7 @@ def answered_turn(
         cached_tokens=usage.cached_tokens,
         first_word_at=first_word_at and first_word_at.isoformat(),
     )
-    return AnsweredTurn(planned, input_tokens, output_tokens, usage.cached_tokens, first_word_at, step)
+    return AnsweredTurn(planned_tokens, input_tokens, output_tokens, usage.cached_tokens, first_word_at, step)
 
 
 def save_answered_turn(run: Run, turn: AnsweredTurn) -> None:

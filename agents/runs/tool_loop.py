@@ -151,11 +151,11 @@ class RunSession:
         if self.client.is_free:
             return None
         agent = self.run.agent
-        used = tokens_used_by_agent(agent.workspace_id)
-        if denial := budget_denial(agent, used):
+        tokens_by_agent = tokens_used_by_agent(agent.workspace_id)
+        if denial := budget_denial(agent, tokens_by_agent):
             raise Problem(f"@{agent.handle} did not go on: {denial.reason}", code="budget_used_up")
-        own = agent.daily_token_budget - used.get(agent.participant_id, 0)
-        return min(own, agent.workspace.daily_token_budget - sum(used.values()))
+        own = agent.daily_token_budget - tokens_by_agent.get(agent.participant_id, 0)
+        return min(own, agent.workspace.daily_token_budget - sum(tokens_by_agent.values()))
 
     def _stream_turn(self, turn: ModelTurn, round_number: int) -> Completion | None:
         """One turn, its words saved as they come; None when a person stopped it."""
@@ -192,31 +192,31 @@ class RunSession:
         self, completion: Completion, turn: ModelTurn, round_number: int, first_word_at: datetime | None
     ) -> None:
         text, self.stop_reason = completion.text or self.answer.current_round, completion.stop_reason
-        answered = answered_turn(
+        round_turn = answered_turn(
             self.run,
             completion.usage,
-            planned=turn.tokens,
+            planned_tokens=turn.tokens,
             text=text,
             round_number=round_number,
             first_word_at=first_word_at,
         )
         self.answer.end_round(text)
         if not completion.tool_calls:
-            self.answer.last_turn = answered
+            self.answer.last_turn = round_turn
         else:
-            save_answered_turn(self.run, answered)
+            save_answered_turn(self.run, round_turn)
             save_partial(self.run, self.reply, self.answer)
 
     def _execute_tool_call(
         self, toolbox: Toolbox, call: ToolCallRequest, round_number: int, position: int
     ) -> ToolOutcome:
         """Execute one of the calls of a round, unless what it may quote was changed, or they are too many."""
-        refused = None
+        refusal = None
         if messages_changed(self.run, self.read_at):
-            refused, call = toolbox.refuse(call, CALL_MAY_QUOTE), replace(call, arguments="{}")
+            refusal, call = toolbox.refuse(call, CALL_MAY_QUOTE), replace(call, arguments="{}")
         elif position >= MAX_CALLS_PER_ROUND:
-            refused = toolbox.refuse(call, f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
-        return self._record_call(toolbox, call, round_number, refused)
+            refusal = toolbox.refuse(call, f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
+        return self._record_call(toolbox, call, round_number, refusal)
 
     def _resume(self, transcript: Transcript) -> None:
         """Tell the model what earlier attempts did, and carry out what people approved since. Raises JobLost."""
@@ -235,21 +235,21 @@ class RunSession:
     def _settle_call(self, toolbox: Toolbox, row: ToolCall) -> ToolOutcome:
         """Execute the call that waited, once, if people approved it, did not stop the run since, and its agent may
         still make it."""
-        approval, call, refused = row.approval, request_of(row), None
+        approval, call, refusal = row.approval, request_of(row), None
         if approval is None or approval.state != Approval.State.GRANTED:
-            refused = toolbox.refuse(call, _denial(approval))
+            refusal = toolbox.refuse(call, _denial(approval))
         elif approval.decided_at and was_stopped_since(self.run, approval.decided_at):
-            refused = toolbox.refuse(call, STOPPED_SINCE)
+            refusal = toolbox.refuse(call, STOPPED_SINCE)
         elif not row.arguments:
-            refused = toolbox.refuse(call, CALL_MAY_QUOTE)
-        return self._record_call(toolbox, call, 1, refused, approval)
+            refusal = toolbox.refuse(call, CALL_MAY_QUOTE)
+        return self._record_call(toolbox, call, 1, refusal, approval)
 
     def _record_call(
         self,
         toolbox: Toolbox,
         call: ToolCallRequest,
         round_number: int,
-        refused: ToolOutcome | None,
+        refusal: ToolOutcome | None,
         approval: Approval | None = None,
     ) -> ToolOutcome:
         """Execute the call unless it is `refused`, with its record. `approval`: people granted this very call.
@@ -257,22 +257,22 @@ class RunSession:
         What a tool of ours changes and the record stand together or not at all. A remote call is on record before it
         is sent, so that no other attempt takes it for one that was never made.
         """
-        started, is_approved = perf_counter(), approval is not None
+        start_time, is_approved = perf_counter(), approval is not None
         with transaction.atomic():
             current = RUNS.lock_owned(self.run)
-            outcome = refused or toolbox.check(call, is_approved=is_approved)
+            outcome = refusal or toolbox.check(call, is_approved=is_approved)
             if outcome is None and not toolbox.is_remote(call):
                 outcome = toolbox.execute(call, is_approved=is_approved)
             if outcome is not None and outcome.decision == ToolCall.Decision.WAITS and outcome.approval is None:
                 outcome, approval = self._request_approval(toolbox, call, outcome)
             row = self._create_call(toolbox, call, round_number, approval)
             if outcome is not None:
-                _finish_call(row, outcome, started)
+                _finish_call(row, outcome, start_time)
                 self._react_to(outcome, current)
         if outcome is None:
             outcome = toolbox.execute(call, is_approved=is_approved)
             with transaction.atomic():  # what came of it is true, whoever has the run by now
-                _finish_call(row, outcome, started)
+                _finish_call(row, outcome, start_time)
         self.had_bulky_result = self.had_bulky_result or row.result_tokens > BULKY_RESULT_TOKENS
         return outcome
 
@@ -300,8 +300,8 @@ class RunSession:
         self, toolbox: Toolbox, call: ToolCallRequest, outcome: ToolOutcome
     ) -> tuple[ToolOutcome, Approval | None]:
         """Ask people about this very call; one that they denied in this run is not asked about again."""
-        denied = self.run.tool_calls.filter(approval__state=Approval.State.DENIED)
-        if denied.filter(name=call.name, arguments=call.arguments).exists():
+        denied_calls = self.run.tool_calls.filter(approval__state=Approval.State.DENIED)
+        if denied_calls.filter(name=call.name, arguments=call.arguments).exists():
             return toolbox.refuse(call, DENIED_ALREADY), None
         reason = self.answer.text.strip()[-MAX_REASON_CHARS:]
         access = visible_to(self.run.agent)
@@ -331,11 +331,11 @@ class RunSession:
         )
 
 
-def _finish_call(row: ToolCall, outcome: ToolOutcome, started: float) -> None:
+def _finish_call(row: ToolCall, outcome: ToolOutcome, start_time: float) -> None:
     """Write down what came of a call, in the caller's transaction. `started`: reading of `perf_counter`."""
     row.decision, row.why, row.result = outcome.decision, outcome.why, outcome.result
     row.result_tokens = count_tokens(outcome.result)
-    row.milliseconds, row.finished_at = round((perf_counter() - started) * 1000), timezone.now()
+    row.milliseconds, row.finished_at = round((perf_counter() - start_time) * 1000), timezone.now()
     row.save(update_fields=["decision", "why", "result", "result_tokens", "milliseconds", "finished_at"])
     save_sources(row, outcome.sources)
 
@@ -356,10 +356,10 @@ def messages_changed(run: Run, since: datetime) -> bool:
 def _changed_messages(thread_id: int) -> QuerySet[Any, Any]:
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
     source = Dive.objects.filter(thread=thread_id).values("source")
-    read = Q(thread=thread_id) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used
+    was_read = Q(thread=thread_id) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used
     since = timezone.now()
-    changed = Q(edited_at__gte=since) | Q(deleted_at__gte=since)
-    return Message.objects.filter(ever_changed, read, changed).order_by().values_list("pk")[:1]
+    has_changed = Q(edited_at__gte=since) | Q(deleted_at__gte=since)
+    return Message.objects.filter(ever_changed, was_read, has_changed).order_by().values_list("pk")[:1]
 
 
 def toolbox_for_run(run: Run, block_stamps: dict[str, str]) -> Toolbox:

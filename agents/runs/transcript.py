@@ -92,7 +92,7 @@ class Transcript:
         """
         self._prompt = self._reassemble(self._ceiling)
         self._may_shrink = True
-        self.rounds = [Round("", tuple(map(_emptied, finished.results))) for finished in self.rounds]
+        self.rounds = [Round("", tuple(map(_empty_result, finished.results))) for finished in self.rounds]
         return self._prompt
 
     def next_turn(self) -> ModelTurn:
@@ -122,19 +122,23 @@ class Transcript:
         return (ChatMessage("user", fence("reminders", "\n".join(lines), trust="trusted")),) if lines else ()
 
     def _budget_line(self) -> list[str]:
-        left = self.tokens_left_today
-        if left is None or left >= FEW_TURNS * self._prompt.tokens:
+        tokens_left = self.tokens_left_today
+        if tokens_left is None or tokens_left >= FEW_TURNS * self._prompt.tokens:
             return []
         return [
-            f"About {max(left, 0):,} tokens of your budget for today are left; a turn here takes more than "
+            f"About {max(tokens_left, 0):,} tokens of your budget for today are left; a turn here takes more than "
             f"{self._prompt.tokens:,}."
         ]
 
     def _refusal_lines(self) -> list[str]:
-        known = {tool.name for tool in self._prompt.tools}
+        tool_names = {tool.name for tool in self._prompt.tools}
         results = [result for finished in self.rounds for result in finished.results if result.is_refused]
-        refused = Counter((result.call.name, result.call.arguments) for result in results)
-        names = {name if name in known else "A tool you do not have": n for (name, _), n in refused.items() if n > 1}
+        refusal_counts = Counter((result.call.name, result.call.arguments) for result in results)
+        names = {
+            name if name in tool_names else "A tool you do not have": n
+            for (name, _), n in refusal_counts.items()
+            if n > 1
+        }
         return [
             f"{name} was refused {times} times with the same arguments: calling it so again changes nothing."
             for name, times in list(names.items())[:MAX_REFUSAL_LINES]
@@ -167,13 +171,15 @@ class Transcript:
         return ModelTurn(messages, tools, exact_tokens(messages, tools, self._counter))
 
 
-def _rounds_line(left: int) -> list[str]:
-    if left > FEW_ROUNDS:
+def _rounds_line(count: int) -> list[str]:
+    if count > FEW_ROUNDS:
         return []
-    return [f"{'One round' if left == 1 else f'{left} rounds'} of tool calls left; then you answer with what you have."]
+    return [
+        f"{'One round' if count == 1 else f'{count} rounds'} of tool calls left; then you answer with what you have."
+    ]
 
 
-def _emptied(result: ToolResult) -> ToolResult:
+def _empty_result(result: ToolResult) -> ToolResult:
     return ToolResult(replace(result.call, arguments="{}"), CHANGED_NOTICE)  # refused or not: it says nothing more
 
 
@@ -211,14 +217,14 @@ def _truncate_results(
 ) -> None:
     """Cut the longest of the newest results, the last messages, so that all of them fit into what the others leave."""
     first_newest = len(messages) - len(results)
-    left = max_tokens - sum(sizes[:first_newest])
+    tokens_left = max_tokens - sum(sizes[:first_newest])
     shortest_first = sorted(range(first_newest, len(messages)), key=lambda position: sizes[position])
-    for seen, position in enumerate(shortest_first):
-        share = left // (len(shortest_first) - seen)
+    for index, position in enumerate(shortest_first):
+        share = tokens_left // (len(shortest_first) - index)
         if sizes[position] > share and share >= MIN_RESULT_TOKENS:
             messages[position] = _truncate_result(results[position - first_newest], share, counter)
             sizes[position] = message_tokens(messages[position], counter)
-        left -= sizes[position]
+        tokens_left -= sizes[position]
 
 
 def _truncate_result(result: ToolResult, max_tokens: int, counter: TokenCounter) -> ChatMessage:
@@ -248,14 +254,14 @@ def _result_message(call: ToolCallRequest, text: str) -> ChatMessage:
 
 def with_unique_ids(calls: Iterable[ToolCallRequest], used_ids: Iterable[str]) -> list[ToolCallRequest]:
     """The calls with ids that fit their column and are unique in the exchange: some endpoints begin at 0 each time."""
-    used = set(used_ids)
+    names = set(used_ids)
     renamed = []
     for call in calls:
         original = clean_text(call.id)[:80] or "call"
         name, suffix = original, 2
-        while name in used:
+        while name in names:
             name, suffix = f"{original}-{suffix}", suffix + 1
-        used.add(name)
+        names.add(name)
         renamed.append(
             replace(call, id=name, name=clean_text(call.name)[:100] or "?", arguments=clean_text(call.arguments))
         )

@@ -39,15 +39,15 @@ def parse_cron(line: str) -> CronFields:
             field="cron",
         )
     try:
-        parsed: Any = crontab.from_string(" ".join(fields))
+        cron: Any = crontab.from_string(" ".join(fields))
     except (ParseException, ValueError) as error:
         raise Problem(f"The cron line cannot be read: {error}", code="bad_cron", field="cron") from None
     return CronFields(
-        minutes=tuple(sorted(parsed.minute)),
-        hours=tuple(sorted(parsed.hour)),
-        days=frozenset(parsed.day_of_month),
-        months=frozenset(parsed.month_of_year),
-        weekdays=frozenset(parsed.day_of_week),
+        minutes=tuple(sorted(cron.minute)),
+        hours=tuple(sorted(cron.hour)),
+        days=frozenset(cron.day_of_month),
+        months=frozenset(cron.month_of_year),
+        weekdays=frozenset(cron.day_of_week),
     )
 
 

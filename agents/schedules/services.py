@@ -159,14 +159,14 @@ def _closed_reason(agent: Agent, schedule: Schedule) -> str | None:
 def _pace_denied_reason(schedule: Schedule, now: datetime) -> str | None:
     """Why it is too soon, or too much for one day. The caller holds the agent's row."""
     runs = Run.objects.filter(agent=schedule.agent, task=Run.Task.SCHEDULED, regenerates=None)
-    posted = runs.filter(trigger__created_at__lt=now + CLOCK_SLACK)
+    past_runs = runs.filter(trigger__created_at__lt=now + CLOCK_SLACK)
     if runs.filter(schedule=schedule).exclude(state__in=Run.ENDED).exists():
         return "What it began the time before is not finished."
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if posted.filter(trigger__created_at__gte=midnight).count() >= MAX_PROACTIVE_PER_DAY:
+    if past_runs.filter(trigger__created_at__gte=midnight).count() >= MAX_PROACTIVE_PER_DAY:
         return f"It posted {MAX_PROACTIVE_PER_DAY} times unasked today, the most it may. It goes on at midnight UTC."
     cooldown = schedule.agent.proactive_cooldown
-    if posted.filter(trigger__created_at__gt=now - timedelta(minutes=cooldown)).exists():
+    if past_runs.filter(trigger__created_at__gt=now - timedelta(minutes=cooldown)).exists():
         return f"It posted unasked less than {cooldown} minutes before."
     return None
 
@@ -178,9 +178,9 @@ def start_due_schedules(now: datetime | None = None) -> list[int]:
     """
     now = now or timezone.now()
     _reset_times_ahead(now)
-    due = Schedule.objects.filter(is_active=True, next_due_at__lte=now).order_by("next_due_at", "pk")
-    started = [_start_due(pk, now) for pk in due.values_list("pk", flat=True)[:BATCH_SIZE]]
-    return [run_id for run_id in started if run_id is not None]
+    due_schedules = Schedule.objects.filter(is_active=True, next_due_at__lte=now).order_by("next_due_at", "pk")
+    run_ids = [_start_due(pk, now) for pk in due_schedules.values_list("pk", flat=True)[:BATCH_SIZE]]
+    return [run_id for run_id in run_ids if run_id is not None]
 
 
 @transaction.atomic

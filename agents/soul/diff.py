@@ -45,11 +45,11 @@ def _entry_changes(path: str, old: list[str], new: list[str]) -> Iterator[FieldC
 
 
 def _list_difference(entries: list[str], others: list[str]) -> list[str]:
-    left = list(others)
+    remaining_entries = list(others)
     only_here = []
     for entry in entries:
-        if entry in left:
-            left.remove(entry)
+        if entry in remaining_entries:
+            remaining_entries.remove(entry)
         else:
             only_here.append(entry)
     return only_here

@@ -238,13 +238,13 @@ class _SoulReader:
 
     def soul(self, node: SourceNode) -> Soul:
         parts = self.mapping(node, "", tuple(_PART_TYPES))
-        missing = SourceNode(node.line, "nothing")
-        return Soul(**{part: self.part(parts.get(part, missing), part) for part in _PART_TYPES})
+        empty_node = SourceNode(node.line, "nothing")
+        return Soul(**{part: self.part(parts.get(part, empty_node), part) for part in _PART_TYPES})
 
     def part(self, node: SourceNode, part: str) -> Any:
-        keys, missing = _KEYS_BY_PART[part], SourceNode(node.line, "nothing")
+        keys, empty_node = _KEYS_BY_PART[part], SourceNode(node.line, "nothing")
         nodes = self.mapping(node, part, keys)
-        return _PART_TYPES[part](**{key: self.value(key, nodes.get(key, missing), f"{part}.{key}") for key in keys})
+        return _PART_TYPES[part](**{key: self.value(key, nodes.get(key, empty_node), f"{part}.{key}") for key in keys})
 
     def value(self, key: str, node: SourceNode, path: str) -> Any:
         """What stands under a key of a part, read as that key wants it: a list of texts unless said otherwise."""
@@ -271,36 +271,36 @@ class _SoulReader:
             self.add(node, path, f"This must be a mapping with condition and action, not {node.kind}.")
             return EscalationRule("", "block")
         nodes = self.mapping(node, path, ("condition", "action"))
-        missing = SourceNode(node.line, "nothing")
-        condition = self.text(nodes.get("condition", missing), f"{path}.condition", required=True)
-        action = nodes.get("action", missing)
+        empty_node = SourceNode(node.line, "nothing")
+        condition = self.text(nodes.get("condition", empty_node), f"{path}.condition", required=True)
+        action = nodes.get("action", empty_node)
         if action.kind == "nothing":
             self.add(action, f"{path}.action", f"This is missing. Choose one of {_alternatives(ESCALATION_ACTIONS)}.")
         choice = self.choice(action, f"{path}.action", ESCALATION_ACTIONS, "block")
         return EscalationRule(condition, cast(EscalationAction, choice))
 
-    def mapping(self, node: SourceNode, path: str, allowed: Sequence[str]) -> dict[str, SourceNode]:
+    def mapping(self, node: SourceNode, path: str, allowed_keys: Sequence[str]) -> dict[str, SourceNode]:
         if node.kind == "nothing":
             return {}
         if node.kind != "a mapping":
             whole = path or "A SOUL"
-            self.add(node, path, f"{whole} must be a mapping of {_alternatives(allowed)}, not {node.kind}.")
+            self.add(node, path, f"{whole} must be a mapping of {_alternatives(allowed_keys)}, not {node.kind}.")
             return {}
         nodes: dict[str, SourceNode] = {}
         lines: dict[str, int] = {}
         for entry in node.entries:
-            self.check_key(entry, path, allowed, lines)
+            self.check_key(entry, path, allowed_keys, lines)
             nodes.setdefault(entry.key, entry.node)
         return nodes
 
-    def check_key(self, entry: SourceEntry, path: str, allowed: Sequence[str], lines: dict[str, int]) -> None:
+    def check_key(self, entry: SourceEntry, path: str, allowed_keys: Sequence[str], lines: dict[str, int]) -> None:
         field = f"{path}.{entry.key}" if path else entry.key
         if entry.key in lines:
             where = f" (first on line {lines[entry.key]})" if entry.line else ""
             self.add(entry, field, f"This key stands here twice{where}. Keep one.")
-        elif entry.key not in allowed:
-            matches = get_close_matches(entry.key, allowed, n=1) or _keys_in_other_parts(entry.key)
-            advice = f"Did you mean {matches[0]}?" if matches else f"Known here: {_alternatives(allowed)}."
+        elif entry.key not in allowed_keys:
+            matches = get_close_matches(entry.key, allowed_keys, n=1) or _keys_in_other_parts(entry.key)
+            advice = f"Did you mean {matches[0]}?" if matches else f"Known here: {_alternatives(allowed_keys)}."
             self.add(entry, field, f"This key is not known. {advice}")
         lines.setdefault(entry.key, entry.line)
 
@@ -325,21 +325,21 @@ class _SoulReader:
             self.add(node, path, f"This must be text, not {node.kind}.{hint}")
             return ""
         value = str(node.value).strip()
-        if bad := UNPRINTABLE.search(value):
-            self.add(node, path, f"Remove the unprintable character U+{ord(bad[0]):04X}.")
+        if match := UNPRINTABLE.search(value):
+            self.add(node, path, f"Remove the unprintable character U+{ord(match[0]):04X}.")
         elif required and not value:
             self.add(node, path, "This is empty. Write at least one word.")
         return value
 
-    def choice(self, node: SourceNode, path: str, allowed: Sequence[str], default: str) -> str:
+    def choice(self, node: SourceNode, path: str, choices: Sequence[str], default: str) -> str:
         if node.kind == "nothing":
             return default
-        if node.kind == "text" and node.value in allowed:
+        if node.kind == "text" and node.value in choices:
             return str(node.value)
         actual = f'"{node.value}"' if node.kind == "text" else node.kind
-        matches = get_close_matches(str(node.value), allowed, n=1)
+        matches = get_close_matches(str(node.value), choices, n=1)
         advice = f" Did you mean {matches[0]}?" if matches else ""
-        self.add(node, path, f"This must be one of {_alternatives(allowed)}, not {actual}.{advice}")
+        self.add(node, path, f"This must be one of {_alternatives(choices)}, not {actual}.{advice}")
         return default
 
     def boolean(self, node: SourceNode, path: str) -> bool:

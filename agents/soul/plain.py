@@ -88,7 +88,9 @@ def _entries(lines: str) -> tuple[str, ...]:
 def soul_to_yaml(soul: Soul) -> str:
     """YAML that `parse_soul` reads as the same SOUL. What says nothing is left out."""
     parts = {
-        part: said for part, values in soul_to_dict(soul).items() if (said := {k: v for k, v in values.items() if v})
+        part: filled_values
+        for part, values in soul_to_dict(soul).items()
+        if (filled_values := {k: v for k, v in values.items() if v})
     }
     text: str = yaml.safe_dump(parts, sort_keys=False, allow_unicode=True, width=100)
     return text

@@ -74,8 +74,10 @@ def update_context_block(context: ToolContext) -> Tool | None:
     def sources(arguments: Mapping[str, Any] | None) -> tuple[Source, ...]:
         """The thread, and the block as it stands after the call."""
         rows = Block.objects.filter(agent=context.access.participant_id, label=str((arguments or {}).get("label")))
-        written = (Source(ToolSource.Kind.BLOCK, pk, version) for pk, version in rows.values_list("pk", "version"))
-        return (*thread_source(context.thread)(arguments), *written)
+        block_sources = (
+            Source(ToolSource.Kind.BLOCK, pk, version) for pk, version in rows.values_list("pk", "version")
+        )
+        return (*thread_source(context.thread)(arguments), *block_sources)
 
     return Tool(spec, partial(_write_block, context, blocks), sources=sources)
 
@@ -88,7 +90,7 @@ def _write_block(context: ToolContext, blocks: ContextBlocks, arguments: dict[st
         if arguments.get("action", "replace") == "append":
             block = blocks.append(label, content)
         else:
-            block = blocks.set(label, content, seen=context.block_stamps.get(label))
+            block = blocks.set(label, content, based_on=context.block_stamps.get(label))
     except Conflict as conflict:
         current = blocks.get(label)
         context.block_stamps.pop(label, None)
@@ -229,19 +231,21 @@ def _load_named(context: ToolContext, arguments: dict[str, Any]) -> str:
     name = str(arguments["name"])
     text = skill_text(context.agent, name)
     if text is None:
-        known = ", ".join(skill.name for skill in skill_index(context.agent))
-        raise Problem(f"There is no skill {name[:80]!r}. Available: {known}.")
-    loaded = [taken for taken, _ in loaded_skills(context.agent, context.thread.pk)]
-    if name not in loaded and len(loaded) >= MAX_LOADED_SKILLS:
-        raise Problem(f"You have taken up {', '.join(loaded)} already. Put one down with unload_skill first.")
+        skill_names = ", ".join(skill.name for skill in skill_index(context.agent))
+        raise Problem(f"There is no skill {name[:80]!r}. Available: {skill_names}.")
+    loaded_names = [skill_name for skill_name, _ in loaded_skills(context.agent, context.thread.pk)]
+    if name not in loaded_names and len(loaded_names) >= MAX_LOADED_SKILLS:
+        raise Problem(f"You have taken up {', '.join(loaded_names)} already. Put one down with unload_skill first.")
     LoadedSkill.objects.get_or_create(agent=context.agent, thread=context.thread, name=name)
     return text
 
 
 def _unload_named(context: ToolContext, arguments: dict[str, Any]) -> str:
     name = str(arguments["name"])
-    gone, _ = LoadedSkill.objects.filter(agent=context.agent, thread=context.thread, name=name).delete()
-    if not gone:
-        loaded = ", ".join(taken for taken, _ in loaded_skills(context.agent, context.thread.pk)) or "none"
-        raise Problem(f"You have not taken up {name[:80]!r} here. Taken up: {loaded}.")
+    deleted_count, _ = LoadedSkill.objects.filter(agent=context.agent, thread=context.thread, name=name).delete()
+    if not deleted_count:
+        loaded_names = (
+            ", ".join(skill_name for skill_name, _ in loaded_skills(context.agent, context.thread.pk)) or "none"
+        )
+        raise Problem(f"You have not taken up {name[:80]!r} here. Taken up: {loaded_names}.")
     return f"{name} is put down."

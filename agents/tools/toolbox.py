@@ -125,15 +125,15 @@ class Toolbox:
         """What comes of a call that is not executed: it is refused, or waits for a person. None: it may be executed."""
         tool = self.tools.get(call.name)
         if tool is None:
-            refused = self._refuse_unavailable(call)
+            refusal = self._refuse_unavailable(call)
         elif isinstance(arguments := _read_arguments(tool, call), Problem):
-            refused = self.refuse(call, arguments.message)
+            refusal = self.refuse(call, arguments.message)
         elif tool.gate == "ask" and not is_approved:
             waits = ToolOutcome("Waiting for a decision.", Decision.WAITS, f"{call.name} asks people first.")
             return replace(waits, sources=tool.sources(arguments))
         else:
             return None
-        return _clean_outcome(call, refused)
+        return _clean_outcome(call, refusal)
 
     def is_remote(self, call: ToolCallRequest) -> bool:
         return call.name in self.tools and self.tools[call.name].is_remote
@@ -264,8 +264,8 @@ def refused_outcome(why: str) -> ToolOutcome:
 def _tools_named_by_soul(agent: Agent) -> frozenset[str]:
     """Tools of ours that the SOUL lists. A SOUL that names none of them restricts nothing."""
     content = agent.soul.content if agent.soul else {}
-    named = content.get("capabilities", {}).get("tools", ())
-    return frozenset(str(name).strip().lower().replace(" ", "_") for name in named) & {tool.name for tool in TOOLS}
+    names = content.get("capabilities", {}).get("tools", ())
+    return frozenset(str(name).strip().lower().replace(" ", "_") for name in names) & {tool.name for tool in TOOLS}
 
 
 MAX_ARGUMENT_CHARS = 100_000
@@ -307,15 +307,15 @@ def _parse_arguments(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    known: Mapping[str, Any] = schema.get("properties", {})
-    missing = [name for name in schema.get("required", ()) if name not in arguments]
-    if missing:
-        raise Problem(f"{', '.join(missing)} is missing. {_expected_text(schema)}")
-    unknown = [name for name in arguments if name not in known]
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    missing_names = [name for name in schema.get("required", ()) if name not in arguments]
+    if missing_names:
+        raise Problem(f"{', '.join(missing_names)} is missing. {_expected_text(schema)}")
+    unknown = [name for name in arguments if name not in properties]
     if unknown:
         raise Problem(f"There is no argument {', '.join(unknown)[:200]}. {_expected_text(schema)}")
     for name, value in arguments.items():
-        _check_value(name, value, known[name])
+        _check_value(name, value, properties[name])
 
 
 def _check_value(name: str, value: Any, expected: Mapping[str, Any]) -> None:

@@ -105,10 +105,10 @@ class VersionRow(NamedTuple):
 def _soul_versions(agent: Agent, access: Access) -> list[VersionRow]:
     """The newest hundred, with the feedback that the asker may read."""
     versions = list(agent.soul_versions.select_related("author").defer("source", "content")[:100])
-    applied = Episode.objects.filter(agent=agent.participant_id, thread__in=Thread.objects.visible_to(access))
-    applied = applied.exclude(feedback=None).exclude(soul_version=None).order_by("pk")
+    applied_feedback = Episode.objects.filter(agent=agent.participant_id, thread__in=Thread.objects.visible_to(access))
+    applied_feedback = applied_feedback.exclude(feedback=None).exclude(soul_version=None).order_by("pk")
     by_version: defaultdict[int, list[AppliedFeedback]] = defaultdict(list)
-    for number, message_id, giver in applied.values_list("soul_version", *FEEDBACK_OF_VERSION):
+    for number, message_id, giver in applied_feedback.values_list("soul_version", *FEEDBACK_OF_VERSION):
         by_version[number or 0].append(AppliedFeedback(message_id, giver))
     return [VersionRow(version, by_version[version.number]) for version in versions]
 
@@ -132,13 +132,13 @@ def _memory_context(agent: Agent, access: Access) -> dict[str, Any]:
     readable = episodes.filter(thread__in=threads) | episodes.filter(thread=None)
     related = readable.select_related("applied_by", "feedback__participant", "thread")
     rows = list(related.order_by(F("suggested_at").asc(nulls_last=True), "-created_at")[:50])
-    shown = [_episode_row(row, access, row.pk in in_use) for row in rows]
+    episode_rows = [_episode_row(row, access, row.pk in in_use) for row in rows]
     return {
         **blocks_context(agent.participant, access),
         **notes_context(agent.participant, access),
-        "episodes_suggested": [row for row in shown if row["episode"].suggested_at],
-        "episodes_in_use": [row for row in shown if row["in_use"] and not row["episode"].suggested_at],
-        "episodes": [row for row in shown if not row["in_use"] and not row["episode"].suggested_at],
+        "episodes_suggested": [row for row in episode_rows if row["episode"].suggested_at],
+        "episodes_in_use": [row for row in episode_rows if row["in_use"] and not row["episode"].suggested_at],
+        "episodes": [row for row in episode_rows if not row["in_use"] and not row["episode"].suggested_at],
         "episodes_hidden": episodes.count() - readable.count(),
     }
 

@@ -105,6 +105,6 @@ def agents(request: WorkspaceRequest) -> HttpResponse:
         messages.success(request, f"{agent} {words}.")
         return redirect("settings-agents", request.workspace.slug)
     default = Endpoint.objects.filter(workspace=request.workspace, is_default=True).first()
-    listed = rows.annotate(channel_count=Count("participant__channel_memberships"))
-    page = {"agents": listed.order_by("-participant__is_active", "participant__name", "pk"), "default": default}
+    listed_agents = rows.annotate(channel_count=Count("participant__channel_memberships"))
+    page = {"agents": listed_agents.order_by("-participant__is_active", "participant__name", "pk"), "default": default}
     return render(request, "agents/settings_agents.html", page)

@@ -142,13 +142,13 @@ def _connect(request: WorkspaceRequest, form: ConnectForm) -> ModelConnection:
         preset = next((each for each in LOCAL_PRESETS if each.name == local), None)
         if preset is None:
             raise Problem("There is no such server. Nothing was saved.")
-        wanted = ModelRequest(preset=preset, model=_chosen_model(request, "local_model"))
+        model_request = ModelRequest(preset=preset, model=_chosen_model(request, "local_model"))
     else:
         values = form.cleaned_data
         model = _chosen_model(request, "other_model") or values["model"]
-        wanted = ModelRequest(values["api_key"], form.preset(), model, values["agent"])
+        model_request = ModelRequest(values["api_key"], form.preset(), model, values["agent"])
     return connect_model(
-        workspace=request.workspace, by=request.access, request=wanted, is_superuser=request.user.is_superuser
+        workspace=request.workspace, by=request.access, request=model_request, is_superuser=request.user.is_superuser
     )
 
 

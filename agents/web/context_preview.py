@@ -41,9 +41,9 @@ def context_preview(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """One line for each agent that the text in `?text=` would call."""
     thread = access_thread(request.access, thread_id)
     text = request.GET.get("text", "").replace("\x00", "")[:MAX_TEXT_CHARACTERS]
-    addressed = _addressed_agents(request.access, thread, text)
-    previews = [_preview_agent(request, agent, thread, text, task) for agent, task in addressed[:MAX_AGENTS]]
-    page = {"previews": previews, "thread": thread, "more": max(len(addressed) - MAX_AGENTS, 0)}
+    addressed_agents = _addressed_agents(request.access, thread, text)
+    previews = [_preview_agent(request, agent, thread, text, task) for agent, task in addressed_agents[:MAX_AGENTS]]
+    page = {"previews": previews, "thread": thread, "more": max(len(addressed_agents) - MAX_AGENTS, 0)}
     return render(request, "agents/_preview.html" if request.htmx else "agents/preview.html", page)
 
 
@@ -58,7 +58,11 @@ def full_preview(request: WorkspaceRequest, thread_id: int, handle: str, tab: st
     text = draft.body if draft else ""
     default_task = "mention" if thread.parent_id is None else "dive"
     task = next(
-        (task for addressed, task in _addressed_agents(request.access, thread, text) if addressed.pk == agent.pk),
+        (
+            task
+            for addressed_agent, task in _addressed_agents(request.access, thread, text)
+            if addressed_agent.pk == agent.pk
+        ),
         default_task,
     )
     denied_reason = reply_denied_reason(agent, thread, task)

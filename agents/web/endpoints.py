@@ -30,8 +30,8 @@ def endpoints(request: WorkspaceRequest) -> HttpResponse:
     _check_administers(request.access)
     rows = _endpoints(request).order_by("-is_default", "name", "pk").prefetch_related("agents__participant")
     answering = Agent.objects.filter(workspace=request.workspace, deactivated_at=None, answers_itself=False)
-    undecided = answering.filter(endpoint=None).select_related("participant").order_by("participant__name", "pk")
-    return render(request, "agents/settings_models.html", {"endpoints": rows, "undecided": undecided})
+    undecided_agents = answering.filter(endpoint=None).select_related("participant").order_by("participant__name", "pk")
+    return render(request, "agents/settings_models.html", {"endpoints": rows, "undecided": undecided_agents})
 
 
 @never_cache
@@ -57,8 +57,8 @@ def endpoint_change(request: WorkspaceRequest, endpoint_id: int) -> HttpResponse
             result = try_endpoint(endpoint=endpoint)
             note = f"{result.summary} It said: {result.message}" if result.ok else f"{endpoint}: {result.message}"
             (messages.success if result.ok else messages.error)(request, note)
-        except Refused as refused:
-            messages.error(request, refused.message)
+        except Refused as problem:
+            messages.error(request, problem.message)
         return redirect("settings-models", request.workspace.slug)
     if act == "delete":
         delete_endpoint(endpoint=endpoint, by=request.access)
@@ -76,15 +76,15 @@ def endpoint_models(request: WorkspaceRequest) -> HttpResponse:
     _check_administers(request.access)
     try:
         check_rate(request, "list_models", TOO_MANY_LISTS)
-    except Refused as refused:
-        return JsonResponse({"models": [], "message": refused.message})
+    except Refused as error:
+        return JsonResponse({"models": [], "message": error.message})
     form = request.POST
-    asked = Endpoint(kind=form.get("kind", ""), base_url=form.get("base_url", "").strip())
-    asked.api_key = form.get("api_key", "").strip()
+    draft = Endpoint(kind=form.get("kind", ""), base_url=form.get("base_url", "").strip())
+    draft.api_key = form.get("api_key", "").strip()
     stored = _endpoints(request).filter(pk=int_param(form, "endpoint") or 0).first()
-    if stored and not asked.api_key and stored.base_url == asked.base_url:
-        asked.api_key = stored.api_key
-    models = fetch_models(endpoint=asked)
+    if stored and not draft.api_key and stored.base_url == draft.base_url:
+        draft.api_key = stored.api_key
+    models = fetch_models(endpoint=draft)
     return JsonResponse({"models": models.models, "message": models.message})
 
 

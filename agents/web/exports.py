@@ -23,8 +23,8 @@ def exports(request: WorkspaceRequest) -> HttpResponse:
         try:
             enqueue_export_on_commit(request_export(member=request.member).pk)
             return redirect("settings-exports", request.workspace.slug)
-        except Problem as raised:
-            problem = raised
+        except Problem as error:
+            problem = error
     page = {
         "exports": visible_exports(request.member)[:20],
         "may_export": may_export(request.member),

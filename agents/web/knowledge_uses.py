@@ -69,5 +69,5 @@ def flag_used_entry(request: WorkspaceRequest, run_id: int, entry_id: int) -> Ht
         problem = error.message
     if not request.htmx:
         return redirect("run-context", request.workspace.slug, run.pk)
-    used = replace(used_entries(run, request.access)[key], problem=problem, note=note)
-    return render(request, "agents/_knowledge_used.html", {"run": run, "used": used})
+    used_entry = replace(used_entries(run, request.access)[key], problem=problem, note=note)
+    return render(request, "agents/_knowledge_used.html", {"run": run, "used": used_entry})

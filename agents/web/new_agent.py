@@ -44,10 +44,10 @@ class NewAgentForm(PlainSoulForm, TrialForm, PlaceForm):
 
     def clean_handle(self) -> str:
         handle: str = self.cleaned_data["handle"].strip().lstrip("@").lower()
-        made = slugify(self.cleaned_data.get("name", "")).strip("-_")[:MAX_HANDLE_CHARACTERS]
-        if not handle and not made and "name" in self.cleaned_data:
+        slug = slugify(self.cleaned_data.get("name", "")).strip("-_")[:MAX_HANDLE_CHARACTERS]
+        if not handle and not slug and "name" in self.cleaned_data:
             raise forms.ValidationError("The name has no letter a–z or digit to make a handle from. Write one here.")
-        return handle or made
+        return handle or slug
 
     def create(self, request: WorkspaceRequest) -> Agent:
         """Raises Problem and SoulError."""

@@ -107,8 +107,8 @@ RUN_CARD_FIELDS = (
 
 @CompiledQuery
 def _runs_at(ids: int) -> QuerySet[Run]:
-    unanswered = Q(trigger__id__any_of=ids, reply=None) & ~Q(state=Run.State.DONE)
-    return _card_rows(Run.objects.filter(Q(reply__id__any_of=ids) | unanswered))
+    is_unanswered = Q(trigger__id__any_of=ids, reply=None) & ~Q(state=Run.State.DONE)
+    return _card_rows(Run.objects.filter(Q(reply__id__any_of=ids) | is_unanswered))
 
 
 @CompiledQuery
@@ -119,14 +119,14 @@ def _runs_by_id(pk: int) -> QuerySet[Run]:
 def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
     """With what a card needs; `answered_again` is the newest reply of a run that was asked for in its place, and
     `level_then` the agent's level when it replied."""
-    again = Run.objects.filter(regenerates=OuterRef("pk"), reply__isnull=False).order_by("-id").values("reply")
+    later_runs = Run.objects.filter(regenerates=OuterRef("pk"), reply__isnull=False).order_by("-id").values("reply")
     later_changes = TrustChange.objects.filter(agent=OuterRef("agent"), created_at__gt=OuterRef("reply__created_at"))
     runs = runs.select_related("agent__participant", "approval", "regenerates", "schedule").only(*RUN_CARD_FIELDS)
     return runs.annotate(
         prompt_tokens=F("snapshot__tokens"),
         prompt_budget=F("snapshot__budget"),
         question=Left("trigger__body", 2 * MAX_QUESTION_CHARACTERS),
-        answered_again=Subquery(again[:1]),
+        answered_again=Subquery(later_runs[:1]),
         level_then=Coalesce(Subquery(later_changes.order_by("id").values("level_before")[:1]), F("agent__level")),
     ).order_by("id")
 

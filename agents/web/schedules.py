@@ -42,33 +42,33 @@ CRON_HELP = mark_safe(
 )
 
 
-def _required(widget: type[forms.Widget], **attributes: object) -> forms.Widget:
+def _required_widget(widget: type[forms.Widget], **attributes: object) -> forms.Widget:
     return widget(attrs={"required": True, **attributes})
 
 
 class ScheduleForm(ServiceForm):
     """Of a new schedule, or of `editing`. What it says is checked by the services; `place` is `c12` or `t34`."""
 
-    name = forms.CharField(required=False, label="Name", widget=_required(forms.TextInput, maxlength=80))
+    name = forms.CharField(required=False, label="Name", widget=_required_widget(forms.TextInput, maxlength=80))
     cron = forms.CharField(
         required=False,
         label="When",
         initial="0 9 * * mon-fri",
-        widget=_required(forms.TextInput, maxlength=100),
+        widget=_required_widget(forms.TextInput, maxlength=100),
         help_text=CRON_HELP,
     )
     time_zone = forms.CharField(
         required=False,
         label="Time zone",
         initial="UTC",
-        widget=_required(forms.TextInput, maxlength=64),
+        widget=_required_widget(forms.TextInput, maxlength=64),
         help_text="Like Europe/Berlin. A time that a night in spring skips runs right after the skipped hour.",
     )
     place = forms.CharField(
         label="Where it posts", error_messages={"required": NO_PLACE, "null_characters_not_allowed": NO_PLACE}
     )
     prompt = forms.CharField(
-        required=False, label="What it is to do", widget=_required(forms.Textarea, rows=4, maxlength=4_000)
+        required=False, label="What it is to do", widget=_required_widget(forms.Textarea, rows=4, maxlength=4_000)
     )
     is_active = forms.BooleanField(required=False, label="Active", initial=True)
 

@@ -127,8 +127,8 @@ def agent_soul(request: WorkspaceRequest, handle: str) -> HttpResponse:
                 answers = _try_soul(request, agent, form)
             else:
                 is_new = _save_soul(request, agent, form, form.cleaned_data["note"])
-                said = f"Saved. {agent.participant.name} answers with it from the next question on."
-                messages.success(request, said if is_new else "Nothing was changed, so there is no new version.")
+                notice = f"Saved. {agent.participant.name} answers with it from the next question on."
+                messages.success(request, notice if is_new else "Nothing was changed, so there is no new version.")
                 return redirect("agent", request.workspace.slug, agent.handle)
         except Conflict as conflict:
             newest = access_agent(request, handle).soul

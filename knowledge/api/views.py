@@ -179,8 +179,8 @@ class Revisions(ApiView):
 
 def entry_response(entry: Entry, access: Access, status: int = 200) -> Response:
     """An entry after it was written, with its new ETag."""
-    reloaded = reload_entry(entry, access)
-    return set_etag(Response(EntryOut(reloaded).data, status=status), reloaded.version)
+    current_entry = reload_entry(entry, access)
+    return set_etag(Response(EntryOut(current_entry).data, status=status), current_entry.version)
 
 
 def stale_error(conflict: Conflict) -> Problem:
@@ -216,10 +216,10 @@ def action_view(
             data["successor"] = access_plain_entry(access, data["successor"])
         based_on = check_if_match(request, entry.version) if read_if_match(request) is not None else None
         try:
-            changed = service(entry=entry, by=access, how="api", based_on=based_on, **data)
+            changed_entry = service(entry=entry, by=access, how="api", based_on=based_on, **data)
         except Conflict as conflict:
             raise stale_error(conflict) from None
-        return entry_response(changed, access, status)
+        return entry_response(changed_entry, access, status)
 
     schema = extend_schema(
         operation_id=f"knowledge_{name}",
@@ -263,8 +263,8 @@ class Contradictions(ApiView):
     )
     def get(self, request: Request) -> Response:
         """Open pairs of which the caller may read both, the newest first. Agents get none."""
-        settled = self.validated_query(ContradictionsQuery)["settled"]
-        pairs = accessible_contradictions(request_access(request)).exclude(settled_at__isnull=bool(settled))
+        is_settled = self.validated_query(ContradictionsQuery)["settled"]
+        pairs = accessible_contradictions(request_access(request)).exclude(settled_at__isnull=bool(is_settled))
         return self.paginated_response(pairs.select_related("settled_by"), ContradictionOut)
 
 
@@ -277,10 +277,10 @@ class Settle(ApiView):
         access, data = request_access(request), self.validated_body(SettleIn)
         pair = access_contradiction(access, pk)
         keep = access_plain_entry(access, data["keep"]) if "keep" in data else None
-        settled = settle_contradiction(
+        contradiction = settle_contradiction(
             contradiction=pair, by=access, how=data["how"], keep=keep, note=data["note"], door="api"
         )
-        return Response(ContradictionOut(settled).data)
+        return Response(ContradictionOut(contradiction).data)
 
 
 class Search(ApiView):

@@ -175,7 +175,7 @@ def extract_statements(content: str) -> list[Statement]:
     """What the content states of today, at most MAX_STATEMENTS, without questions, code, addresses and the past."""
     plain = _URL_OR_EMAIL.sub(" ", _CODE_BLOCK.sub("\n", content[:MAX_CHARACTERS]))
     plain = re.sub(r"[*_`~]{1,3}|\\", "", plain)
-    extracted: list[Statement] = []
+    statements: list[Statement] = []
     context: frozenset[str] = frozenset()
     for line in _flatten_tables(re.split(r"\n+", plain)):
         heading = _HEADING.match(line)
@@ -183,25 +183,25 @@ def extract_statements(content: str) -> list[Statement]:
             context = stems(heading[1])
             continue
         for statement in _parse_line(line, context):
-            extracted.append(statement)
-            if len(extracted) == MAX_STATEMENTS:
-                return extracted
-        bare = line.strip()
-        if bare.endswith(":"):
-            context = stems(bare)
-    return extracted
+            statements.append(statement)
+            if len(statements) == MAX_STATEMENTS:
+                return statements
+        stripped_line = line.strip()
+        if stripped_line.endswith(":"):
+            context = stems(stripped_line)
+    return statements
 
 
 def stems(text: str) -> frozenset[str]:
     """The telling words of a text, shortened to their stem; pairs of characters for Chinese and its neighbours."""
-    found: set[str] = set()
+    word_stems: set[str] = set()
     for match in _WORD.finditer(text):
         word = "usa" if match[0] in ("US", "USA") else match[0].lower()
         if _CJK.search(word):
-            found.update(word[at : at + 2] for at in range(max(1, len(word) - 1)))
+            word_stems.update(word[at : at + 2] for at in range(max(1, len(word) - 1)))
         elif word not in STOP_WORDS and word not in NEGATIONS:
-            found.add(stem(word))
-    return frozenset(found)
+            word_stems.add(stem(word))
+    return frozenset(word_stems)
 
 
 def _flatten_tables(lines: list[str]) -> Iterator[str]:
@@ -236,58 +236,58 @@ def _parse_sentence(sentence: str, about: frozenset[str]) -> Iterator[Statement]
         about = about | stems(head)
     elif colon and rest:
         clauses = [f"{head} is {clauses[0]}"] if clauses else []
-    inherited: frozenset[str] = frozenset()
+    subject: frozenset[str] = frozenset()
     previous = ""
     for clause in clauses:
         context = about | stems(previous) if _SEQUENCE_WORD.match(clause) else about
-        statement = _parse_clause(clause.strip()[:MAX_CLAUSE_CHARACTERS], context, inherited)
+        statement = _parse_clause(clause.strip()[:MAX_CLAUSE_CHARACTERS], context, subject)
         previous = clause
         if statement is not None:
-            inherited = statement.subject or inherited
+            subject = statement.subject or subject
             yield statement
 
 
-def _parse_clause(clause: str, about: frozenset[str], inherited: frozenset[str]) -> Statement | None:
-    replaced = _replaced_stems(clause)
-    if _PAST.search(clause) and not replaced:
+def _parse_clause(clause: str, about: frozenset[str], inherited_subject: frozenset[str]) -> Statement | None:
+    replaced_stems = _replaced_stems(clause)
+    if _PAST.search(clause) and not replaced_stems:
         return None
-    values_found = extract_quantities(clause)
-    text_left = _remove_quantities(clause, values_found)
-    subject_end, fixed = _find_subject(clause, values_found)
+    quantities = extract_quantities(clause)
+    text_left = _remove_quantities(clause, quantities)
+    subject_end, subject_values = _find_subject(clause, quantities)
     words = _canonical_stems(text_left)
-    subject = stems(_remove_quantities(clause[:subject_end], [one for one in values_found if one.end <= subject_end]))
-    values = tuple(one for one in values_found if one.start >= subject_end)
+    subject = stems(_remove_quantities(clause[:subject_end], [one for one in quantities if one.end <= subject_end]))
+    values = tuple(one for one in quantities if one.start >= subject_end)
     return Statement(
         text=clause[:160],
-        subject=subject or inherited,
-        words=words | (frozenset() if subject else inherited),
+        subject=subject or inherited_subject,
+        words=words | (frozenset() if subject else inherited_subject),
         names=_proper_names(text_left),
         about=about,
         is_negated=_is_negated(text_left),
         values=values,
         labels=tuple(_quantity_label(clause, one) for one in values),
-        subject_values=fixed,
-        replaced=replaced,
+        subject_values=subject_values,
+        replaced=replaced_stems,
     )
 
 
-def _find_subject(clause: str, found: list[Quantity]) -> tuple[int, frozenset[str]]:
+def _find_subject(clause: str, quantities: list[Quantity]) -> tuple[int, frozenset[str]]:
     """Where the subject ends: before the verb, else before the first value; and the values that are part of it."""
-    end = _find_verb(clause, found)
+    end = _find_verb(clause, quantities)
     if end is None:
-        names_it = len(found) > 1 and found[0].kind == "count" and _quantity_label(clause, found[0])
-        first = 1 if names_it and len(clause[: found[0].start].split()) <= 2 else 0
-        end = found[first].start if found else 0
-    dated = ("date", "period") if "as of" in clause.lower() else ()  # "as of May" says when it began, not of what
-    named = (one for one in found if one.end <= end and one.kind not in dated)
-    return end, frozenset(" ".join(one.text.lower().split()) for one in named)
+        names_it = len(quantities) > 1 and quantities[0].kind == "count" and _quantity_label(clause, quantities[0])
+        first = 1 if names_it and len(clause[: quantities[0].start].split()) <= 2 else 0
+        end = quantities[first].start if quantities else 0
+    date_kinds = ("date", "period") if "as of" in clause.lower() else ()  # "as of May" says when it began, not of what
+    subject_quantities = (one for one in quantities if one.end <= end and one.kind not in date_kinds)
+    return end, frozenset(" ".join(one.text.lower().split()) for one in subject_quantities)
 
 
-def _find_verb(clause: str, found: list[Quantity]) -> int | None:
+def _find_verb(clause: str, quantities: list[Quantity]) -> int | None:
     """Where the first verb stands that something stands before."""
     has_subject = False
     for match in re.finditer(r"[^\W\d_]+(?:['’][^\W\d_]+)?", clause):
-        if any(one.start <= match.start() < one.end for one in found):
+        if any(one.start <= match.start() < one.end for one in quantities):
             continue
         word = match[0].lower().replace("’", "'")
         if has_subject and (word in VERBS or word.removesuffix("ed") in VERBS or word.removesuffix("d") in VERBS):
@@ -296,8 +296,8 @@ def _find_verb(clause: str, found: list[Quantity]) -> int | None:
     return None
 
 
-def _remove_quantities(text: str, found: list[Quantity]) -> str:
-    for one in reversed(found):
+def _remove_quantities(text: str, quantities: list[Quantity]) -> str:
+    for one in reversed(quantities):
         text = text[: one.start] + " " + text[one.end :]
     return text
 

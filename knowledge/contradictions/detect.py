@@ -56,17 +56,17 @@ def detect_contradictions(
     is none, whenever it fails, and when the workspace's tokens of the day are used up, the built-in rule alone). Stops
     after `seconds`.
     """
-    started, compared = time.monotonic(), 0
+    start_time, compared_count = time.monotonic(), 0
     pending = Entry.objects.filter(status=Entry.Status.ACTIVE, compared_version__lt=F("version"))
     for pk in pending.order_by("pk").values_list("pk", flat=True)[:limit]:
         with advisory_lock(LockKind.CONTRADICTION_SEARCH, pk) as is_mine:
             entry = pending.defer("search").filter(pk=pk).first() if is_mine else None
             if entry is not None:
                 _save_detected(entry, _detect(entry, _metered_client(entry.workspace_id, client)))
-                compared += 1
-        if seconds is not None and time.monotonic() - started > seconds:
+                compared_count += 1
+        if seconds is not None and time.monotonic() - start_time > seconds:
             break
-    return compared
+    return compared_count
 
 
 def _detect(entry: Entry, client: ModelClient | None) -> list[_DetectedContradiction]:
@@ -97,18 +97,18 @@ def find_neighbours(entry: Entry) -> list[Entry]:
     return [other for other in neighbours.values() if other.supersedes_id != entry.pk]
 
 
-def _judge_with_model(client: ModelClient, claim: ComparedText, shown: Sequence[Entry]) -> dict[int, str] | None:
+def _judge_with_model(client: ModelClient, claim: ComparedText, candidates: Sequence[Entry]) -> dict[int, str] | None:
     """`{entry id: why}` as the model says, None when it cannot say, or was not asked for want of tokens."""
     try:
         answer = client.complete(
-            build_prompt(claim, [ComparedText(other.topic, other.content) for other in shown]),
+            build_prompt(claim, [ComparedText(other.topic, other.content) for other in candidates]),
             max_output_tokens=MAX_ANSWER_TOKENS,
         )
-        verdict = parse_verdict(answer.text, len(shown))
+        verdict = parse_verdict(answer.text, len(candidates))
     except (ModelError, UnparsableAnswer) as error:
         log.warning("contradictions_not_judged", error=type(error).__name__)
         return None
-    return {shown[number - 1].pk: why for number, why in verdict.items()}
+    return {candidates[number - 1].pk: why for number, why in verdict.items()}
 
 
 def _metered_client(workspace_id: int, client: ModelClient | None) -> ModelClient | None:

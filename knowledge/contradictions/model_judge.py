@@ -46,7 +46,7 @@ def _excerpt(claim: ComparedText) -> str:
     return mask_secrets(f"{claim.topic}\n\n{claim.content}")[:MAX_ENTRY_CHARACTERS]
 
 
-def _clean_reason(said: object) -> str:
-    line = " ".join(clean_text(said).split()) if isinstance(said, str) else ""
+def _clean_reason(reason: object) -> str:
+    line = " ".join(clean_text(reason).split()) if isinstance(reason, str) else ""
     line = line or "The model says that they contradict each other."
     return line if len(line) <= MAX_EXPLANATION else line[: MAX_EXPLANATION - 1].rstrip() + "…"

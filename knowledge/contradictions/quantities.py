@@ -116,16 +116,16 @@ _ROUGHLY = re.compile(r"(?:about|around|roughly|approximately|approx\.?|circa|ca
 def extract_quantities(text: str) -> list[Quantity]:
     """All that the text states, in order. `text` is one sentence or clause, of any case; linear in its length."""
     remaining = _words_to_digits(text)
-    extracted: list[Quantity] = []
+    quantities: list[Quantity] = []
     for kind, pattern, build in _PATTERNS:
         for match in pattern.finditer(remaining):
             quantity = build(match, remaining)
             if quantity is not None:
                 start, end = _source_start(text, match.start()), match.end()
                 source_text = " ".join(text[start:end].split())
-                extracted.append(replace(quantity, kind=kind, text=source_text, start=start, end=end))
+                quantities.append(replace(quantity, kind=kind, text=source_text, start=start, end=end))
                 remaining = remaining[: match.start()] + "\x01" * (end - match.start()) + remaining[end:]
-    return sorted(extracted, key=lambda one: one.start)
+    return sorted(quantities, key=lambda one: one.start)
 
 
 _NUMBER_WORDS = re.compile(
@@ -136,8 +136,8 @@ _NUMBER_WORDS = re.compile(
 
 def _words_to_digits(text: str) -> str:
     """Lower case, with number words as figures, in the same number of characters."""
-    lowered = "".join(one if len(one) == 1 else "?" for one in map(str.lower, text))
-    return _NUMBER_WORDS.sub(lambda match: str(_NUMBER_VALUES.get(match[0], 1)).rjust(len(match[0])), lowered)
+    lowercase_text = "".join(one if len(one) == 1 else "?" for one in map(str.lower, text))
+    return _NUMBER_WORDS.sub(lambda match: str(_NUMBER_VALUES.get(match[0], 1)).rjust(len(match[0])), lowercase_text)
 
 
 def _source_start(text: str, start: int) -> int:

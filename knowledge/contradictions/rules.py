@@ -49,15 +49,15 @@ def explain_contradiction(one: ComparedText, other: ComparedText) -> str | None:
     """
     if _normalize(one.content) == _normalize(other.content):
         return None
-    swapped = other < one
-    first, second = (other, one) if swapped else (one, other)
+    is_swapped = other < one
+    first, second = (other, one) if is_swapped else (one, other)
     topics = stems(first.topic), stems(second.topic)
     pairs = _comparable_pairs(extract_statements(first.content), extract_statements(second.content), topics)
     explanation = _find_differing_quantities(pairs) or _find_denial(pairs) or _find_replacement(pairs)
     if explanation is None:
         return None
     how, left, right = explanation
-    if swapped:
+    if is_swapped:
         left, right = right, left
     return f"{how}: “{_shorten(left)}” and “{_shorten(right)}”."
 
@@ -140,10 +140,12 @@ def _find_differing_quantities(pairs: list[_StatementPair]) -> tuple[str, str, s
         if not all(verdict for verdict, _kind in verdicts):
             agreeing |= {(0, id(pair.first)), (1, id(pair.second))}
         differing += [(kind, pair) for verdict, kind in verdicts if verdict][:1]
-    unsettled = [(kind, pair) for kind, pair in differing if not agreeing & {(0, id(pair.first)), (1, id(pair.second))}]
-    if not unsettled:
+    open_pairs = [
+        (kind, pair) for kind, pair in differing if not agreeing & {(0, id(pair.first)), (1, id(pair.second))}
+    ]
+    if not open_pairs:
         return None
-    kind, pair = max(unsettled, key=lambda one: one[1].jaccard)
+    kind, pair = max(open_pairs, key=lambda one: one[1].jaccard)
     return f"Different {_KIND_LABELS[kind]}", pair.first.text, pair.second.text
 
 
@@ -170,7 +172,7 @@ def _quantity_verdicts(pair: _StatementPair) -> Iterable[tuple[bool, str]]:
     for kind in _KIND_LABELS:
         first_values = [one for one in left if one[0].kind == kind]
         second_values = [one for one in right if one[0].kind == kind]
-        compared = [
+        verdicts = [
             verdict
             for first_value, first_label in first_values
             for second_value, second_label in second_values
@@ -184,8 +186,8 @@ def _quantity_verdicts(pair: _StatementPair) -> Iterable[tuple[bool, str]]:
             for verdict in [quantities_differ(first_value, second_value)]
             if verdict is not None
         ]
-        if compared:
-            yield all(compared), kind
+        if verdicts:
+            yield all(verdicts), kind
 
 
 def _both_say_more(pair: _StatementPair) -> bool:
@@ -237,9 +239,11 @@ def _find_replacement(pairs: list[_StatementPair]) -> tuple[str, str, str] | Non
     """One says that something was replaced, the other still states it."""
     for pair in pairs:
         for one, other in ((pair.first, pair.second), (pair.second, pair.first)):
-            replaced = one.replaced - GENERIC_STEMS
-            still_stated = replaced and replaced <= other.words and not other.replaced and not other.is_negated
-            if still_stated and pair.shared - replaced:
+            replaced_stems = one.replaced - GENERIC_STEMS
+            is_still_stated = (
+                replaced_stems and replaced_stems <= other.words and not other.replaced and not other.is_negated
+            )
+            if is_still_stated and pair.shared - replaced_stems:
                 return "One says it was replaced", pair.first.text, pair.second.text
     return None
 

@@ -78,8 +78,8 @@ class ImportReport:
     @property
     def summary(self) -> str:
         """`3 imported, 1 there already, 2 refused`."""
-        same, refused = self.count("same"), self.count("refused")
-        return f"{self.count('imported'):,} imported, {same:,} there already, {refused:,} refused"
+        same_count, refused_count = self.count("same"), self.count("refused")
+        return f"{self.count('imported'):,} imported, {same_count:,} there already, {refused_count:,} refused"
 
 
 def import_entries(*, by: Access, raw: bytes, form: str = "") -> ImportReport:
@@ -98,23 +98,23 @@ def import_entries(*, by: Access, raw: bytes, form: str = "") -> ImportReport:
 
 def _import_chunk(rows: Sequence[TableRow], by: Access) -> list[RowReport]:
     """One chunk, whole or not at all. Where somebody stored one of its keys at this moment it is looked at anew."""
-    parsed = [(row, _parse_row_text(row)) for row in rows]
+    parsed_rows = [(row, _parse_row_text(row)) for row in rows]
     for _ in range(MAX_ATTEMPTS - 1):
         try:
-            return _store_chunk(parsed, by)
+            return _store_chunk(parsed_rows, by)
         except IntegrityError:
             continue
-    return _store_chunk(parsed, by)
+    return _store_chunk(parsed_rows, by)
 
 
 @transaction.atomic
-def _store_chunk(parsed: Sequence[tuple[TableRow, _RowText | str]], by: Access) -> list[RowReport]:
-    state = _load_state(by, [words for _, words in parsed if isinstance(words, _RowText)])
-    fields = [_parse_row_fields(row, words, state) for row, words in parsed]
+def _store_chunk(parsed_rows: Sequence[tuple[TableRow, _RowText | str]], by: Access) -> list[RowReport]:
+    state = _load_state(by, [words for _, words in parsed_rows if isinstance(words, _RowText)])
+    fields = [_parse_row_fields(row, words, state) for row, words in parsed_rows]
     owners = {rest.owner for rest in fields if isinstance(rest, _RowFields)} - {""}
     state.owners = {one.handle: one for one in possible_owners(by.workspace_id).filter(handle__in=owners)}
     state.suggestions_left = MAX_PENDING_SUGGESTIONS - pending_suggestions(by).count()
-    reports = [_prepare_row(row, words, rest, state) for (row, words), rest in zip(parsed, fields, strict=True)]
+    reports = [_prepare_row(row, words, rest, state) for (row, words), rest in zip(parsed_rows, fields, strict=True)]
     bulk_create_entries(state.new, by=by, how="import")
     return [report() for report in reports]
 
@@ -169,7 +169,7 @@ def _load_state(by: Access, words: Sequence[_RowText]) -> _ImportState:
     other brought, and neither waits for the other in a circle."""
     importer = Participant.objects.select_for_update(no_key=True).get(pk=by.participant_id)
     own_entries = Entry.objects.filter(workspace_id=by.workspace_id, author_id=by.participant_id)
-    keyed = own_entries.filter(client_id__in={one.key for one in words})
+    entries_with_keys = own_entries.filter(client_id__in={one.key for one in words})
     same_text = Entry.objects.visible_to(by).filter(
         topic__in={one.topic for one in words}, content__in={one.content for one in words}
     )
@@ -177,7 +177,7 @@ def _load_state(by: Access, words: Sequence[_RowText]) -> _ImportState:
     return _ImportState(
         by,
         importer,
-        {entry.client_id: entry for entry in keyed.only(*columns)},
+        {entry.client_id: entry for entry in entries_with_keys.only(*columns)},
         {(entry.topic, entry.content): entry for entry in same_text.order_by("pk").only(*columns)},
     )
 

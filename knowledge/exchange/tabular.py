@@ -71,8 +71,8 @@ def jsonl_lines(rows: Iterable[Cells]) -> Iterator[str]:
 
 def unescape_formula(cell: str) -> str:
     """The cell as it was before `escape_formula`."""
-    unescaped = cell[1:]
-    return unescaped if cell[:1] == "'" and unescaped and escape_formula(unescaped) != unescaped else cell
+    text = cell[1:]
+    return text if cell[:1] == "'" and text and escape_formula(text) != text else cell
 
 
 def _decode(raw: bytes) -> str:
@@ -107,10 +107,10 @@ def _read_csv(text: str) -> Iterator[TableRow]:
 
 def _parse_header(cells: Sequence[str]) -> list[str]:
     names = [cell.strip().lower().replace(" ", "_") for cell in cells]
-    missing = [name for name in ("topic", "content") if name not in names]
-    if missing:
+    missing_columns = [name for name in ("topic", "content") if name not in names]
+    if missing_columns:
         raise Problem(
-            f"The first row names the columns, and {' and '.join(missing)} is missing."
+            f"The first row names the columns, and {' and '.join(missing_columns)} is missing."
             f" Known are {', '.join(IMPORTED_COLUMNS)}.",
             code="no_header",
             field="file",

@@ -326,10 +326,10 @@ def bulk_create_entries(entries: Sequence[Entry], *, by: Access, how: str) -> No
         )
         for one in entries
     )
-    proposed = [one for one in entries if one.status == Entry.Status.PROPOSED and one.owner_id != by.participant_id]
-    notices = [Notice(participant_id=one.owner_id, entry=one, reason=PROPOSED_REASON) for one in proposed]
+    proposals = [one for one in entries if one.status == Entry.Status.PROPOSED and one.owner_id != by.participant_id]
+    notices = [Notice(participant_id=one.owner_id, entry=one, reason=PROPOSED_REASON) for one in proposals]
     Notice.objects.bulk_create(notices, ignore_conflicts=True)
     Event.objects.bulk_create(
         Event(kind="knowledge_noticed", workspace_id=by.workspace_id, participant_id=pk)
-        for pk in sorted({one.owner_id for one in proposed})
+        for pk in sorted({one.owner_id for one in proposals})
     )

@@ -294,8 +294,16 @@ def _supersede_with_new(entry: Entry, by: Access, based_on: int | None, changes:
     current = lock_entry(entry, by, based_on)
     if changes.get("content") is None:
         raise Problem("Write what holds now, or name the entry that does.", code="empty", field="content")
-    inherited = {"topic": current.topic, "kind": current.kind, "visibility": current.visibility, "tags": current.tags}
-    fields: dict[str, Any] = {**inherited, **{name: value for name, value in changes.items() if value is not None}}
+    inherited_fields = {
+        "topic": current.topic,
+        "kind": current.kind,
+        "visibility": current.visibility,
+        "tags": current.tags,
+    }
+    fields: dict[str, Any] = {
+        **inherited_fields,
+        **{name: value for name, value in changes.items() if value is not None},
+    }
     owner = possible_owners(current.workspace_id).filter(pk=current.owner_id).first()
     return create_entry(by=by, supersedes=current, owner=owner, **fields, **options)
 
@@ -338,8 +346,10 @@ def erase_entry(*, entry: Entry, by: Access, how: str = "page") -> Entry:
         save_revision(current, before=before, action=Action.ARCHIVED, by=by, how=how)
         with pgtrigger.ignore("knowledge.Revision:final"):
             for revision in current.revisions.exclude(number=current.version):
-                kept = {name: change for name, change in revision.changes.items() if name not in ("topic", "content")}
-                Revision.objects.filter(pk=revision.pk).update(changes=kept, note="")
+                kept_changes = {
+                    name: change for name, change in revision.changes.items() if name not in ("topic", "content")
+                }
+                Revision.objects.filter(pk=revision.pk).update(changes=kept_changes, note="")
         withdraw_notices(current)
         settle_open_contradictions(current, by, "archived")
         unlink_pending_successors(current, by, how)

@@ -34,20 +34,23 @@ def undo_decision(*, entry: Entry, by: Access, note: str = "", how: str = "page"
     `not_undoable`: somebody else's, no decision, or another entry changed since).
     """
     last = Revision.objects.filter(entry=entry).order_by("-number").first()
-    other_ids = [] if last is None else _others(entry, last)
+    other_ids = [] if last is None else _other_entry_ids(entry, last)
     current, *others = lock_entries([entry, *Entry.objects.filter(pk__in=other_ids)], by)
     check_version(current, based_on)
     revisions = {each.entry_id: each for each in _newest_revisions([current, *others])}
     newest = revisions[current.pk]
     if last is None or newest.pk != last.pk or not is_undoable(newest, by):
         raise Conflict("Only your own last decision about an entry can be undone.", code="not_undoable")
-    settled = Contradiction.objects.filter(
+    settled_contradictions = Contradiction.objects.filter(
         Q(first=current) | Q(second=current), settled_by=by.participant_id, settled_at__gte=newest.created_at
     )
-    reopened = list(settled.select_for_update())
+    reopened = list(settled_contradictions.select_for_update())
     for other in others:
-        made = revisions[other.pk]
-        if made.by_id != by.participant_id or made.action not in (Action.SUPERSEDED, Action.SETTLED):
+        other_revision = revisions[other.pk]
+        if other_revision.by_id != by.participant_id or other_revision.action not in (
+            Action.SUPERSEDED,
+            Action.SETTLED,
+        ):
             words = f"“{other.topic}” was changed since, so this cannot be undone in one step. Open it instead."
             raise Conflict(words, code="not_undoable")
     if "supersedes" in newest.changes:  # the link goes before what it led to may hold again
@@ -71,16 +74,16 @@ def is_undoable(revision: Revision, by: Access) -> bool:
     return revision.by_id == by.participant_id and is_plain and (is_link or revision.action in DECISIONS)
 
 
-def _others(entry: Entry, last: Revision) -> list[int]:
+def _other_entry_ids(entry: Entry, last: Revision) -> list[int]:
     """Ids of the entries that the same decision changed: what it superseded, or the other half of a contradiction."""
     if last.action == Action.SETTLED:
         pairs = Contradiction.objects.filter(Q(first=entry) | Q(second=entry), settled_by=last.by_id)
         pairs = pairs.filter(settled_how="both_hold", settled_at__gte=last.created_at)
         return [pair.second_id if pair.first_id == entry.pk else pair.first_id for pair in pairs]
-    replaced = last.changes.get("supersedes", [None, None])[1]
+    replaced_id = last.changes.get("supersedes", [None, None])[1]
     if last.action == Action.ACCEPTED:
-        replaced = entry.supersedes_id
-    return [replaced] if isinstance(replaced, int) else []
+        replaced_id = entry.supersedes_id
+    return [replaced_id] if isinstance(replaced_id, int) else []
 
 
 def _newest_revisions(entries: list[Entry]) -> list[Revision]:
@@ -101,9 +104,9 @@ def _reverse(entry: Entry, revision: Revision, by: Access, how: str, note: str) 
     taken_back = [number - 1 for number in earlier.filter(action=Action.UNDONE).values_list("number", flat=True)]
     is_edit = Q(action=Action.EDITED, changes__has_any_keys=["topic", "content"])
     deciding = earlier.filter(Q(action__in=DECIDING) | is_edit).exclude(number__in=taken_back)
-    decided = deciding.order_by("-number").first()
-    entry.decided_by_id = decided.by_id if decided else None
-    entry.decided_at = decided.created_at if decided else None
+    deciding_revision = deciding.order_by("-number").first()
+    entry.decided_by_id = deciding_revision.by_id if deciding_revision else None
+    entry.decided_at = deciding_revision.created_at if deciding_revision else None
     if entry.status in (Entry.Status.PROPOSED, Entry.Status.NEEDS_REVIEW):
         why = earlier.filter(action__in=(Action.FLAGGED, Action.EXPIRED, Action.SUGGESTED)).order_by("-number").first()
         entry.reason_note = why.note if why else ""

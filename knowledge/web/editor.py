@@ -249,11 +249,11 @@ def form_data_from_message(request: WorkspaceRequest, message: Message) -> Entry
     return EntryFormData(topic=topic, content=content, kind=kind, visibility=default_visibility(message.thread))
 
 
-def guess_topic(text: str, known: list[str]) -> str:
+def guess_topic(text: str, topics: list[str]) -> str:
     """A known topic whose every word is in the first line, the longest first; else how that line begins."""
     headline = plain_text(text.strip().split("\n", 1)[0])
     headline_words = _word_set(headline)
-    matching = [topic for topic in known if (words := _word_set(topic)) and words <= headline_words]
+    matching = [topic for topic in topics if (words := _word_set(topic)) and words <= headline_words]
     if matching:
         return max(matching, key=len)
     first = _CLAUSE_END.split(headline, maxsplit=1)[0].rstrip(".:;,?! ")

@@ -85,17 +85,17 @@ class EntryFormData:
 
 def read_form_data(request: WorkspaceRequest) -> EntryFormData:
     """What was sent."""
-    posted = request.POST
+    form_data = request.POST
     text: Mapping[str, str] = {
-        name: posted.get(name, "").replace("\r\n", "\n")
+        name: form_data.get(name, "").replace("\r\n", "\n")
         for name in ("topic", "content", "kind", "visibility", "tags", "expires", "expires_on", "owner", "note")
     }
     return EntryFormData(
         **text,
-        is_pinned="is_pinned" in posted,
-        supersedes=int_param(posted, "supersedes") or None,
-        based_on=int_param(posted, "based_on"),
-        client_id=posted.get("client_id", "")[:100],
+        is_pinned="is_pinned" in form_data,
+        supersedes=int_param(form_data, "supersedes") or None,
+        based_on=int_param(form_data, "based_on"),
+        client_id=form_data.get("client_id", "")[:100],
     )
 
 
@@ -146,11 +146,11 @@ def find_owner(request: WorkspaceRequest, handle: str) -> Participant | None:
     return _owners(request).filter(handle=_bare_handle(handle)).first()
 
 
-def access_owner(request: WorkspaceRequest, given: str, entry: Entry | None = None) -> Participant | None:
+def access_owner(request: WorkspaceRequest, owner_text: str, entry: Entry | None = None) -> Participant | None:
     """The owner of this handle; None where nobody is named, or who owns the entry already, who may have left since.
 
     Raises Problem (field owner)."""
-    handle = _bare_handle(given)
+    handle = _bare_handle(owner_text)
     if not handle or (entry is not None and handle == entry.owner.handle):
         return None
     owner = find_owner(request, handle)
@@ -164,8 +164,8 @@ def access_owner(request: WorkspaceRequest, given: str, entry: Entry | None = No
     return owner
 
 
-def _bare_handle(given: str) -> str:
-    return given.replace("\x00", "").strip().removeprefix("@").lower()
+def _bare_handle(text: str) -> str:
+    return text.replace("\x00", "").strip().removeprefix("@").lower()
 
 
 def _owners(request: WorkspaceRequest) -> QuerySet[Participant]:

@@ -139,17 +139,17 @@ def _review_context(request: WorkspaceRequest, began_with: int | None, decided_i
     page = Paginator(ordered_review_queue(request.access, now), REVIEW_PAGE_SIZE).get_page(request.GET.get("page"))
     pairs = list_contradictions(request, Contradiction.objects.all()) if page.number == 1 else []
     open_pairs = open_contradictions(request.access).count()
-    left = page.paginator.count + open_pairs
-    total = max(left, min(began_with or 0, MAX_BEGAN_WITH))
+    open_count = page.paginator.count + open_pairs
+    total = max(open_count, min(began_with or 0, MAX_BEGAN_WITH))
     return {
         "page": page,
         "waiting": _review_items(page, now, request.access),
         "pairs": pairs,
         "presets": EXPIRY_PRESETS.items(),
         "count": entries_to_review(request.access, now).count() + open_pairs,
-        "left": left,
+        "left": open_count,
         "total": total,
-        "done": total - left,
+        "done": total - open_count,
         "decision": _last_decision(request, decided_id) if decided_id else None,
     }
 

@@ -279,14 +279,14 @@ def _act(request: WorkspaceRequest, entry: Entry, verb: str, data: EntryFormData
         renew_entry(**options, expires_at=at, based_on=_decided_version(entry, data.based_on))
 
 
-def _decided_version(entry: Entry, shown: int | None) -> int | None:
+def _decided_version(entry: Entry, shown_version: int | None) -> int | None:
     """What a button on a page that showed version `shown` decides about: the entry as it is, where nothing became of it
     but that its time was over. The queue lists it from that instant; the job that says so comes up to a minute later.
     """
-    if shown is None or shown == entry.version:
-        return shown
-    later = Revision.objects.filter(entry=entry, number__gt=shown).values_list("action", flat=True)
-    return entry.version if set(later) == {Revision.Action.EXPIRED} else shown
+    if shown_version is None or shown_version == entry.version:
+        return shown_version
+    later = Revision.objects.filter(entry=entry, number__gt=shown_version).values_list("action", flat=True)
+    return entry.version if set(later) == {Revision.Action.EXPIRED} else shown_version
 
 
 @workspace_view

@@ -170,9 +170,9 @@ class OneBlock(BlockView):
         """The next version of a block, made on the one that If-Match names."""
         blocks, payload = self.writable(), self.validated_body(BlockChange)
         blocks.access(label)
-        seen = require_if_match(request)
+        based_on = require_if_match(request)
         with _stale_as_precondition():
-            return _block_response(blocks.set(label, payload.pop("content"), seen=seen, **payload))
+            return _block_response(blocks.set(label, payload.pop("content"), based_on=based_on, **payload))
 
     @extend_schema(
         operation_id="blocks_delete", parameters=[AgentQuery, MAY_MATCH], request=None, responses={204: None}
@@ -180,7 +180,7 @@ class OneBlock(BlockView):
     def delete(self, request: Request, label: str) -> Response:
         """Delete a block with its versions. A predefined one is empty again."""
         with _stale_as_precondition():
-            self.writable().delete(label, seen=read_if_match(request))
+            self.writable().delete(label, based_on=read_if_match(request))
         return Response(status=204)
 
 
@@ -192,7 +192,7 @@ class Appended(BlockView):
         """Add to the end of a block, after a newline. Nothing another writer added meanwhile is lost."""
         blocks, payload = self.writable(), self.validated_body(AppendIn)
         with _stale_as_precondition():
-            return _block_response(blocks.append(label, payload["content"], seen=read_if_match(request)))
+            return _block_response(blocks.append(label, payload["content"], based_on=read_if_match(request)))
 
 
 class Tools(BlockView):

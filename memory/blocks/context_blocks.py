@@ -191,7 +191,7 @@ class ContextBlocks:
         description: str | None = None,
         max_tokens: int | None = None,
         readonly: bool | None = None,
-        seen: str | None = None,
+        based_on: str | None = None,
     ) -> ContextBlock:
         """Create or replace; what is None stays as it is. Raises Problem (too long), Refused (readonly; a limit or
         flag that is not the author's to set), Conflict."""
@@ -202,7 +202,7 @@ class ContextBlocks:
         )
 
         def change(stored: ContextBlock | None) -> ContextBlock:
-            before = self._current_block(label, stored, seen)
+            before = self._current_block(label, stored, based_on)
             base = before or ContextBlock(label)
             after = replace(
                 base,
@@ -232,15 +232,15 @@ class ContextBlocks:
         if self.store.get_block(label) is not None:
             raise Conflict(f'Block "{label}" is there already. Change it, or choose another label.', code="taken")
         return self.set(
-            label, content, description=description or None, max_tokens=max_tokens, readonly=readonly, seen=UNSTORED
+            label, content, description=description or None, max_tokens=max_tokens, readonly=readonly, based_on=UNSTORED
         )
 
-    def append(self, label: str, content: str, *, seen: str | None = None) -> ContextBlock:
+    def append(self, label: str, content: str, *, based_on: str | None = None) -> ContextBlock:
         """Add a line at the end. Raises Missing, and otherwise what `set` raises."""
         cleaned_content = values.clean_text(content, field="content")
 
         def change(stored: ContextBlock | None) -> ContextBlock:
-            before = self._current_block(label, stored, seen)
+            before = self._current_block(label, stored, based_on)
             if before is None:
                 raise values.block_missing(label)
             after = replace(
@@ -252,12 +252,12 @@ class ContextBlocks:
 
         return self._store(label, change)
 
-    def delete(self, label: str, *, seen: str | None = None) -> None:
+    def delete(self, label: str, *, based_on: str | None = None) -> None:
         """Raises Missing, Refused (readonly), Conflict. A predefined block that nobody wrote stays as it is."""
         self._check_active()
 
         def check(block: ContextBlock) -> None:
-            values.check_stamp(block, label, seen)
+            values.check_stamp(block, label, based_on)
             values.check_writable(block)
 
         if not self.store.delete_block(label, check) and label not in self.predefined:
@@ -313,9 +313,9 @@ class ContextBlocks:
         self._check_active()
         return self.store.set_block(label, change, self.author)
 
-    def _current_block(self, label: str, stored: ContextBlock | None, seen: str | None) -> ContextBlock | None:
+    def _current_block(self, label: str, stored: ContextBlock | None, based_on: str | None) -> ContextBlock | None:
         """What is there now, predefined or stored. Raises Conflict when the writer has seen something else."""
-        values.check_stamp(stored, label, seen)
+        values.check_stamp(stored, label, based_on)
         return stored or self.predefined.get(label)
 
     def _check_active(self) -> None:

@@ -140,14 +140,14 @@ class TextDraft:
     field: str = ""
 
 
-def blocks_context(agent: Participant, access: Access, typed: TextDraft | None = None) -> dict[str, Any]:
+def blocks_context(agent: Participant, access: Access, draft: TextDraft | None = None) -> dict[str, Any]:
     """What `memory/_blocks.html` needs. One query."""
     predefined_labels = {block.label for block in PREDEFINED_BLOCKS}
     rows = [
         {
             "block": block,
             "is_predefined": block.label in predefined_labels,
-            "typed": typed if typed and typed.key == block.label else None,
+            "typed": draft if draft and draft.key == block.label else None,
         }
         for block in access_blocks(agent, access).list()
     ]
@@ -157,7 +157,7 @@ def blocks_context(agent: Participant, access: Access, typed: TextDraft | None =
         "blocks_agent": agent,
         "may_write_blocks": may_write,
         "may_add_block": may_write and len(rows) < MAX_BLOCKS,
-        "new_block": typed if typed and not typed.key else None,
+        "new_block": draft if draft and not draft.key else None,
         "block_limit": BLOCK_TOKEN_LIMIT,
     }
 
@@ -165,7 +165,7 @@ def blocks_context(agent: Participant, access: Access, typed: TextDraft | None =
 MAX_NOTES = 200
 
 
-def notes_context(agent: Participant, access: Access, typed: TextDraft | None = None) -> dict[str, Any]:
+def notes_context(agent: Participant, access: Access, draft: TextDraft | None = None) -> dict[str, Any]:
     """What `memory/_notes.html` needs: notes that say something, by the person's name. One query."""
     notes = ProfileNote.objects.filter(agent=agent).exclude(content="").select_related("person", "changed_by")
     if not access.administers:
@@ -174,7 +174,7 @@ def notes_context(agent: Participant, access: Access, typed: TextDraft | None = 
         {
             "note": note,
             "is_about_asker": note.person_id == access.participant_id,
-            "typed": typed if typed and typed.key == note.person_id else None,
+            "typed": draft if draft and draft.key == note.person_id else None,
         }
         for note in notes.order_by("person__name", "pk")[:MAX_NOTES]
     ]

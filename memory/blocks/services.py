@@ -42,14 +42,14 @@ def access_blocks_for_update(agent: Participant, by: Access, how: str) -> Contex
     return blocks
 
 
-def restore_block(*, agent: Participant, by: Access, label: str, number: int, seen: str, how: str) -> ContextBlock:
+def restore_block(*, agent: Participant, by: Access, label: str, number: int, based_on: str, how: str) -> ContextBlock:
     """What the block said in an earlier version becomes its next one. Raises Missing, Refused, Conflict, Problem."""
     blocks = access_blocks_for_update(agent, by, how)
     version = BLOCKS.versions(agent.pk, label).filter(number=number).first()
     if version is None:
         blocks.access(label)
         raise Missing
-    return blocks.set(label, version.content, seen=seen)
+    return blocks.set(label, version.content, based_on=based_on)
 
 
 def store_notes(

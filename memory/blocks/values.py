@@ -144,14 +144,14 @@ def check_change(before: ContextBlock | None, after: ContextBlock, author: Block
     check_fits(after)
 
 
-def check_stamp(block: ContextBlock | None, label: str, seen: str | None) -> None:
-    check_seen(block.stamp if block else UNSTORED, seen, f'Block "{label}" was')
+def check_stamp(block: ContextBlock | None, label: str, based_on: str | None) -> None:
+    check_seen(block.stamp if block else UNSTORED, based_on, f'Block "{label}" was')
 
 
-def check_seen(current: str | int, seen: str | int | None, what: str) -> None:
+def check_seen(current: str | int, based_on: str | int | None, what: str) -> None:
     """`seen` is the stamp or version the writer began from; None: it does not matter. Raises Conflict when it is
     another now."""
-    if seen is not None and seen != current:
+    if based_on is not None and based_on != current:
         raise Conflict(f"{what} changed somewhere else meanwhile. Compare, then save again.", code="stale")
 
 

@@ -64,18 +64,20 @@ def agent_block(request: WorkspaceRequest, handle: str, label: str) -> HttpRespo
 
 
 def _apply_block_action(verb: str, request: WorkspaceRequest, blocks: ContextBlocks, draft: TextDraft) -> None:
-    label, seen = str(draft.key), request.POST.get("seen", "")
+    label, based_on = str(draft.key), request.POST.get("seen", "")
     block = blocks.access(label)
     if verb == "save":
         description = draft.description if "description" in request.POST else None
-        blocks.set(label, draft.content, description=description, max_tokens=_parse_limit(draft.max_tokens), seen=seen)
+        blocks.set(
+            label, draft.content, description=description, max_tokens=_parse_limit(draft.max_tokens), based_on=based_on
+        )
     elif verb in ("lock", "unlock"):
-        blocks.set(label, block.content, readonly=verb == "lock", seen=seen)
+        blocks.set(label, block.content, readonly=verb == "lock", based_on=based_on)
     elif verb == "delete":
-        blocks.delete(label, seen=seen)
+        blocks.delete(label, based_on=based_on)
     elif verb == "restore":
         number = int_param(request.POST, "number") or 0
-        restore_block(agent=blocks.agent, by=request.access, label=label, number=number, seen=seen, how="page")
+        restore_block(agent=blocks.agent, by=request.access, label=label, number=number, based_on=based_on, how="page")
     else:
         raise Problem("Say what to do with this block.", code="bad_verb", field="do")
 

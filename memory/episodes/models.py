@@ -197,5 +197,5 @@ class Proposal(models.Model):
     @property
     def first_cited_seq(self) -> int:
         """The first message it was learned from, by number."""
-        cited = re.match(r"Messages? (\d+)", self.because)
-        return int(cited[1]) if cited else self.upto_seq
+        match = re.match(r"Messages? (\d+)", self.because)
+        return int(match[1]) if match else self.upto_seq

@@ -181,7 +181,7 @@ def list_proposals(agent: Participant, access: Access) -> ProposalList | None:
     if not access.administers:
         return None
     rows = visible_proposals(access).filter(agent=agent).select_related("thread")
-    waiting = rows.filter(state=Proposal.State.PROPOSED)
-    decided = rows.exclude(state=Proposal.State.PROPOSED).order_by("-decided_at", "-id")
-    hidden = Proposal.objects.filter(agent=agent).exclude(thread__in=Thread.objects.visible_to(access)).count()
-    return ProposalList(waiting[:MAX_PROPOSALS], decided[:MAX_PROPOSALS], hidden)
+    waiting_proposals = rows.filter(state=Proposal.State.PROPOSED)
+    decided_proposals = rows.exclude(state=Proposal.State.PROPOSED).order_by("-decided_at", "-id")
+    hidden_count = Proposal.objects.filter(agent=agent).exclude(thread__in=Thread.objects.visible_to(access)).count()
+    return ProposalList(waiting_proposals[:MAX_PROPOSALS], decided_proposals[:MAX_PROPOSALS], hidden_count)

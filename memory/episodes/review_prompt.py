@@ -137,8 +137,8 @@ def _parse_suggestion(row: Any, material: ReviewMaterial, notes_limit: int) -> S
         return None
     text = clean_text(row["text"]).strip()
     numbers = row.get("messages")
-    cited = {number for number in numbers if type(number) is int} if isinstance(numbers, list) else set()
-    messages = tuple(sorted(cited & {entry.ordinal for entry in material.new}))
+    cited_numbers = {number for number in numbers if type(number) is int} if isinstance(numbers, list) else set()
+    messages = tuple(sorted(cited_numbers & {entry.ordinal for entry in material.new}))
     if not text or not messages:
         return None
     if row.get("kind") == "learning":

@@ -103,12 +103,12 @@ def _record_feedback_episode(feedback: Feedback, message: Message) -> None:
 
 def _record_praise(feedback: Feedback, message: Message) -> None:
     """An answer that somebody found helpful is no routine. It is on record, and stands in no prompt."""
-    said = f": {feedback.text}" if feedback.text else "."
+    comment = f": {feedback.text}" if feedback.text else "."
     record_completion(
         agent_id=message.author_id,
         thread=message.thread,
         subject=f"{PRAISE}{feedback.pk}",
-        summary=f"{feedback.participant.name} found the answer in “{message.thread.title}” helpful{said}",
+        summary=f"{feedback.participant.name} found the answer in “{message.thread.title}” helpful{comment}",
     )
 
 
@@ -272,12 +272,12 @@ def record_trust_check(*, agent_id: int, thread: Thread | None, subject: str, su
     """
     kind, now = Episode.Kind.TRUST_CHECK, timezone.now()
     same = Episode.objects.of(agent_id).filter(kind=kind, thread=thread, summary=summary[:MAX_SUMMARY_CHARACTERS])
-    known = same.exclude(subject=subject).select_for_update(of=("self",)).first()
-    if known is None:
+    previous_check = same.exclude(subject=subject).select_for_update(of=("self",)).first()
+    if previous_check is None:
         return _record_subject(agent_id, thread, kind, subject, summary)
-    known.created_at, known.expires_at = now, now + EPISODE_LIFETIME
-    known.save(update_fields=["created_at", "expires_at"])
-    return known
+    previous_check.created_at, previous_check.expires_at = now, now + EPISODE_LIFETIME
+    previous_check.save(update_fields=["created_at", "expires_at"])
+    return previous_check
 
 
 def _record_subject(agent_id: int, thread: Thread | None, kind: str, subject: str, summary: str) -> Episode:

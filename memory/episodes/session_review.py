@@ -61,23 +61,25 @@ AGENT_CLIENT: Register[Callable[[Participant], ModelClient]] = Register("memory.
 
 def review_due_sessions() -> int:
     """Let agents look back at threads they had a part in; a bounded number each turn. How many were reviewed."""
-    reviewed = 0
+    reviewed_count = 0
     client_of = AGENT_CLIENT.only()
     for agent, access in REVIEWER_AGENTS.only()():
-        if reviewed >= MAX_SESSIONS_PER_RUN:
+        if reviewed_count >= MAX_SESSIONS_PER_RUN:
             break
-        reviewed += _review_agent_sessions(agent, access, client_of, MAX_SESSIONS_PER_RUN - reviewed)
-    return reviewed
+        reviewed_count += _review_agent_sessions(agent, access, client_of, MAX_SESSIONS_PER_RUN - reviewed_count)
+    return reviewed_count
 
 
 def _review_agent_sessions(
     agent: Participant, access: Access, client_of: Callable[[Participant], ModelClient], max_sessions: int
 ) -> int:
     """Each thread that waits once; then, while there is room, those again that were too long for one review."""
-    reviewed, failed_ids = 0, set[int]()
+    reviewed_count, failed_ids = 0, set[int]()
     remaining = min(max_sessions, MAX_SESSIONS_PER_AGENT)
-    while waiting := [pk for pk in sessions_to_review(agent, access) if pk not in failed_ids][: remaining - reviewed]:
-        for thread_id in waiting:
+    while thread_ids := [pk for pk in sessions_to_review(agent, access) if pk not in failed_ids][
+        : remaining - reviewed_count
+    ]:
+        for thread_id in thread_ids:
             try:
                 review_session(agent=agent, access=access, thread_id=thread_id, client=client_of(agent))
             except (ModelError, Problem) as error:
@@ -85,8 +87,8 @@ def _review_agent_sessions(
                 remaining -= 1
                 log.warning("review_failed", agent=agent.handle, thread_id=thread_id, error=str(error))
             else:
-                reviewed += 1
-    return reviewed
+                reviewed_count += 1
+    return reviewed_count
 
 
 def sessions_to_review(agent: Participant, access: Access) -> list[int]:
@@ -94,7 +96,7 @@ def sessions_to_review(agent: Participant, access: Access) -> list[int]:
     provider = provider_for(agent.workspace_id)
     if not isinstance(provider, ReviewSource):
         return []
-    thread_ids = [unreviewed.thread_id for unreviewed in provider.list_unreviewed(access)]
+    thread_ids = [session.thread_id for session in provider.list_unreviewed(access)]
     messages = Message.objects.filter(thread__in=thread_ids).values_list("thread_id", flat=True).distinct()
     joined_ids = {*messages.filter(author=agent), *messages.filter(mentions__participant=agent)}
     return [thread_id for thread_id in thread_ids if thread_id in joined_ids]
@@ -115,25 +117,29 @@ def review_session(*, agent: Participant, access: Access, thread_id: int, client
     with advisory_lock(LockKind.SESSION_REVIEW, agent.pk) as is_owned:
         if not is_owned:
             return []
-        for unreviewed in provider.list_unreviewed(access):
-            if unreviewed.thread_id == thread_id:
-                return _review_span(provider, session, agent, unreviewed, client)
+        for unreviewed_session in provider.list_unreviewed(access):
+            if unreviewed_session.thread_id == thread_id:
+                return _review_span(provider, session, agent, unreviewed_session, client)
         return []
 
 
 def _review_span(
-    provider: ReviewSource, session: Session, agent: Participant, unreviewed: UnreviewedSession, client: ModelClient
+    provider: ReviewSource,
+    session: Session,
+    agent: Participant,
+    unreviewed_session: UnreviewedSession,
+    client: ModelClient,
 ) -> list[Proposal]:
-    entries = provider.build_review_context(session, unreviewed.since, unreviewed.upto)
+    entries = provider.build_review_context(session, unreviewed_session.since, unreviewed_session.upto)
     new_entries = [entry for entry in entries if entry.summary_id is None]
     if not new_entries:
-        provider.mark_reviewed(session, unreviewed.upto)
+        provider.mark_reviewed(session, unreviewed_session.upto)
         return []
     suggestions, reviewed_count = _suggest(session, agent, entries, new_entries, client)
-    is_complete = reviewed_count == len(new_entries) and len(new_entries) >= unreviewed.messages
-    upto = unreviewed.upto if is_complete else new_entries[reviewed_count - 1].last
+    is_complete = reviewed_count == len(new_entries) and len(new_entries) >= unreviewed_session.messages
+    upto = unreviewed_session.upto if is_complete else new_entries[reviewed_count - 1].last
     rule_note = RULE_NOTE if client.model == OfflineModel.model else ""
-    return _store_proposals(provider, session, agent, replace(unreviewed, upto=upto), suggestions, rule_note)
+    return _store_proposals(provider, session, agent, replace(unreviewed_session, upto=upto), suggestions, rule_note)
 
 
 def _suggest(

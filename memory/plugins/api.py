@@ -297,10 +297,10 @@ class Resume(ApiView):
         409 `not_paused` where nothing rests.
         """
         access = request_access(request)
-        resumed = resume_compaction(workspace_id=access.workspace_id, by=access)
-        for compaction in resumed:
+        compactions = resume_compaction(workspace_id=access.workspace_id, by=access)
+        for compaction in compactions:
             enqueue_compaction_on_commit(compaction.pk)
-        return Response({"compactions": [compaction.pk for compaction in resumed]}, status=202)
+        return Response({"compactions": [compaction.pk for compaction in compactions]}, status=202)
 
 
 class Compactions(ApiView):

@@ -355,13 +355,13 @@ MAX_PAIR_DISTANCE = 200
 def pair_tool_calls(messages: Iterable[tuple[int, str, str]]) -> list[tuple[int, int]]:
     """Tool calls with their results, as indices into the messages, by result: a result answers the newest call of its
     id that is within reach and has no result yet. A message is given as its number, its kind and its call id."""
-    unanswered: dict[str, tuple[int, int]] = {}
+    open_calls: dict[str, tuple[int, int]] = {}
     pairs = []
     for index, (number, kind, call_id) in enumerate(messages):
         if kind == "tool_call" and call_id:
-            unanswered[call_id] = index, number
-        elif kind == "tool_result" and call_id in unanswered:
-            call_index, call_number = unanswered.pop(call_id)
+            open_calls[call_id] = index, number
+        elif kind == "tool_result" and call_id in open_calls:
+            call_index, call_number = open_calls.pop(call_id)
             if number - call_number <= MAX_PAIR_DISTANCE:
                 pairs.append((call_index, index))
     return pairs

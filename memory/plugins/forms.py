@@ -11,16 +11,16 @@ from memory.plugins.registry import PluginStatus
 PREFIX = "set-"
 
 
-def read_settings(posted: QueryDict) -> dict[str, str]:
+def read_settings(form_data: QueryDict) -> dict[str, str]:
     """What was typed, by the setting's name."""
-    return {key.removeprefix(PREFIX): str(text).strip() for key, text in posted.items() if key.startswith(PREFIX)}
+    return {key.removeprefix(PREFIX): str(text).strip() for key, text in form_data.items() if key.startswith(PREFIX)}
 
 
-def settings_form(status: PluginStatus, typed: Mapping[str, str]) -> forms.Form:
+def settings_form(status: PluginStatus, draft: Mapping[str, str]) -> forms.Form:
     """A choice where it takes a few words, else text, which is the plugin's to check."""
     form = forms.Form(auto_id=f"{status.name.replace('/', '-')}-%s")
     for setting in status.settings:
-        value = typed.get(PREFIX + setting.name, status.config.get(setting.name, ""))
+        value = draft.get(PREFIX + setting.name, status.config.get(setting.name, ""))
         form.fields[PREFIX + setting.name] = _setting_field(setting, value)
     return form
 

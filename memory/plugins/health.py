@@ -52,7 +52,7 @@ def compaction_health(workspace_ids: Collection[int], since: date) -> Compaction
     by_state: dict[str, dict[date | None, int]] = {}
     for row in counts.annotate(count=Count("pk")):
         by_state.setdefault(row["state"], {})[row["day"]] = row["count"]
-    ((stuck, messages, summarised, error),) = fetch_unprepared(
+    ((stuck, messages, summarised_messages, error),) = fetch_unprepared(
         _SELECT_STATE, {"ids": list(workspace_ids), "since": starts_at}
     )
     return CompactionHealth(
@@ -61,6 +61,6 @@ def compaction_health(workspace_ids: Collection[int], since: date) -> Compaction
         {day: count for day, count in by_state.get("done", {}).items() if day},
         {day: count for day, count in by_state.get("failed", {}).items() if day},
         messages or 0,
-        summarised or 0,
+        summarised_messages or 0,
         error or "",
     )

@@ -161,9 +161,9 @@ class MapLayout:
         return ", ".join(parts) + "."
 
 
-def _kind_total(key: str, pieces: Sequence[Piece], recalled: Iterable[Piece]) -> KindTotal:
+def _kind_total(key: str, pieces: Sequence[Piece], recalled_pieces: Iterable[Piece]) -> KindTotal:
     """`recalled` lies outside of them, wherever it was said."""
-    inside = [each for each in recalled if any(piece.first <= each.first <= piece.last for piece in pieces)]
+    inside = [each for each in recalled_pieces if any(piece.first <= each.first <= piece.last for piece in pieces)]
     return KindTotal(
         key,
         PIECE_TITLES[key],
@@ -182,25 +182,25 @@ def split_thread(
     """
     depths, new = {span.id: span.depth for span in spans}, set(created)
     pieces: list[Piece] = []
-    recalled: list[Piece] = []
-    covered = 0
+    recalled_pieces: list[Piece] = []
+    last_seq = 0
     for part in sorted(parts, key=lambda each: (each.first, each.kind != "summary")):
-        if part.kind == "recalled" or part.first <= covered:
-            recalled.append(
+        if part.kind == "recalled" or part.first <= last_seq:
+            recalled_pieces.append(
                 Piece("recalled", part.first, part.last, part.tokens, said=Measure(1, part.tokens, part.row_id))
             )
             continue
-        pieces += _gap(covered + 1, part.first - 1, spans, end)
+        pieces += _gap(last_seq + 1, part.first - 1, spans, end)
         if part.kind == "summary":
             is_new, ids = part.row_id in new, (part.row_id,)
             depth = depths.get(part.row_id, 0)
             pieces.append(Piece("summary", part.first, part.last, part.tokens, depth, ids, is_new=is_new))
         else:
             pieces.append(Piece("whole", part.first, part.last, part.tokens))
-        covered = part.last
-    pieces += _gap(covered + 1, min(end, last), spans, end)
-    pieces += _gap(max(covered, end) + 1, last, (), end)
-    clusters = _join(recalled, lambda before, after: after.first <= before.last + 1)
+        last_seq = part.last
+    pieces += _gap(last_seq + 1, min(end, last), spans, end)
+    pieces += _gap(max(last_seq, end) + 1, last, (), end)
+    clusters = _join(recalled_pieces, lambda before, after: after.first <= before.last + 1)
     return [*_join(pieces, _is_same_stretch), *_fewer(clusters, _messages_between)]
 
 
@@ -222,18 +222,18 @@ def _is_same_stretch(before: Piece, after: Piece) -> bool:
 
 
 def _join(pieces: Iterable[Piece], is_one: Callable[[Piece, Piece], bool]) -> list[Piece]:
-    joined: list[Piece] = []
+    joined_pieces: list[Piece] = []
     for piece in pieces:
-        if joined and is_one(joined[-1], piece):
-            joined[-1] = _merge(joined[-1], piece)
+        if joined_pieces and is_one(joined_pieces[-1], piece):
+            joined_pieces[-1] = _merge(joined_pieces[-1], piece)
         else:
-            joined.append(piece)
-    return joined
+            joined_pieces.append(piece)
+    return joined_pieces
 
 
 def _merge(before: Piece, after: Piece) -> Piece:
     larger = max(before, after, key=lambda piece: piece.said.tokens)
-    said = Measure(
+    measure = Measure(
         before.said.messages + after.said.messages,
         before.said.tokens + after.said.tokens,
         before.said.message_id or after.said.message_id,
@@ -244,7 +244,7 @@ def _merge(before: Piece, after: Piece) -> Piece:
         last=max(before.last, after.last),
         tokens=before.tokens + after.tokens,
         summary_ids=before.summary_ids + after.summary_ids,
-        said=said,
+        said=measure,
         is_new=before.is_new or after.is_new,
     )
 
@@ -275,53 +275,55 @@ def build_map_layout(
 ) -> MapLayout:
     """The layout. `measures`: what was said, by the first message of each piece that is not recalled; `tokens` is the
     size of the whole prompt."""
-    stretches = [_measured(piece, measures) for piece in pieces if piece.kind != "recalled"]
+    stretches = [_measure_piece(piece, measures) for piece in pieces if piece.kind != "recalled"]
     stretches = _fewer(_join([piece for piece in stretches if piece.said.messages], _is_same_stretch), _smaller_tokens)
-    said = sum(piece.said.tokens for piece in stretches)
-    placed = list(_place(stretches, max(said, 1)))
-    recalled = [_place_recalled(piece, placed) for piece in pieces if piece.kind == "recalled" and placed]
-    taken = sum(piece.tokens for piece in (*placed, *recalled))
-    scale = WIDTH / max(budget, tokens, taken, 1)
-    drawn, x = [], 0.0
-    for piece in (*placed, *recalled):
+    said_tokens = sum(piece.said.tokens for piece in stretches)
+    placed_pieces = list(_place(stretches, max(said_tokens, 1)))
+    recalled_pieces = [
+        _place_recalled(piece, placed_pieces) for piece in pieces if piece.kind == "recalled" and placed_pieces
+    ]
+    prompt_tokens = sum(piece.tokens for piece in (*placed_pieces, *recalled_pieces))
+    scale = WIDTH / max(budget, tokens, prompt_tokens, 1)
+    bars, x = [], 0.0
+    for piece in (*placed_pieces, *recalled_pieces):
         if piece.tokens:
             width = piece.tokens * scale
             piece = replace(piece, below=Interval(round(x, 2), round(width, 2)))
             x += width
-        drawn.append(piece)
-    rest = max(tokens - taken, 0)
+        bars.append(piece)
+    rest = max(tokens - prompt_tokens, 0)
     return MapLayout(
-        tuple(drawn[: len(placed)]),
-        tuple(drawn[len(placed) :]),
-        said,
+        tuple(bars[: len(placed_pieces)]),
+        tuple(bars[len(placed_pieces) :]),
+        said_tokens,
         sum(piece.said.messages for piece in stretches),
         budget,
-        taken,
+        prompt_tokens,
         Interval(round(x, 2), round(rest * scale, 2)),
         rest,
-        max(budget - max(tokens, taken), 0),
+        max(budget - max(tokens, prompt_tokens), 0),
         round(budget * scale, 2),
     )
 
 
-def _measured(piece: Piece, measures: Mapping[int, Measure]) -> Piece:
+def _measure_piece(piece: Piece, measures: Mapping[int, Measure]) -> Piece:
     """What no prompt has measured takes what it says."""
-    said = measures.get(piece.first, Measure())
-    tokens = said.tokens if piece.kind == "whole" and not piece.tokens else piece.tokens
-    return replace(piece, said=said, tokens=tokens)
+    measure = measures.get(piece.first, Measure())
+    tokens = measure.tokens if piece.kind == "whole" and not piece.tokens else piece.tokens
+    return replace(piece, said=measure, tokens=tokens)
 
 
-def _place(pieces: Iterable[Piece], said: int) -> Iterator[Piece]:
+def _place(pieces: Iterable[Piece], said_tokens: int) -> Iterator[Piece]:
     x = 0.0
     for piece in pieces:
-        width = WIDTH * piece.said.tokens / said
+        width = WIDTH * piece.said.tokens / said_tokens
         yield replace(piece, above=Interval(round(x, 2), round(max(width, MIN_WIDTH), 2)))
         x += width
 
 
-def _place_recalled(piece: Piece, placed: Sequence[Piece]) -> Piece:
+def _place_recalled(piece: Piece, placed_pieces: Sequence[Piece]) -> Piece:
     """About where it was said: within its stretch, by the numbers of messages."""
-    stretch = next((each for each in placed if each.first <= piece.first <= each.last), placed[-1])
+    stretch = next((each for each in placed_pieces if each.first <= piece.first <= each.last), placed_pieces[-1])
     unit = stretch.above.width / (stretch.last - stretch.first + 1)
     x = min(stretch.above.x + unit * max(piece.first - stretch.first, 0), WIDTH - MIN_WIDTH)
     width = max(min(unit * (piece.last - piece.first + 1), WIDTH - x), MIN_WIDTH)

@@ -253,7 +253,7 @@ def _create_provider(name: str, config: str) -> MemoryProvider:
         provider = factory(json.loads(config))
     except Exception as error:
         raise PluginLoadError(f"The memory plugin {name} cannot start ({type(error).__name__}: {error}).") from error
-    missing = [method for method in REQUIRED_METHODS if not callable(getattr(provider, method, None))]
-    if missing:
-        raise PluginLoadError(f"The memory plugin {name} lacks {', '.join(missing)}.")
+    missing_methods = [method for method in REQUIRED_METHODS if not callable(getattr(provider, method, None))]
+    if missing_methods:
+        raise PluginLoadError(f"The memory plugin {name} lacks {', '.join(missing_methods)}.")
     return provider

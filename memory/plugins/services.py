@@ -76,23 +76,23 @@ def configure_plugin(
         rows = _lock_plugins(workspace)
         is_enabled = name == DEFAULT_PLUGIN == _enabled_plugin(rows)
         row = rows.get(name) or MemoryPlugin(workspace=workspace, name=name, enabled=is_enabled)
-        merged = {key: value for key, value in {**row.config, **changes}.items() if value is not None}
-        problem = load_problem(name, merged)
+        new_config = {key: value for key, value in {**row.config, **changes}.items() if value is not None}
+        problem = load_problem(name, new_config)
         if problem:
             raise Problem(f"{problem} The settings stay as they were.", code="bad_config", field="config")
         config_before = row.config
-        row.config, row.changed_by_id = merged, by.participant_id if by else None
-        if merged != config_before:
+        row.config, row.changed_by_id = new_config, by.participant_id if by else None
+        if new_config != config_before:
             record_audit(
                 AuditAction.PLUGIN,
                 workspace_id=workspace.pk,
                 by=by,
                 subject=f"settings of {name}",
                 before=_config_words(config_before),
-                after=_config_words(merged),
+                after=_config_words(new_config),
             )
         row.save()
-    return merged
+    return new_config
 
 
 def _config_words(config: Mapping[str, Any]) -> str:
@@ -136,16 +136,16 @@ def _store_enabled(workspace: Workspace, name: str, previous: str, by: Access | 
 def _parse_config(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The values as they are stored, None for those to be forgotten."""
     try:
-        declared = {setting.name: setting for setting in plugin_settings(installed_plugins()[name])}
+        settings_by_name = {setting.name: setting for setting in plugin_settings(installed_plugins()[name])}
     except PluginLoadError as problem:
         raise Problem(str(problem), code="cannot_load", field="name") from None
-    parsed: dict[str, Any] = {}
+    values_by_name: dict[str, Any] = {}
     for key, value in config.items():
-        if key not in declared:
-            accepted = ", ".join(declared) or "none"
-            raise Problem(f"{name} has no setting {key!r}. It has: {accepted}.", code="bad_config", field=str(key))
+        if key not in settings_by_name:
+            setting_names = ", ".join(settings_by_name) or "none"
+            raise Problem(f"{name} has no setting {key!r}. It has: {setting_names}.", code="bad_config", field=str(key))
         try:
-            parsed[key] = None if value in (None, "") else declared[key].parse(value)
+            values_by_name[key] = None if value in (None, "") else settings_by_name[key].parse(value)
         except ValueError as error:
             raise Problem(f"{key} must be {error}.", code="bad_config", field=key) from None
-    return parsed
+    return values_by_name

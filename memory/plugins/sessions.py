@@ -106,14 +106,14 @@ def store_messages(session: Session, messages: Sequence[NewMessage]) -> list[int
         authors = _author_ids(session, messages)
         thread = _lock_writable_thread(session)
         known_rows = Message.objects.filter(thread=thread, client_id__in=external_ids)
-        known: dict[tuple[int, str], int | Message] = {
+        rows_by_external_id: dict[tuple[int, str], int | Message] = {
             (author, external_id): seq
             for author, external_id, seq in known_rows.values_list("author_id", "client_id", "seq")
         }
         rows: list[Message] = []
         stored: list[int | Message] = []
         for message, body, author in zip(messages, bodies, authors, strict=True):
-            row_or_seq = known.get((author, message.external_id)) if message.external_id else None
+            row_or_seq = rows_by_external_id.get((author, message.external_id)) if message.external_id else None
             if row_or_seq is None:
                 row_or_seq = Message(
                     thread=thread,
@@ -125,7 +125,7 @@ def store_messages(session: Session, messages: Sequence[NewMessage]) -> list[int
                     token_count=count_tokens(body),
                 )
                 rows.append(row_or_seq)
-                known[author, message.external_id] = row_or_seq
+                rows_by_external_id[author, message.external_id] = row_or_seq
             stored.append(row_or_seq)
         Message.objects.bulk_create(rows)
         seq_by_id = dict(Message.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", "seq"))
@@ -260,19 +260,19 @@ access_session_info = access_by("thread_id", visible_sessions)
 def clean_session_info(info: Mapping[str, Any]) -> dict[str, Any]:
     """The info as it is kept. Raises Problem: not JSON, or too much."""
     try:
-        serialized = json.dumps(dict(info), allow_nan=False, ensure_ascii=False)
-        size = len(serialized.encode())
+        text = json.dumps(dict(info), allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
     except (TypeError, ValueError, RecursionError):  # half of a character is a ValueError, too
         raise Problem(
             "The info of a session is a JSON object, not nested too deeply.", code="bad_info", field="info"
         ) from None
-    if size > MAX_INFO_BYTES or _ESCAPED_NUL.search(serialized):
+    if size > MAX_INFO_BYTES or _ESCAPED_NUL.search(text):
         raise Problem(
             f"The info of a session is at most {MAX_INFO_BYTES:,} bytes of JSON, without NUL characters.",
             code="bad_info",
             field="info",
         )
-    clean_info: dict[str, Any] = json.loads(serialized)
+    clean_info: dict[str, Any] = json.loads(text)
     return clean_info
 
 

@@ -28,12 +28,12 @@ def memory_settings(request: WorkspaceRequest) -> HttpResponse:
         try:
             messages.success(request, _change(request, name))
             return redirect("settings-memory", request.workspace.slug)
-        except Problem as raised:
-            problem = raised
-    typed = request.POST if problem else {}
+        except Problem as error:
+            problem = error
+    draft = request.POST if problem else {}
     statuses = plugin_statuses(request.workspace.pk)
     page = {
-        "plugins": [_plugin_context(request, status, typed if status.name == name else {}) for status in statuses],
+        "plugins": [_plugin_context(request, status, draft if status.name == name else {}) for status in statuses],
         "default": DEFAULT_PLUGIN,
         "problem": problem,
         "active": next((status for status in statuses if status.enabled), None),
@@ -50,9 +50,9 @@ def _change(request: WorkspaceRequest, name: str) -> str:
     return "Saved. It holds from the next prompt on."
 
 
-def _plugin_context(request: WorkspaceRequest, status: PluginStatus, typed: Any) -> dict[str, Any]:
+def _plugin_context(request: WorkspaceRequest, status: PluginStatus, draft: Any) -> dict[str, Any]:
     change = None if status.enabled else capability_diff(request.workspace.pk, status.name)
-    return {"status": status, "change": change, "form": settings_form(status, typed)}
+    return {"status": status, "change": change, "form": settings_form(status, draft)}
 
 
 def _counts(request: WorkspaceRequest) -> dict[str, int]:

@@ -91,11 +91,11 @@ def select_window(
     plus 1, or where the pairs of tools after that are whole. Calls without a result and results without a call are
     left out.
     """
-    paired = {index for pair in _tool_pairs(messages) for index in pair}
+    paired_indices = {index for pair in _tool_pairs(messages) for index in pair}
     messages = [
         message
         for index, message in enumerate(messages)
-        if message.kind not in ("tool_call", "tool_result") or index in paired
+        if message.kind not in ("tool_call", "tool_result") or index in paired_indices
     ]
     pairs = sorted((result, call) for call, result in _tool_pairs(messages))
     tail_start = max(len(messages) - max(fresh_tail, 0), 0)

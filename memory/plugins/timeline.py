@@ -73,21 +73,21 @@ def steps_beside(rows: QuerySet[Any, Any], kind: StepKind, step: Step | None, *,
     columns = rows.order_by().values_list(at, id)
     newest_first = (f"-{at}", f"-{id}")
     if step is None:
-        found = columns.order_by(*newest_first)[:1]
+        steps = columns.order_by(*newest_first)[:1]
     else:
         before, after = _same_time(kind, step, at, id)
         earlier = columns.filter(Q(**{f"{at}__lt": step.at}) | before).order_by(*newest_first)[:1]
         later = columns.filter(Q(**{f"{at}__gt": step.at}) | after).order_by(at, id)[:1]
-        found = earlier.union(later, all=True)
-    return [Step(time, kind, pk) for time, pk in found]
+        steps = earlier.union(later, all=True)
+    return [Step(time, kind, pk) for time, pk in steps]
 
 
 def _same_time(kind: StepKind, step: Step, at: str, id: str) -> tuple[Q, Q]:
     """Which rows of the kind, of the instant of the step, come before it and after it."""
-    everything, nothing = Q(**{at: step.at}), Q(pk__in=())
+    every_step, no_step = Q(**{at: step.at}), Q(pk__in=())
     if kind != step.kind:
-        return (everything, nothing) if kind < step.kind else (nothing, everything)
-    return everything & Q(**{f"{id}__lt": step.id}), everything & Q(**{f"{id}__gt": step.id})
+        return (every_step, no_step) if kind < step.kind else (no_step, every_step)
+    return every_step & Q(**{f"{id}__lt": step.id}), every_step & Q(**{f"{id}__gt": step.id})
 
 
 def _compactions(thread: Thread) -> QuerySet[Compaction]:

@@ -82,20 +82,20 @@ class ToolAction:
 
     def validate(self, arguments: Arguments) -> dict[str, str | int]:
         """Raises Problem for an argument that is unknown, missing or not of its kind. A null is no argument."""
-        known = {argument.name: argument for argument in self.arguments}
+        arguments_by_name = {argument.name: argument for argument in self.arguments}
         present = {name: value for name, value in arguments.items() if value is not None}
         for name in present:
-            if name not in known:
-                accepted = ", ".join(known) or "no arguments"
+            if name not in arguments_by_name:
+                argument_names = ", ".join(arguments_by_name) or "no arguments"
                 raise Problem(
-                    f'"{name[:80]}" is not an argument of {self.name}; it takes {accepted}',
+                    f'"{name[:80]}" is not an argument of {self.name}; it takes {argument_names}',
                     code="bad_argument",
                     field=name[:80],
                 )
         for argument in self.arguments:
             if argument.required and argument.name not in present:
                 raise Problem(f'{self.name} needs "{argument.name}"', code="bad_argument", field=argument.name)
-        return {name: known[name].validate(value) for name, value in present.items()}
+        return {name: arguments_by_name[name].validate(value) for name, value in present.items()}
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ class PluginMemoryTool:
             raise Problem(
                 f'unknown action "{str(name)[:80]}", available: {available}', code="unknown_action", field="action"
             )
-        validated = action.validate({key: value for key, value in arguments.items() if key != "action"})
-        return truncate_result(action.handler(self.provider, session, validated))
+        values = action.validate({key: value for key, value in arguments.items() if key != "action"})
+        return truncate_result(action.handler(self.provider, session, values))
 
 
 def build_tool(
@@ -174,9 +174,9 @@ def truncate_result(text: str) -> str:
     """The text, cut at MAX_RESULT_TOKENS, between lines where one ends in the last fifth."""
     if count_tokens(text) <= MAX_RESULT_TOKENS:
         return text
-    truncated = truncate_to_tokens(text, MAX_RESULT_TOKENS - count_tokens(TRUNCATION_NOTICE) - 2, _COUNTER)
-    line_end = truncated.rfind("\n")
-    return (truncated[:line_end] if line_end > len(truncated) * 4 // 5 else truncated) + TRUNCATION_NOTICE
+    short_text = truncate_to_tokens(text, MAX_RESULT_TOKENS - count_tokens(TRUNCATION_NOTICE) - 2, _COUNTER)
+    line_end = short_text.rfind("\n")
+    return (short_text[:line_end] if line_end > len(short_text) * 4 // 5 else short_text) + TRUNCATION_NOTICE
 
 
 def _status(provider: MemoryProvider, session: Session, arguments: Arguments) -> str:

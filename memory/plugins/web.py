@@ -170,12 +170,12 @@ def resume(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """End the pause after failures: admins, once the endpoint is well again."""
     thread = _access_thread(request, thread_id)
     try:
-        resumed = resume_compaction(workspace_id=thread.workspace_id, by=request.access)
+        compactions = resume_compaction(workspace_id=thread.workspace_id, by=request.access)
     except Conflict as problem:
         notice = problem.message
     else:
         notice = "Compaction goes on."
-        for compaction in resumed:
+        for compaction in compactions:
             enqueue_compaction_on_commit(compaction.pk)
     return _state_response(request, thread, notice)
 
@@ -203,7 +203,9 @@ def _page_context(
     budget = context_budget(thread)
     compactions = list(thread.compactions.select_related("requested_by")[:MAX_HISTORY])
     finished = [row for row in compactions if row.is_over]
-    shown = (row for row in finished if row.state != Compaction.State.NOTHING or row.trigger in MANUAL_TRIGGERS)
+    shown_compactions = (
+        row for row in finished if row.state != Compaction.State.NOTHING or row.trigger in MANUAL_TRIGGERS
+    )
     state: dict[str, Any] = {  # sizes in tokens
         "stats": read_stats(provider, session),
         "budget": budget,
@@ -211,7 +213,7 @@ def _page_context(
         "threshold": int(budget * COMPACTION_THRESHOLD),
         "job": next((row for row in compactions if not row.is_over), None),
         "takes_focus": isinstance(provider, Compactor) and takes_focus(provider),
-        "last": next(shown, None),  # one that found nothing to do is shown only to those who asked for it
+        "last": next(shown_compactions, None),  # one that found nothing to do is shown only to those who asked for it
     }
     context |= {"state": state, "may_search": isinstance(provider, Searcher)}
     if query and isinstance(provider, Searcher):

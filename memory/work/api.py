@@ -167,7 +167,7 @@ class DecideConstraint(ApiView):
         access, payload = request_access(request), self.validated_body(ConstraintDecisionIn)
         item = access_work_item(access, pk)
         decide_constraint(
-            item=item, by=access, confirmed=payload["confirmed"], version=check_if_match(request, item.version)
+            item=item, by=access, is_confirmed=payload["confirmed"], version=check_if_match(request, item.version)
         )
         return _work_response(access, pk)
 
@@ -253,7 +253,7 @@ class Decide(ApiView):
         """Grant or deny, once. People only, guests excepted; a decision is final."""
         access, payload = request_access(request), self.validated_body(DecisionIn)
         approval = access_approval(access, pk)
-        decide_approval(approval=approval, by=access, granted=payload["granted"], note=payload["note"])
+        decide_approval(approval=approval, by=access, is_granted=payload["granted"], note=payload["note"])
         return Response(_approval_data([access_approval(access, pk)], access)[0])
 
 

@@ -63,7 +63,7 @@ def request_approval(
 
 
 @transaction.atomic
-def decide_approval(*, approval: Approval, by: Access, granted: bool, note: str = "") -> Approval:
+def decide_approval(*, approval: Approval, by: Access, is_granted: bool, note: str = "") -> Approval:
     """Grant or deny, once and for all. Rings `approval_decided` in this transaction; the work resumes.
 
     Raises Refused for agents and guests, Conflict when it was decided before.
@@ -79,7 +79,7 @@ def decide_approval(*, approval: Approval, by: Access, granted: bool, note: str 
         raise Conflict(
             f"{decider} has {current.get_state_display().lower()} this already. A decision is final.", code="decided"
         )
-    current.state = State.GRANTED if granted else State.DENIED
+    current.state = State.GRANTED if is_granted else State.DENIED
     current.decided_by_id, current.decided_at, current.note = by.participant_id, timezone.now(), cleaned_note
     current.save(update_fields=["state", "decided_by", "decided_at", "note", "updated_at"])
     emit_work_changed(thread)

@@ -169,14 +169,14 @@ def _done_lines(thread_id: int) -> list[HandoffLine]:
 
 
 def _blocker_lines(state: WorkState) -> list[HandoffLine]:
-    waiting = [_line(f"approval:{row.pk}", f"Waits for an approval: {row.what}") for row in state.pending]
-    denied = [
+    approval_lines = [_line(f"approval:{row.pk}", f"Waits for an approval: {row.what}") for row in state.pending]
+    denied_lines = [
         _line(f"approval:{row.pk}", f"Denied: {row.what}")
         for row in state.approvals
         if row.state == Approval.State.DENIED
     ]
     issues = [_line(f"progress:{row.pk}", row.open_issues) for row in state.progress[:1] if row.open_issues]
-    return [*waiting, *denied, *issues]
+    return [*approval_lines, *denied_lines, *issues]
 
 
 def _next_step_lines(state: WorkState) -> list[HandoffLine]:

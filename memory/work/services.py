@@ -99,7 +99,7 @@ def create_work_item(
     duplicate = open_rows.filter(text=cleaned, data=cleaned_data).first()
     if duplicate is not None:
         is_confirmed_so = duplicate.is_proposal and _may_confirm(by)
-        return decide_constraint(item=duplicate, by=by, confirmed=True) if is_confirmed_so else duplicate
+        return decide_constraint(item=duplicate, by=by, is_confirmed=True) if is_confirmed_so else duplicate
     _replace_or_check_limit(locked, kind, tokens, by)
     item = WorkItem.objects.create(
         thread=locked,
@@ -156,7 +156,7 @@ def update_work_item(
 
 
 @transaction.atomic
-def decide_constraint(*, item: WorkItem, by: Access, confirmed: bool, version: int | None = None) -> WorkItem:
+def decide_constraint(*, item: WorkItem, by: Access, is_confirmed: bool, version: int | None = None) -> WorkItem:
     """A proposed constraint binds from now on, word for word; declined, it is dropped. Decided twice is decided once.
 
     `version` is the one that was read, so that nobody confirms other words. Raises Refused for agents and guests,
@@ -167,9 +167,9 @@ def decide_constraint(*, item: WorkItem, by: Access, confirmed: bool, version: i
     thread, row = _lock_item(item, by)
     if row.kind != Kind.CONSTRAINT:
         raise Problem("Only a constraint is confirmed or declined.", code="bad_kind", field="kind")
-    if not confirmed and row.state == State.OPEN and not row.is_proposal:
+    if not is_confirmed and row.state == State.OPEN and not row.is_proposal:
         raise Conflict("This was confirmed already. Drop it if it no longer holds.", code="decided")
-    if not confirmed:
+    if not is_confirmed:
         return close_work_item(item=row, by=by, state=State.DROPPED, version=version)
     if row.state != State.OPEN:
         raise Conflict("This is closed. Open it again to confirm it.", code="closed")

@@ -66,17 +66,17 @@ def clean_text(kind: str, text: str) -> tuple[str, int]:
 def clean_data(kind: str, data: Mapping[str, Any], by: Access, before: Mapping[str, Any]) -> dict[str, Any]:
     """What stands, with what is given merged in; every value checked."""
     cleaned_data = dict(before)
-    allowed = DATA_LIMITS.get(kind, {})
+    limits = DATA_LIMITS.get(kind, {})
     for key, value in data.items():
-        if key not in allowed:
-            known = f"It may have {', '.join(allowed)}." if allowed else "It has only its text."
-            raise Problem(f"A row of this kind has no {str(key)[:40]!r}. {known}", code="bad_data", field="data")
+        if key not in limits:
+            hint = f"It may have {', '.join(limits)}." if limits else "It has only its text."
+            raise Problem(f"A row of this kind has no {str(key)[:40]!r}. {hint}", code="bad_data", field="data")
         if value is None or value == "":
             cleaned_data.pop(key, None)
             continue
         if not isinstance(value, str):
             raise Problem(f"{key} is a text.", code="bad_data", field=key)
-        cleaned_data[key] = clean_text_field(value, field=key, max_characters=allowed[key])
+        cleaned_data[key] = clean_text_field(value, field=key, max_characters=limits[key])
     if (stage := cleaned_data.get("stage")) is not None and stage not in PLAN_STAGES:
         raise Problem(f"A plan's stage is one of {', '.join(PLAN_STAGES)}.", code="bad_data", field="stage")
     if by.is_agent and cleaned_data.get("stage") == "approved" and before.get("stage") != "approved":

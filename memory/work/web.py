@@ -68,7 +68,7 @@ def thread_work(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
             message=_access_message(request, thread, int_param(request.POST, "message")),
         )
         return _redirect_to_work(request, thread)
-    return _work_response(request, thread, kept=_access_message(request, thread, int_param(request.GET, "keep")))
+    return _work_response(request, thread, result=_access_message(request, thread, int_param(request.GET, "keep")))
 
 
 @workspace_view
@@ -90,7 +90,7 @@ def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
         case "reopen":
             reopen_work_item(item=item, by=request.access, version=version)
         case "confirm" | "decline" as decision:
-            decide_constraint(item=item, by=request.access, confirmed=decision == "confirm", version=version)
+            decide_constraint(item=item, by=request.access, is_confirmed=decision == "confirm", version=version)
         case _:
             raise Problem("Choose save, done, drop, reopen, confirm or decline.", code="bad_do", field="do")
     return _redirect_to_work(request, access_thread(request.access, item.thread_id))
@@ -101,10 +101,10 @@ def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
 def approval(request: WorkspaceRequest, approval_id: int) -> HttpResponse:
     """Grant (`granted` yes) or deny (no), with a note if there is one to make."""
     pending = _access_row(visible_approvals(request.access), approval_id)
-    granted = {"yes": True, "no": False}.get(request.POST.get("granted", ""))
-    if granted is None:
+    is_granted = {"yes": True, "no": False}.get(request.POST.get("granted", ""))
+    if is_granted is None:
         raise Problem("Choose Grant or Deny.", code="bad_decision", field="granted")
-    decide_approval(approval=pending, by=request.access, granted=granted, note=request.POST.get("note", ""))
+    decide_approval(approval=pending, by=request.access, is_granted=is_granted, note=request.POST.get("note", ""))
     return _redirect_to_work(request, access_thread(request.access, pending.thread_id))
 
 
@@ -131,7 +131,7 @@ def handoff(request: WorkspaceRequest, thread_id: int, handoff_id: int) -> HttpR
     return render(request, name, {"thread": thread, "handoff": stored, "sections": sections})
 
 
-def _work_response(request: WorkspaceRequest, thread: Thread, kept: Message | None = None) -> HttpResponse:
+def _work_response(request: WorkspaceRequest, thread: Thread, result: Message | None = None) -> HttpResponse:
     state = get_work_state(thread.pk)
     calls = approval_calls(state.approvals, request.access)
     closed = WorkItem.objects.filter(thread=thread).exclude(state=WorkItem.State.OPEN).select_related("closed_by")
@@ -153,7 +153,7 @@ def _work_response(request: WorkspaceRequest, thread: Thread, kept: Message | No
         "decided": [(row, calls.get(row.pk)) for row in state.approvals if row.state != Approval.State.REQUESTED],
         "closed": closed.order_by("-closed_at", "-id")[:MAX_CLOSED_ITEMS],
         "handoffs": Handoff.objects.filter(thread=thread).defer("sections")[:MAX_HANDOFFS],
-        "kept": kept,
+        "kept": result,
         "may_write": thread.archived_at is None and thread.channel.archived_at is None,
         "may_decide": not request.access.is_guest,
     }

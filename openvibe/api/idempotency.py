@@ -63,8 +63,8 @@ def idempotent(handler: Handler) -> Handler:
             raise Problem(message, code="bad_idempotency_key", field="Idempotency-Key")
         return _respond_once(view, request, key, lambda: handler(view, request, *args, **kwargs))
 
-    documented: Handler = extend_schema(parameters=[IDEMPOTENCY_PARAMETER])(respond)
-    return documented
+    documented_handler: Handler = extend_schema(parameters=[IDEMPOTENCY_PARAMETER])(respond)
+    return documented_handler
 
 
 def _respond_once(view: Any, request: Request, key: str, handle: Callable[[], Response]) -> Response:
@@ -147,7 +147,7 @@ def rewrite_answers(*, workspace_id: int, since: datetime, rewrite: Callable[[An
     keys = IdempotencyKey.objects.select_for_update().filter(
         participant__workspace_id=workspace_id, created_at__gte=since, status__isnull=False
     )
-    changed = 0
+    changed_count = 0
     for key in keys.exclude(body="").order_by("pk"):
         try:
             data = json.loads(decrypt(key.body or "") or "null")
@@ -157,5 +157,5 @@ def rewrite_answers(*, workspace_id: int, since: datetime, rewrite: Callable[[An
         if rewritten != data:
             key.body = encrypt(JSONRenderer().render(rewritten).decode())
             key.save(update_fields=["body"])
-            changed += 1
-    return changed
+            changed_count += 1
+    return changed_count

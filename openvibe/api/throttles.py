@@ -49,8 +49,8 @@ class CallerThrottle(BaseThrottle):
         caller = caller_or_none(request)
         if caller is None:
             return True
-        used, reset = fetch_prepared(COUNT_CALL, [caller.subject])[0]
-        self.rate_limit = RateLimit(settings.API_CALLS_PER_MINUTE, used, max(1, min(WINDOW_SECONDS, reset)))
+        call_count, reset = fetch_prepared(COUNT_CALL, [caller.subject])[0]
+        self.rate_limit = RateLimit(settings.API_CALLS_PER_MINUTE, call_count, max(1, min(WINDOW_SECONDS, reset)))
         request._request.META["openvibe.allowance"] = self.rate_limit
         return self.rate_limit.used <= self.rate_limit.limit
 

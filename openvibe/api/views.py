@@ -49,17 +49,17 @@ class ApiView(GenericAPIView[Any]):
 
     def _check_parameters(self, request: Request) -> None:
         """Raise ValidationError for a parameter in the address that the method does not take: none is ignored."""
-        known = {*query_parameters(self, request.method or "GET"), *COMMON_PARAMETERS}
-        if unknown := [name for name in request.query_params if name not in known]:
-            raise ValidationError({str(name)[:80]: _unknown("parameter", known) for name in unknown})
+        parameter_names = {*query_parameters(self, request.method or "GET"), *COMMON_PARAMETERS}
+        if unknown := [name for name in request.query_params if name not in parameter_names]:
+            raise ValidationError({str(name)[:80]: _unknown("parameter", parameter_names) for name in unknown})
 
     def _validate(self, serializer: type[Serializer[Any]], data: Any, *, may_hold_more: bool = False) -> dict[str, Any]:
-        bound = serializer(data=data)
-        self.field_names = {str(field.source): name for name, field in bound.fields.items()}
-        unknown = {} if may_hold_more else unknown_fields(bound, data)
-        if not bound.is_valid() or unknown:
-            raise ValidationError({**unknown, **bound.errors})
-        values: dict[str, Any] = bound.validated_data
+        bound_serializer = serializer(data=data)
+        self.field_names = {str(field.source): name for name, field in bound_serializer.fields.items()}
+        unknown = {} if may_hold_more else unknown_fields(bound_serializer, data)
+        if not bound_serializer.is_valid() or unknown:
+            raise ValidationError({**unknown, **bound_serializer.errors})
+        values: dict[str, Any] = bound_serializer.validated_data
         return values
 
     def paginated_response(self, rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
@@ -90,8 +90,8 @@ def unknown_fields(serializer: Any, data: Any, path: str = "") -> dict[str, Any]
     return errors
 
 
-def _unknown(what: str, known: Iterable[str]) -> list[ErrorDetail]:
-    names = ", ".join(sorted(known)) or "none"
+def _unknown(what: str, known_names: Iterable[str]) -> list[ErrorDetail]:
+    names = ", ".join(sorted(known_names)) or "none"
     message = f"There is no {what} of this name here; there are: {names}. Nothing was done."
     return [ErrorDetail(message, f"unknown_{what}")]
 

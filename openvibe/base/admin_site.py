@@ -106,8 +106,8 @@ def list_groups(request: HttpRequest) -> dict[str, list[dict[str, Any]]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for title, pages in LIST_GROUPS.items():
         for page in pages:
-            registered: Any = admin.site._registry.get(apps.get_model(page.model))
-            if registered is not None and registered.has_module_permission(request):
+            model_admin: Any = admin.site._registry.get(apps.get_model(page.model))
+            if model_admin is not None and model_admin.has_module_permission(request):
                 link = reverse(f"admin:{page.url_name}_changelist")
                 item = {"title": page.title, "icon": page.icon, "link": link, "about": page.about}
                 groups.setdefault(title, []).append(item)
@@ -134,8 +134,8 @@ def page_context(context: dict[str, Any], request: HttpRequest) -> dict[str, Any
     context |= {"theme": "" if theme == "system" else theme, "colors": None, "list_page": page}
     request.list_page = page  # type: ignore[attr-defined]  # the page's title is rendered without the context
     if page is not None:
-        registered: Any = admin.site._registry[apps.get_model(page.model)]
-        context["who_sees"] = registered.who_sees
+        model_admin: Any = admin.site._registry[apps.get_model(page.model)]
+        context["who_sees"] = model_admin.who_sees
     return context
 
 

@@ -72,8 +72,8 @@ class CircuitBreaker(ABC):
         if rests_until is None:
             return
         now = timezone.now()
-        due = self._stored(row).filter(**{f"{self.rests_until}__lte": now})
-        if due.update(**{self.rests_until: now + self._rest}):
+        due_row = self._stored(row).filter(**{f"{self.rests_until}__lte": now})
+        if due_row.update(**{self.rests_until: now + self._rest}):
             return  # this call tries
         raise self.rest_error(row, failures, max(1, round((rests_until - now).total_seconds())))
 

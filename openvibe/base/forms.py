@@ -34,12 +34,12 @@ class SameWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic i
         fields = self.cleaned_data
         workspace_id = getattr(fields.get("workspace"), "pk", None) or getattr(self.instance, "workspace_id", None)
         for name, value in fields.items():
-            for chosen in value if isinstance(value, models.QuerySet) else [value]:
-                chosen_workspace_id = getattr(chosen, "workspace_id", None)
+            for choice in value if isinstance(value, models.QuerySet) else [value]:
+                chosen_workspace_id = getattr(choice, "workspace_id", None)
                 if workspace_id is None:
                     workspace_id = chosen_workspace_id
                 elif chosen_workspace_id not in (None, workspace_id):
-                    self.add_error(name, ValidationError(f"{chosen} belongs to another workspace."))
+                    self.add_error(name, ValidationError(f"{choice} belongs to another workspace."))
         return cleaned
 
 

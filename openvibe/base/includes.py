@@ -43,8 +43,8 @@ def expand_includes(
     if "@include" not in text:
         return ExpandedText(text)
     expansion = _Expansion(texts, max_tokens, count)
-    expanded = expansion.expand(text, (name,) if name else ())
-    return ExpandedText(expanded, tuple(expansion.names), tuple(expansion.cuts))
+    expanded_text = expansion.expand(text, (name,) if name else ())
+    return ExpandedText(expanded_text, tuple(expansion.names), tuple(expansion.cuts))
 
 
 class _Expansion:

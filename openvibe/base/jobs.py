@@ -95,8 +95,8 @@ class JobKind(Generic[JobT]):
     def _begin(
         self, job_id: int, rows: models.QuerySet[JobT] | CompiledQuery, prepare: Callable[[JobT], bool]
     ) -> JobT | None:
-        found = rows.objects(job_id) if isinstance(rows, CompiledQuery) else lock_queued(rows, job_id)
-        job: JobT | None = next(iter(found), None)
+        queued_rows = rows.objects(job_id) if isinstance(rows, CompiledQuery) else lock_queued(rows, job_id)
+        job: JobT | None = next(iter(queued_rows), None)
         if job is None or not prepare(job):
             return None
         job.state, job.attempt, job.started_at = self.active[0], job.attempt + 1, timezone.now()
@@ -145,7 +145,7 @@ class JobKind(Generic[JobT]):
         return [*self._requeue_orphans(fail_orphan), *self._mark_resent()]
 
     def _requeue_orphans(self, fail_orphan: Callable[[JobT], object]) -> list[int]:
-        requeued = []
+        job_ids = []
         for job_id in self._active_rows().order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE]:
             with advisory_lock(self.lock_kind, job_id) as is_orphan, transaction.atomic():
                 rows = self._active_rows().select_for_update(no_key=True, of=("self",)).filter(pk=job_id)
@@ -155,8 +155,8 @@ class JobKind(Generic[JobT]):
                 if not self.has_attempts_left(job):
                     fail_orphan(job)
                 elif self.requeue(job):
-                    requeued.append(job_id)
-        return requeued
+                    job_ids.append(job_id)
+        return job_ids
 
     @transaction.atomic
     def _mark_resent(self) -> list[int]:

@@ -41,14 +41,14 @@ def advisory_lock(kind: LockKind, row_id: int) -> Iterator[bool]:
     key = lock_key(kind, row_id)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
-        (acquired,) = cursor.fetchone()
+        (is_acquired,) = cursor.fetchone()
     close_at = connection.close_at
-    if acquired:
+    if is_acquired:
         connection.close_at = None
     try:
-        yield bool(acquired)
+        yield bool(is_acquired)
     finally:
-        if acquired:
+        if is_acquired:
             connection.close_at = close_at
             with suppress(DatabaseError), connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])

@@ -80,32 +80,32 @@ def _find_mentions_in_text(before: str, content: str, after: str, token_index: i
 def _link_urls_and_images(children: list[Token]) -> list[Token]:
     """Turn addresses written as they are into links, and images into links with their description: showing one would
     tell its server who reads here."""
-    linked: list[Token] = []
+    tokens_with_links: list[Token] = []
     links = 0
     for token in children:
         links += token.nesting if token.type in {"link_open", "link_close"} else 0
         if token.type == "image":
             source = str(token.attrs.get("src", ""))
             text = _alt_text(token.children or []).strip() or source
-            linked += [Token("text_special", "", 0, content=text)] if links else _link_tokens(source, text)
+            tokens_with_links += [Token("text_special", "", 0, content=text)] if links else _link_tokens(source, text)
         elif token.type == "text" and not links and "://" in token.content:
-            linked += _link_bare_urls(token)
+            tokens_with_links += _link_bare_urls(token)
         else:
-            linked.append(token)
-    return linked
+            tokens_with_links.append(token)
+    return tokens_with_links
 
 
 def _link_bare_urls(token: Token) -> list[Token]:
     """A text token, cut where http and https addresses begin and end; punctuation after them stays text."""
-    linked: list[Token] = []
+    tokens_with_links: list[Token] = []
     at = 0
     for match in _BARE_URL_PATTERN.finditer(token.content):
         url = _strip_trailing_punctuation(match[0])
         if not is_safe_link(url) or url.endswith("://"):
             continue
-        linked += [_text_token(token.content[at : match.start()]), *_link_tokens(url, url)]
+        tokens_with_links += [_text_token(token.content[at : match.start()]), *_link_tokens(url, url)]
         at = match.start() + len(url)
-    return [*linked, _text_token(token.content[at:]) if at else token]
+    return [*tokens_with_links, _text_token(token.content[at:]) if at else token]
 
 
 def _alt_text(children: Sequence[Token]) -> str:
@@ -127,9 +127,9 @@ def _text_token(content: str) -> Token:
 
 def _strip_trailing_punctuation(url: str) -> str:
     """Take off what ends the sentence and not the address: "(see https://a.b/c_(d))." keeps "…c_(d)"."""
-    opened, closed = url.count("("), url.count(")")
-    while url and (url[-1] in ".,;:!?*_~" or (url[-1] == ")" and closed > opened)):
-        closed -= url[-1] == ")"
+    opening_count, closing_count = url.count("("), url.count(")")
+    while url and (url[-1] in ".,;:!?*_~" or (url[-1] == ")" and closing_count > opening_count)):
+        closing_count -= url[-1] == ")"
         url = url[:-1]
     return url
 
@@ -318,7 +318,7 @@ def _is_nested_too_deeply(tokens: Sequence[Token]) -> bool:
 
 
 def _mark_mentions(children: list[Token], handles: frozenset[str]) -> list[Token]:
-    marked: list[Token] = []
+    tokens_with_marks: list[Token] = []
     mentions: defaultdict[int, list[MentionSpan]] = defaultdict(list)
     for mention in find_mentions(children):
         if mention.handle in handles:
@@ -326,11 +326,11 @@ def _mark_mentions(children: list[Token], handles: frozenset[str]) -> list[Token
     for index, token in enumerate(children):
         at = 0
         for mention in mentions[index]:
-            marked.append(_text_token(token.content[at : mention.start]))
-            marked.append(Token("mention", "span", 0, content=token.content[mention.start : mention.end]))
+            tokens_with_marks.append(_text_token(token.content[at : mention.start]))
+            tokens_with_marks.append(Token("mention", "span", 0, content=token.content[mention.start : mention.end]))
             at = mention.end
-        marked.append(_text_token(token.content[at:]) if at else token)
-    return marked
+        tokens_with_marks.append(_text_token(token.content[at:]) if at else token)
+    return tokens_with_marks
 
 
 def _filter_attribute(tag: str, name: str, value: str) -> str | None:
@@ -340,8 +340,8 @@ def _filter_attribute(tag: str, name: str, value: str) -> str | None:
         return value if value in {"left", "right", "center"} else None
     if name != "class":
         return value
-    allowed = [each for each in value.split() if each in CODE_CLASSES or each in {"mention", "code", "plain"}]
-    return " ".join(allowed) or None
+    allowed_classes = [each for each in value.split() if each in CODE_CLASSES or each in {"mention", "code", "plain"}]
+    return " ".join(allowed_classes) or None
 
 
 def _render_mention(_: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:

@@ -104,19 +104,19 @@ _IN_CONTEXT = (
 
 def mask_secrets(text: str) -> str:
     """The text with everything that looks like a secret replaced by `[secret removed]`."""
-    folded = text.casefold()
-    masked = _mask_formats(_mask_private_keys(text), _UNMISTAKABLE, folded)
-    for _ in range(_MAX_PASSES if masked != text else 0):
-        text, masked = masked, _mask_formats(masked, _UNMISTAKABLE, folded)
-        if masked == text:
+    folded_text = text.casefold()
+    masked_text = _mask_formats(_mask_private_keys(text), _UNMISTAKABLE, folded_text)
+    for _ in range(_MAX_PASSES if masked_text != text else 0):
+        text, masked_text = masked_text, _mask_formats(masked_text, _UNMISTAKABLE, folded_text)
+        if masked_text == text:
             break
-    return _mask_formats(masked, _IN_CONTEXT, folded)
+    return _mask_formats(masked_text, _IN_CONTEXT, folded_text)
 
 
-def _mask_formats(text: str, formats: tuple[_Format, ...], folded: str) -> str:
+def _mask_formats(text: str, formats: tuple[_Format, ...], folded_text: str) -> str:
     for patterns, hints in formats:
         for hint in hints:  # not any(): this is asked of every line of every prompt
-            if hint in folded:
+            if hint in folded_text:
                 for pattern in patterns:
                     text = pattern.sub(_mask_value, text)
                 break

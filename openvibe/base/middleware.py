@@ -98,17 +98,17 @@ class CompressionMiddleware:
         return response
 
 
-def _compress(response: HttpResponse, accepted: str) -> None:
+def _compress(response: HttpResponse, accept_encoding: str) -> None:
     if response.has_header("Content-Encoding"):
         return
     patch_vary_headers(response, ("Accept-Encoding",))
-    if not TAKES_GZIP.search(accepted):
+    if not TAKES_GZIP.search(accept_encoding):
         return
-    compressed = _gzip_with_padding(response.content)
-    if len(compressed) >= len(response.content):
+    gzip_body = _gzip_with_padding(response.content)
+    if len(gzip_body) >= len(response.content):
         return
-    response.content = compressed
-    response.headers["Content-Length"] = str(len(compressed))
+    response.content = gzip_body
+    response.headers["Content-Length"] = str(len(gzip_body))
     response.headers["Content-Encoding"] = "gzip"
     if (etag := response.headers.get("ETag", "")).startswith('"'):
         response.headers["ETag"] = f"W/{etag}"  # RFC 9110 8.8.1
@@ -116,9 +116,9 @@ def _compress(response: HttpResponse, accepted: str) -> None:
 
 def _gzip_with_padding(content: bytes) -> bytes:
     """Gzip (RFC 1952) with a file name of random length in its header, as Django's own has it."""
-    compressed = zlib_ng.compress(content, COMPRESSION_LEVEL, GZIP_WINDOW_BITS)
+    gzip_body = zlib_ng.compress(content, COMPRESSION_LEVEL, GZIP_WINDOW_BITS)
     padding = b"a" * secrets.randbelow(MAX_PADDING_BYTES)
-    return b"".join((compressed[:3], bytes([gzip.FNAME]), compressed[4:10], padding, b"\0", compressed[10:]))
+    return b"".join((gzip_body[:3], bytes([gzip.FNAME]), gzip_body[4:10], padding, b"\0", gzip_body[10:]))
 
 
 class PrivateCacheMiddleware:

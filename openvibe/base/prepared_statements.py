@@ -126,14 +126,16 @@ def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) ->
     """All rows of a statement, as the database driver gives them."""
     wrapper = connections[DEFAULT_DB_ALIAS]  # looked up once: `connection` looks it up for each of its attributes
     wrapper.ensure_connection()
-    prepared = getattr(wrapper.connection, "_prepared", None)
-    if isinstance(prepared, _StatementsOfConnection) and not (wrapper.queries_logged or wrapper.execute_wrappers):
+    statements = getattr(wrapper.connection, "_prepared", None)
+    if isinstance(statements, _StatementsOfConnection) and not (wrapper.queries_logged or wrapper.execute_wrappers):
         wrapper.validate_no_broken_transaction()
         by_key: Any = values
-        numbered, keys = number_placeholders(statement)
+        numbered_statement, keys = number_placeholders(statement)
         with wrapper.wrap_database_errors:
             transformer = vars(wrapper)["_transformer"]
-            direct = prepared.fetch(wrapper.connection, transformer, numbered, [by_key[key] for key in keys])
+            direct = statements.fetch(
+                wrapper.connection, transformer, numbered_statement, [by_key[key] for key in keys]
+            )
         if direct is not None:
             return direct
     with _prepared_cursor(wrapper) as cursor:
@@ -153,16 +155,16 @@ class _PreparedCursor(psycopg.RawCursor[Any]):
     """Numbers the placeholders once: the driver would look through a long statement each time."""
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
-        numbered, keys = number_placeholders(query)
+        numbered_query, keys = number_placeholders(query)
         values = [params[key] for key in keys]
         try:
-            return super().execute(numbered, values, prepare=True)
+            return super().execute(numbered_query, values, prepare=True)
         except psycopg.errors.FeatureNotSupported:  # a migration changed the type of a column it gives
-            prepared: Any = self.connection._prepared
-            prepared.forget(self._convert_query(numbered, values))
+            statements: Any = self.connection._prepared
+            statements.forget(self._convert_query(numbered_query, values))
             if self.connection.info.transaction_status != TransactionStatus.IDLE:
                 raise
-            return super().execute(numbered, values, prepare=True)
+            return super().execute(numbered_query, values, prepare=True)
 
 
 @lru_cache(maxsize=1_024)

@@ -106,7 +106,7 @@ class CompiledQuery:
             return []
         model, columns, names, populators, converters, annotations = self._row_layout
         instances: list[Model] = []
-        seen: dict[tuple[int, Any], Model] = {}
+        instances_by_key: dict[tuple[int, Any], Model] = {}
         for values in rows:
             row = list(values)
             for position, functions, expression in converters:
@@ -115,7 +115,7 @@ class CompiledQuery:
                         row[position] = convert(row[position], expression, self._compiler.connection)
             instance = _load_instance(model, names, row[columns])
             for populator in populators:
-                _populate(populator, row, instance, seen)
+                _populate(populator, row, instance, instances_by_key)
             for name, position in annotations:
                 setattr(instance, name, row[position])
             instances.append(instance)
@@ -144,16 +144,16 @@ def _load_instance(model: type[Model], names: Iterable[str], values: Iterable[An
     return instance
 
 
-def _populate(populator: Any, row: list[Any], instance: Model, seen: dict[tuple[int, Any], Model]) -> None:
+def _populate(populator: Any, row: list[Any], instance: Model, instances_by_key: dict[tuple[int, Any], Model]) -> None:
     """What Django's `RelatedPopulator.populate` does, but rows that stand beside many are one object for all of them:
     fifty messages have a handful of authors."""
     values = row[populator.cols_start : populator.cols_end]
     pk = values[populator.pk_idx]
-    related = seen.get((id(populator), pk))
+    related = instances_by_key.get((id(populator), pk))
     if related is None and pk is not None:
-        related = seen[id(populator), pk] = _load_instance(populator.model_cls, populator.init_list, values)
+        related = instances_by_key[id(populator), pk] = _load_instance(populator.model_cls, populator.init_list, values)
         for inner in populator.related_populators:
-            _populate(inner, row, related, seen)
+            _populate(inner, row, related, instances_by_key)
     populator.local_setter(instance, related)
     if related is not None:
         populator.remote_setter(related, instance)
@@ -201,10 +201,10 @@ class JsonRows(Generic[Scope, Row]):
         return next((self._row(values) for values in answer[self.name]), None)
 
     def _row(self, values: list[Any]) -> Row:
-        parsed = list(values)  # an answer may be read twice
+        row = list(values)  # an answer may be read twice
         for index, function in self._parsers:
-            parsed[index] = function(parsed[index])
-        return self._make(parsed)
+            row[index] = function(row[index])
+        return self._make(row)
 
 
 def row_columns(row: type[NamedTuple], columns: Mapping[str, str]) -> tuple[str, ...]:

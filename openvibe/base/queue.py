@@ -54,10 +54,12 @@ def install_queue(*, using: str = "default", **_signal: Any) -> None:
     if not queue_is_in_database() or queue_is_installed(using=using):
         return
     connection = connections[using]
-    with psycopg.connect(**connection.get_connection_params()) as fresh:  # the install needs a transaction of its own
-        fresh.execute("SELECT pg_advisory_xact_lock(%s)", [INSTALL_LOCK])
+    with psycopg.connect(
+        **connection.get_connection_params()
+    ) as new_connection:  # the install needs a transaction of its own
+        new_connection.execute("SELECT pg_advisory_xact_lock(%s)", [INSTALL_LOCK])
         if not queue_is_installed(using=using):
-            create_queues(fresh)
+            create_queues(new_connection)
 
 
 def create_queues(session: psycopg.Connection[Any]) -> None:

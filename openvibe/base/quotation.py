@@ -24,11 +24,11 @@ _WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
 class Quotation:
     """The words of some texts, without those that `kept` still says."""
 
-    def __init__(self, texts: Iterable[str], kept: str = "") -> None:
+    def __init__(self, texts: Iterable[str], kept_text: str = "") -> None:
         self._texts = tuple(texts)
         self._runs: set[str] = {run for text in self._texts for run in _runs(_words(text))}
         lengths = {run.count(" ") + 1 for run in self._runs}
-        self._runs.difference_update(*(_windows(_words(kept), length) for length in lengths))
+        self._runs.difference_update(*(_windows(_words(kept_text), length) for length in lengths))
         self._lengths = {run.count(" ") + 1 for run in self._runs}
         self._first_words = {run.partition(" ")[0] for run in self._runs}
 

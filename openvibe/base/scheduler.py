@@ -26,9 +26,9 @@ def synchronise_schedule(jobs: Mapping[str, Mapping[str, Any]]) -> None:
     """Make the rows say what the settings say (`CELERY_BEAT_SCHEDULE`), except when a job runs if an admin chose."""
     for name, job in jobs.items():
         schedule, field = ModelEntry.to_model_schedule(job["schedule"])
-        delivered = {"interval": None, "crontab": None, field: schedule, "description": DELIVERED}
-        row, _ = PeriodicTask.objects.get_or_create(name=name, defaults={"task": job["task"], **delivered})
-        changes = {"task": job["task"], **(delivered if row.description == DELIVERED else {})}
+        defaults = {"interval": None, "crontab": None, field: schedule, "description": DELIVERED}
+        row, _ = PeriodicTask.objects.get_or_create(name=name, defaults={"task": job["task"], **defaults})
+        changes = {"task": job["task"], **(defaults if row.description == DELIVERED else {})}
         if any(getattr(row, name) != value for name, value in changes.items()):
             for name, value in changes.items():
                 setattr(row, name, value)

@@ -255,8 +255,8 @@ def _parse_host(host: str) -> tuple[str, ...]:
 def _check_addresses(host: str, port: int, addresses: Sequence[str], allow_private: bool) -> None:
     name = host.rstrip(".")
     is_internal_name = any(name == inside or name.endswith(f".{inside}") for inside in _INTERNAL_NAMES)
-    allowed = [entry for entry in _allowed_hosts() if entry.port in (None, port)]
-    is_allowed = allow_private or any(entry.host == name for entry in allowed)
+    allowed_hosts = [entry for entry in _allowed_hosts() if entry.port in (None, port)]
+    is_allowed = allow_private or any(entry.host == name for entry in allowed_hosts)
     if is_internal_name and not addresses and not is_allowed:
         raise _internal_address_error(host)
     for address in map(ipaddress.ip_address, addresses):
@@ -266,7 +266,7 @@ def _check_addresses(host: str, port: int, addresses: Sequence[str], allow_priva
         if target.is_multicast or target.is_unspecified:
             raise AddressRefused(f"{host} is not the address of one machine.")
         is_inward = is_internal_name or _is_inward(target)
-        if is_inward and not is_allowed and not any(entry.covers(target) for entry in allowed):
+        if is_inward and not is_allowed and not any(entry.covers(target) for entry in allowed_hosts):
             raise _internal_address_error(host)
 
 

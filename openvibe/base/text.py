@@ -100,7 +100,7 @@ def remove_invisible(name: str) -> str:
     (Indic scripts), non-joiners between Arabic letters (Persian), the tags of a flag. Arabic and Hebrew need no marks.
     """
     visible = _FLAG_OR_INVISIBLE.sub(
-        lambda found: found[0] if len(found[0]) > 1 or _shapes_neighbours(name, found.start()) else "", name
+        lambda match: match[0] if len(match[0]) > 1 or _shapes_neighbours(name, match.start()) else "", name
     )
     return unicodedata.normalize("NFC", " ".join(visible.split()))
 
@@ -135,8 +135,10 @@ def clean_handle(name: str) -> str:
     Accents are folded ("Zoë" → "zoe") and a long name is cut between words. The result may already be
     taken in a workspace: whoever stores it numbers it.
     """
-    folded = unicodedata.normalize("NFKD", name[:500].translate(_TRANSLITERATION)).encode("ascii", "ignore").decode()
-    handle = re.sub(r"['’]", "", folded.lower())
+    ascii_name = (
+        unicodedata.normalize("NFKD", name[:500].translate(_TRANSLITERATION)).encode("ascii", "ignore").decode()
+    )
+    handle = re.sub(r"['’]", "", ascii_name.lower())
     handle = re.sub(r"[^a-z0-9_]+", "-", handle).strip("-_")
     if len(handle) > MAX_HANDLE_CHARACTERS:
         whole_words = handle[: MAX_HANDLE_CHARACTERS + 1].rpartition("-")[0]

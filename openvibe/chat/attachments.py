@@ -97,19 +97,19 @@ def make_attachment(name: str, data: bytes) -> NewAttachment:
         raise _too_large(name)
     content = _decode(name, data)
     if not has_visible_character(content):
-        raise _refused("empty_file", f"“{name}” is empty.")
-    encoded = content.encode()
-    if len(encoded) > MAX_ATTACHMENT_BYTES:
+        raise _file_problem("empty_file", f"“{name}” is empty.")
+    utf8 = content.encode()
+    if len(utf8) > MAX_ATTACHMENT_BYTES:
         raise _too_large(name, "is kept as UTF-8 and would have")
     token_count = count_tokens(content)
     return NewAttachment(
         name=name,
         media_type=mimetypes.guess_type(name)[0] or "text/plain",
         content=content,
-        size=len(encoded),
+        size=len(utf8),
         token_count=token_count,
         extract=_first_lines(content) if token_count > EXTRACT_TOKENS else mask_secrets(content).strip(),
-        sha256=hashlib.sha256(encoded).hexdigest(),
+        sha256=hashlib.sha256(utf8).hexdigest(),
     )
 
 
@@ -150,27 +150,27 @@ def _decode(name: str, data: bytes) -> str:
 
 
 def _not_text(name: str) -> Problem:
-    return _refused("not_text", f"“{name}” is not a text file. Attach text, such as Markdown, CSV, code or a log.")
+    return _file_problem("not_text", f"“{name}” is not a text file. Attach text, such as Markdown, CSV, code or a log.")
 
 
 def _unknown_encoding(name: str, data: bytes) -> Problem:
     line = next(number for number, each in enumerate(data.split(b"\n"), 1) if not each.isascii())
-    return _refused("bad_encoding", f"“{name}” is not UTF-8 text: see line {line}. Save it as UTF-8.")
+    return _file_problem("bad_encoding", f"“{name}” is not UTF-8 text: see line {line}. Save it as UTF-8.")
 
 
 def _too_large(name: str, verb: str = "has") -> Problem:
     megabytes = MAX_ATTACHMENT_BYTES // 1024**2
-    return _refused("file_too_large", f"“{name}” {verb} more than {megabytes} MB, the most that a file may have.")
+    return _file_problem("file_too_large", f"“{name}” {verb} more than {megabytes} MB, the most that a file may have.")
 
 
-def _refused(code: str, sentence: str) -> Problem:
+def _file_problem(code: str, sentence: str) -> Problem:
     return Problem(f"{sentence} Nothing was sent; your text is kept.", code=code, field="files")
 
 
 def _first_lines(content: str) -> str:
     """About EXTRACT_TOKENS of the beginning without secrets, ending with a line where one ends in the second half."""
-    masked = mask_secrets(content[:MAX_PIECE_CHARACTERS]).strip()
-    return _whole_lines(truncate_to_tokens(masked, EXTRACT_TOKENS, _COUNTER)).rstrip()
+    masked_text = mask_secrets(content[:MAX_PIECE_CHARACTERS]).strip()
+    return _whole_lines(truncate_to_tokens(masked_text, EXTRACT_TOKENS, _COUNTER)).rstrip()
 
 
 def cut_piece(text: str, offset: int, limit: int) -> Piece:
@@ -189,8 +189,8 @@ def cut_piece(text: str, offset: int, limit: int) -> Piece:
 def find_text(text: str, words: str, offset: int) -> int | None:
     """Where the line begins that holds these words, whatever their case, at or after `offset`; None: nowhere."""
     start = max(offset, 0)
-    found = _fold_case(text).find(_fold_case(words), start)
-    return None if found < 0 else max(text.rfind("\n", 0, found) + 1, min(start, found))
+    match_start = _fold_case(text).find(_fold_case(words), start)
+    return None if match_start < 0 else max(text.rfind("\n", 0, match_start) + 1, min(start, match_start))
 
 
 def _fold_case(text: str) -> str:

@@ -79,7 +79,7 @@ def send_due_digests(*, seconds: float = TURN_SECONDS) -> int:
     ids = list(_due_members().order_by("?").values_list("pk", flat=True)) if settings.EMAIL_CONFIGURED else []
     if not ids:
         return 0
-    deadline, sent = time.monotonic() + seconds, 0
+    deadline, sent_count = time.monotonic() + seconds, 0
     try:
         with get_connection() as connection:
             for pk in ids:
@@ -87,10 +87,10 @@ def send_due_digests(*, seconds: float = TURN_SECONDS) -> int:
                     break
                 digest = _claim_digest(pk)
                 if digest is not None:
-                    sent += _send(connection, digest)
+                    sent_count += _send(connection, digest)
     except (OSError, smtplib.SMTPException) as error:
         log.warning("digests not sent, trying again", error=type(error).__name__)
-    return sent
+    return sent_count
 
 
 def _send(connection: BaseEmailBackend, digest: Digest) -> int:
@@ -121,23 +121,25 @@ def _release(digest: Digest) -> None:
 def _due_members() -> QuerySet[Member]:
     """Members who have been mailed nothing for long enough and missed a mention that nobody mailed."""
     now = timezone.now()
-    due = Q()
+    is_due = Q()
     for choice, pause in PAUSES.items():
-        chosen = Q(digest__in=(choice, "")) if choice == DigestFrequency.DAILY else Q(digest=choice)
-        due |= chosen & (Q(digest_sent_at=None) | Q(digest_sent_at__lte=now - pause))
-    missed = Mention.objects.filter(
+        has_choice = Q(digest__in=(choice, "")) if choice == DigestFrequency.DAILY else Q(digest=choice)
+        is_due |= has_choice & (Q(digest_sent_at=None) | Q(digest_sent_at__lte=now - pause))
+    missed_mentions = Mention.objects.filter(
         Q(message__created_at__gte=now - MAX_AGE, message__created_at__lte=now - _delay()),
         participant=OuterRef("participant"),
         message__deleted_at=None,
         message__thread__parent=None,
     )
-    seen = ReadMarker.objects.filter(participant=OuterRef("participant"), thread=OuterRef("message__thread"))
-    seen = seen.filter(last_read_seq__gte=OuterRef("message__seq"))
+    read_markers = ReadMarker.objects.filter(participant=OuterRef("participant"), thread=OuterRef("message__thread"))
+    read_markers = read_markers.filter(last_read_seq__gte=OuterRef("message__seq"))
     mailed = MailedMention.objects.filter(participant=OuterRef("participant"), message=OuterRef("message"))
-    standing = Member.objects.filter(due, removed_at=None, user__is_active=True)
+    standing = Member.objects.filter(is_due, removed_at=None, user__is_active=True)
     if settings.OPEN_SIGNUP:  # else somebody known invited whoever gave the address
         standing = standing.filter(Exists(_confirmed_addresses().filter(user=OuterRef("user"))))
-    return standing.filter(Exists(missed.filter(~Exists(seen), ~Exists(mailed)))).select_related("user", "workspace")
+    return standing.filter(Exists(missed_mentions.filter(~Exists(read_markers), ~Exists(mailed)))).select_related(
+        "user", "workspace"
+    )
 
 
 def _confirmed_addresses() -> QuerySet[EmailAddress, EmailAddress]:
@@ -179,19 +181,22 @@ def _missed_messages(member: Member) -> list[Message]:
     messages = messages_mentioning(member_access(member)).filter(
         ~Exists(mailed), Q(("unseen", True)), created_at__gte=now - MAX_AGE, created_at__lte=now - _delay()
     )
-    found = list(messages.exclude(author=member.participant_id).defer("search")[:MAX_CLAIMED])
+    missed_messages = list(messages.exclude(author=member.participant_id).defer("search")[:MAX_CLAIMED])
     rows = NotificationPreference.objects.filter(participant=member.participant_id)
-    rows = rows.filter(Q(thread__in={m.thread_id for m in found}) | Q(channel__in={m.thread.channel_id for m in found}))
+    rows = rows.filter(
+        Q(thread__in={m.thread_id for m in missed_messages})
+        | Q(channel__in={m.thread.channel_id for m in missed_messages})
+    )
     choices = rows.values_list("channel", "thread", "level")
     levels: dict[tuple[int | None, int | None], str] = {
-        (channel, thread): chosen for channel, thread, chosen in choices
+        (channel, thread): chosen_level for channel, thread, chosen_level in choices
     }
 
     def level(message: Message) -> str:
         of_channel = levels.get((message.thread.channel_id, None))
         return levels.get((None, message.thread_id)) or of_channel or member.notify_level
 
-    return [message for message in found if level(message) != NotificationLevel.NOTHING]
+    return [message for message in missed_messages if level(message) != NotificationLevel.NOTHING]
 
 
 def _email(member: Member, messages: Sequence[Message]) -> EmailMultiAlternatives:

@@ -115,8 +115,8 @@ class PlaceQuery:
     @property
     def words(self) -> list[str]:
         """At most eight, lower-case, without the marks around them."""
-        stripped = (re.sub(r"^\W+|\W+$", "", word) for word in self.text.lower()[:100].split())
-        return [word for word in stripped if word][:8]
+        stripped_words = (re.sub(r"^\W+|\W+$", "", word) for word in self.text.lower()[:100].split())
+        return [word for word in stripped_words if word][:8]
 
     @property
     def tsquery(self) -> str:
@@ -261,11 +261,11 @@ def message_texts(message: Message) -> list[str]:
 def find_quotes(message: Message, quotation: Quotation) -> list[Quote]:
     """What repeats these words of the message, not stored."""
     return [
-        Quote(message=message, kind=kind.name, ref=found.ref, owner_id=found.owner_id)
+        Quote(message=message, kind=kind.name, ref=quoting_text.ref, owner_id=quoting_text.owner_id)
         for kind in QUOTE_KINDS
         if quotation
-        for found in kind.texts(message, quotation)
-        if quotation.is_in(found.text)
+        for quoting_text in kind.texts(message, quotation)
+        if quotation.is_in(quoting_text.text)
     ]
 
 
@@ -289,8 +289,8 @@ def _load_texts(ids: Sequence[int], locked: bool) -> dict[int, EmbeddableText]:
     rows = _select_messages(_WITH_IDS, [list(ids)], locked)
     texts = {place: text for place, (_, _, text) in rows.items()}
     previous = [(thread, seq - 1) for (thread, seq), text in texts.items() if text is not None and seq > 1]
-    if missing := [place for place in previous if place not in texts]:
-        more = _select_messages(_WITH_SEQS, [list(numbers) for numbers in zip(*missing, strict=True)], locked)
+    if missing_places := [place for place in previous if place not in texts]:
+        more = _select_messages(_WITH_SEQS, [list(numbers) for numbers in zip(*missing_places, strict=True)], locked)
         texts |= {place: text for place, (_, _, text) in more.items()}
     return {
         item: EmbeddableText(item, text, texts.get((thread, seq - 1)), (thread, seq), heading)

@@ -75,8 +75,8 @@ class EndpointAdmin(AuditedAdmin):
             return HttpResponseNotFound()
         try:
             check_rate(request, "list_models", TOO_MANY_LISTS)
-        except Refused as refused:
-            return JsonResponse({"models": [], "message": refused.message})
+        except Refused as error:
+            return JsonResponse({"models": [], "message": error.message})
         form = request.POST
         endpoint = Endpoint(
             kind=form.get("kind", ""),
@@ -101,8 +101,8 @@ class EndpointAdmin(AuditedAdmin):
         def test(endpoint: Endpoint) -> None:
             try:
                 check_rate(request, "test_model", TOO_MANY_TESTS)
-            except Refused as refused:
-                self.message_user(request, refused.message, messages.ERROR)
+            except Refused as error:
+                self.message_user(request, error.message, messages.ERROR)
                 return
             result = try_endpoint(endpoint=endpoint)
             message = f"{result.summary} It said: {result.message}" if result.ok else result.message

@@ -148,21 +148,21 @@ def build_request(
 ) -> dict[str, Any]:
     """The body of a request: the system's text by itself, neighbours of one role as one message, cache breakpoints."""
     breakpoints = choose_breakpoints(messages, tools)
-    numbered = list(enumerate(messages))
+    numbered_messages = list(enumerate(messages))
     system = [
         _with_breakpoint([{"type": "text", "text": clean_text(message.content)}], number in breakpoints)[0]
-        for number, message in numbered
+        for number, message in numbered_messages
         if message.role == "system" and message.content.strip()
     ]
-    turns = [(number, message) for number, message in numbered if message.role != "system"]
-    encoded = []
+    turns = [(number, message) for number, message in numbered_messages if message.role != "system"]
+    encoded_messages = []
     for role, group in groupby(turns, key=lambda turn: "assistant" if turn[1].role == "assistant" else "user"):
         parts = [_with_breakpoint(_encode_blocks(message), number in breakpoints) for number, message in group]
         if blocks := [block for part in parts for block in part]:
-            encoded.append({"role": role, "content": blocks})
-    if not encoded or encoded[0]["role"] == "assistant":
-        encoded.insert(0, {"role": "user", "content": [{"type": "text", "text": "(It begins here.)"}]})
-    request: dict[str, Any] = {"model": model, "messages": encoded}
+            encoded_messages.append({"role": role, "content": blocks})
+    if not encoded_messages or encoded_messages[0]["role"] == "assistant":
+        encoded_messages.insert(0, {"role": "user", "content": [{"type": "text", "text": "(It begins here.)"}]})
+    request: dict[str, Any] = {"model": model, "messages": encoded_messages}
     request["max_tokens"] = max_output_tokens or DEFAULT_OUTPUT_TOKENS
     if system:
         request["system"] = system
@@ -223,10 +223,10 @@ def _identifier(text: str) -> str:
 def _encode_arguments(arguments: str) -> dict[str, Any]:
     """Arguments as an object: the protocol takes nothing else back, not even what the model itself wrote."""
     try:
-        decoded = json.loads(arguments)
+        value = json.loads(arguments)
     except (ValueError, RecursionError):
-        decoded = None
-    return decoded if isinstance(decoded, dict) else {"malformed": clean_text(arguments)}
+        value = None
+    return value if isinstance(value, dict) else {"malformed": clean_text(arguments)}
 
 
 @dataclass
@@ -314,9 +314,12 @@ class _StreamAccumulator:
 
     def _total_usage(self) -> Usage:
         """The protocol counts what is read from the cache and what is written to it apart from the rest."""
-        read, written = self._usage.get("cache_read_input_tokens"), self._usage.get("cache_creation_input_tokens")
-        total = self._usage.get("input_tokens", 0) + (read or 0) + (written or 0)
-        return Usage(total, self._usage.get("output_tokens", 0), read, written)
+        cache_reads, cache_writes = (
+            self._usage.get("cache_read_input_tokens"),
+            self._usage.get("cache_creation_input_tokens"),
+        )
+        total = self._usage.get("input_tokens", 0) + (cache_reads or 0) + (cache_writes or 0)
+        return Usage(total, self._usage.get("output_tokens", 0), cache_reads, cache_writes)
 
 
 def _thinking(blocks: Iterable[_Block]) -> Iterator[dict[str, Any]]:
@@ -330,10 +333,10 @@ def _thinking(blocks: Iterable[_Block]) -> Iterator[dict[str, Any]]:
 
 def _tool_call(number: int, block: _Block) -> ToolCallRequest:
     """Without an id it gets one, without arguments none. Raises BadAnswer for a call without a name."""
-    name, given = block.start.name, getattr(block.start, "input", None)
+    name, tool_input = block.start.name, getattr(block.start, "input", None)
     if not isinstance(name, str) or not name:
         raise BadAnswer("The model called a tool without naming it.")
-    arguments = block.text.strip() or (json.dumps(given) if isinstance(given, dict) else "{}")
+    arguments = block.text.strip() or (json.dumps(tool_input) if isinstance(tool_input, dict) else "{}")
     return ToolCallRequest(str(block.start.id or f"call_{number}"), clean_text(name)[:200], arguments)
 
 

@@ -190,9 +190,9 @@ def _parse_heading(line: str, part: str) -> tuple[str, str]:
 def _parse_list(lines: Iterable[str]) -> tuple[str, ...]:
     """List items, each with the lines that go on with it; without any sign of a list, every line is one."""
     items: list[str] = []
-    filled = [line for line in lines if line.strip()]
-    is_list = any(_ITEM.match(line) for line in filled)
-    for line in filled:
+    filled_lines = [line for line in lines if line.strip()]
+    is_list = any(_ITEM.match(line) for line in filled_lines)
+    for line in filled_lines:
         match = _ITEM.match(line)
         if match or not is_list:
             items.append(match[1] if match else line)
@@ -206,14 +206,14 @@ def _parse_json(text: str) -> ResultDraft | None:
     if not 0 <= start < end or text[:start].strip(" \n`json"):
         return None
     try:
-        parsed = json.loads(text[start : end + 1])
+        json_value = json.loads(text[start : end + 1])
     except (ValueError, RecursionError):
         return None
-    if not isinstance(parsed, dict):
+    if not isinstance(json_value, dict):
         return None
     fields = {
         _FIELDS_BY_HEADING.get(" ".join(str(key).lower().replace("_", " ").split()), ""): value
-        for key, value in parsed.items()
+        for key, value in json_value.items()
     }
     headline, full = (value if isinstance(value := fields.get(name), str) else "" for name in ("headline", "full"))
     bullets, deferred, questions = (_as_texts(fields.get(name)) for name in ("bullets", "deferred", "questions"))
@@ -250,8 +250,8 @@ def _truncate(text: str, max_characters: int) -> str:
     text = " ".join(text[: 4 * MAX_BULLET_CHARACTERS].split())
     if len(text) <= max_characters:
         return text
-    shortened = text[: max_characters - 1]
-    return (shortened.rpartition(" ")[0] or shortened).rstrip(" ,;:") + "…"
+    beginning = text[: max_characters - 1]
+    return (beginning.rpartition(" ")[0] or beginning).rstrip(" ,;:") + "…"
 
 
 def strip_markdown(text: str) -> str:

@@ -147,18 +147,18 @@ def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
 
 def _ask_endpoint(endpoint: Endpoint) -> EndpointTryResult:
     question = [ChatMessage("user", fence("request", "Say hello in one short sentence."))]
-    started = time.monotonic()
-    hurried = copy(endpoint)
-    hurried.timeout_seconds = min(endpoint.timeout_seconds, TRY_SECONDS_LIMIT)
-    client = CLIENT_FACTORIES[endpoint.kind](hurried)
+    start_time = time.monotonic()
+    hasty_endpoint = copy(endpoint)
+    hasty_endpoint.timeout_seconds = min(endpoint.timeout_seconds, TRY_SECONDS_LIMIT)
+    client = CLIENT_FACTORIES[endpoint.kind](hasty_endpoint)
     try:
         completion = client.complete(question, max_output_tokens=TRY_OUTPUT_TOKENS)
     except ModelError as error:
-        return EndpointTryResult(False, f"{error} {error.advice}", time.monotonic() - started)
+        return EndpointTryResult(False, f"{error} {error.advice}", time.monotonic() - start_time)
     if endpoint.pk is not None:
         CIRCUIT_BREAKER.reset(endpoint)
         endpoint_answered.send(sender=Endpoint, endpoint=endpoint)
-    seconds = time.monotonic() - started
+    seconds = time.monotonic() - start_time
     return EndpointTryResult(True, completion.text.strip(), seconds, client.model, completion.usage)
 
 
@@ -203,8 +203,8 @@ def fetch_models(*, endpoint: Endpoint, seconds: int = FETCH_SECONDS_LIMIT) -> M
     try:
         check_url(endpoint.base_url, allow_private=endpoint.allows_private)
         names = factories[endpoint.kind](endpoint).list_models()
-    except AddressRefused as refused:
-        return ModelList([], f"No list of models came: {refused}")
+    except AddressRefused as refusal:
+        return ModelList([], f"No list of models came: {refusal}")
     except ModelError as error:
         return ModelList([], f"No list of models came: {error} The model's name can be typed as well.", error=error)
     models = sorted({name[:200] for name in names if name.strip()})[:MAX_LISTED_MODELS]

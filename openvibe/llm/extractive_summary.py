@@ -47,8 +47,8 @@ class Passage:
 
 def stem_words(text: str) -> list[str]:
     """The content words of a text, lower case and lightly stemmed, in order."""
-    found = (word.group().lower().replace("’", "'").removesuffix("'s") for word in _WORD.finditer(text))
-    return [_stem(word) for word in found if word not in _STOP_WORDS and (len(word) > 1 or not word.isascii())]
+    words = (word.group().lower().replace("’", "'").removesuffix("'s") for word in _WORD.finditer(text))
+    return [_stem(word) for word in words if word not in _STOP_WORDS and (len(word) > 1 or not word.isascii())]
 
 
 def best_passages(
@@ -62,15 +62,15 @@ def best_passages(
     scores = _add_neighbour_scores(_bm25([stem_words(f"{w.author} {w.text}") for w in windows], terms))
     if max(scores) <= 0:
         return []
-    scored = [replace(window, score=score) for window, score in zip(windows, scores, strict=True)]
-    ranked = sorted(enumerate(scored), key=lambda pair: (-pair[1].score, pair[0]))
-    chosen: dict[str, int] = {}
-    for index, window in ranked:
-        if len(chosen) == max_passages or window.score < _MIN_SCORE_RATIO * max(scores):
+    windows_with_scores = [replace(window, score=score) for window, score in zip(windows, scores, strict=True)]
+    ranked_windows = sorted(enumerate(windows_with_scores), key=lambda pair: (-pair[1].score, pair[0]))
+    score_by_passage: dict[str, int] = {}
+    for index, window in ranked_windows:
+        if len(score_by_passage) == max_passages or window.score < _MIN_SCORE_RATIO * max(scores):
             break
         if len(window.text.split()) >= _MIN_PASSAGE_WORDS or window.score == max(scores):
-            chosen.setdefault(window.text, index)
-    return [scored[index] for index in sorted(chosen.values())]
+            score_by_passage.setdefault(window.text, index)
+    return [windows_with_scores[index] for index in sorted(score_by_passage.values())]
 
 
 def _bm25(windows: Sequence[Sequence[str]], terms: Sequence[str]) -> list[float]:
@@ -81,15 +81,17 @@ def _bm25(windows: Sequence[Sequence[str]], terms: Sequence[str]) -> list[float]
     scores = []
     for window, count in zip(windows, counts, strict=True):
         norm = _K1 * (1 - _B + _B * len(window) / mean_length)
-        matched = [term for term in terms if count[term]]
-        score = sum(idf[w] * count[w] * (_K1 + 1) / (count[w] + norm) for w in matched)
-        scores.append(score * (1 + _COVERAGE_BONUS * (len(matched) - 1) / len(terms)) if matched else 0.0)
+        matched_terms = [term for term in terms if count[term]]
+        score = sum(idf[w] * count[w] * (_K1 + 1) / (count[w] + norm) for w in matched_terms)
+        scores.append(score * (1 + _COVERAGE_BONUS * (len(matched_terms) - 1) / len(terms)) if matched_terms else 0.0)
     return scores
 
 
 def _add_neighbour_scores(scores: Sequence[float]) -> list[float]:
-    padded = [0.0, *scores, 0.0]
-    return [own + _NEIGHBOUR_SHARE * (padded[index] + padded[index + 2]) for index, own in enumerate(scores)]
+    padded_scores = [0.0, *scores, 0.0]
+    return [
+        own + _NEIGHBOUR_SHARE * (padded_scores[index] + padded_scores[index + 2]) for index, own in enumerate(scores)
+    ]
 
 
 def _windows(passage: Passage, max_characters: int) -> list[Passage]:
@@ -156,19 +158,19 @@ def extractive_summary(text: str, max_tokens: int) -> str:
 
     Lines may begin with `[time | role | speaker] `. Where not even one sentence fits, the beginning of the best.
     """
-    ranked = _rank_sentences(text)
-    chosen: list[_ScoredSentence] = []
-    spent = 0
-    for sentence in ranked:
+    ranked_sentences = _rank_sentences(text)
+    chosen_sentences: list[_ScoredSentence] = []
+    token_count = 0
+    for sentence in ranked_sentences:
         cost = tokens.count_tokens(sentence.line) + 1
-        if spent + cost <= max_tokens:
-            chosen.append(sentence)
-            spent += cost
-    while chosen and tokens.count_tokens(_join_sentences(chosen)) > max_tokens:
-        chosen.pop()
-    if chosen or not ranked:
-        return _join_sentences(chosen)
-    return tokens.truncate_to_tokens(ranked[0].line, max_tokens, tokens.counter_for("offline")).strip()
+        if token_count + cost <= max_tokens:
+            chosen_sentences.append(sentence)
+            token_count += cost
+    while chosen_sentences and tokens.count_tokens(_join_sentences(chosen_sentences)) > max_tokens:
+        chosen_sentences.pop()
+    if chosen_sentences or not ranked_sentences:
+        return _join_sentences(chosen_sentences)
+    return tokens.truncate_to_tokens(ranked_sentences[0].line, max_tokens, tokens.counter_for("offline")).strip()
 
 
 def key_sentences(text: str, max_sentences: int) -> list[str]:
@@ -178,21 +180,21 @@ def key_sentences(text: str, max_sentences: int) -> list[str]:
 
 def _rank_sentences(text: str) -> list[_ScoredSentence]:
     """The sentences of the text, each once, the highest score first."""
-    spoken: dict[str, tuple[str, list[str]]] = {}
+    sentences_by_text: dict[str, tuple[str, list[str]]] = {}
     speaker = ""
     for line in text.split("\n"):
         match = _TRANSCRIPT_LINE.match(line)
         if match:
             speaker = "" if match["role"] == "summary" else match["who"]
         for sentence in split_sentences(match["text"] if match else line, _MAX_SENTENCE_CHARACTERS):
-            spoken.setdefault(" ".join(sentence.split()), (speaker, stem_words(sentence)))
-    term_counts = Counter(term for _, terms in spoken.values() for term in set(terms))
+            sentences_by_text.setdefault(" ".join(sentence.split()), (speaker, stem_words(sentence)))
+    term_counts = Counter(term for _, terms in sentences_by_text.values() for term in set(terms))
     max_count = max(term_counts.values(), default=1)
-    scored = (
+    scored_sentences = (
         _ScoredSentence(position, speaker, sentence, _sentence_score(sentence, terms, term_counts, max_count))
-        for position, (sentence, (speaker, terms)) in enumerate(spoken.items())
+        for position, (sentence, (speaker, terms)) in enumerate(sentences_by_text.items())
     )
-    return sorted(scored, key=lambda sentence: (-sentence.score, sentence.position))
+    return sorted(scored_sentences, key=lambda sentence: (-sentence.score, sentence.position))
 
 
 def _sentence_score(sentence: str, terms: Sequence[str], term_counts: Counter[str], max_count: int) -> float:
@@ -204,5 +206,5 @@ def _sentence_score(sentence: str, terms: Sequence[str], term_counts: Counter[st
     return score if len(terms) >= _MIN_SENTENCE_WORDS else score / 4
 
 
-def _join_sentences(chosen: Sequence[_ScoredSentence]) -> str:
-    return "\n".join(sentence.line for sentence in sorted(chosen))
+def _join_sentences(sentences: Sequence[_ScoredSentence]) -> str:
+    return "\n".join(sentence.line for sentence in sorted(sentences))

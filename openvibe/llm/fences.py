@@ -34,7 +34,7 @@ def clean_text(text: str) -> str:
     line; where invisible letters stood, a � stands."""
     if text.isascii():
         return _CONTROL_CHARACTERS.sub("", _LINE_BREAK.sub("\n", text))
-    visible = _TAG_LETTERS.sub(lambda found: found[1] or "\ufffd", text)
+    visible = _TAG_LETTERS.sub(lambda match: match[1] or "\ufffd", text)
     return _CONTROL_CHARACTERS.sub("", _LINE_BREAK.sub("\n", visible))
 
 

@@ -139,8 +139,8 @@ class Endpoint(Timestamped):
         if self.base_url:
             try:
                 check_url(self.base_url, allow_private=self.allows_private)
-            except AddressRefused as refused:
-                problems["base_url"] = str(refused)
+            except AddressRefused as error:
+                problems["base_url"] = str(error)
         if (self.api_key and not self.api_key.isprintable()) or not self.api_key.isascii():
             problems["api_key"] = "A key is plain letters, digits and signs in one line."
         reserve, window = self.output_reserve, self.context_window

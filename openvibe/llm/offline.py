@@ -81,9 +81,9 @@ def compose_answer(messages: Sequence[ChatMessage], max_output_tokens: int | Non
         return "\n\n".join(filter(None, (f"{OPENING} {reason}", feedback, CONNECT_LINE)))
     best_first = sorted(passages, key=lambda p: (-p.score, p.position))
     for count in range(len(best_first), 0, -1):
-        chosen = [p for p in passages if p in best_first[:count]]
+        chosen_passages = [p for p in passages if p in best_first[:count]]
         text = "\n\n".join(
-            filter(None, (f"{OPENING} This bears on it:", *map(_format_quote, chosen), feedback, CONNECT_LINE))
+            filter(None, (f"{OPENING} This bears on it:", *map(_format_quote, chosen_passages), feedback, CONNECT_LINE))
         )
         if max_output_tokens is None or tokens.count_tokens(text) <= max_output_tokens:
             return text

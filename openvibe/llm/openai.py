@@ -161,15 +161,15 @@ class _Retries(Retries):
 
 def _encode_message(message: ChatMessage) -> dict[str, Any]:
     """One message as the protocol writes it, without control characters or lone surrogates."""
-    encoded: dict[str, Any] = {"role": message.role, "content": clean_text(message.content)}
+    encoded_message: dict[str, Any] = {"role": message.role, "content": clean_text(message.content)}
     if message.tool_calls:
-        encoded["tool_calls"] = [
+        encoded_message["tool_calls"] = [
             {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": clean_text(c.arguments)}}
             for c in message.tool_calls
         ]
     if message.tool_call_id is not None:
-        encoded["tool_call_id"] = message.tool_call_id
-    return encoded
+        encoded_message["tool_call_id"] = message.tool_call_id
+    return encoded_message
 
 
 def _decode_completion(response: Any) -> Completion:

@@ -59,8 +59,8 @@ def other_output_limit_name(error: Exception) -> str | None:
 
 def refuses_stream_options(error: Exception) -> bool:
     """Whether the endpoint does not know how to say in a stream what was used."""
-    refused = isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError)
-    return refused and "stream_options" in str(error)
+    is_refusal = isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError)
+    return is_refusal and "stream_options" in str(error)
 
 
 def _report(error: openai.APIError, status: int, retry_after: str | None) -> ErrorReport:

@@ -92,6 +92,6 @@ def choose_model(names: Sequence[str], families: Sequence[str] = ()) -> str:
 
 
 def _preference(name: str) -> tuple[bool, bool, list[float], int, str]:
-    undated = _DATE.sub("", name.lower())
-    numbers = [float(number) for number in re.findall(r"\d{1,3}(?:\.\d+)?", undated)]
-    return not _UNSTABLE.search(undated), "latest" in undated, numbers, -len(name), name
+    name_without_date = _DATE.sub("", name.lower())
+    numbers = [float(number) for number in re.findall(r"\d{1,3}(?:\.\d+)?", name_without_date)]
+    return not _UNSTABLE.search(name_without_date), "latest" in name_without_date, numbers, -len(name), name

@@ -18,10 +18,10 @@ def parse_json_list(name: str, answer: str) -> list[Any]:
     text = answer.strip()
     fence = _FENCED.match(text)
     try:
-        parsed = json.loads(fence[1] if fence else text)
+        value = json.loads(fence[1] if fence else text)
     except (ValueError, RecursionError):
         raise UnparsableAnswer("The answer is not JSON.") from None
-    rows = parsed.get(name) if isinstance(parsed, dict) else None
+    rows = value.get(name) if isinstance(value, dict) else None
     if not isinstance(rows, list):
         raise UnparsableAnswer(f"The answer has no list of {name}.")
     return rows

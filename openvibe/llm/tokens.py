@@ -119,13 +119,13 @@ def truncate_middle(text: str, limit: int, counter: TokenCounter, marker: str) -
     if len(text) <= MAX_WHOLE_CHARACTERS and counter.count(text) <= limit:
         return text
     if counter.count(marker) <= limit:
-        return _longest_fitting(lambda kept: _join_ends(text, kept, marker), len(text), limit, counter)
-    return _longest_fitting(lambda kept: text[:kept], len(text), limit, counter)
+        return _longest_fitting(lambda length: _join_ends(text, length, marker), len(text), limit, counter)
+    return _longest_fitting(lambda length: text[:length], len(text), limit, counter)
 
 
 def truncate_to_tokens(text: str, limit: int, counter: TokenCounter) -> str:
     """The longest beginning of the text found to count at most `limit` tokens."""
-    return _longest_fitting(lambda kept: text[:kept], len(text), limit, counter)
+    return _longest_fitting(lambda length: text[:length], len(text), limit, counter)
 
 
 def _join_ends(text: str, characters: int, marker: str) -> str:
@@ -136,16 +136,18 @@ def _join_ends(text: str, characters: int, marker: str) -> str:
     return text[:end] + marker + text[start:]
 
 
-def _word_end(text: str, cut: int) -> int:
+def _word_end(text: str, position: int) -> int:
     """The end of the last whole word before `cut`; `cut` itself inside a very long one."""
-    spaces = [match.start() for match in re.finditer(r"\s", text[max(cut - MAX_WORD_CHARACTERS, 0) : cut + 1])]
-    return max(cut - MAX_WORD_CHARACTERS, 0) + spaces[-1] if spaces else cut
+    spaces = [
+        match.start() for match in re.finditer(r"\s", text[max(position - MAX_WORD_CHARACTERS, 0) : position + 1])
+    ]
+    return max(position - MAX_WORD_CHARACTERS, 0) + spaces[-1] if spaces else position
 
 
-def _word_start(text: str, cut: int) -> int:
+def _word_start(text: str, position: int) -> int:
     """The start of the first whole word from `cut` on; `cut` itself inside a very long one."""
-    space = re.search(r"\s", text[max(cut - 1, 0) : cut + MAX_WORD_CHARACTERS])
-    return max(cut - 1, 0) + space.end() if space else cut
+    space = re.search(r"\s", text[max(position - 1, 0) : position + MAX_WORD_CHARACTERS])
+    return max(position - 1, 0) + space.end() if space else position
 
 
 def _longest_fitting(shorten: Callable[[int], str], whole: int, limit: int, counter: TokenCounter) -> str:

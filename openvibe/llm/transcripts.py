@@ -67,17 +67,17 @@ def message_line(ref: str, name: str, text: str, *, note: str = "") -> str:
 def parse_transcripts(text: str) -> Iterator[tuple[int, Fence]]:
     """Every message of every transcript of a prompt, and the request, each with where its block begins."""
     end = 0
-    while found := _OPENING.search(text, end):
-        end = text.find(f"</{found[1]}>", found.end())
+    while match := _OPENING.search(text, end):
+        end = text.find(f"</{match[1]}>", match.end())
         if end < 0:
             return
-        attributes = {**dict(_ATTRIBUTE.findall(found[2])), "source": "message"}
-        for lines in re.split(r"\n(?=\S)", text[found.end() : end].rstrip("\n")):
+        attributes = {**dict(_ATTRIBUTE.findall(match[2])), "source": "message"}
+        for lines in re.split(r"\n(?=\S)", text[match.end() : end].rstrip("\n")):
             if line := _LINE.match(lines):
                 body = _unescape((line[4] or "").replace(f"\n{INDENT}", "\n"))
-                tag = "request" if found[1] == "request" else "data"
+                tag = "request" if match[1] == "request" else "data"
                 yield (
-                    found.start(),
+                    match.start(),
                     Fence(tag, body, {**attributes, "ref": line[1], "author": line[2], "time": line[3] or ""}),
                 )
 

@@ -71,9 +71,9 @@ def write_backup(path: Path) -> int:
 
 
 def _write_tar(stream: IO[bytes], dump: Path) -> None:
-    applied = sorted(".".join(key) for key in MigrationRecorder(connection).applied_migrations())
+    migration_names = sorted(".".join(key) for key in MigrationRecorder(connection).applied_migrations())
     with tarfile.open(fileobj=stream, mode="w") as tar:
-        _add_text(tar, ABOUT, json.dumps({"format": FORMAT, "migrations": applied}))
+        _add_text(tar, ABOUT, json.dumps({"format": FORMAT, "migrations": migration_names}))
         tar.add(dump, DUMP)
         if settings.HOME.is_dir():
             tar.add(settings.HOME, HOME, filter=_belongs_in_backup)
@@ -136,9 +136,9 @@ def _unpack(path: Path, folder: Path) -> None:
 def _check_version(about: Path) -> None:
     try:
         with about.open("rb") as stream:
-            described = json.loads(stream.read(MAX_ABOUT_BYTES))
-        migrations = {tuple(name.split(".", 1)) for name in described["migrations"]}
-        if described["format"] != FORMAT:
+            manifest = json.loads(stream.read(MAX_ABOUT_BYTES))
+        migrations = {tuple(name.split(".", 1)) for name in manifest["migrations"]}
+        if manifest["format"] != FORMAT:
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError):
         raise CommandError("This is no backup of OpenVibe. Nothing was changed.") from None
@@ -182,11 +182,11 @@ def run_program(name: str, *arguments: str) -> str:
     says."""
     parameters = connection.get_connection_params()
     environment = {**os.environ, **_connection_variables(parameters), "LC_ALL": "C"}
-    done = subprocess.run([find_program(name), *arguments], env=environment, capture_output=True, text=True)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        raise CommandError(f"{name} failed: {' / '.join(lines[:3]) or done.returncode}. Nothing was changed.")
-    return done.stdout
+    process = subprocess.run([find_program(name), *arguments], env=environment, capture_output=True, text=True)
+    if process.returncode:
+        lines = process.stderr.strip().splitlines()
+        raise CommandError(f"{name} failed: {' / '.join(lines[:3]) or process.returncode}. Nothing was changed.")
+    return process.stdout
 
 
 def _connection_variables(parameters: Mapping[str, Any]) -> dict[str, str]:
@@ -200,7 +200,7 @@ def find_program(name: str) -> str:
     try:
         return str(program_path(name))
     except DatabaseUnavailable:
-        found = shutil.which(name)
-    if found is None:
+        path = shutil.which(name)
+    if path is None:
         raise CommandError(f"{name} is not installed. Install PostgreSQL's client programs. Nothing was changed.")
-    return found
+    return path

@@ -76,10 +76,13 @@ def adopt_migrations(using: str = "default") -> bool:
         cursor.execute("LOCK TABLE django_migrations IN SHARE ROW EXCLUSIVE MODE")
         if not needs_adoption(using):  # somebody else was faster
             return False
-        recorded = _recorded_migrations(using)
+        recorded_migrations = _recorded_migrations(using)
         differences = [
             f"{verb} {', '.join(f'{app}.{name}' for app, name in sorted(migrations))}"
-            for verb, migrations in (("it lacks", BEFORE - recorded), ("it has", recorded - BEFORE))
+            for verb, migrations in (
+                ("it lacks", BEFORE - recorded_migrations),
+                ("it has", recorded_migrations - BEFORE),
+            )
             if migrations
         ]
         if differences:
@@ -103,8 +106,8 @@ def require_adopted_migrations(using: str, **_signal: Any) -> None:
 
 
 def _recorded_migrations(using: str) -> Migrations:
-    applied = MigrationRecorder(connections[using]).applied_migrations()
-    return frozenset((app, name) for app, name in applied if app in APPS)
+    applied_migrations = MigrationRecorder(connections[using]).applied_migrations()
+    return frozenset((app, name) for app, name in applied_migrations if app in APPS)
 
 
 class FixedAddresses(StaticFilesStorage):

@@ -80,7 +80,9 @@ def ensure_packages(profile: str) -> None:
     pip = subprocess.run(command, capture_output=True, text=True)
     if pip.returncode != 0:
         fail_with_hint(pip.stdout + pip.stderr)
-    fingerprints = {included: lock_fingerprint(included) for included in INCLUDED_PROFILES[profile]}
+    fingerprints = {
+        included_profile: lock_fingerprint(included_profile) for included_profile in INCLUDED_PROFILES[profile]
+    }
     STAMP.write_text(json.dumps(fingerprints if profile == "test" else {**read_stamp(), **fingerprints}))
 
 

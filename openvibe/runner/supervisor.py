@@ -124,12 +124,12 @@ class Supervisor:
     def _forward_output(self, seconds: float) -> None:
         ready = self._outputs.select(seconds) if self._outputs.get_map() else []
         for key, _ in ready:
-            written, output = os.read(key.fd, READ_BYTES), key.data
-            *lines, output.rest = (output.rest + written).split(b"\n")
-            for line in lines if written else [output.rest]:
+            data, output = os.read(key.fd, READ_BYTES), key.data
+            *lines, output.rest = (output.rest + data).split(b"\n")
+            for line in lines if data else [output.rest]:
                 if text := line.decode(errors="replace").rstrip():
                     self._write_line(self._log_line(output.name, text))
-            if not written:
+            if not data:
                 self._outputs.unregister(key.fd)
                 os.close(key.fd)
 

@@ -41,10 +41,10 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
         if not self.has_view_permission(request):
             return redirect("admin:index")
         workspaces = list(self.visible_choices(apps.get_model("workspaces.Workspace"), request).order_by("name"))
-        requested = request.POST.get("workspace") or request.GET.get("workspace", "")
+        workspace_id = request.POST.get("workspace") or request.GET.get("workspace", "")
         workspace = next(
-            (candidate for candidate in workspaces if str(candidate.pk) == requested),
-            None if requested else next(iter(workspaces), None),
+            (candidate for candidate in workspaces if str(candidate.pk) == workspace_id),
+            None if workspace_id else next(iter(workspaces), None),
         )
         if workspace is None:
             self.message_user(request, "There is no such workspace among those you run.", messages.WARNING)

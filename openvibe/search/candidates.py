@@ -252,8 +252,8 @@ class Corpus:
         """Places and scores of those that bear on the question, the best first."""
         scores, relevant = standalone_scores(candidates), np.flatnonzero(is_relevant(candidates))
         among = candidates.take(relevant)
-        chosen = relevant[select(scores[relevant], among, budget=int(among.tokens.sum()), max_hits=max_hits)]
-        return [(index, float(scores[index])) for index in chosen.tolist()]
+        indices = relevant[select(scores[relevant], among, budget=int(among.tokens.sum()), max_hits=max_hits)]
+        return [(index, float(scores[index])) for index in indices.tolist()]
 
     def has_index(self, dimension: int) -> bool:
         """Whether the HNSW index of this dimension stands; many texts at once take it away until they have vectors."""
@@ -321,10 +321,10 @@ def _candidates_statement(
             parts.append(sql.SQL(nearest.statement).format(**names, condition=condition, most=MAX_VECTOR_HITS))
     texts = sql.SQL(" UNION ").join(sql.SQL("({})").format(part) for part in parts)
     if is_filtered:
-        filtered = sql.SQL(_FILTERED).format(
+        filtered_texts = sql.SQL(_FILTERED).format(
             **names, filtered_ids=sql.SQL(nearest.filtered_ids), compared=MAX_FILTERED_SCAN, most=MAX_VECTOR_HITS
         )
-        texts = sql.SQL("{} UNION {}").format(filtered, texts)
+        texts = sql.SQL("{} UNION {}").format(filtered_texts, texts)
     ids = sql.SQL("ARRAY({})").format(texts)
     size: sql.Composable = sql.SQL("NULL")
     if dimension and nearest.statement == _BY_COMPARING:

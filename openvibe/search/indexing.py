@@ -340,14 +340,12 @@ def _embed_items(table: VectorTable, space: VectorSpace, texts: dict[int, Embedd
 
 def _texts_to_embed(texts: Iterable[EmbeddableText]) -> list[str]:
     """What is embedded: all own texts, then the pairs of those that have one. Secrets are masked."""
-    masked = cache(lambda text: mask_secrets(text[: 2 * MAX_EMBEDDED_CHARACTERS]))
+    mask = cache(lambda text: mask_secrets(text[: 2 * MAX_EMBEDDED_CHARACTERS]))
     texts = list(texts)
     half_limit = MAX_EMBEDDED_CHARACTERS // 2
-    own = [masked(text.text)[:MAX_EMBEDDED_CHARACTERS] for text in texts]
+    own = [mask(text.text)[:MAX_EMBEDDED_CHARACTERS] for text in texts]
     return own + [
-        f"{masked(text.before)[:half_limit]}\n{masked(text.text)[:half_limit]}"
-        for text in texts
-        if text.before is not None
+        f"{mask(text.before)[:half_limit]}\n{mask(text.text)[:half_limit]}" for text in texts if text.before is not None
     ]
 
 
@@ -355,8 +353,10 @@ def _passages_to_embed(text: EmbeddableText) -> list[str]:
     """The passages of a long text, each with its heading, none with a secret; none of a short one."""
     if not is_long(text.text):
         return []
-    masked = mask_secrets(text.text[: 2 * MAX_EMBEDDED_CHARACTERS])[:MAX_EMBEDDED_CHARACTERS].removeprefix(text.heading)
-    return [f"{text.heading}{passage}" for passage in split_passages(masked) if passage.strip()]
+    masked_text = mask_secrets(text.text[: 2 * MAX_EMBEDDED_CHARACTERS])[:MAX_EMBEDDED_CHARACTERS].removeprefix(
+        text.heading
+    )
+    return [f"{text.heading}{passage}" for passage in split_passages(masked_text) if passage.strip()]
 
 
 def _store_batch(
@@ -372,8 +372,8 @@ def _store_batch(
         if (cursor.fetchone() or ("retired",))[0] == VectorSpace.State.RETIRED:
             return 0
         current = table.load_texts(ids, True)
-        unchanged = [item for item, text in texts.items() if current.get(item) == text]
-        finished = [*unchanged, *(item for item in ids if item not in current)]
+        unchanged_items = [item for item, text in texts.items() if current.get(item) == text]
+        finished = [*unchanged_items, *(item for item in ids if item not in current)]
         # "+ 0": by its texts alone, or a space the planner knows nothing of yet is read as a whole for every batch.
         table.execute("DELETE FROM {vectors} WHERE space_id + 0 = %s AND {item} = ANY(%s)", [space.pk, finished])
         table.execute("DELETE FROM {queue} WHERE space_id = %s AND {item} = ANY(%s)", [space.pk, finished])
@@ -383,9 +383,9 @@ def _store_batch(
         with cursor.copy(
             table.compose("COPY {vectors} ({columns}) FROM STDIN (FORMAT binary)", columns=columns)
         ) as copy:
-            for item in unchanged:
+            for item in unchanged_items:
                 copy.write_row(rows[item])
-    return len(unchanged)
+    return len(unchanged_items)
 
 
 MAX_INSERTED_VECTORS = 10_000
@@ -400,13 +400,13 @@ def drop_outgrown_index(table: VectorTable, space_id: int) -> None:
     An index that is built of all vectors at once costs a tenth of one that takes them in one by one.
     `build_missing_indexes` makes it again; until then what used it compares all vectors.
     """
-    waiting = table.count_pending(space_id)
+    pending_count = table.count_pending(space_id)
     dimension = VectorSpace.objects.filter(pk=space_id).values_list("dimension", flat=True).first()
-    if waiting <= MAX_INSERTED_VECTORS or not dimension or not table.has_index(dimension):
+    if pending_count <= MAX_INSERTED_VECTORS or not dimension or not table.has_index(dimension):
         return
     count = "SELECT count(*) FROM (SELECT FROM {vectors} WHERE dimension = %s LIMIT %s) counted"
     with advisory_lock(LockKind.VECTOR_SPACES, 0) as is_mine:  # nobody builds it meanwhile
-        if is_mine and table.fetch_numbers(count, [dimension, waiting])[0] < waiting:
+        if is_mine and table.fetch_numbers(count, [dimension, pending_count])[0] < pending_count:
             table.drop_index(dimension)
 
 

@@ -45,11 +45,15 @@ def query_terms(text: str) -> tuple[str, ...]:
     into a tsquery without quoting.
     """
     words = list(dict.fromkeys(_tokenize(text)))
-    unstopped = _unstopped(words)
-    content_words = [word for word in unstopped if word not in QUERY_STOP_WORDS]
-    unframed = [word for word in _unstopped(_tokenize(strip_stop_phrases(text))) if word not in QUERY_STOP_WORDS]
-    ranked = sorted(dict.fromkeys(unframed) or content_words or unstopped or words, key=lambda word: -len(word))
-    return tuple(ranked[:MAX_QUERY_TERMS])
+    words_without_stops = _unstopped(words)
+    content_words = [word for word in words_without_stops if word not in QUERY_STOP_WORDS]
+    words_without_frame = [
+        word for word in _unstopped(_tokenize(strip_stop_phrases(text))) if word not in QUERY_STOP_WORDS
+    ]
+    ranked_words = sorted(
+        dict.fromkeys(words_without_frame) or content_words or words_without_stops or words, key=lambda word: -len(word)
+    )
+    return tuple(ranked_words[:MAX_QUERY_TERMS])
 
 
 def _unstopped(words: Iterable[str]) -> list[str]:
@@ -62,8 +66,8 @@ def strip_stop_words(text: str) -> str:
 
     For an embedder that averages words, where each word that only asks takes weight from those that tell.
     """
-    for asked in (strip_stop_phrases(text), text):
-        words = [match[0] for match in _WORD.finditer(asked)]
+    for question in (strip_stop_phrases(text), text):
+        words = [match[0] for match in _WORD.finditer(question)]
         if not all(_is_stop_word(word) for word in words):
             return " ".join(word for word in words if word.lower() in _QUESTION_WORDS or not _is_stop_word(word))
     return text

@@ -114,12 +114,12 @@ def parse_terms(*texts: str) -> list[tuple[Term, ...]]:
     words_by_text = [query_terms(_readable(text))[:MAX_SEARCHED_TERMS] for text in texts]
     words = tuple(dict.fromkeys(chain.from_iterable(words_by_text)))[:MAX_SEARCHED_TERMS]
     term_by_word = _parse_words(words)
-    seen: set[Term] = set()
+    earlier_terms: set[Term] = set()
     terms_by_text = []
     for text_words in words_by_text:
         terms = dict.fromkeys(term for word in text_words if (term := term_by_word.get(word)))
-        terms_by_text.append(tuple(term for term in terms if term not in seen))
-        seen.update(terms)
+        terms_by_text.append(tuple(term for term in terms if term not in earlier_terms))
+        earlier_terms.update(terms)
     return terms_by_text
 
 
@@ -136,11 +136,11 @@ _MAX_CACHED_TERMS = 20_000
 
 def _parse_words(words: Sequence[str]) -> dict[str, Term | None]:
     """Of each word what `_terms` holds. One statement for those that are new."""
-    parsed = {word: term for word in words if (term := _terms.get(word, _UNKNOWN)) is not _UNKNOWN}
-    if new_words := [word for word in words if word not in parsed]:
+    term_by_word = {word: term for word in words if (term := _terms.get(word, _UNKNOWN)) is not _UNKNOWN}
+    if new_words := [word for word in words if word not in term_by_word]:
         if len(_terms) > _MAX_CACHED_TERMS:
             _terms.clear()
         for word, (lexeme,) in zip(new_words, fetch_prepared(_SELECT_LEXEMES, [new_words]), strict=True):
             term = Term(word, is_indexed=False) if is_cjk(word) else Term(lexeme, is_indexed=True) if lexeme else None
-            parsed[word] = _terms[word] = term
-    return parsed
+            term_by_word[word] = _terms[word] = term
+    return term_by_word

@@ -31,11 +31,11 @@ def select(
     """
     costs = candidates.tokens + overhead
     order = np.argsort(-scores, kind="stable")
-    chosen, is_full = _choose_greedily(order.tolist(), costs, candidates, budget, max_hits)
+    indices, is_full = _choose_greedily(order.tolist(), costs, candidates, budget, max_hits)
     if is_full:
         efficiency = _score_per_cost(scores, costs)
-        chosen, _ = _choose_greedily(np.lexsort((-scores, -efficiency)).tolist(), costs, candidates, budget, max_hits)
-    return sorted(chosen, key=lambda index: -float(scores[index]))
+        indices, _ = _choose_greedily(np.lexsort((-scores, -efficiency)).tolist(), costs, candidates, budget, max_hits)
+    return sorted(indices, key=lambda index: -float(scores[index]))
 
 
 def _score_per_cost(scores: Floats, costs: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -51,19 +51,23 @@ def _choose_greedily(
     """What is taken, walking in this order, and whether anything was passed over because it cost too much."""
     prices_by_index, lengths = costs.tolist(), candidates.words.tolist()
     fingerprints = None if candidates.fingerprints is None else candidates.fingerprints.tolist()
-    chosen: list[int] = []
-    seen: set[int] = set()
+    indices: list[int] = []
+    fingerprints_taken: set[int] = set()
     is_full, remaining, cheapest = False, budget, min(prices_by_index, default=0)
     for index in order:
-        if len(chosen) == max_hits or (is_full and remaining < cheapest):
+        if len(indices) == max_hits or (is_full and remaining < cheapest):
             break
-        if fingerprints is not None and lengths[index] >= _MIN_DUPLICATE_LENGTH and fingerprints[index] in seen:
+        if (
+            fingerprints is not None
+            and lengths[index] >= _MIN_DUPLICATE_LENGTH
+            and fingerprints[index] in fingerprints_taken
+        ):
             continue
         if prices_by_index[index] > remaining:
             is_full = True
             continue
-        chosen.append(index)
+        indices.append(index)
         remaining -= prices_by_index[index]
         if fingerprints is not None:
-            seen.add(fingerprints[index])
-    return chosen, is_full
+            fingerprints_taken.add(fingerprints[index])
+    return indices, is_full

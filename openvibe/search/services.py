@@ -54,13 +54,13 @@ def use_embedder(*, workspace: models.Model, kind: str, endpoint: Any = None, by
     workspace_id = int(workspace.pk)
     if by is not None and not (by.administers and by.workspace_id == workspace_id):
         raise Refused("Only owners and admins of the workspace choose how it searches.")
-    chosen = _clean_space(workspace_id, kind, endpoint)
+    new_space = _clean_space(workspace_id, kind, endpoint)
     with transaction.atomic():
         lock_workspace(workspace_id)
         spaces = VectorSpace.objects.filter(workspace_id=workspace_id)
         serving = spaces.filter(state=VectorSpace.State.SERVING).first()
         building = spaces.filter(state=VectorSpace.State.BUILDING).first()
-        change = _change_embedder(chosen, serving, building)
+        change = _change_embedder(new_space, serving, building)
     clear_space_cache()
     return change
 
@@ -79,12 +79,12 @@ def try_embedder(*, kind: str, endpoint: Any = None) -> EmbedderTryResult:
         return EmbedderTryResult(False, problem.message)
     if space.kind == Kind.NONE:
         return EmbedderTryResult(True, "Without an embedder there is nothing to try: search goes by words alone.")
-    started = time.monotonic()
+    start_time = time.monotonic()
     try:
         vectors = embed_texts(space, ["When do we prune the roses?", "The roses are cut back in March."])
     except EmbedderUnavailable as error:
         return EmbedderTryResult(False, f"{space.title} does not work: {error}")
-    seconds, cosine = time.monotonic() - started, float(vectors[0] @ vectors[1])
+    seconds, cosine = time.monotonic() - start_time, float(vectors[0] @ vectors[1])
     description = f"{vectors.shape[1]:,} numbers a text; a question and its answer are {cosine:.0%} alike."
     return EmbedderTryResult(True, f"{space.title} answered in {seconds:.2f} s: {description}")
 
@@ -106,30 +106,32 @@ def _clean_space(workspace_id: int, kind: str, endpoint: Any) -> VectorSpace:
     )
 
 
-def _change_embedder(chosen: VectorSpace, serving: VectorSpace | None, building: VectorSpace | None) -> EmbedderChange:
-    if building is not None and building.embedder == chosen.embedder:
-        return EmbedderChange(building, False, f"{chosen.title} is being built already. Nothing changed.")
-    if serving is not None and serving.embedder == chosen.embedder:
+def _change_embedder(
+    new_space: VectorSpace, serving: VectorSpace | None, building: VectorSpace | None
+) -> EmbedderChange:
+    if building is not None and building.embedder == new_space.embedder:
+        return EmbedderChange(building, False, f"{new_space.title} is being built already. Nothing changed.")
+    if serving is not None and serving.embedder == new_space.embedder:
         if building is None:
-            return EmbedderChange(serving, False, f"{chosen.title} is in use already. Nothing changed.")
+            return EmbedderChange(serving, False, f"{new_space.title} is in use already. Nothing changed.")
         retire_space(building)
-        return EmbedderChange(serving, True, f"{chosen.title} stays in use. What was being built is given up.")
+        return EmbedderChange(serving, True, f"{new_space.title} stays in use. What was being built is given up.")
     if building is not None:
         retire_space(building)
-    if chosen.kind == Kind.NONE and serving is not None:
+    if new_space.kind == Kind.NONE and serving is not None:
         retire_space(serving)
-    if chosen.kind in LOCAL_EMBEDDERS:
-        chosen.dimension = LOCAL_EMBEDDERS[chosen.kind].dimension
-    if chosen.kind == Kind.NONE or serving is None:
-        chosen.state, chosen.served_since = VectorSpace.State.SERVING, timezone.now()
-    chosen.save()
-    if chosen.kind == Kind.NONE:
-        return EmbedderChange(chosen, True, "Search goes by words alone from now on. All vectors are removed.")
-    pending = sum(table.enqueue_all(chosen.pk, chosen.workspace_id) for table in VECTOR_TABLES)
+    if new_space.kind in LOCAL_EMBEDDERS:
+        new_space.dimension = LOCAL_EMBEDDERS[new_space.kind].dimension
+    if new_space.kind == Kind.NONE or serving is None:
+        new_space.state, new_space.served_since = VectorSpace.State.SERVING, timezone.now()
+    new_space.save()
+    if new_space.kind == Kind.NONE:
+        return EmbedderChange(new_space, True, "Search goes by words alone from now on. All vectors are removed.")
+    pending = sum(table.enqueue_all(new_space.pk, new_space.workspace_id) for table in VECTOR_TABLES)
     has_vectors = serving is not None and serving.kind != Kind.NONE
     meanwhile = "The old vectors serve" if has_vectors else "Search goes by words alone"
     return EmbedderChange(
-        chosen, True, f"{chosen.title}: {pending:,} texts wait for their vectors. {meanwhile} until all are made."
+        new_space, True, f"{new_space.title}: {pending:,} texts wait for their vectors. {meanwhile} until all are made."
     )
 
 

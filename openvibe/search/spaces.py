@@ -161,9 +161,9 @@ def _check_vectors(space: VectorSpace, vectors: Floats, expected: int) -> None:
 def _record_problem(space: VectorSpace, problem: str) -> None:
     """Let the space say what is wrong, or that nothing is any more: only when that is news."""
     if space.problem != problem:
-        changed = copy(space)  # others are reading this one
-        changed.problem = problem
+        new_space = copy(space)  # others are reading this one
+        new_space.problem = problem
         with _cache_lock:
-            _spaces[space.workspace_id] = (time.monotonic(), changed)
+            _spaces[space.workspace_id] = (time.monotonic(), new_space)
         row = VectorSpace.objects.filter(pk=space.pk).exclude(problem=problem)
         transaction.on_commit(partial(row.update, problem=problem), robust=True)

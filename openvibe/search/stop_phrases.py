@@ -113,8 +113,8 @@ en (?:qué|el|que) orden(?: (?:cronológico|exacto|en (?:el )?que))?|cronológic
 
 def _compile(*phrases_by_language: str) -> re.Pattern[str]:
     """One pattern of all phrases: each is a line, and an indented line goes on with the one before it."""
-    joined = "\n".join(phrases_by_language).replace("\n  ", "")
-    alternatives = "|".join(line for line in joined.splitlines() if line)
+    phrases = "\n".join(phrases_by_language).replace("\n  ", "")
+    alternatives = "|".join(line for line in phrases.splitlines() if line)
     return re.compile(rf"(?<![^\W_])(?:{alternatives})(?![^\W_])", re.IGNORECASE)
 
 

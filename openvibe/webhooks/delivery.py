@@ -69,8 +69,8 @@ def _run_turn() -> int:
                 write_deliveries()
                 busy = {delivery.webhook_id for delivery in in_flight.values()}
                 for webhook in due_webhooks(MAX_SENDERS - len(in_flight), except_ids=busy):
-                    if prepared := prepare(webhook):
-                        delivery, body, headers = prepared
+                    if request := prepare(webhook):
+                        delivery, body, headers = request
                         attempt = pool.submit(
                             post, webhook.url, body, headers, allow_private=settings.ALLOW_PRIVATE_ENDPOINTS
                         )
@@ -78,8 +78,8 @@ def _run_turn() -> int:
                         attempts += 1
             if not in_flight:
                 return attempts
-            for done in wait(in_flight, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done:
-                record(in_flight.pop(done), done.result())
+            for future in wait(in_flight, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done:
+                record(in_flight.pop(future), future.result())
 
 
 def write_deliveries() -> None:
@@ -111,19 +111,23 @@ def _write_batch(webhook_id: int) -> bool:
 def _deliveries(webhook: Webhook, viewer: Viewer, batch: EventBatch) -> list[Delivery]:
     """Of a batch what the webhook asks for and its participant sees. Of changes that follow one another the last, and
     none of a reply while it is written."""
-    changed = {e.message_id for e in batch.events if e.kind == "message_changed" and e.message_id}
-    waiting = webhook.deliveries.filter(state=Delivery.State.PENDING, attempts=0, kind="message_changed")
-    untold = {*waiting.filter(message_id__in=changed).values_list("message_id", flat=True)} if changed else set()
-    writing = Message.objects.filter(pk__in=changed, state=Message.State.WRITING)
-    untold |= {*writing.values_list("pk", flat=True)} if changed else set()
-    made = []
+    changed_ids = {e.message_id for e in batch.events if e.kind == "message_changed" and e.message_id}
+    pending_deliveries = webhook.deliveries.filter(state=Delivery.State.PENDING, attempts=0, kind="message_changed")
+    untold = (
+        {*pending_deliveries.filter(message_id__in=changed_ids).values_list("message_id", flat=True)}
+        if changed_ids
+        else set()
+    )
+    writing = Message.objects.filter(pk__in=changed_ids, state=Message.State.WRITING)
+    untold |= {*writing.values_list("pk", flat=True)} if changed_ids else set()
+    deliveries = []
     for event in batch.events:
         kind = _kind(webhook, event)
         is_untold = event.kind == "message_changed" and (event.is_outdated or event.message_id in untold)
         if kind and not is_untold and viewer.sees(event):
             ids = {"channel_id": event.channel_id, "thread_id": event.thread_id, "message_id": event.message_id}
-            made.append(Delivery(webhook=webhook, position=event.position, kind=kind, **ids))
-    return made
+            deliveries.append(Delivery(webhook=webhook, position=event.position, kind=kind, **ids))
+    return deliveries
 
 
 def _kind(webhook: Webhook, event: LiveEvent) -> str:
@@ -166,7 +170,7 @@ def _viewer(webhook: Webhook) -> Viewer | None:
         reason = MAKER_MAY_NOT_READ
     else:
         return viewer
-    _rest(webhook, reason)
+    _start_rest(webhook, reason)
     return None
 
 
@@ -176,7 +180,7 @@ def _maker_may_direct(webhook: Webhook) -> bool:
     return access is not None and may_direct(access, webhook.participant_id)
 
 
-def _rest(webhook: Webhook, reason: str) -> None:
+def _start_rest(webhook: Webhook, reason: str) -> None:
     rows = Webhook.objects.filter(pk=webhook.pk, state=Webhook.State.ACTIVE)
     rows.update(state=Webhook.State.RESTING, reason=reason, updated_at=timezone.now())
 
@@ -255,7 +259,7 @@ def _record_failure(webhook: Webhook, delivery: Delivery, now: datetime) -> None
         delivery.state, webhook.next_attempt_at = Delivery.State.GIVEN_UP, now  # a test says how it is now
     elif now - webhook.failing_since >= GIVE_UP_AFTER:
         delivery.state = Delivery.State.GIVEN_UP
-        _rest(webhook, FAILED_FOR_A_DAY)
+        _start_rest(webhook, FAILED_FOR_A_DAY)
     elif is_refusal and delivery.status not in PASSING_STATUSES and delivery.attempts >= MAX_REFUSALS:
         delivery.state, webhook.next_attempt_at = Delivery.State.GIVEN_UP, now
 

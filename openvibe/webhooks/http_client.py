@@ -34,7 +34,7 @@ def post(
     url: str, body: bytes, headers: dict[str, str], *, allow_private: bool, seconds: float = MAX_SECONDS
 ) -> Answer:
     """Send it once, within so many `seconds` in all. Raises nothing: whatever went wrong stands in `error`."""
-    started, status, received, error = time.monotonic(), None, b"", ""
+    start_time, status, response_body, error = time.monotonic(), None, b"", ""
     transport = GuardedTransport(allow_private=allow_private, total_seconds=seconds)
     timeout = httpx2.Timeout(seconds, connect=seconds / 2)
     try:
@@ -47,19 +47,19 @@ def post(
             error = "" if response.is_success else _refusal(response)
             with suppress(httpx2.HTTPError, OSError):  # the status says it all, however the body ends
                 for chunk in response.iter_raw():
-                    received += chunk
-                    if len(received) >= MAX_RESPONSE_BYTES:
+                    response_body += chunk
+                    if len(response_body) >= MAX_RESPONSE_BYTES:
                         break
     except AddressRefused as refusal:
         error = str(refusal)
     except httpx2.TimeoutException:
         error = TIMED_OUT
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as failure:
-        is_late = time.monotonic() - started >= seconds
+        is_late = time.monotonic() - start_time >= seconds
         error = TIMED_OUT if is_late else _failure(failure)
-    text = received[:MAX_RESPONSE_BYTES].decode(errors="replace").replace("\x00", "")
-    masked = mask_secrets(text)[:MAX_RESPONSE_CHARACTERS]
-    return Answer(status, masked, error[:300], round((time.monotonic() - started) * 1000))
+    text = response_body[:MAX_RESPONSE_BYTES].decode(errors="replace").replace("\x00", "")
+    masked_text = mask_secrets(text)[:MAX_RESPONSE_CHARACTERS]
+    return Answer(status, masked_text, error[:300], round((time.monotonic() - start_time) * 1000))
 
 
 def _failure(failure: Exception) -> str:

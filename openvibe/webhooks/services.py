@@ -40,7 +40,7 @@ def create_webhook(
         )
     if Webhook.objects.filter(workspace=by.workspace_id).count() >= MAX_WEBHOOKS:
         raise Problem(f"A workspace has at most {MAX_WEBHOOKS} webhooks. Delete one first.", code="too_many")
-    url, chosen = _clean_url(url), _clean_kinds(kinds)
+    url, clean_kinds = _clean_url(url), _clean_kinds(kinds)
     newest = Event.objects.filter(workspace_id=by.workspace_id).aggregate(last=Max("position"))["last"] or 0
     secret = make_secret()
     webhook = Webhook.objects.create(
@@ -48,11 +48,11 @@ def create_webhook(
         participant=participant,
         made_by_id=made_by_id or by.participant_id,
         url=url,
-        kinds=chosen,
+        kinds=clean_kinds,
         secret=secret,
         position=newest,
     )
-    _audit(webhook, by, after=f"made, told of {', '.join(chosen)}")
+    _audit(webhook, by, after=f"made, told of {', '.join(clean_kinds)}")
     return webhook, secret
 
 
@@ -206,7 +206,7 @@ def _clean_url(url: str) -> str:
 
 
 def _clean_kinds(kinds: Collection[str]) -> list[str]:
-    chosen = [kind for kind in KINDS if kind in kinds]
-    if not chosen or len(chosen) != len(set(kinds)):
+    clean_kinds = [kind for kind in KINDS if kind in kinds]
+    if not clean_kinds or len(clean_kinds) != len(set(kinds)):
         raise Problem(f"Choose one or more kinds of: {', '.join(KINDS)}.", code="bad_kind", field="kinds")
-    return chosen
+    return clean_kinds

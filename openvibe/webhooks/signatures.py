@@ -14,6 +14,6 @@ def make_secret() -> str:
 
 def signature_header(keys: Iterable[str], timestamp: int, body: bytes) -> str:
     """`t=<seconds since 1970>,v1=<hex>`, with one `v1` for each of the secrets."""
-    signed = f"{timestamp}.".encode() + body
-    digests = (hmac.new(key.encode(), signed, hashlib.sha256).hexdigest() for key in keys)
+    payload = f"{timestamp}.".encode() + body
+    digests = (hmac.new(key.encode(), payload, hashlib.sha256).hexdigest() for key in keys)
     return ",".join((f"t={timestamp}", *(f"v1={digest}" for digest in digests)))

@@ -119,8 +119,8 @@ def problem_response(request: HttpRequest, problem: Problem, *, status: int | No
         return response
     if isinstance(problem, Missing):
         return render(request, "404.html", {"message": problem.message}, status=404)
-    again = "" if status == 405 else request.get_full_path()
-    back = page_before(request, otherwise=again) if request.method == "POST" else again
+    same_page = "" if status == 405 else request.get_full_path()
+    back = page_before(request, otherwise=same_page) if request.method == "POST" else same_page
     context = {"problem": problem, "kept": unsaved_texts(request), "back": back}
     page = "signed_out" if problem.code == "signed_out" else "problem"
     return render(reader, f"errors/{page}.html", context, status=status)
@@ -135,11 +135,11 @@ def page_before(request: HttpRequest, *, otherwise: str) -> str:
 
 def unsaved_texts(request: HttpRequest) -> list[str]:
     """What somebody typed into the form that is refused, for her to copy: no secret, and nothing the page filled in."""
-    shown = {name: str(text) for name, text in request.POST.items() if name not in HIDDEN_INPUTS}
-    typed = {
-        name: text for name, text in shown.items() if len(text) > 20 or " " in text.strip()
+    shown_values = {name: str(text) for name, text in request.POST.items() if name not in HIDDEN_INPUTS}
+    texts_by_name = {
+        name: text for name, text in shown_values.items() if len(text) > 20 or " " in text.strip()
     }  # not a choice's value
-    return [text for name, text in typed.items() if not SECRET_INPUTS.search(name)]
+    return [text for name, text in texts_by_name.items() if not SECRET_INPUTS.search(name)]
 
 
 def request_access(request: Request) -> Access:

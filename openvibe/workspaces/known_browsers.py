@@ -18,21 +18,21 @@ _SALT = "openvibe.known_browsers"
 
 
 def is_known_browser(request: HttpRequest, email: str) -> bool:
-    return _digest(email) in _read(request)[1]
+    return _digest(email) in _read_cookie(request)[1]
 
 
 def browser_key(request: HttpRequest) -> str:
     """What tells a known browser from others: 22 random characters."""
-    return _read(request)[0]
+    return _read_cookie(request)[0]
 
 
 def remember_browser(request: HttpRequest, response: HttpResponse, user: User) -> None:
-    key, accounts = _read(request)
+    key, accounts = _read_cookie(request)
     own = _digest(user.email)
-    kept = [own, *(account for account in accounts if account != own)][:MAX_ACCOUNTS]
+    recent_accounts = [own, *(account for account in accounts if account != own)][:MAX_ACCOUNTS]
     response.set_cookie(
         COOKIE,
-        signing.dumps([key or secrets.token_urlsafe(16), kept], salt=_SALT),
+        signing.dumps([key or secrets.token_urlsafe(16), recent_accounts], salt=_SALT),
         max_age=MAX_AGE,
         path="/accounts/",
         httponly=True,
@@ -41,7 +41,7 @@ def remember_browser(request: HttpRequest, response: HttpResponse, user: User) -
     )
 
 
-def _read(request: HttpRequest) -> tuple[str, list[str]]:
+def _read_cookie(request: HttpRequest) -> tuple[str, list[str]]:
     """The browser's key and digests of its accounts' addresses; empty where it has none that we signed."""
     try:
         key, accounts = signing.loads(request.COOKIES.get(COOKIE, ""), salt=_SALT, max_age=MAX_AGE)

@@ -28,14 +28,16 @@ def make_picture(data: bytes) -> bytes:
     """The middle square of an image as WebP of PICTURE_PIXELS, without anything else the file held (place, camera,
     comments, further frames). Raises Problem, with a sentence for whoever sent it."""
     if len(data) > MAX_UPLOAD_BYTES:
-        raise _refused("picture_too_large", "A picture may have 1 MB at most.")
+        raise _picture_problem("picture_too_large", "A picture may have 1 MB at most.")
     if data.count(_SCAN_MARKER) > MAX_SCANS:
-        raise _refused("not_a_picture", "The picture is damaged: it cannot be read.")
+        raise _picture_problem("not_a_picture", "The picture is damaged: it cannot be read.")
     try:
         with _decoding, warnings.catch_warnings(), Image.open(BytesIO(data), formats=FORMATS) as image:
             warnings.simplefilter("ignore")  # what is odd about a stranger's file is nothing for the log
             if image.width * image.height > MAX_UPLOAD_PIXELS:
-                raise _refused("picture_too_large", "The picture has more than 16 million pixels. Make it smaller.")
+                raise _picture_problem(
+                    "picture_too_large", "The picture has more than 16 million pixels. Make it smaller."
+                )
             image.draft("RGB", (2 * PICTURE_PIXELS, 2 * PICTURE_PIXELS))  # of a JPEG, only as much as is needed
             upright = ImageOps.exif_transpose(image).convert("RGBA")
             square = ImageOps.fit(upright, (PICTURE_PIXELS, PICTURE_PIXELS), Image.Resampling.LANCZOS)
@@ -43,14 +45,14 @@ def make_picture(data: bytes) -> bytes:
     except Problem:
         raise
     except UnidentifiedImageError:
-        raise _refused("not_a_picture", "That is no PNG, JPEG or WebP picture.") from None
+        raise _picture_problem("not_a_picture", "That is no PNG, JPEG or WebP picture.") from None
     except Exception:  # decoders raise whatever a damaged file leads to: struct.error, TypeError, AttributeError, …
-        raise _refused("not_a_picture", "The picture is damaged: it cannot be read.") from None
+        raise _picture_problem("not_a_picture", "The picture is damaged: it cannot be read.") from None
     plain = Image.frombytes("RGBA", square.size, square.tobytes())  # no metadata comes along
     output = BytesIO()
     plain.save(output, "WEBP", quality=_QUALITY, method=4)
     return output.getvalue()
 
 
-def _refused(code: str, sentence: str) -> Problem:
+def _picture_problem(code: str, sentence: str) -> Problem:
     return Problem(f"{sentence} Nothing was changed.", code=code, field="picture")

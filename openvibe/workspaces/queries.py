@@ -43,15 +43,15 @@ def named_like(words: str, prefix: str = "") -> Q:
     return Q(**{f"{prefix}name__icontains": words}) | Q(**{f"{prefix}handle__icontains": words.removeprefix("@")})
 
 
-def name_begins_with(typed: str) -> Q:
+def name_begins_with(prefix: str) -> Q:
     """Participants whose handle, or a word of whose name, begins so, whatever the case."""
-    return Q(handle__istartswith=typed) | Q(name__istartswith=typed) | Q(name__icontains=f" {typed}")
+    return Q(handle__istartswith=prefix) | Q(name__istartswith=prefix) | Q(name__icontains=f" {prefix}")
 
 
 def is_here(participant: str) -> Exists:
     """Whether a page of somebody was seen open lately: of the participant that the rows name by this column."""
-    seen = Presence.objects.filter(participant=OuterRef(participant))
-    return Exists(seen.filter(seen_at__gt=Now() - timedelta(seconds=PRESENCE_SECONDS)))
+    presences = Presence.objects.filter(participant=OuterRef(participant))
+    return Exists(presences.filter(seen_at__gt=Now() - timedelta(seconds=PRESENCE_SECONDS)))
 
 
 def here_by_workspace(workspace_ids: Iterable[int]) -> dict[int, frozenset[int]]:
@@ -182,8 +182,10 @@ def expand_instructions(text: str, snippets: tuple[SnippetText, ...]) -> Expande
     """The instructions of one scope as agents read them."""
     by_name = {snippet.name: snippet for snippet in snippets}
     texts = {name: snippet.text for name, snippet in by_name.items()}
-    expanded = expand_includes(text.strip(), texts, max_tokens=MAX_INSTRUCTION_TOKENS, count=count_tokens)
-    return ExpandedInstructions(expanded.text.strip(), tuple(by_name[name] for name in expanded.names), expanded.cuts)
+    expansion = expand_includes(text.strip(), texts, max_tokens=MAX_INSTRUCTION_TOKENS, count=count_tokens)
+    return ExpandedInstructions(
+        expansion.text.strip(), tuple(by_name[name] for name in expansion.names), expansion.cuts
+    )
 
 
 def audit_records(

@@ -20,20 +20,20 @@ def test_the_address_of_before_lets_nobody_in(root: Client, dora: Member) -> Non
 
 def test_an_address_is_taken_once(root: Client, dora: Member) -> None:
     form = {"name": "Other", "email": "Dora@Example.org", "is_active": "on", "new_password": PASSWORD}
-    refused = root.post("/admin/workspaces/user/add/", form).content.decode()
-    assert "There is an account with this address already." in refused
-    assert "Constraint" not in refused
+    page = root.post("/admin/workspaces/user/add/", form).content.decode()
+    assert "There is an account with this address already." in page
+    assert "Constraint" not in page
 
 
 def test_the_last_superuser_stays(root: Client, ana: Member) -> None:
     owner = User.objects.get(email="root@example.org")
     address = f"/admin/workspaces/user/{owner.pk}/change/"
     form = {"name": "Root", "email": owner.email, "new_password": ""}
-    kept = ("is_active", "is_staff", "is_superuser")
-    for lost in kept:
-        refused = root.post(address, form | {name: "on" for name in kept if name != lost})
+    flags = ("is_active", "is_staff", "is_superuser")
+    for lost in flags:
+        refused = root.post(address, form | {name: "on" for name in flags if name != lost})
         assert "Make another superuser first." in refused.content.decode()
-    assert root.post(address, form | dict.fromkeys(kept, "on")).status_code == 302
+    assert root.post(address, form | dict.fromkeys(flags, "on")).status_code == 302
     User.objects.filter(pk=ana.user_id).update(is_staff=True, is_superuser=True)
     assert root.post(address, form | {"is_active": "on"}).status_code == 302
     owner.refresh_from_db()
@@ -45,9 +45,9 @@ def test_a_channel_has_a_name_of_its_own_and_is_archived_by_a_switch(root: Clien
     make_channel(ana, "general")
     lines = {"memberships-TOTAL_FORMS": 0, "memberships-INITIAL_FORMS": 0}
     address = f"/admin/chat/channel/{plans.pk}/change/"
-    taken = {"workspace": ana.workspace_id, "name": "general", **lines}
+    form_data = {"workspace": ana.workspace_id, "name": "general", **lines}
     for page in (address, "/admin/chat/channel/add/"):
-        assert "There is a channel #general already." in root.post(page, taken).content.decode()
+        assert "There is a channel #general already." in root.post(page, form_data).content.decode()
     for switch, is_archived in (({"is_archived": "on"}, True), ({"is_archived": "on"}, True), ({}, False)):
         assert root.post(address, {"name": "plans", **lines, **switch}).status_code == 302
         assert (Channel.objects.get(pk=plans.pk).archived_at is not None) == is_archived

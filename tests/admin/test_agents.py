@@ -28,11 +28,11 @@ def test_a_soul_is_saved_as_a_new_version(ana: Member, vibe: Agent) -> None:
 def test_problems_name_line_and_field_and_the_text_stays(ana: Member, vibe: Agent) -> None:
     text = GOOD.replace("role:", "rolle:") + "nonsense: 1\n"
     response = staff(ana).post(page(vibe, "soul"), {"soul": text, "note": "Oops", "based_on": "1"})
-    shown = response.content.decode()
+    html = response.content.decode()
     assert response.status_code == 422
-    assert "line 3, identity.rolle" in shown
-    assert "nonsense" in shown
-    assert "rolle: Helps the team" in shown
+    assert "line 3, identity.rolle" in html
+    assert "nonsense" in html
+    assert "rolle: Helps the team" in html
     assert SoulVersion.objects.count() == 1
 
 
@@ -47,17 +47,17 @@ def test_problems_name_line_and_field_and_the_text_stays(ana: Member, vibe: Agen
 def test_wrong_types_name_line_and_field(good: str, bad: str, shown_as: str, ana: Member, vibe: Agent) -> None:
     assert good in GOOD
     response = staff(ana).post(page(vibe, "soul"), {"soul": GOOD.replace(good, bad), "note": "Oops", "based_on": "1"})
-    shown = response.content.decode()
+    html = response.content.decode()
     assert response.status_code == 422
-    assert shown_as in shown
-    assert bad in shown
+    assert shown_as in html
+    assert bad in html
     assert SoulVersion.objects.count() == 1
 
 
 def test_a_soul_over_the_limit_is_refused_with_its_size(ana: Member, vibe: Agent) -> None:
     text = GOOD + "capabilities:\n  domains:\n" + "".join(f"    - Subject number {n} of many\n" for n in range(400))
-    shown = staff(ana).post(page(vibe, "soul"), {"soul": text, "note": "More", "based_on": "1"}).content.decode()
-    assert "the limit is 2,000" in shown
+    html = staff(ana).post(page(vibe, "soul"), {"soul": text, "note": "More", "based_on": "1"}).content.decode()
+    assert "the limit is 2,000" in html
     assert SoulVersion.objects.count() == 1
 
 
@@ -67,20 +67,20 @@ def test_a_stale_save_is_refused_and_keeps_the_text(ana: Member, vibe: Agent) ->
     later = GOOD.replace("Guess", "Assume")
     response = client.post(page(vibe, "soul"), {"soul": later, "note": "Second", "based_on": "1"})
     assert response.status_code == 422
-    shown = response.content.decode()
-    assert "Version 2 was saved meanwhile" in shown
-    assert "cannot be counted" not in shown
-    assert 'name="based_on" value="2"' in shown
-    assert "Assume" in shown
-    again = client.post(page(vibe, "soul"), {"soul": later, "note": "Second", "based_on": "2"}, follow=True)
-    assert "The SOUL is saved: Second" in again.content.decode()
+    html = response.content.decode()
+    assert "Version 2 was saved meanwhile" in html
+    assert "cannot be counted" not in html
+    assert 'name="based_on" value="2"' in html
+    assert "Assume" in html
+    second_response = client.post(page(vibe, "soul"), {"soul": later, "note": "Second", "based_on": "2"}, follow=True)
+    assert "The SOUL is saved: Second" in second_response.content.decode()
 
 
 def test_an_unchanged_soul_makes_no_version(ana: Member, vibe: Agent) -> None:
     assert vibe.soul is not None
     same = {"soul": vibe.soul.source, "note": "Nothing", "based_on": "1"}
-    said = staff(ana).post(page(vibe, "soul"), same, follow=True).content.decode()
-    assert "Nothing was changed, so there is no new version." in said
+    html = staff(ana).post(page(vibe, "soul"), same, follow=True).content.decode()
+    assert "Nothing was changed, so there is no new version." in html
     assert SoulVersion.objects.count() == 1
 
 

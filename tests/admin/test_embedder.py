@@ -31,9 +31,9 @@ def endpoint(ana: Member) -> Endpoint:
 
 
 def ask(browser: Client, ana: Member, **fields: str) -> str:
-    posted = browser.post(PAGE, {"workspace": str(ana.workspace_id), **fields}, follow=True)
-    assert posted.status_code == 200
-    return posted.content.decode()
+    response = browser.post(PAGE, {"workspace": str(ana.workspace_id), **fields}, follow=True)
+    assert response.status_code == 200
+    return response.content.decode()
 
 
 def kinds(ana: Member) -> list[str]:
@@ -58,12 +58,12 @@ def test_the_page_says_what_is_in_use_and_what_another_would_mean(
 
 def test_one_click_switches(ana: Member, browser: Client, endpoint: Endpoint, fake_embedder: FakeEmbedder) -> None:
     fake_embedder.dimension = 256
-    said = ask(browser, ana, use=f"openai-{endpoint.pk}")
+    message = ask(browser, ana, use=f"openai-{endpoint.pk}")
 
-    assert "The old vectors serve until all are made." in said
+    assert "The old vectors serve until all are made." in message
     assert kinds(ana) == ["static", "openai"]
-    assert '<span class="ov-chip">being built</span>' in said
-    assert "Stay with Built in" in said
+    assert '<span class="ov-chip">being built</span>' in message
+    assert "Stay with Built in" in message
     assert LogEntry.objects.get().user == ana.user
 
     advance_spaces()

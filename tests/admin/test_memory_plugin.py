@@ -20,9 +20,9 @@ def browser(ana: Member) -> Client:
 
 
 def ask(browser: Client, ana: Member, **fields: str) -> str:
-    posted = browser.post(PAGE, {"workspace": str(ana.workspace_id), **fields}, follow=True)
-    assert posted.status_code == 200
-    return " ".join(posted.content.decode().split())
+    response = browser.post(PAGE, {"workspace": str(ana.workspace_id), **fields}, follow=True)
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
 
 
 def test_the_page_shows_which_one_is_enabled(browser: Client) -> None:
@@ -45,12 +45,12 @@ def test_of_several_workspaces_the_one_visited_last_is_shown(ana: Member) -> Non
 def test_switching_asks_first_and_says_what_happens(ana: Member, browser: Client) -> None:
     factories.say(factories.make_thread(factories.make_channel(ana), ana), ana, "Hello")
 
-    asked = ask(browser, ana, plugin="memory/simple")
+    question = ask(browser, ana, plugin="memory/simple")
 
-    assert "Lossless memory → Simple memory" in asked
-    assert "From the next prompt on, this ends:" in asked
-    assert "old messages are summarised" in asked
-    assert "1 message in 1 thread stay in reach" in asked
+    assert "Lossless memory → Simple memory" in question
+    assert "From the next prompt on, this ends:" in question
+    assert "old messages are summarised" in question
+    assert "1 message in 1 thread stay in reach" in question
     assert active_plugin_name(ana.workspace_id) == "memory/lcm", "nothing happened yet"
 
     done = ask(browser, ana, plugin="memory/simple", confirmed="yes")
@@ -61,11 +61,13 @@ def test_switching_asks_first_and_says_what_happens(ana: Member, browser: Client
 
 
 def test_settings_are_stored_and_mistakes_told(ana: Member, browser: Client) -> None:
-    said = ask(browser, ana, settings="memory/lcm", **{"set-summaries": "poem"})
-    assert "summaries must be model or deterministic." in said
-    said = ask(browser, ana, settings="memory/lcm", **{"set-summaries": "deterministic", "set-fresh_tail_tokens": ""})
-    assert "The settings of memory/lcm are saved." in said
-    assert 'value="deterministic"' in said
+    message = ask(browser, ana, settings="memory/lcm", **{"set-summaries": "poem"})
+    assert "summaries must be model or deterministic." in message
+    message = ask(
+        browser, ana, settings="memory/lcm", **{"set-summaries": "deterministic", "set-fresh_tail_tokens": ""}
+    )
+    assert "The settings of memory/lcm are saved." in message
+    assert 'value="deterministic"' in message
     assert MemoryPlugin.objects.get().config == {"summaries": "deterministic"}
 
 
@@ -92,8 +94,8 @@ def test_others_do_not_get_in(ana: Member, cleo: Member, dora: Member, browser: 
 def test_a_superuser_who_is_no_member_is_told_why_not(ana: Member, root: Client, cleo: Member) -> None:
     assert cleo.workspace.name.replace("'", "&#x27;") in root.get(PAGE).content.decode()
     posted = {"workspace": str(cleo.workspace_id), "plugin": "memory/simple", "confirmed": "yes"}
-    said = root.post(PAGE, posted, follow=True).content.decode()
-    assert "You are not a member of this workspace" in said
+    page = root.post(PAGE, posted, follow=True).content.decode()
+    assert "You are not a member of this workspace" in page
 
 
 def test_an_unknown_plugin_is_refused(ana: Member, browser: Client) -> None:

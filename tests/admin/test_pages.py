@@ -81,9 +81,9 @@ def queries(gardens: dict[str, Member], vibe: Agent, thread: Thread) -> dict[str
             for number in numbers:
                 furnish(gardens["ana"], vibe, thread, number)
             for label in NAMES:
-                with CaptureQueriesContext(connection) as captured:
+                with CaptureQueriesContext(connection) as queries:
                     root.get(address(label, "changelist"))
-                asked[label].append([query["sql"] for query in captured.captured_queries])
+                asked[label].append([query["sql"] for query in queries.captured_queries])
         transaction.set_rollback(True)
     return asked
 

@@ -88,8 +88,8 @@ def test_a_preset_fills_the_form_and_a_stored_key_goes_to_its_own_address_only(
     assert b'value="https://api.groq.com/openai/v1"' in filled
     with serving(Answer("large small")) as server:
         form = {"kind": "openai", "base_url": server.base_url, "endpoint": endpoint.pk}
-        fetched = staff(garden).post("/admin/llm/endpoint/models/", form)
-        assert fetched.json()["models"] == ["large", "small"]
+        response = staff(garden).post("/admin/llm/endpoint/models/", form)
+        assert response.json()["models"] == ["large", "small"]
         Endpoint.objects.filter(pk=endpoint.pk).update(base_url=server.base_url)
         staff(garden).post("/admin/llm/endpoint/models/", form)
         staff(cleo).post("/admin/llm/endpoint/models/", form)

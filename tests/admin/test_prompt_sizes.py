@@ -37,10 +37,10 @@ def make_endpoint(by: Member, window: int, *, is_default: bool = True) -> Endpoi
 
 def test_a_soul_too_large_for_the_models_window_is_refused(ana: Member, vibe: Agent) -> None:
     make_endpoint(ana, 3_000)
-    with pytest.raises(Problem, match=NUMBERS) as refused:
+    with pytest.raises(Problem, match=NUMBERS) as error:
         save_soul(agent=vibe, by=access(ana), text=long_soul(900), note="Longer", based_on=1)
-    assert "its SOUL 2," in refused.value.message
-    assert "the window of “Small” leaves only 2,500" in refused.value.message
+    assert "its SOUL 2," in error.value.message
+    assert "the window of “Small” leaves only 2,500" in error.value.message
     vibe.refresh_from_db()
     assert vibe.soul is not None
     assert vibe.soul.number == 1
@@ -68,13 +68,13 @@ def test_instructions_too_large_are_refused_on_both_pages(ana: Member, vibe: Age
 def test_a_window_too_small_is_refused_for_new_and_changed_endpoints(ana: Member, vibe: Agent) -> None:
     save_soul(agent=vibe, by=access(ana), text=long_soul(900), note="Longer", based_on=1)
     endpoint, client = make_endpoint(ana, 32_000), staff(ana)
-    changed = endpoint_form(endpoint, context_window=3_000, is_default="on")
-    page = client.post(f"/admin/llm/endpoint/{endpoint.pk}/change/", changed).content.decode()
+    form = endpoint_form(endpoint, context_window=3_000, is_default="on")
+    page = client.post(f"/admin/llm/endpoint/{endpoint.pk}/change/", form).content.decode()
     assert NUMBERS.search(page)
     endpoint.refresh_from_db()
     assert endpoint.context_window == 32_000
 
-    added = client.post("/admin/llm/endpoint/add/", {**changed, "name": "Second", "is_default": ""})
+    added = client.post("/admin/llm/endpoint/add/", {**form, "name": "Second", "is_default": ""})
     assert added.status_code == 302  # nobody answers through it
     second = Endpoint.objects.get(name="Second")
     agent_form = {"endpoint": second.pk, "daily_token_budget": "1000", "proactive_cooldown": "10"}
@@ -86,8 +86,8 @@ def test_a_window_too_small_is_refused_for_new_and_changed_endpoints(ana: Member
 
 def test_a_reserve_that_eats_the_window_is_refused_as_before(ana: Member, vibe: Agent) -> None:
     endpoint = make_endpoint(ana, 32_000)
-    changed = endpoint_form(endpoint, context_window=2_000, output_reserve=2_000, is_default="on")
-    page = staff(ana).post(f"/admin/llm/endpoint/{endpoint.pk}/change/", changed).content.decode()
+    form = endpoint_form(endpoint, context_window=2_000, output_reserve=2_000, is_default="on")
+    page = staff(ana).post(f"/admin/llm/endpoint/{endpoint.pk}/change/", form).content.decode()
     assert "smaller than the context window" in page
 
 

@@ -131,5 +131,5 @@ def test_a_filter_that_nothing_can_be_compared_with_leaves_the_whole_list(ana: M
 
 def test_a_search_for_what_no_text_holds_finds_what_is_left_of_it(ana: Member) -> None:
     names = {"app_label": "workspaces", "model_name": "member", "field_name": "participant", "term": "an\x00a"}
-    found = superuser(ana).get(reverse("admin:autocomplete"), names).json()["results"]
-    assert [row["id"] for row in found] == [str(ana.participant_id)]
+    rows = superuser(ana).get(reverse("admin:autocomplete"), names).json()["results"]
+    assert [row["id"] for row in rows] == [str(ana.participant_id)]

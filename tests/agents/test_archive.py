@@ -269,17 +269,17 @@ MESSAGES = "tables/chat.Message.jsonl"
 
 def with_digest(table: str, change: Callable[[bytes], bytes]) -> dict[str, Callable[[bytes], bytes]]:
     """Changes to a table that its manifest agrees with: what somebody who means harm would send."""
-    kept: dict[str, bytes] = {}
+    parts: dict[str, bytes] = {}
 
     def change_rows(rows: bytes) -> bytes:
-        kept["rows"] = change(rows)
-        return kept["rows"]
+        parts["rows"] = change(rows)
+        return parts["rows"]
 
     def change_manifest(raw: bytes) -> bytes:
         manifest = json.loads(raw)
         for each in manifest["tables"]:
             if each["name"] == table:
-                each["sha256"] = hashlib.sha256(kept["rows"]).hexdigest()
+                each["sha256"] = hashlib.sha256(parts["rows"]).hexdigest()
         return json.dumps(manifest).encode()
 
     return {f"tables/{table}.jsonl": change_rows, "manifest.json": change_manifest}

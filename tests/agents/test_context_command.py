@@ -15,9 +15,9 @@ from tests.factories import make_channel, make_thread, say
 
 
 def show(thread: Thread, *more: str, agent: str = "vibe") -> str:
-    said = io.StringIO()
-    call_command("context", "show", "--agent", agent, "--thread", str(thread.pk), *more, stdout=said)
-    return said.getvalue()
+    output = io.StringIO()
+    call_command("context", "show", "--agent", agent, "--thread", str(thread.pk), *more, stdout=output)
+    return output.getvalue()
 
 
 @pytest.mark.parametrize("task", ["mention", "thread"])

@@ -24,9 +24,9 @@ def var(settings: Settings, tmp_path: Path) -> Path:
 
 
 def demo(**options: object) -> str:
-    said = io.StringIO()
-    call_command("demo", stdout=said, **options)
-    return said.getvalue().strip()
+    output = io.StringIO()
+    call_command("demo", stdout=output, **options)
+    return output.getvalue().strip()
 
 
 def test_the_printed_sign_in_opens_the_admin_too(db: None, var: Path) -> None:

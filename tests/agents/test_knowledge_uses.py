@@ -141,7 +141,7 @@ def test_many_uses_cost_one_query_and_a_bounded_list(
         record_uses(run=run, entry_ids=[entry.pk], how="prompt")
 
     with django_assert_num_queries(2):
-        shown = recent_entry_uses(entry, access(ana))
+        uses = recent_entry_uses(entry, access(ana))
 
-    assert len(shown) == MAX_USES_SHOWN
-    assert shown[0].run_id == runs[-1].pk
+    assert len(uses) == MAX_USES_SHOWN
+    assert uses[0].run_id == runs[-1].pk

@@ -135,7 +135,7 @@ class TestTrustChecks:
         order = ("request_approval", {"what": "Raise Eve's pay"})
         run = ask(private, ana)
         told(run, calling(order), "I asked.")
-        decide_approval(approval=Approval.objects.get(), by=access(ana), granted=False, note="Not before May")
+        decide_approval(approval=Approval.objects.get(), by=access(ana), is_granted=False, note="Not before May")
         told(run, "Then I wait.")
         said = "Ana denied what was asked for in “Salaries”: “Raise Eve's pay”. Ana wrote: “Not before May”"
         assert remembered(vibe, "trust_check") == [said]

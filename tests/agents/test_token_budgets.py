@@ -52,11 +52,11 @@ def long_thread(ana: Member, vibe: Agent, thread: Thread) -> Thread:
 
 
 def compacted(thread: Thread, model: ScriptedModel) -> Compaction:
-    asked = request_compaction(thread=thread, trigger="threshold")
-    assert asked is not None
-    execute_compaction(asked.pk, provider=LcmProvider(client=model))
-    asked.refresh_from_db()
-    return asked
+    compaction = request_compaction(thread=thread, trigger="threshold")
+    assert compaction is not None
+    execute_compaction(compaction.pk, provider=LcmProvider(client=model))
+    compaction.refresh_from_db()
+    return compaction
 
 
 # --- it counts ----------------------------------------------------------------------------------------------
@@ -76,8 +76,8 @@ def test_a_review_counts_for_the_agent_and_its_workspace(ana: Member, vibe: Agen
 
 
 def test_summaries_count_for_the_workspace(vibe: Agent, long_thread: Thread) -> None:
-    done = compacted(long_thread, ScriptedModel([SUMMARY]))
-    assert (done.state, done.note) == ("done", "")
+    compaction_result = compacted(long_thread, ScriptedModel([SUMMARY]))
+    assert (compaction_result.state, compaction_result.note) == ("done", "")
     assert set(Spending.objects.values_list("purpose", flat=True)) == {"summaries"}
     assert not Spending.objects.filter(agent__isnull=False).exists()
     assert tokens_used_today(workspace_id=vibe.workspace_id) > 5_000
@@ -195,11 +195,11 @@ def test_without_tokens_the_rule_judges_alone(ana: Member) -> None:
 def test_a_compaction_over_the_budget_asks_no_model_and_says_so(ana: Member, long_thread: Thread) -> None:
     cap(ana, 200)
     model = ScriptedModel([SUMMARY])
-    done = compacted(long_thread, model)
-    assert done.state == "done"
-    assert done.tokens_after is not None
-    assert done.tokens_before is not None
-    assert done.tokens_after < done.tokens_before / 2
-    assert "token budget for today is used up" in done.note
+    compaction_result = compacted(long_thread, model)
+    assert compaction_result.state == "done"
+    assert compaction_result.tokens_after is not None
+    assert compaction_result.tokens_before is not None
+    assert compaction_result.tokens_after < compaction_result.tokens_before / 2
+    assert "token budget for today is used up" in compaction_result.note
     assert (model.calls, Spending.objects.count()) == ([], 0)
     assert set(Summary.objects.values_list("level", flat=True)) == {"fallback"}

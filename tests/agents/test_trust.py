@@ -73,9 +73,9 @@ PLAIN, APPROVED, LISTED, BOTH = (False, False), (True, False), (False, True), (T
 )
 def test_what_becomes_of_a_call(effect: Effect, flags: tuple[bool, bool], outcomes: str) -> None:
     is_approved, asks_first = flags
-    found = [gate(level, effect, is_approved=is_approved, asks_first=asks_first) for level in LEVELS]
-    assert " ".join(found) == outcomes
-    assert set(found) <= set(get_args(Gate))
+    gates = [gate(level, effect, is_approved=is_approved, asks_first=asks_first) for level in LEVELS]
+    assert " ".join(gates) == outcomes
+    assert set(gates) <= set(get_args(Gate))
 
 
 def test_a_refusal_names_the_rule() -> None:

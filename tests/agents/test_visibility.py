@@ -230,9 +230,9 @@ ACTIONS: dict[str, Callable[[World, int, int, int], None]] = {
 }
 
 
-def unseen(world: World, shown: object, reader: Access, *, thread: Thread | None, asker: int | None) -> list[str]:
+def unseen(world: World, content: object, reader: Access, *, thread: Thread | None, asker: int | None) -> list[str]:
     """Words that stand there and come from what the reader may not see; in a prompt of `thread` also from elsewhere."""
-    text = shown if isinstance(shown, str) else json.dumps(shown, default=str, ensure_ascii=False)
+    text = content if isinstance(content, str) else json.dumps(content, default=str, ensure_ascii=False)
     return [word for word in set(WORD.findall(text)) if not _may_see(world, word, reader, thread, asker)]
 
 
@@ -278,15 +278,15 @@ def check_prompts_and_tools(world: World, agent: Agent, person: Member) -> None:
 def check_records_and_search(world: World, person: Member) -> None:
     """All that the person opens of what was stored, and finds."""
     reader = access(person)
-    found = list(search_messages(reader, "roses").values_list("body", flat=True))
-    assert not unseen(world, found, reader, thread=None, asker=None)
+    bodies = list(search_messages(reader, "roses").values_list("body", flat=True))
+    assert not unseen(world, bodies, reader, thread=None, asker=None)
     for run in Run.objects.visible_to(reader).filter(snapshot__isnull=False):
         view = read_snapshot(run, reader)
         assert view is not None
         items = [(item.text, item.author, item.source) for section in view.sections for item in section.items]
-        shown = [*items, *(message.content for message in view.messages)]
-        shown += [(dropped.source, dropped.author) for dropped in view.dropped]
-        assert not unseen(world, shown, reader, thread=None, asker=None)
+        texts = [*items, *(message.content for message in view.messages)]
+        texts += [(dropped.source, dropped.author) for dropped in view.dropped]
+        assert not unseen(world, texts, reader, thread=None, asker=None)
         calls = [(seen.arguments, seen.result, seen.why) for seen in visible_tool_calls(run, reader)]
         assert not unseen(world, calls, reader, thread=None, asker=None)
 

@@ -36,17 +36,24 @@ def trees() -> list[ast.Module]:
 @cache
 def problem_classes() -> dict[str, tuple[int, str]]:
     """Status and code of Problem and every class made from it, by name."""
-    known = {"Problem": (400, "bad_request")}
+    codes_by_class = {"Problem": (400, "bad_request")}
     classes = [node for tree in trees() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     size = 0
-    while size < len(known):
-        size = len(known)
+    while size < len(codes_by_class):
+        size = len(codes_by_class)
         for node in classes:
-            base = next((known[one.id] for one in node.bases if isinstance(one, ast.Name) and one.id in known), None)
+            base = next(
+                (
+                    codes_by_class[one.id]
+                    for one in node.bases
+                    if isinstance(one, ast.Name) and one.id in codes_by_class
+                ),
+                None,
+            )
             if base is not None:
                 own = dict(_class_constants(node))
-                known[node.name] = (own.get("status", base[0]), own.get("code", base[1]))
-    return known
+                codes_by_class[node.name] = (own.get("status", base[0]), own.get("code", base[1]))
+    return codes_by_class
 
 
 def _class_constants(node: ast.ClassDef) -> Iterator[tuple[str, Any]]:
@@ -58,12 +65,12 @@ def _class_constants(node: ast.ClassDef) -> Iterator[tuple[str, Any]]:
 
 def raised_codes() -> dict[tuple[int, str], str]:
     """A sentence for each status and code; empty where the source has none in one piece."""
-    found: dict[tuple[int, str], str] = {}
+    places: dict[tuple[int, str], str] = {}
     for tree in trees():
         for status, code, sentence in _raised_in(tree, {}):
-            if not found.get((status, code)):
-                found[status, code] = " ".join(sentence.split())
-    return dict(sorted(found.items()))
+            if not places.get((status, code)):
+                places[status, code] = " ".join(sentence.split())
+    return dict(sorted(places.items()))
 
 
 def _raised_in(node: ast.AST, messages: dict[str, str]) -> Iterator[Raised]:

@@ -430,16 +430,16 @@ def test_lists_hold_what_the_caller_sees_and_nothing_else(
     row = ROWS[name]
     column = "handle" if row.lists in ("agent", "person") else "id"
     for caller in CALLERS:
-        found = []
+        columns = []
         for way in entrance.ways(caller):
             answer = ask(entrance.api(caller, way), name, UNKNOWN)
             assert answer.status_code == 200, (caller, answer.content)
-            found.append({result[column] for result in answer.json()["results"]})
+            columns.append({result[column] for result in answer.json()["results"]})
             for place in PLACES:
-                listed = scene.places[place].ids()[row.lists] in found[-1]
+                listed = scene.places[place].ids()[row.lists] in columns[-1]
                 assert listed == may_see(caller, row.lists, place), (caller, way, place)
         if row.lists != "token":  # the matrix itself makes one for each caller
-            assert all(others == found[0] for others in found)
+            assert all(others == columns[0] for others in columns)
 
 
 def test_the_rest_is_for_everybody_who_belongs(entrance: Entrance, ask: Ask) -> None:

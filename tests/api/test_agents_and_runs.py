@@ -91,11 +91,11 @@ def test_a_run_is_followed_and_what_it_saw_is_read(api: Api, vibe: Agent, questi
     assert is_problem(api.get(f"runs/{waiting['id']}/context/"), 409, "nothing_read")
 
     run = answered(question)
-    done = api.get(f"runs/{run.pk}/").json()
+    data = api.get(f"runs/{run.pk}/").json()
     saw = api.get(f"runs/{run.pk}/context/").json()
 
-    assert (done["state"], done["reply"]) == ("done", run.reply_id)
-    assert done["input_tokens"] > 0
+    assert (data["state"], data["reply"]) == ("done", run.reply_id)
+    assert data["input_tokens"] > 0
     assert saw["kept"]
     assert saw["hidden_count"] == 0
     assert "when do I prune" in saw["messages"][-1]["content"]
@@ -120,8 +120,8 @@ def test_stop_and_retry(api: Api, vibe: Agent, question: Message, by_token: Ente
     assert api.post(f"runs/{run.pk}/stop/").json()["state"] == "stopped"
 
     assert is_problem(by_token(vibe.participant).post(f"runs/{run.pk}/retry/"), 403, "not_allowed")
-    again = api.post(f"runs/{run.pk}/retry/")
-    assert (again.status_code, again.json()["state"]) == (202, "queued")
+    second_response = api.post(f"runs/{run.pk}/retry/")
+    assert (second_response.status_code, second_response.json()["state"]) == (202, "queued")
     assert is_problem(api.post(f"runs/{run.pk}/retry/"), 409, "not_failed")
 
 
@@ -129,7 +129,7 @@ def test_feedback_reaches_the_next_prompt_and_leaves_it_when_applied(
     api: Api, ana: Member, vibe: Agent, thread: Thread, question: Message, by_token: Enter
 ) -> None:
     run, agent = answered(question), by_token(vibe.participant)
-    given = api.post("feedback/", {"message": run.reply_id, "verdict": "down", "text": "Name the month"})
+    response = api.post("feedback/", {"message": run.reply_id, "verdict": "down", "text": "Name the month"})
     factories.say(thread, ana, "@vibe and now?")
 
     def prompt() -> str:
@@ -137,17 +137,17 @@ def test_feedback_reaches_the_next_prompt_and_leaves_it_when_applied(
         return "".join(m["content"] for m in agent.post("context/assemble/", body).json()["messages"])
 
     remembered = agent.get("episodes/?open=true").json()["results"]
-    assert given.status_code == 201
+    assert response.status_code == 201
     assert [row["summary"] for row in remembered] == ["Name the month"]
     assert remembered[0]["message"] == run.reply_id
     assert "Name the month" in prompt()
     assert is_problem(agent.post(f"episodes/{remembered[0]['id']}/applied/"), 403, "not_allowed")
 
-    applied = api.post(f"episodes/{remembered[0]['id']}/applied/").json()
+    data = api.post(f"episodes/{remembered[0]['id']}/applied/").json()
 
-    assert applied["applied_how"] == "person"
+    assert data["applied_how"] == "person"
     assert "Name the month" not in prompt()
-    assert is_problem(api.post(f"episodes/{applied['id']}/applied/"), 409, "settled")
+    assert is_problem(api.post(f"episodes/{data['id']}/applied/"), 409, "settled")
 
 
 def test_a_second_verdict_changes_the_first(api: Api, question: Message) -> None:
@@ -155,8 +155,8 @@ def test_a_second_verdict_changes_the_first(api: Api, question: Message) -> None
     api.post("feedback/", {"message": reply, "verdict": "down", "tags": ["inaccurate"]})
     api.post("feedback/", {"message": reply, "verdict": "up"})
 
-    given = api.get("feedback/").json()["results"]
-    assert [(row["message"], row["verdict"], row["tags"]) for row in given] == [(reply, "up", [])]
+    verdicts = api.get("feedback/").json()["results"]
+    assert [(row["message"], row["verdict"], row["tags"]) for row in verdicts] == [(reply, "up", [])]
     assert Episode.objects.get(kind="feedback_received").applied_how == "withdrawn"
 
 
@@ -202,8 +202,8 @@ def test_a_run_tells_what_it_called_and_what_it_waits_for(api: Api, question: Me
     ask = ToolCallRequest("c1", "request_approval", '{"what": "Order bulbs"}')
     execute_run(run.pk, client=ScriptedModel([ScriptedAnswer("May I?", (ask,))]))
     run.refresh_from_db()
-    said = api.get(f"runs/{run.pk}/").json()
-    assert (said["state"], said["approval"]) == ("waiting_approval", run.approval_id)
+    data = api.get(f"runs/{run.pk}/").json()
+    assert (data["state"], data["approval"]) == ("waiting_approval", run.approval_id)
     (call,) = api.get(f"runs/{run.pk}/context/").json()["tool_calls"]
     assert (call["name"], call["decision"], call["arguments"]) == ("request_approval", "waits", ask.arguments)
     assert api.get("runs/?state=waiting_approval").json()["results"][0]["id"] == run.pk

@@ -107,8 +107,8 @@ def test_kept_answers_name_no_files_of_a_deleted_message(api: Api, ana: Member, 
     first = send(api, thread, upload("vault-tulip.md"), body="Hi there", key="one").json()
     delete_message(message=Message.objects.get(pk=first["id"]), by=access(ana))
     erase_texts()
-    again = send(api, thread, upload("vault-tulip.md"), body="Hi there", key="one").json()
-    assert (again["id"], again["attachments"]) == (first["id"], [])
+    second_data = send(api, thread, upload("vault-tulip.md"), body="Hi there", key="one").json()
+    assert (second_data["id"], second_data["attachments"]) == (first["id"], [])
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,14 @@ from tests.api.conftest import Enter
 
 def test_an_agent_makes_reads_and_changes_its_own(vibe: Agent, by_token: Enter) -> None:
     api = by_token(vibe.participant)
-    made = api.post("blocks/", {"label": "notes", "content": "One"})
-    assert (made.status_code, made.json()["version"], made["ETag"]) == (201, 1, f'"{made.json()["etag"]}"')
+    response = api.post("blocks/", {"label": "notes", "content": "One"})
+    assert (response.status_code, response.json()["version"], response["ETag"]) == (
+        201,
+        1,
+        f'"{response.json()["etag"]}"',
+    )
 
-    changed = api.call("PUT", "blocks/notes/", {"content": "Two"}, If_Match=made["ETag"])
+    changed = api.call("PUT", "blocks/notes/", {"content": "Two"}, If_Match=response["ETag"])
     assert (changed.status_code, changed.json()["content"], changed.json()["version"]) == (200, "Two", 2)
     assert api.post("blocks/notes/append/", {"content": "Three"}).json()["content"] == "Two\nThree"
 
@@ -78,22 +82,22 @@ def test_rules_speak_in_their_own_words(vibe: Agent, by_token: Enter) -> None:
     assert is_problem(too_long, 400, "too_long")
     assert too_long.json()["detail"] == 'Content exceeds maxTokens for block "notes": 301 tokens > 300 max'
     assert is_problem(api.post("blocks/", {"label": "Bad label", "content": "x"}), 400, "bad_label")
-    missing = api.post("blocks/nothing/append/", {"content": "x"})
-    assert missing.json()["detail"] == 'Block "nothing" does not exist'
+    response = api.post("blocks/nothing/append/", {"content": "x"})
+    assert response.json()["detail"] == 'Block "nothing" does not exist'
     assert is_problem(api.call("PUT", "blocks/nothing/", {"content": "x"}, If_Match='"0"'), 404, "not_found")
 
 
 def test_only_admins_set_limit_and_flag(ana: Member, vibe: Agent, by_token: Enter) -> None:
     own, admin = by_token(vibe.participant), by_token(ana.participant)
     assert is_problem(own.post("blocks/", {"label": "a", "content": "x", "max_tokens": 9}), 403, "not_allowed")
-    made = admin.post("blocks/?agent=@vibe", {"label": "a", "content": "x", "max_tokens": 9, "readonly": True})
-    assert (made.status_code, made.json()["max_tokens"], made.json()["readonly"]) == (201, 9, True)
+    response = admin.post("blocks/?agent=@vibe", {"label": "a", "content": "x", "max_tokens": 9, "readonly": True})
+    assert (response.status_code, response.json()["max_tokens"], response.json()["readonly"]) == (201, 9, True)
 
     refused = own.post("blocks/a/append/", {"content": "y"})
     assert is_problem(refused, 403, "readonly")
     assert refused.json()["detail"] == 'Block "a" is readonly'
     assert is_problem(admin.delete("blocks/a/?agent=vibe"), 403, "readonly")
-    lifted = admin.call("PUT", "blocks/a/?agent=vibe", {"content": "x", "readonly": False}, If_Match=made["ETag"])
+    lifted = admin.call("PUT", "blocks/a/?agent=vibe", {"content": "x", "readonly": False}, If_Match=response["ETag"])
     assert lifted.json()["readonly"] is False
     assert own.post("blocks/a/append/", {"content": "y"}).status_code == 200
 
@@ -122,8 +126,8 @@ def test_a_token_needs_the_scope_memory(vibe: Agent, by_token: Enter) -> None:
 def test_the_same_post_sent_again_makes_nothing(vibe: Agent, by_token: Enter) -> None:
     api = by_token(vibe.participant)
     first = api.post("blocks/", {"label": "a", "content": "x"}, Idempotency_Key="k")
-    again = api.post("blocks/", {"label": "a", "content": "x"}, Idempotency_Key="k")
-    assert (again.status_code, again.json()) == (201, first.json())
+    second_response = api.post("blocks/", {"label": "a", "content": "x"}, Idempotency_Key="k")
+    assert (second_response.status_code, second_response.json()) == (201, first.json())
     assert Block.objects.get().version == 1
 
 

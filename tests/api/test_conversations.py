@@ -18,13 +18,13 @@ def test_a_member_makes_a_channel_a_thread_and_says_something(ana: Member, vibe:
     api = by_token(ana.participant)
     channel = api.post("channels/", {"name": "Roses", "description": "All about them"}).json()
     thread = api.post("threads/", {"channel": channel["id"], "title": "  When to  prune "}).json()
-    said = api.post(f"threads/{thread['id']}/messages/", {"body": "In **winter**?"}).json()
+    data = api.post(f"threads/{thread['id']}/messages/", {"body": "In **winter**?"}).json()
 
     assert (channel["name"], channel["is_private"]) == ("roses", False)
     assert (thread["title"], thread["channel"], thread["access"]) == ("When to prune", channel["id"], "open")
-    assert (said["seq"], said["author"]["handle"], said["state"]) == (1, "ana", "complete")
-    assert said["tokens"] > 0
-    assert api.get(f"messages/{said['id']}/").json() == said
+    assert (data["seq"], data["author"]["handle"], data["state"]) == (1, "ana", "complete")
+    assert data["tokens"] > 0
+    assert api.get(f"messages/{data['id']}/").json() == data
 
 
 def test_a_persons_mention_makes_a_run_and_an_agents_message_none(
@@ -32,28 +32,28 @@ def test_a_persons_mention_makes_a_run_and_an_agents_message_none(
 ) -> None:
     person, agent = by_token(ana.participant), by_token(vibe.participant)
     path = f"threads/{thread.pk}/messages/"
-    asked = person.post(path, {"body": "@vibe when?"}).json()
+    data = person.post(path, {"body": "@vibe when?"}).json()
     agent.post(path, {"body": "@vibe talking to myself"})
 
     run = Run.objects.get()
-    assert run.trigger_id == asked["id"]
-    assert [mention["handle"] for mention in asked["mentions"]] == ["vibe"]
+    assert run.trigger_id == data["id"]
+    assert [mention["handle"] for mention in data["mentions"]] == ["vibe"]
 
 
 def test_an_agent_that_may_not_answer_leaves_its_reason(ana: Member, thread: Thread, by_token: Enter) -> None:
     factories.make_agent(ana, "fern")
-    asked = by_token(ana.participant).post(f"threads/{thread.pk}/messages/", {"body": "@fern when?"}).json()
+    data = by_token(ana.participant).post(f"threads/{thread.pk}/messages/", {"body": "@fern when?"}).json()
 
-    assert "not in this channel" in asked["mentions"][0]["note"]
+    assert "not in this channel" in data["mentions"][0]["note"]
     assert not Run.objects.exists()
 
 
 def test_the_same_client_id_is_the_same_message(ana: Member, thread: Thread, by_token: Enter) -> None:
     api, path = by_token(ana.participant), f"threads/{thread.pk}/messages/"
     first = api.post(path, {"body": "Once", "client_id": "a"}).json()
-    again = api.post(path, {"body": "Once more", "client_id": "a"}).json()
+    second_data = api.post(path, {"body": "Once more", "client_id": "a"}).json()
 
-    assert again == first
+    assert second_data == first
     assert len(api.get(path).json()["results"]) == 1
 
 
@@ -72,11 +72,11 @@ def test_edit_and_delete_leave_no_text_behind(ana: Member, thread: Thread, by_to
     edited = api.patch(f"messages/{message.pk}/", {"body": "Tulips"}).json()
     found_old = api.get("search/?q=zinnias").json()["results"]
     api.delete(f"messages/{message.pk}/")
-    gone = api.get(f"messages/{message.pk}/").json()
+    data = api.get(f"messages/{message.pk}/").json()
 
     assert edited["edited_at"]
     assert found_old == []
-    assert (gone["body"], bool(gone["deleted_at"])) == ("", True)
+    assert (data["body"], bool(data["deleted_at"])) == ("", True)
     assert api.get("search/?q=tulips").json()["results"] == []
     assert is_problem(api.patch(f"messages/{message.pk}/", {"body": "Back"}), 404, "not_found")
 
@@ -86,13 +86,13 @@ def test_closing_a_thread_to_agents_holds_at_once(ana: Member, vibe: Agent, thre
     person, agent = by_token(ana.participant), by_token(vibe.participant)
     assert len(agent.get("search/?q=roses").json()["results"]) == 1
 
-    changed = person.patch(f"threads/{thread.pk}/", {"access": "human_only"}).json()
+    data = person.patch(f"threads/{thread.pk}/", {"access": "human_only"}).json()
 
-    assert changed["access"] == "human_only"
+    assert data["access"] == "human_only"
     assert agent.get("search/?q=roses").json()["results"] == []
     assert is_problem(agent.get(f"threads/{thread.pk}/messages/"), 404, "not_found")
-    listed = person.patch(f"threads/{thread.pk}/", {"access": "agent_restricted", "allowed_agents": ["@vibe"]}).json()
-    assert listed["allowed_agents"] == ["vibe"]
+    body = person.patch(f"threads/{thread.pk}/", {"access": "agent_restricted", "allowed_agents": ["@vibe"]}).json()
+    assert body["allowed_agents"] == ["vibe"]
     assert agent.get(f"threads/{thread.pk}/").status_code == 200
 
 
@@ -118,18 +118,18 @@ def test_an_archived_thread_can_be_read_not_written(ana: Member, thread: Thread,
 
     assert archived["archived_at"]
     assert archived["title"] == "Old"
-    refused = api.post(f"threads/{thread.pk}/messages/", {"body": "Late"})
-    assert is_problem(refused, 403, "archived")
-    assert "composer" not in refused.json()["detail"]
+    response = api.post(f"threads/{thread.pk}/messages/", {"body": "Late"})
+    assert is_problem(response, 403, "archived")
+    assert "composer" not in response.json()["detail"]
     assert api.patch(f"threads/{thread.pk}/", {"archived": False}).json()["archived_at"] is None
 
 
 @pytest.mark.parametrize("words", ["roses", '"need sun"', "sun -rain", "ROSE"])
 def test_search_takes_words_as_people_write_them(ana: Member, thread: Thread, by_token: Enter, words: str) -> None:
     message = factories.say(thread, ana, "Roses need sun.")
-    found = by_token(ana.participant).call("GET", f"search/?q={words}").json()["results"]
+    hits = by_token(ana.participant).call("GET", f"search/?q={words}").json()["results"]
 
-    assert [(row["id"], row["thread_title"], row["channel"]) for row in found] == [
+    assert [(row["id"], row["thread_title"], row["channel"]) for row in hits] == [
         (message.pk, "Pruning", thread.channel_id)
     ]
 
@@ -152,10 +152,10 @@ def test_how_far_somebody_has_read(ana: Member, dora: Member, thread: Thread, vi
         (row,) = api.get("threads/?unread=true").json()["results"]
         assert (row["id"], row["last_read_seq"] < row["last_seq"]) == (thread.pk, True)
 
-        read = api.post(f"threads/{thread.pk}/read/", {"seq": row["last_seq"]}).json()
-        assert read == {"last_read_seq": row["last_seq"]}
+        data = api.post(f"threads/{thread.pk}/read/", {"seq": row["last_seq"]}).json()
+        assert data == {"last_read_seq": row["last_seq"]}
         assert api.get("threads/?unread=true").json()["results"] == []
-        assert api.post(f"threads/{thread.pk}/read/", {"seq": 1}).json() == read  # never backwards
+        assert api.post(f"threads/{thread.pk}/read/", {"seq": 1}).json() == data  # never backwards
 
         api.post(f"threads/{thread.pk}/read/", {"unread_from": row["last_seq"]})
         (row,) = api.get("threads/?unread=true").json()["results"]

@@ -60,9 +60,9 @@ def test_feedback_that_was_taken_back(api: Api, ana: Member, vibe: Agent, thread
 
 
 def test_a_webhook_that_was_deleted(api: Api, ana: Member) -> None:
-    made = api.post("webhooks/", {"url": "https://hooks.example.com/garden", "kinds": ["mention"]}).json()
+    data = api.post("webhooks/", {"url": "https://hooks.example.com/garden", "kinds": ["mention"]}).json()
     with taken_away_before(locks("webhooks_webhook"), lambda: Webhook.objects.all().delete()):
-        assert is_problem(api.post(f"webhooks/{made['id']}/rotate/"), 404, "not_found")
+        assert is_problem(api.post(f"webhooks/{data['id']}/rotate/"), 404, "not_found")
 
 
 def test_a_reaction_that_was_taken_back(api: Api, ana: Member, thread: Thread) -> None:

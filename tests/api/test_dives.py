@@ -29,20 +29,20 @@ def started(api: Api, ana: Member, vibe: Agent, thread: Thread) -> dict[str, Any
     message = factories.say(thread, ana, "When do we prune?")
     answer = api.post("dives/", {"message": message.pk, "agent": "@Vibe"})
     assert answer.status_code == 201, answer.content
-    found: dict[str, Any] = answer.json()
-    return found
+    data: dict[str, Any] = answer.json()
+    return data
 
 
 def test_from_a_message_to_a_result(api: Api, ana: Member, thread: Thread, started: dict[str, Any]) -> None:
     assert (started["parent"], started["agent"]["handle"], started["state"]) == (thread.pk, "vibe", "active")
-    said = api.post(f"threads/{started['thread']}/messages/", {"body": "Why in March?"})
-    assert (said.status_code, Run.objects.get().task) == (201, "dive")
+    api_response = api.post(f"threads/{started['thread']}/messages/", {"body": "Why in March?"})
+    assert (api_response.status_code, Run.objects.get().task) == (201, "dive")
     Run.objects.update(state="done")
 
-    asked = api.post(f"dives/{started['id']}/draft/")
-    assert (asked.status_code, asked.json()["kind"]) == (202, "system")
+    response = api.post(f"dives/{started['id']}/draft/")
+    assert (response.status_code, response.json()["kind"]) == (202, "system")
     drafted = api.get(f"dives/{started['id']}/draft/").json()
-    assert drafted == {"asked": asked.json()["seq"], "draft": None, "is_picked": False}
+    assert drafted == {"asked": response.json()["seq"], "draft": None, "is_picked": False}
     Run.objects.update(state="done")
 
     published = api.post(f"dives/{started['id']}/publish/", RESULT)
@@ -57,8 +57,8 @@ def test_the_agent_s_draft_comes_in_its_parts(api: Api, vibe: Agent, by_token: E
     Agent.objects.update(answers_itself=True)
     api.post(f"dives/{started['id']}/draft/")
     text = "## Headline\nMarch\n## Key points\n- One\n- Two\n- Three\n## Full text\nAll of it"
-    written = by_token(vibe.participant).post(f"threads/{started['thread']}/messages/", {"body": text})
-    assert written.status_code == 201
+    response = by_token(vibe.participant).post(f"threads/{started['thread']}/messages/", {"body": text})
+    assert response.status_code == 201
 
     assert api.get(f"dives/{started['id']}/draft/").json()["draft"] == {
         "headline": "March",

@@ -60,13 +60,13 @@ def test_filters_the_message_itself_and_who_is_meant() -> None:
     _, secret = issue_token(participant=ana.participant, name="listener", scopes=["read"])
 
     def heard(query: str, until: int) -> list[tuple[str, str, int | None]]:
-        found: list[tuple[str, str, int | None]] = []
+        frames: list[tuple[str, str, int | None]] = []
         with Reader(Client(), "/api/v1/events/", query=f"after=0&{query}", token=secret) as reader:
-            while not found or found[-1][2] != until:
+            while not frames or frames[-1][2] != until:
                 frame = reader.next()
                 data = json.loads(frame.data)
-                found.append((frame.event, (data.get("data") or {}).get("body", ""), data["message"]))
-        return [each for each in found if each[2] is not None]
+                frames.append((frame.event, (data.get("data") or {}).get("body", ""), data["message"]))
+        return [each for each in frames if each[2] is not None]
 
     first = factories.say(thread, ana, "Hello")
     elsewhere = factories.say(other, ana, "Elsewhere")

@@ -175,9 +175,9 @@ def test_it_answers_all_that_is_said_in_its_dive_and_where_it_follows(
     api: Api, ana: Member, reed: Agent, thread: Thread, by_token: Enter
 ) -> None:
     thread.following_agents.add(reed.participant)
-    said = say(thread, ana, "Roses are red.")
-    assert begin(api, said)["task"] == "thread"
-    body = {"message": said.pk, "agent": "reed", "body": "Every rose?"}
+    message = say(thread, ana, "Roses are red.")
+    assert begin(api, message)["task"] == "thread"
+    body = {"message": message.pk, "agent": "reed", "body": "Every rose?"}
     dive = by_token(ana.participant).post("dives/", body).json()
     run = Run.objects.get(pk=begin(api, Message.objects.filter(thread=dive["thread"])[0])["id"])
     write(api, run, 0, "Not wh")
@@ -195,8 +195,8 @@ def test_who_may_begin(api: Api, ana: Member, reed: Agent, vibe: Agent, thread: 
     reed.daily_token_budget = 0
     reed.save()
     finish(api, run, body="Yes.")
-    refused = api.post("runs/", {"message": say(thread, ana, "@reed again?").pk})
-    assert is_problem(refused, 403, "agent_silent")
+    response = api.post("runs/", {"message": say(thread, ana, "@reed again?").pk})
+    assert is_problem(response, 403, "agent_silent")
 
 
 def test_what_an_agent_says_it_used_is_at_most_its_own_budget(api: Api, reed: Agent, run: Run) -> None:

@@ -29,11 +29,11 @@ def api(ana: Member, by_token: Enter) -> Api:
 def test_the_answer_is_replayed_byte_for_byte(api: Api, thread: Thread) -> None:
     path, body = f"threads/{thread.pk}/messages/", {"body": "Prune in *winter*. 🌱"}
     first = api.post(path, body, Idempotency_Key="one")
-    again = api.post(path, body, Idempotency_Key="one")
+    second_response = api.post(path, body, Idempotency_Key="one")
 
-    assert (first.status_code, again.status_code) == (201, 201)
-    assert first.content == again.content
-    assert again["Idempotency-Replayed"] == "true"
+    assert (first.status_code, second_response.status_code) == (201, 201)
+    assert first.content == second_response.content
+    assert second_response["Idempotency-Replayed"] == "true"
     assert "Idempotency-Replayed" not in first
     assert Message.objects.count() == 1
 
@@ -66,11 +66,11 @@ def test_a_refusal_is_replayed_too(api: Api, ana: Member, thread: Thread) -> Non
     path = f"threads/{thread.pk}/messages/"
     first = api.post(path, {"body": "Hi"}, Idempotency_Key="one")
     update_thread(thread=thread, by=factories.access(ana), archived=False)
-    again = api.post(path, {"body": "Hi"}, Idempotency_Key="one")
+    second_response = api.post(path, {"body": "Hi"}, Idempotency_Key="one")
 
     assert is_problem(first, 403, "archived")
-    assert is_problem(again, 403, "archived")
-    assert again["Idempotency-Replayed"] == "true"
+    assert is_problem(second_response, 403, "archived")
+    assert second_response["Idempotency-Replayed"] == "true"
 
 
 def test_our_own_failure_is_not_kept(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,11 +124,11 @@ CREATING: dict[str, Callable[[Thread], dict[str, Any]]] = {
 def test_every_creating_post_honours_the_key(api: Api, thread: Thread, path: str) -> None:
     address, body = path.format(thread=thread.pk), CREATING[path](thread)
     first = api.post(address, body, Idempotency_Key="one")
-    again = api.post(address, body, Idempotency_Key="one")
+    second_response = api.post(address, body, Idempotency_Key="one")
 
     assert first.status_code == 201, first.content
-    assert again["Idempotency-Replayed"] == "true"
-    assert first.content == again.content
+    assert second_response["Idempotency-Replayed"] == "true"
+    assert first.content == second_response.content
 
 
 @pytest.mark.django_db(transaction=True)

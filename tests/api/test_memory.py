@@ -51,10 +51,10 @@ def test_the_schema_is_what_the_plugin_and_the_caller_allow(ana: Member, vibe: A
 def test_an_agent_looks_up_what_was_said(ana: Member, vibe: Agent, thread: Thread, by_token: Enter) -> None:
     say(thread, ana, "Prune the roses in March.")
     api = by_token(vibe.participant)
-    found = api.post("memory/tool/", {"thread": thread.pk, "action": "search", "query": "roses"})
-    assert found.status_code == 200
-    assert found.json()["result"].startswith("#1 Ana")
-    assert "Prune the roses" in found.json()["result"]
+    response = api.post("memory/tool/", {"thread": thread.pk, "action": "search", "query": "roses"})
+    assert response.status_code == 200
+    assert response.json()["result"].startswith("#1 Ana")
+    assert "Prune the roses" in response.json()["result"]
     status = api.post("memory/tool/", {"thread": thread.pk, "action": "status"}).json()["result"]
     assert status.startswith("1 messages were said")
 
@@ -84,8 +84,10 @@ def test_an_agents_notes_are_about_whoever_spoke_last(
     say(thread, ana, "I am Ana.")
     say(thread, dora, "And I am Dora; I like short answers.")
     api = by_token(vibe.participant)
-    noted = api.post("memory/tool/", {"thread": thread.pk, "action": "profile_update", "text": "Likes short answers."})
-    assert noted.status_code == 200
+    response = api.post(
+        "memory/tool/", {"thread": thread.pk, "action": "profile_update", "text": "Likes short answers."}
+    )
+    assert response.status_code == 200
     assert ProfileNote.objects.get().person == dora.participant
     assert api.post("memory/tool/", {"thread": thread.pk, "action": "profile_get"}).json() == {
         "result": "Likes short answers."
@@ -100,8 +102,8 @@ def test_nothing_is_noted_from_a_place_that_is_not_open_to_everybody(
     say(thread, ana, "I am Ana.")
     set_thread_access(thread=thread, by=access(ana), access="agent_restricted", allowed_agents=[vibe.participant])
     api = by_token(vibe.participant)
-    told = {"thread": thread.pk, "action": "profile_update", "text": "Plans a merger."}
-    assert is_problem(api.post("memory/tool/", told), 403, "not_public")
+    note = {"thread": thread.pk, "action": "profile_update", "text": "Plans a merger."}
+    assert is_problem(api.post("memory/tool/", note), 403, "not_public")
     about = f"profile/?thread={thread.pk}"
     assert is_problem(api.call("PUT", about, {"content": "Plans a merger."}, If_Match='"0"'), 403, "not_public")
     assert not ProfileNote.objects.exists()
@@ -126,11 +128,11 @@ def test_a_token_needs_the_scope_memory(vibe: Agent, thread: Thread, by_token: E
 def test_figures_of_a_thread(ana: Member, vibe: Agent, thread: Thread, by_token: Enter) -> None:
     for number in range(3):
         say(thread, ana, f"Message {number}")
-    found = by_token(vibe.participant).get(f"memory/stats/?thread={thread.pk}").json()
-    assert (found["thread"], found["plugin"], found["messages"], found["summaries"]) == (thread.pk, "memory/lcm", 3, 0)
-    assert found["budget"] == 15_000
-    assert 3 * 12 < found["tokens"] < 3 * 60
-    assert "Compactor" in found["capabilities"]
+    data = by_token(vibe.participant).get(f"memory/stats/?thread={thread.pk}").json()
+    assert (data["thread"], data["plugin"], data["messages"], data["summaries"]) == (thread.pk, "memory/lcm", 3, 0)
+    assert data["budget"] == 15_000
+    assert 3 * 12 < data["tokens"] < 3 * 60
+    assert "Compactor" in data["capabilities"]
 
 
 # --- compaction ---------------------------------------------------------------------------------------------
@@ -138,14 +140,14 @@ def test_compact_now_and_see_what_came_of_it(
     ana: Member, vibe: Agent, thread: Thread, told: InstalledProvider, by_token: Enter
 ) -> None:
     api = by_token(ana.participant)
-    started = api.post("memory/compact/", {"thread": thread.pk, "full": True})
-    assert started.status_code == 202
-    row = started.json()
+    response = api.post("memory/compact/", {"thread": thread.pk, "full": True})
+    assert response.status_code == 202
+    row = response.json()
     assert (row["state"], row["trigger"], row["full"], row["plugin"]) == ("queued", "hand", True, "told")
     assert api.post("memory/compact/", {"thread": thread.pk}).json()["id"] == row["id"]
     execute_compaction(row["id"])
-    done = api.get(f"memory/compactions/{row['id']}/").json()
-    assert (done["state"], done["tokens_before"], done["tokens_after"], done["summary_ids"]) == (
+    data = api.get(f"memory/compactions/{row['id']}/").json()
+    assert (data["state"], data["tokens_before"], data["tokens_after"], data["summary_ids"]) == (
         "done",
         900,
         400,
@@ -197,8 +199,8 @@ def test_a_compaction_takes_a_focus_from_people_and_agents(
     ana: Member, vibe: Agent, thread: Thread, by_token: Enter
 ) -> None:
     say(thread, ana, "Roses.")
-    asked = by_token(ana.participant).post("memory/compact/", {"thread": thread.pk, "focus": "prices"})
-    assert (asked.json()["focus"], asked.json()["requested_by"]) == ("prices", ana.participant_id)
+    response = by_token(ana.participant).post("memory/compact/", {"thread": thread.pk, "focus": "prices"})
+    assert (response.json()["focus"], response.json()["requested_by"]) == ("prices", ana.participant_id)
     Compaction.objects.all().delete()
     tool = {"thread": thread.pk, "action": "compact", "focus": "prices"}
     assert "in the background" in by_token(vibe.participant).post("memory/tool/", tool).json()["result"]

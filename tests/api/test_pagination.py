@@ -223,9 +223,9 @@ def measure_lists() -> tuple[Costs, Costs]:
     addresses = {path: path.format(thread=thread.pk, entry=entry, webhook=webhook, message=message) for path in LISTS}
 
     def cost(address: str) -> tuple[int, int]:
-        with CaptureQueriesContext(connection) as captured:
+        with CaptureQueriesContext(connection) as queries:
             rows = api.get(address).json()["results"]
-        return len(rows), len(captured)
+        return len(rows), len(queries)
 
     api.get("threads/")  # the token's first use is noted
     few = {path: cost(address) for path, address in addresses.items()}

@@ -26,9 +26,9 @@ def proposal(vibe: Agent, thread: Thread) -> Proposal:
 def test_an_admin_accepts_and_takes_back(ana: Member, proposal: Proposal, by_token: Enter) -> None:
     api = by_token(ana.participant)
     assert [row["text"] for row in api.get("proposals/?state=proposed").json()["results"]] == ["Ana wants sources."]
-    accepted = api.post(f"proposals/{proposal.pk}/accept/")
-    assert (accepted.status_code, accepted.json()["state"]) == (200, "accepted")
-    assert accepted.json()["decided_by"] == ana.participant.handle
+    response = api.post(f"proposals/{proposal.pk}/accept/")
+    assert (response.status_code, response.json()["state"]) == (200, "accepted")
+    assert response.json()["decided_by"] == ana.participant.handle
     assert Episode.objects.get().summary == "Ana wants sources."
     assert is_problem(api.post(f"proposals/{proposal.pk}/reject/"), 409, "decided")
     assert api.post(f"proposals/{proposal.pk}/undo/").json()["state"] == "undone"

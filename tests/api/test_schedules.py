@@ -22,8 +22,8 @@ def test_set_changed_stopped_and_deleted(
     body = {"agent": "sage", "thread": thread.pk, "name": "Noon", "cron": "0 12 * * *", "prompt": "Say what is open."}
     row = api.post("schedules/", body).json()
     assert (row["time_zone"], row["is_active"], len(row["next_times"])) == ("UTC", True, 3)
-    changed = api.patch(f"schedules/{row['id']}/", {"cron": "30 9 * * *", "channel": thread.channel_id}).json()
-    assert (changed["cron"], changed["thread"], changed["channel"]) == ("30 9 * * *", None, thread.channel_id)
+    data = api.patch(f"schedules/{row['id']}/", {"cron": "30 9 * * *", "channel": thread.channel_id}).json()
+    assert (data["cron"], data["thread"], data["channel"]) == ("30 9 * * *", None, thread.channel_id)
     stopped = by_token(dora.participant).post(f"schedules/{row['id']}/stop/").json()
     assert (stopped["is_active"], stopped["note"], stopped["next_times"]) == (False, "Dora stopped it.", [])
     refused = by_token(dora.participant).patch(f"schedules/{row['id']}/", {"is_active": True})

@@ -38,10 +38,10 @@ def say(api: Api, session: int, *messages: dict[str, str]) -> Any:
 
 
 def test_the_same_external_id_is_the_same_session(api: Api, session: int, channel: Channel) -> None:
-    again = api.post("sessions/", {"channel": channel.pk, "title": "Another title", "external_id": "zoe-1"})
+    second_response = api.post("sessions/", {"channel": channel.pk, "title": "Another title", "external_id": "zoe-1"})
 
-    assert again.status_code == 200
-    assert (again.json()["id"], again.json()["title"]) == (session, "Chat with Zoë")
+    assert second_response.status_code == 200
+    assert (second_response.json()["id"], second_response.json()["title"]) == (session, "Chat with Zoë")
     assert Thread.objects.count() == 1
 
 

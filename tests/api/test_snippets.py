@@ -7,16 +7,16 @@ from tests.api.conftest import Enter
 
 def test_an_admin_writes_instructions_and_snippets(ana: Member, by_token: Enter) -> None:
     api = by_token(ana.participant)
-    made = api.post("snippets/", {"name": "tone", "content": "Be brief."})
-    assert made.status_code == 201
-    one = f"snippets/{made.json()['id']}/"
+    api_response = api.post("snippets/", {"name": "tone", "content": "Be brief."})
+    assert api_response.status_code == 201
+    one = f"snippets/{api_response.json()['id']}/"
     assert api.patch("workspace/", {"instructions": "We garden.\n@include tone"}).status_code == 200
     assert is_problem(api.patch("workspace/", {"instructions": "@include tune"}), 400, "include_unknown")
     assert api.get("workspace/").json()["instructions"] == "We garden.\n@include tone"
 
     assert is_problem(api.patch(one, {"content": "Be kind."}), 428, "if_match_required")
-    changed = api.patch(one, {"content": "Be kind."}, If_Match='"1"')
-    assert (changed.json()["content"], changed["ETag"]) == ("Be kind.", '"2"')
+    response = api.patch(one, {"content": "Be kind."}, If_Match='"1"')
+    assert (response.json()["content"], response["ETag"]) == ("Be kind.", '"2"')
     assert is_problem(api.patch(one, {"content": "Be brief."}, If_Match='"1"'), 412, "stale")
     assert is_problem(api.patch(one, {"content": "@include tone"}, If_Match='"2"'), 400, "include_cycle")
     assert is_problem(api.delete(one), 400, "include_unknown")

@@ -97,10 +97,10 @@ def test_a_browser_writes_only_with_its_csrf_token(ana: Member) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(ana.user)
     browser = Api(client, {})
-    refused = browser.post("channels/", {"name": "roses"})
+    response = browser.post("channels/", {"name": "roses"})
     client.cookies["csrftoken"] = "a" * 32
 
-    assert is_problem(refused, 403, "csrf")
+    assert is_problem(response, 403, "csrf")
     assert browser.post("channels/", {"name": "roses"}, X_CSRFToken="a" * 32).status_code == 201
 
 
@@ -132,16 +132,16 @@ def test_scopes_bound_what_a_token_does(ana: Member, thread: Thread, by_token: E
 
 def test_tokens_are_made_shown_once_and_revoked(ana: Member, by_token: Enter, by_session: Enter) -> None:
     browser = by_session(ana)
-    made = browser.post("tokens/", {"name": "Laptop", "scopes": ["read"], "days": 30}).json()
-    other = Api(Client(), {"Authorization": f"Bearer {made['secret']}"})
+    data = browser.post("tokens/", {"name": "Laptop", "scopes": ["read"], "days": 30}).json()
+    other = Api(Client(), {"Authorization": f"Bearer {data['secret']}"})
 
     listed = browser.get("tokens/").json()["results"]
     assert other.get("me/").status_code == 200
     assert [row["name"] for row in listed] == ["Laptop"]
     assert "secret" not in listed[0]
-    assert browser.delete(f"tokens/{made['id']}/").status_code == 204
+    assert browser.delete(f"tokens/{data['id']}/").status_code == 204
     assert other.get("me/").status_code == 401
-    assert browser.delete(f"tokens/{made['id']}/").status_code == 204
+    assert browser.delete(f"tokens/{data['id']}/").status_code == 204
 
 
 def test_a_token_never_makes_a_stronger_one_and_sees_only_its_owners(
@@ -169,10 +169,10 @@ def test_a_token_never_makes_a_stronger_one_and_sees_only_its_owners(
     ],
 )
 def test_what_a_token_cannot_be(ana: Member, name: str, scopes: list[str], days: int | None, code: str) -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Problem) as error:
         issue_token(participant=ana.participant, name=name, scopes=scopes, days=days)
 
-    assert refused.value.code == code
+    assert error.value.code == code
 
 
 def test_nobody_without_access_gets_a_token(ana: Member, dora: Member) -> None:
@@ -230,10 +230,10 @@ def test_the_command_issues_lists_and_revokes(vibe: Agent) -> None:
     api = Api(Client(), {"Authorization": f"Bearer {secret}"})
     assert api.get("me/").json()["participant"]["handle"] == "vibe"
 
-    listed = StringIO()
-    call_command("token", "list", "--workspace", slug, stdout=listed)
-    assert "@vibe\tbot" in listed.getvalue()
-    assert secret not in listed.getvalue()
+    output = StringIO()
+    call_command("token", "list", "--workspace", slug, stdout=output)
+    assert "@vibe\tbot" in output.getvalue()
+    assert secret not in output.getvalue()
 
     call_command("token", "revoke", str(Token.objects.get(name="bot").pk), stdout=StringIO())
     assert api.get("me/").status_code == 401

@@ -12,20 +12,22 @@ from tests.factories import access, say
 def test_a_row_from_writing_to_closing(ana: Member, thread: Thread, by_token: Enter) -> None:
     api = by_token(ana.participant)
     goal = {"thread": thread.pk, "kind": "goal", "text": "A hedge", "data": {"done_condition": "40 m stand"}}
-    made = api.post("work/", goal)
-    assert (made.status_code, made["ETag"]) == (201, '"1"')
-    address = f"work/{made.json()['id']}/"
+    api_response = api.post("work/", goal)
+    assert (api_response.status_code, api_response["ETag"]) == (201, '"1"')
+    address = f"work/{api_response.json()['id']}/"
 
-    changed = api.patch(address, {"text": "A hedge of yew", "data": {"budget": "200 €"}}, If_Match=made["ETag"])
-    assert changed.json()["data"] == {"done_condition": "40 m stand", "budget": "200 €"}
-    assert changed["ETag"] == '"2"'
+    response = api.patch(
+        address, {"text": "A hedge of yew", "data": {"budget": "200 €"}}, If_Match=api_response["ETag"]
+    )
+    assert response.json()["data"] == {"done_condition": "40 m stand", "budget": "200 €"}
+    assert response["ETag"] == '"2"'
 
-    closed = api.patch(address, {"state": "done"}, If_Match=changed["ETag"]).json()
+    closed = api.patch(address, {"state": "done"}, If_Match=response["ETag"]).json()
     assert (closed["state"], closed["closed_by"]["handle"], closed["text"]) == ("done", "ana", "A hedge of yew")
     assert api.get(f"work/?thread={thread.pk}&state=open").json()["results"] == []
 
-    again = api.patch(address, {"state": "open", "data": {"budget": ""}}, If_Match='"3"').json()
-    assert (again["state"], again["data"]) == ("open", {"done_condition": "40 m stand"})
+    second_data = api.patch(address, {"state": "open", "data": {"budget": ""}}, If_Match='"3"').json()
+    assert (second_data["state"], second_data["data"]) == ("open", {"done_condition": "40 m stand"})
 
 
 def test_who_did_not_read_the_newest_is_told(ana: Member, thread: Thread, by_token: Enter) -> None:
@@ -72,16 +74,16 @@ def test_a_member_confirms_what_an_agent_proposed(ana: Member, vibe: Agent, thre
 
 def test_an_agent_asks_and_learns_the_decision(ana: Member, thread: Thread, vibe: Agent, by_token: Enter) -> None:
     agent, person = by_token(vibe.participant), by_token(ana.participant)
-    asked = agent.post("approvals/", {"thread": thread.pk, "what": "Order mulch", "reason": "Bare beds"}).json()
-    assert (asked["state"], asked["decided_by"]) == ("requested", None)
-    address = f"approvals/{asked['id']}/decide/"
+    data = agent.post("approvals/", {"thread": thread.pk, "what": "Order mulch", "reason": "Bare beds"}).json()
+    assert (data["state"], data["decided_by"]) == ("requested", None)
+    address = f"approvals/{data['id']}/decide/"
 
     assert is_problem(agent.post(address, {"granted": True}), 403, "people_only")
-    decided = person.post(address, {"granted": False, "note": "Too dear"}).json()
-    assert (decided["state"], decided["decided_by"]["handle"], decided["note"]) == ("denied", "ana", "Too dear")
+    body = person.post(address, {"granted": False, "note": "Too dear"}).json()
+    assert (body["state"], body["decided_by"]["handle"], body["note"]) == ("denied", "ana", "Too dear")
     assert is_problem(person.post(address, {"granted": True}), 409, "decided")
     listed = agent.get(f"approvals/?thread={thread.pk}&state=denied").json()["results"]
-    assert [row["id"] for row in listed] == [asked["id"]]
+    assert [row["id"] for row in listed] == [data["id"]]
 
 
 def test_progress_is_logged_once_for_one_key(ana: Member, thread: Thread, by_token: Enter) -> None:

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.django_db
 
 
 def test_entries_are_set_added_touched_and_expire() -> None:
-    with CaptureQueriesContext(connection) as seen:
+    with CaptureQueriesContext(connection) as queries:
         cache.set("limit", [1, 2], 60)
-    assert len(seen) == 1
+    assert len(queries) == 1
     assert (cache.get("limit"), cache.add("limit", 3), cache.touch("limit", 90)) == ([1, 2], False, True)
     cache.set("limit", 4, 60)
     assert cache.get("limit") == 4

@@ -14,26 +14,26 @@ def words(text: str) -> int:
 
 def test_a_named_text_stands_in_the_place_of_its_line() -> None:
     texts = {"tone": "Be brief.\n@include words", "words": "Say bed, not plot."}
-    expanded = expand_includes("First.\n  @include tone \nLast.", texts, max_tokens=100, count=words)
-    assert expanded.text == "First.\nBe brief.\nSay bed, not plot.\nLast."
-    assert expanded.names == ("tone", "words")
-    assert not expanded.cuts
+    expansion = expand_includes("First.\n  @include tone \nLast.", texts, max_tokens=100, count=words)
+    assert expansion.text == "First.\nBe brief.\nSay bed, not plot.\nLast."
+    assert expansion.names == ("tone", "words")
+    assert not expansion.cuts
 
 
 def test_what_cannot_be_followed_is_left_out_with_its_reason() -> None:
     texts = {"a": "A\n@include b", "b": "B\n@include a\n@include c", "c": "C\n@include d", "d": "D", "long": "w " * 100}
-    expanded = expand_includes(
+    expansion = expand_includes(
         "@include a\n@include long\n@include nobody\n@include", texts, max_tokens=50, count=words
     )
-    assert expanded.text == "A\nB\nC"
-    assert [(cut.name, cut.reason) for cut in expanded.cuts] == [
+    assert expansion.text == "A\nB\nC"
+    assert [(cut_include.name, cut_include.reason) for cut_include in expansion.cuts] == [
         ("a", "include cycle"),
         ("d", "include too deep"),
         ("long", "include too long"),
         ("nobody", "include unknown"),
         ("", "include unknown"),
     ]
-    assert "a → b → a" in expanded.cuts[0].message
+    assert "a → b → a" in expansion.cuts[0].message
 
 
 def test_a_text_that_others_include_counts_as_included_itself() -> None:
@@ -50,14 +50,14 @@ LINES = st.lists(st.one_of(NAMES.map("@include {}".format), st.just("some words 
 @given(text=LINES, texts=st.dictionaries(NAMES, LINES), max_tokens=st.integers(0, 40))
 def test_any_graph_of_includes_ends_within_its_limit(text: str, texts: dict[str, str], max_tokens: int) -> None:
     own = words("\n".join(line for line in text.split("\n") if not line.startswith("@include")))
-    expanded = expand_includes(text, texts, max_tokens=max_tokens, count=words)
-    assert "@include" not in expanded.text
-    assert words(expanded.text) <= max(own, max_tokens)
-    assert len(expanded.names) == len(set(expanded.names))
+    expansion = expand_includes(text, texts, max_tokens=max_tokens, count=words)
+    assert "@include" not in expansion.text
+    assert words(expansion.text) <= max(own, max_tokens)
+    assert len(expansion.names) == len(set(expansion.names))
 
 
 def test_a_line_of_blanks_takes_no_longer_than_one_of_letters() -> None:
     began = time.thread_time()
-    expanded = expand_includes(f"@include tone{' ' * 60_000}x", {}, max_tokens=100, count=len)
+    expansion = expand_includes(f"@include tone{' ' * 60_000}x", {}, max_tokens=100, count=len)
     assert time.thread_time() - began < 1  # seconds of work
-    assert (expanded.text, [cut.reason for cut in expanded.cuts]) == ("", ["include unknown"])
+    assert (expansion.text, [cut_include.reason for cut_include in expansion.cuts]) == ("", ["include unknown"])

@@ -32,8 +32,8 @@ class Queued:
 
     def claim(self) -> Any:
         """The job as a worker has it that dies at once, or None."""
-        with self.kind.claim(self.job.pk, self.kind.model._default_manager.all()) as claimed:
-            return claimed
+        with self.kind.claim(self.job.pk, self.kind.model._default_manager.all()) as claim:
+            return claim
 
     def again(self) -> Any:
         self.job.refresh_from_db()
@@ -65,17 +65,17 @@ def held_by_another(queued: Queued) -> Iterator[None]:
 
 
 def test_it_is_claimed_once(queued: Queued) -> None:
-    claimed = queued.claim()
+    claim = queued.claim()
 
-    assert (claimed.state, claimed.attempt) == (queued.kind.active[0], 1)
+    assert (claim.state, claim.attempt) == (queued.kind.active[0], 1)
     assert queued.claim() is None
-    assert (queued.again().state, queued.job.attempt) == (claimed.state, 1)
-    assert queued.job.started_at == claimed.started_at
+    assert (queued.again().state, queued.job.attempt) == (claim.state, 1)
+    assert queued.job.started_at == claim.started_at
 
 
 def test_it_is_not_claimed_when_it_is_not_its_turn(queued: Queued) -> None:
-    with queued.kind.claim(queued.job.pk, queued.kind.model._default_manager.all(), lambda job: False) as claimed:
-        assert claimed is None
+    with queued.kind.claim(queued.job.pk, queued.kind.model._default_manager.all(), lambda job: False) as claim:
+        assert claim is None
     assert (queued.again().state, queued.job.attempt) == ("queued", 0)
 
 
@@ -88,27 +88,27 @@ def test_in_another_workers_hands_it_is_neither_claimed_nor_queued_again(queued:
 
 
 def test_an_attempt_that_lost_it_cannot_write(queued: Queued) -> None:
-    lost = queued.claim()
+    claim = queued.claim()
     queued.change(attempt=F("attempt") + 1)
 
     with pytest.raises(JobLost):
-        queued.kind.lock_owned(lost)
+        queued.kind.lock_owned(claim)
     with pytest.raises(JobLost):
-        queued.kind.update_owned(lost, error="Late.")
-    assert not queued.kind.requeue(lost)
-    assert not queued.kind.fail(lost, "Late.")
-    assert (queued.again().state, queued.job.error) == (lost.state, "")
+        queued.kind.update_owned(claim, error="Late.")
+    assert not queued.kind.requeue(claim)
+    assert not queued.kind.fail(claim, "Late.")
+    assert (queued.again().state, queued.job.error) == (claim.state, "")
 
 
 def test_the_attempt_that_owns_it_writes(queued: Queued) -> None:
-    claimed = queued.claim()
-    queued.kind.update_owned(claimed, error="Slow.")
+    claim = queued.claim()
+    queued.kind.update_owned(claim, error="Slow.")
 
-    assert queued.kind.lock_owned(claimed).error == "Slow."
-    assert queued.kind.requeue(claimed, delay=60)
+    assert queued.kind.lock_owned(claim).error == "Slow."
+    assert queued.kind.requeue(claim, delay=60)
     assert queued.again().sent_at > timezone.now() + timedelta(seconds=50)
     with pytest.raises(JobLost):
-        queued.kind.lock_owned(claimed)
+        queued.kind.lock_owned(claim)
 
 
 def test_without_an_owner_it_is_queued_again_and_fails_visibly_after_the_last_attempt(queued: Queued) -> None:

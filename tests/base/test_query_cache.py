@@ -28,17 +28,17 @@ def of_these(ids: int) -> QuerySet[Message]:
 
 
 def test_objects_come_with_those_beside_them(said: list[Message]) -> None:
-    wanted = [said[2].pk, said[0].pk]
-    compiled = CompiledQuery(of_these)
+    ids = [said[2].pk, said[0].pk]
+    compiled_query = CompiledQuery(of_these)
 
-    with CaptureQueriesContext(connection) as asked:
-        found = compiled.objects(array_literal(wanted))
-        names = [(message.author.name, message.thread.channel.name) for message in found]
+    with CaptureQueriesContext(connection) as queries:
+        objects = compiled_query.objects(array_literal(ids))
+        names = [(message.author.name, message.thread.channel.name) for message in objects]
 
-    assert len(asked) == 1
-    plain = list(Message.objects.filter(pk__in=wanted).order_by("seq"))
-    assert found == plain
-    assert [(m.body, m.created_at, m.token_count) for m in found] == [
+    assert len(queries) == 1
+    plain = list(Message.objects.filter(pk__in=ids).order_by("seq"))
+    assert objects == plain
+    assert [(m.body, m.created_at, m.token_count) for m in objects] == [
         (m.body, m.created_at, m.token_count) for m in plain
     ]
     assert names == [(m.author.name, m.thread.channel.name) for m in plain]
@@ -46,16 +46,16 @@ def test_objects_come_with_those_beside_them(said: list[Message]) -> None:
 
 @pytest.mark.parametrize("many", [0, 1, 3])
 def test_an_array_is_one_value_however_long_it_is(said: list[Message], many: int) -> None:
-    compiled = CompiledQuery(lambda ids: of_these(ids).values_list("pk"))
+    compiled_query = CompiledQuery(lambda ids: of_these(ids).values_list("pk"))
     ids = [message.pk for message in said[:many]]
-    assert compiled.rows(array_literal(ids)) == [(pk,) for pk in ids]
+    assert compiled_query.rows(array_literal(ids)) == [(pk,) for pk in ids]
 
 
 @pytest.mark.parametrize("text", ["ana", "nobody", "' OR ''='", "%s", "7100000000000000000"])
 def test_text_is_an_argument_too(ana: Member, text: str) -> None:
     by_handle = Participant.objects.filter(handle=text).values_list("pk")
-    compiled = CompiledQuery(lambda handle: Participant.objects.filter(handle=handle).values_list("pk"))
-    assert compiled.rows(text) == list(by_handle)
+    compiled_query = CompiledQuery(lambda handle: Participant.objects.filter(handle=handle).values_list("pk"))
+    assert compiled_query.rows(text) == list(by_handle)
 
 
 def test_times_are_the_present_or_the_one_that_is_given(said: list[Message]) -> None:
@@ -108,8 +108,8 @@ def test_a_field_that_the_row_has_not_is_refused_at_once() -> None:
 
 
 def test_a_condition_that_nothing_meets_asks_nothing() -> None:
-    compiled = CompiledQuery(lambda pk: Message.objects.filter(pk=pk).none())
-    assert (compiled.rows(1), compiled.objects(1)) == ([], [])
+    compiled_query = CompiledQuery(lambda pk: Message.objects.filter(pk=pk).none())
+    assert (compiled_query.rows(1), compiled_query.objects(1)) == ([], [])
 
 
 def test_models_need_not_be_told_of_each_value_that_is_loaded() -> None:
@@ -132,13 +132,13 @@ def _has_setter(model: type[Model], field: Any) -> bool:
 
 
 def test_what_is_deferred_is_read_when_it_is_asked_for_and_a_loaded_row_is_saved_as_one(said: list[Message]) -> None:
-    compiled = CompiledQuery(lambda ids: Message.objects.filter(pk__any_of=ids).defer("body"))
+    compiled_query = CompiledQuery(lambda ids: Message.objects.filter(pk__any_of=ids).defer("body"))
 
-    found = compiled.objects(array_literal([said[1].pk]))[0]
+    instance = compiled_query.objects(array_literal([said[1].pk]))[0]
 
-    assert "body" in found.get_deferred_fields()
-    assert found.body == said[1].body
-    assert not found._state.adding
-    found.client_id = "another"
-    found.save(update_fields=["client_id"])
+    assert "body" in instance.get_deferred_fields()
+    assert instance.body == said[1].body
+    assert not instance._state.adding
+    instance.client_id = "another"
+    instance.save(update_fields=["client_id"])
     assert Message.objects.get(pk=said[1].pk).client_id == "another"

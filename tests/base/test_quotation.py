@@ -40,11 +40,11 @@ def test_other_words_and_words_that_everybody_says_are_no_quotation(said: str, t
 
 
 def test_of_an_edited_text_only_what_is_gone_is_looked_for() -> None:
-    gone = Quotation([LONG], kept=LONG.replace("fourth", "fifth"))
+    gone = Quotation([LONG], kept_text=LONG.replace("fourth", "fifth"))
 
     assert gone.is_in("announced on the fourth of May")
     assert not gone.is_in("after the board has met in Lisbon")
-    assert not Quotation(["It is in May."], kept="Yes: it is in May.")
+    assert not Quotation(["It is in May."], kept_text="Yes: it is in May.")
 
 
 WORDS = st.sampled_from(["tulip", "rose", "fern", "moss", "oak", "elm", "ash", "4711"])

@@ -13,9 +13,9 @@ from tests.registers import replaced
 
 @pytest.fixture
 def register() -> Iterator[Register[str]]:
-    made: Register[str] = Register("tests.base.test_registers.register")
-    yield made
-    Register.every.remove(made)
+    new_register: Register[str] = Register("tests.base.test_registers.register")
+    yield new_register
+    Register.every.remove(new_register)
 
 
 def test_the_house_has_thirty_and_none_is_empty() -> None:
@@ -30,8 +30,8 @@ def test_a_name_says_where_the_register_stands(register: Register[object]) -> No
 
 
 def test_an_empty_one_fails_the_system_check(register: Register[str]) -> None:
-    found = [error for error in checks.run_checks() if error.id == "openvibe.E001"]
-    assert [error.msg for error in found] == ["tests.base.test_registers.register is empty."]
+    errors = [error for error in checks.run_checks() if error.id == "openvibe.E001"]
+    assert [error.msg for error in errors] == ["tests.base.test_registers.register is empty."]
     register.add("roses")
     assert check_registers() == []
 

@@ -95,7 +95,7 @@ def test_superusers_run_a_job_now(ana: Member) -> None:
     assert take_sent() == []
     page = superuser(ana).post(CHANGES, {"action": "run_now", "_selected_action": [job.pk]}, follow=True)
     assert "A worker was asked to run “sweep”." in page.content.decode()
-    assert [sent.task for sent in take_sent()] == ["memory.sweep_compactions"]
+    assert [task.task for task in take_sent()] == ["memory.sweep_compactions"]
 
 
 def test_expired_sessions_are_cleared(ana: Member) -> None:

@@ -20,34 +20,34 @@ PATIENCE = 10.0
 def test_a_whole_answer_leaves_its_thread_before_it_is_sent() -> None:
     answer = HttpResponse(b"words", status=201, headers={"X-One": "1"})
 
-    sent = asyncio.run(drive(answer, on_send=lambda _: answer.closed))
+    messages = asyncio.run(drive(answer, on_send=lambda _: answer.closed))
 
-    assert [(message["type"], was_closed) for message, was_closed in sent] == [
+    assert [(message["type"], was_closed) for message, was_closed in messages] == [
         ("http.response.start", True),
         ("http.response.body", True),
     ]
-    assert sent[0][0]["status"] == 201
-    assert (b"x-one", b"1") in sent[0][0]["headers"]
-    assert sent[1][0]["body"] == b"words"
+    assert messages[0][0]["status"] == 201
+    assert (b"x-one", b"1") in messages[0][0]["headers"]
+    assert messages[1][0]["body"] == b"words"
 
 
 def test_what_is_streamed_leaves_its_thread_before_it_is_sent_and_what_fails_is_closed() -> None:
-    made: list[str] = []
+    pieces_made: list[str] = []
 
     def pieces(*, fail: bool) -> Iterator[str]:
         for number in range(3):
-            made.append(f"{number}")
+            pieces_made.append(f"{number}")
             yield f"{number}"
         if fail:
             raise RuntimeError("broken half-way")
 
-    sent = asyncio.run(drive(StreamingHttpResponse(pieces(fail=False)), on_send=lambda _: len(made)))
-    assert [(message.get("body"), count) for message, count in sent] == [(None, 3), (b"012", 3)]
+    messages = asyncio.run(drive(StreamingHttpResponse(pieces(fail=False)), on_send=lambda _: len(pieces_made)))
+    assert [(message.get("body"), count) for message, count in messages] == [(None, 3), (b"012", 3)]
     failing = StreamingHttpResponse(pieces(fail=True))
-    told: list[tuple[Message, object]] = []
+    events: list[tuple[Message, object]] = []
     with pytest.raises(RuntimeError, match="half-way"):
-        asyncio.run(drive(failing, on_send=lambda _: None, sent=told))
-    assert (failing.closed, told) == (True, [])  # not even a head that says all is well
+        asyncio.run(drive(failing, on_send=lambda _: None, messages=events))
+    assert (failing.closed, events) == (True, [])  # not even a head that says all is well
 
 
 @pytest.mark.parametrize("kind", ["generator", "file"])
@@ -57,10 +57,10 @@ def test_what_is_large_is_read_block_by_block_as_it_is_sent(kind: str, monkeypat
     answer = FileResponse(file) if kind == "file" else StreamingHttpResponse(iter(["012", "345", "6789"]))
     read: list[int] = []
 
-    sent = asyncio.run(drive(answer, on_send=lambda _: read.append(file.tell() if not file.closed else -1)))
+    messages = asyncio.run(drive(answer, on_send=lambda _: read.append(file.tell() if not file.closed else -1)))
 
-    assert [message.get("body") for message, _ in sent] == [None, b"0123", b"4567", b"89", b""]
-    assert [message.get("more_body", False) for message, _ in sent] == [False, True, True, True, False]
+    assert [message.get("body") for message, _ in messages] == [None, b"0123", b"4567", b"89", b""]
+    assert [message.get("more_body", False) for message, _ in messages] == [False, True, True, True, False]
     if kind == "file":
         assert read == [4, 4, 8, 10, 10]
         assert file.closed
@@ -94,12 +94,12 @@ async def drive(
     answer: HttpResponseBase,
     *,
     on_send: Callable[[Message], object],
-    sent: list[tuple[Message, object]] | None = None,
+    messages: list[tuple[Message, object]] | None = None,
     request: dict[str, Any] | None = None,
     seen: dict[str, Any] | None = None,
 ) -> list[tuple[Message, object]]:
     """What was sent of an answer, each with what `on_send` said then; it is made on another thread."""
-    loop_thread, sent = threading.get_ident(), [] if sent is None else sent
+    loop_thread, messages = threading.get_ident(), [] if messages is None else messages
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         assert threading.get_ident() != loop_thread
@@ -111,7 +111,7 @@ async def drive(
         return {"type": "http.request"}
 
     async def send(message: Message) -> None:
-        sent.append((message, on_send(message)))
+        messages.append((message, on_send(message)))
 
     scope = {"method": "GET", "path": "/", "query_string": b"", "http_version": "1.1", "headers": []}
     scope |= request or {}
@@ -121,4 +121,4 @@ async def drive(
             await pages(scope, receive, send)
     finally:
         pages.executor.shutdown()
-    return sent
+    return messages

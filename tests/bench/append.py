@@ -37,9 +37,9 @@ def measure_append(*, sizes: Sequence[int] = SIZES, repeats: int = 200, warm_up:
     world = make_bench_workspace()
     threads = {size: make_thread(world, size) for size in sizes}
     vacuum_messages()
-    with closing(connect_bare()) as bare:
-        bare.execute(BARE_TABLE)
-        steps: dict[str, Step] = {"floor": _insert_step(world, bare)}
+    with closing(connect_bare()) as connection:
+        connection.execute(BARE_TABLE)
+        steps: dict[str, Step] = {"floor": _insert_step(world, connection)}
         steps |= {f"append {size}": _post_step(world, thread) for size, thread in threads.items()}
         medians = interleaved_medians(steps, repeats=repeats, warm_up=warm_up)
     floor = medians["floor"]

@@ -49,14 +49,14 @@ def measure_assemble(
     make_entries(world, entries, mixed=True)
     embed_all()
     questions = [world.language.question() for _ in range(QUESTIONS)]
-    with closing(connect_bare()) as bare:
+    with closing(connect_bare()) as connection:
         prompts = {size: _prompt(world, thread, questions[0]) for size, thread in threads.items()}
         steps: dict[str, Step] = {}
         for size, thread in threads.items():
             prompt_bytes = sum(len(message.content.encode()) for message in prompts[size].messages)
-            steps[f"floor {size}"] = range_read_step(bare, thread, prompt_bytes)
+            steps[f"floor {size}"] = range_read_step(connection, thread, prompt_bytes)
             steps[f"bare SQL {size}"] = bare_sql_step(
-                bare, [partial(_prompt, world, thread, question) for question in questions]
+                connection, [partial(_prompt, world, thread, question) for question in questions]
             )
             steps[f"assemble {size}"] = _assemble_step(world, thread, questions)
         medians = interleaved_medians(steps, repeats=repeats, warm_up=warm_up)

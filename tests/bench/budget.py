@@ -186,10 +186,12 @@ def _set_budgets(source: random.Random, world: BudgetWorld, task: TaskType) -> N
 def _is_anything_left_out(prompt: Prompt, place: BudgetThread) -> bool:
     if any(left.reason == "over budget" and left.layer == "P6" for left in prompt.dropped):
         return True
-    known = {item.key for item in prompt.included} | {left.key for left in prompt.dropped if "trust" in left.reason}
+    known_keys = {item.key for item in prompt.included} | {
+        left.key for left in prompt.dropped if "trust" in left.reason
+    }
     request_key = next((item.key for item in prompt.included if item.section == "request"), "")
     end = place.seqs.get(request_key, place.thread.last_seq + 1)
-    return any(seq < end and key not in known for key, seq in place.seqs.items())
+    return any(seq < end and key not in known_keys for key, seq in place.seqs.items())
 
 
 def _missing_parts(prompt: Prompt, world: BudgetWorld) -> Iterator[str]:

@@ -58,10 +58,12 @@ class ChatWriter:
         """Several people over months, in a few words each; one message in fifteen tells what nobody tells again."""
         speakers = self._random.sample(SPEAKERS, self._random.randint(3, 5))
         facts = self._random.sample(FACTS, min(messages // MESSAGES_PER_FACT, 60))
-        told = [self._tell(fact, self._random.choice(speakers), SLOTS, n % 2 == 1) for n, fact in enumerate(facts)]
-        noise = [line for each in told for line in self._noise(each, speakers)]
-        positions = self._random.sample(range(messages), len(told) + len(noise))
-        by_position: dict[int, ToldFact | tuple[str, str]] = dict(zip(positions, [*told, *noise], strict=True))
+        told_facts = [
+            self._tell(fact, self._random.choice(speakers), SLOTS, n % 2 == 1) for n, fact in enumerate(facts)
+        ]
+        noise = [line for each in told_facts for line in self._noise(each, speakers)]
+        positions = self._random.sample(range(messages), len(told_facts) + len(noise))
+        by_position: dict[int, ToldFact | tuple[str, str]] = dict(zip(positions, [*told_facts, *noise], strict=True))
         lines: list[ImportedLine] = []
         questions: list[Question] = []
         for position in range(messages):
@@ -84,12 +86,12 @@ class ChatWriter:
         lines: list[ImportedLine] = []
         questions: list[Question] = []
         for turn, subject in enumerate(subjects):
-            told = theirs.get(turn)
-            speaker = told.speaker if told else self._random.choice(speakers)
-            lines.append(ImportedLine(speaker, self._request(subject, told), self._next_time()))
+            told_fact = theirs.get(turn)
+            speaker = told_fact.speaker if told_fact else self._random.choice(speakers)
+            lines.append(ImportedLine(speaker, self._request(subject, told_fact), self._next_time()))
             sentences = [each.statement for each in own.get(turn, ())]
             lines.append(ImportedLine(ASSISTANT, self._long_answer(subject, sentences), self._next_time(), True))
-            facts = ((len(lines) - 1, told), *((len(lines), each) for each in own.get(turn, ())))
+            facts = ((len(lines) - 1, told_fact), *((len(lines), each) for each in own.get(turn, ())))
             questions += [
                 Question(each.question, frozenset((seq,)), each.statement)
                 for seq, each in facts
@@ -105,11 +107,11 @@ class ChatWriter:
         by_turn: dict[int, list[ToldFact]] = {}
         for name, subject_turns in turns.items():
             for number, fact in enumerate(ADVICE_FACTS.get(name, ())):
-                told = self._tell(fact, ASSISTANT, ADVICE_SLOTS, number % 3 > 0)
-                framed = self._random.choice(QUESTION_FRAMES).format(subject=name, question=told.question)
-                told = replace(told, question=framed)
-                by_turn.setdefault(self._random.choice(subject_turns), []).append(told)
-                rivals = [self._rival(told, (ASSISTANT,), ADVICE_SLOTS) for _ in range(RIVALS)]
+                told_fact = self._tell(fact, ASSISTANT, ADVICE_SLOTS, number % 3 > 0)
+                framed = self._random.choice(QUESTION_FRAMES).format(subject=name, question=told_fact.question)
+                told_fact = replace(told_fact, question=framed)
+                by_turn.setdefault(self._random.choice(subject_turns), []).append(told_fact)
+                rivals = [self._rival(told_fact, (ASSISTANT,), ADVICE_SLOTS) for _ in range(RIVALS)]
                 for silent in (ToldFact(ASSISTANT, rival[1], "", fact) for rival in rivals if rival):
                     by_turn.setdefault(self._random.choice(subject_turns), []).append(silent)
         return by_turn
@@ -118,35 +120,37 @@ class ChatWriter:
         """By turn: one in six of what people ask tells something of themselves."""
         chosen = self._random.sample(range(turns), max(turns // 6, 1))
         facts = self._random.sample(FACTS, len(FACTS))
-        told = [
+        told_facts = [
             self._tell(fact, self._random.choice(speakers), SLOTS, number % 2 == 1) for number, fact in enumerate(facts)
         ]
-        return {turn: replace(each, statement=f"{each.statement}.") for turn, each in zip(chosen, told, strict=False)}
+        return {
+            turn: replace(each, statement=f"{each.statement}.") for turn, each in zip(chosen, told_facts, strict=False)
+        }
 
     def _tell(self, fact: Fact, speaker: str, slots: Mapping[str, Sequence[str]], paraphrased: bool) -> ToldFact:
         values = self._draw(slots) | {"me": speaker}
         question = fact.paraphrase if paraphrased else fact.question
         return ToldFact(speaker, fact.statement.format_map(values), question.format_map(values), fact)
 
-    def _noise(self, told: ToldFact, speakers: Sequence[str]) -> list[tuple[str, str]]:
+    def _noise(self, told_fact: ToldFact, speakers: Sequence[str]) -> list[tuple[str, str]]:
         """One or two rivals of a fact and as many mentions, each with who says it."""
         noise: list[tuple[str, str]] = []
         for _ in range(self._random.randint(1, 2)):
-            if rival := self._rival(told, speakers, SLOTS):
+            if rival := self._rival(told_fact, speakers, SLOTS):
                 noise.append((rival[0], self._chatty(rival[1])))
-            noise.append((self._random.choice(speakers), self._fill(told.fact.mention)))
+            noise.append((self._random.choice(speakers), self._fill(told_fact.fact.mention)))
         return noise
 
     def _rival(
-        self, told: ToldFact, speakers: Sequence[str], slots: Mapping[str, Sequence[str]]
+        self, told_fact: ToldFact, speakers: Sequence[str], slots: Mapping[str, Sequence[str]]
     ) -> tuple[str, str] | None:
         """The same matter told of another person or thing: an answer to another question than this."""
         for _ in range(MAX_TRIES):
             speaker = self._random.choice(speakers)
             values = self._draw(slots) | {"me": speaker}
-            questions = (told.fact.question.format_map(values), told.fact.paraphrase.format_map(values))
-            statement = told.fact.statement.format_map(values)
-            if not told.question.endswith(questions) and statement != told.statement:
+            questions = (told_fact.fact.question.format_map(values), told_fact.fact.paraphrase.format_map(values))
+            statement = told_fact.fact.statement.format_map(values)
+            if not told_fact.question.endswith(questions) and statement != told_fact.statement:
                 return speaker, statement
         return None
 
@@ -164,12 +168,12 @@ class ChatWriter:
             return self._random.choice(REACTIONS)
         return self._fill(self._random.choice(SMALL_TALK))
 
-    def _request(self, subject: Subject, told: ToldFact | None) -> str:
+    def _request(self, subject: Subject, told_fact: ToldFact | None) -> str:
         """A few sentences, what is told among them."""
         sentences = [self._on(subject, self._random.choice(REQUESTS))]
         sentences += [f"{self._fill(self._random.choice(SMALL_TALK))}." for _ in range(self._random.randint(0, 3))]
-        if told:
-            sentences.insert(self._random.randint(0, len(sentences)), told.statement)
+        if told_fact:
+            sentences.insert(self._random.randint(0, len(sentences)), told_fact.statement)
         return " ".join(sentences)
 
     def _long_answer(self, subject: Subject, sentences: Sequence[str]) -> str:

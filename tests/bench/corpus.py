@@ -114,7 +114,7 @@ def make_threads(world: BenchWorkspace, threads: int, messages: int) -> list[Thr
     for thread in made:
         thread.title, thread.last_seq, thread.last_message_at = f"{messages:,} messages", messages, last
     Thread.objects.bulk_create(made)
-    with connect_bare() as bare, bare.cursor() as cursor, cursor.copy(_copy_statement()) as copy:
+    with connect_bare() as connection, connection.cursor() as cursor, cursor.copy(_copy_statement()) as copy:
         for thread in made:
             for row in _message_rows(world, thread, messages):
                 copy.write_row(row)
@@ -123,8 +123,8 @@ def make_threads(world: BenchWorkspace, threads: int, messages: int) -> list[Thr
 
 def vacuum_messages() -> None:
     """Give the planner its statistics, and the text index its final form."""
-    with connect_bare() as bare:
-        bare.execute(f"VACUUM ANALYZE {connection.ops.quote_name(Message._meta.db_table)}")
+    with connect_bare() as new_connection:
+        new_connection.execute(f"VACUUM ANALYZE {connection.ops.quote_name(Message._meta.db_table)}")
 
 
 def _copy_statement() -> str:
@@ -158,9 +158,9 @@ def embed_all() -> None:
         while embed_waiting():
             pass
     advance_spaces()
-    with connect_bare() as bare:
+    with connect_bare() as new_connection:
         for table in EMBEDDED_TABLES:
-            bare.execute(f"VACUUM ANALYZE {connection.ops.quote_name(table)}")
+            new_connection.execute(f"VACUUM ANALYZE {connection.ops.quote_name(table)}")
 
 
 def _entry_rows(world: BenchWorkspace, entries: int, mixed: bool) -> Iterator[Entry]:

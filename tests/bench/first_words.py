@@ -143,8 +143,8 @@ class _Viewer:
                 is_open.release()
                 is_open = None
             text = text[-200:] + chunk
-            for found in re.findall(rb"Answer(\d+)(?=\D)", text):
-                self.seen_at.setdefault(int(found), now)
+            for number in re.findall(rb"Answer(\d+)(?=\D)", text):
+                self.seen_at.setdefault(int(number), now)
         writer.close()
 
 
@@ -201,14 +201,14 @@ def _post(port: int, token: str, thread: Thread, number: int) -> float:
     """When the post was sent, by the clock of this machine."""
     caller = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    sent = time.time()
+    sent_at = time.time()
     body = json.dumps({"body": f"@vibe Question {number}: when do I prune?"})
     caller.request("POST", f"/api/v1/threads/{thread.pk}/messages/", body=body, headers=headers)
     response = caller.getresponse()
     if response.status != 201:
         raise ValueError(f"HTTP {response.status}: {response.read()[:200]!r}")
     caller.close()
-    return sent
+    return sent_at
 
 
 def _stored(number: int) -> list[str]:

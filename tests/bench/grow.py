@@ -122,10 +122,10 @@ def _steps(world: BenchWorkspace, thread: Thread) -> dict[str, Callable[[], int]
         return lambda: _get(program, reverse(name, kwargs=place), query)
 
     def prompt() -> int:
-        made = assemble(
+        prompt = assemble(
             agent=world.vibe, thread=thread, task="mention", request=next(questions), asked_by=world.ana.participant
         )
-        return sum(len(message.content.encode()) for message in made.messages)
+        return sum(len(message.content.encode()) for message in prompt.messages)
 
     def recall() -> int:
         hits = find_messages(world.by, next(questions), thread_id=thread.pk, budget=8_000).hits
@@ -194,16 +194,16 @@ def _processor_ms() -> float:
 def _count(step: Callable[[], int]) -> tuple[int, int]:
     """Statements and bytes of a step that was done once before."""
     step()
-    sent = 0
+    statement_count = 0
 
     def note(execute: Callable[..., Any], *arguments: Any) -> Any:
-        nonlocal sent
-        sent += 1
+        nonlocal statement_count
+        statement_count += 1
         return execute(*arguments)
 
     with connection.execute_wrapper(note):
         size = step()
-    return sent, size
+    return statement_count, size
 
 
 def _cost_rows(size: int, costs: Mapping[str, Cost]) -> Iterator[Measurement]:

@@ -221,12 +221,12 @@ def run_load(port: int, target: Target, *, seconds: float) -> LoadResult:
         threading.Thread(target=_call_until, args=(port, target, place, until, milliseconds.append, error_statuses.add))
         for place in range(CALLER_THREADS)
     ]
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
-    elapsed = time.perf_counter() - started
+    elapsed = time.perf_counter() - start_time
     return LoadResult(len(milliseconds) / elapsed, 1000 * median(milliseconds or [0.0]), frozenset(error_statuses))
 
 
@@ -241,10 +241,10 @@ def _call_until(
     requests = [_request_bytes(port, target.path, headers) for headers in target.headers]
     waiting = cycle([*requests[position:], *requests[:position]])
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        while (started := time.perf_counter()) < until:
+        while (start_time := time.perf_counter()) < until:
             connection.sendall(next(waiting))
             status = _read_response(connection)
-            add_time(time.perf_counter() - started)
+            add_time(time.perf_counter() - start_time)
             if status != 200:
                 add_status(status)
 

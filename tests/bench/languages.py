@@ -120,6 +120,6 @@ def _milliseconds_per_text(world: BenchWorkspace, subjects: Sequence[Subject]) -
     space = serving_space(world.ana.workspace_id)
     assert space is not None
     texts = [f"{subject.topic}: {subject.content}" for subject in subjects]
-    started = time.process_time()
+    start_time = time.process_time()
     embed_texts(space, texts)
-    return 1000 * (time.process_time() - started) / len(texts)
+    return 1000 * (time.process_time() - start_time) / len(texts)

@@ -106,27 +106,27 @@ def _viewing(port: int, path: str, cookies: Sequence[str]) -> Iterator[list[Seen
 
 def _post(port: int, thread_id: int, tokens: Sequence[str], rate: float, seconds: float) -> dict[int, float]:
     """Post at a steady rate; when each message was sent, by id."""
-    sent: dict[int, float] = {}
+    sent_at: dict[int, float] = {}
     caller = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    begun, number = time.monotonic(), 0
-    while time.monotonic() - begun < seconds:
+    start_time, number = time.monotonic(), 0
+    while time.monotonic() - start_time < seconds:
         headers = {"Authorization": f"Bearer {tokens[number % len(tokens)]}", "Content-Type": "application/json"}
         at = time.time()
         body = json.dumps({"body": f"Post {number}: what **stands** in `rows` of this thread?"})
         caller.request("POST", f"/api/v1/threads/{thread_id}/messages/", body=body, headers=headers)
         answer = json.loads(caller.getresponse().read())
-        sent[answer["id"]] = at
+        sent_at[answer["id"]] = at
         number += 1
-        time.sleep(max(0.0, begun + number / rate - time.monotonic()))
-    return sent
+        time.sleep(max(0.0, start_time + number / rate - time.monotonic()))
+    return sent_at
 
 
 def _write_reply(world: BenchWorkspace, thread: Thread, seconds: float, rates: dict[str, int]) -> None:
     """A reply that grows as a worker writes it, by 50 tokens a second."""
     words = [word for _ in range(400) for word in world.language.message().split()]
     reply = create_reply(thread=thread, author=world.vibe.participant, client_id=f"bench:{thread.last_seq}")
-    begun, body = time.monotonic(), ""
-    while (elapsed := time.monotonic() - begun) < seconds:
+    start_time, body = time.monotonic(), ""
+    while (elapsed := time.monotonic() - start_time) < seconds:
         count = min(len(words), int(elapsed * TOKENS_PER_SECOND * 0.6))  # these words have 1.7 tokens each
         body = "\n\n".join(" ".join(words[at : at + 60]) for at in range(0, count, 60))
         Message.objects.filter(pk=reply.pk).update(body=body)
@@ -227,7 +227,7 @@ def _measure_storm(
     rate: float,
     seconds: float,
 ) -> list[Measurement]:
-    sent: dict[int, float] = {}
+    sent_at: dict[int, float] = {}
     rates = {"saves": 0}
     path = f"{home}/events/?thread={thread.pk}"
     with (
@@ -239,7 +239,7 @@ def _measure_storm(
         asked.clear()
         before, changes_before = _processor_seconds(processes), sum(each.changes for each in seen)
         writing = threading.Thread(target=_write_reply, args=(world, thread, seconds, rates))
-        posting = threading.Thread(target=lambda: sent.update(_post(port, thread.pk, tokens, rate, seconds)))
+        posting = threading.Thread(target=lambda: sent_at.update(_post(port, thread.pk, tokens, rate, seconds)))
         for each in (writing, posting):
             each.start()
         while writing.is_alive() or posting.is_alive():
@@ -248,39 +248,43 @@ def _measure_storm(
             else:
                 time.sleep(0.1)
         used = _processor_seconds(processes) - before
-        _wait_for_all(sent, seen)
+        _wait_for_all(sent_at, seen)
         changes = sum(each.changes for each in seen) - changes_before
         in_pages = [_shown_at(page) for page in open_pages]
-    delays = sorted(each.at[pk] - at for each in seen for pk, at in sent.items() if pk in each.at)
-    page_delays = sorted(shown[str(pk)] - at for shown in in_pages for pk, at in sent.items() if str(pk) in shown)
-    missing = len(sent) * (len(seen) + len(in_pages)) - len(delays) - len(page_delays)
+    delays = sorted(each.at[pk] - at for each in seen for pk, at in sent_at.items() if pk in each.at)
+    page_delays = sorted(
+        page_times[str(pk)] - at for page_times in in_pages for pk, at in sent_at.items() if str(pk) in page_times
+    )
+    missing = len(sent_at) * (len(seen) + len(in_pages)) - len(delays) - len(page_delays)
     doubled = sum(count - 1 for each in seen for count in each.positions.values())
-    made = len(sent) + rates["saves"]
+    change_count = len(sent_at) + rates["saves"]
     further = [url for url in asked if "/read/" not in url]
     return [
         Measurement("viewers", len(seen), ""),
-        Measurement("changes", made, ""),
+        Measurement("changes", change_count, ""),
         *_percentiles("post → frame", delays),
         *(_percentiles("post → in the page", page_delays) if in_pages else ()),
         Measurement("missing", missing, ""),
         Measurement("doubled", doubled, ""),
-        Measurement("frames told for one change", changes / max(1, made * len(seen)), ""),
+        Measurement("frames told for one change", changes / max(1, change_count * len(seen)), ""),
         Measurement("processor time of the web processes", 1000 * used / seconds, "ms/s"),
-        Measurement("processor time per viewer and change", 1000 * used / (made * (len(seen) + len(in_pages))), "ms"),
+        Measurement(
+            "processor time per viewer and change", 1000 * used / (change_count * (len(seen) + len(in_pages))), "ms"
+        ),
         Measurement("further requests, without reading places", len(further), ""),
         Measurement("reading places told", len(asked) - len(further), ""),
     ]
 
 
-def _wait_for_all(sent: dict[int, float], seen: Sequence[Seen]) -> None:
+def _wait_for_all(sent_at: dict[int, float], seen: Sequence[Seen]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline and not all(sent.keys() <= each.at.keys() for each in seen):
+    while time.monotonic() < deadline and not all(sent_at.keys() <= each.at.keys() for each in seen):
         time.sleep(0.05)
 
 
 def _shown_at(page: Page) -> dict[str, float]:
-    found: dict[str, Any] = page.evaluate("window.shownAt")
-    return {key: float(at) for key, at in found.items()}
+    times: dict[str, Any] = page.evaluate("window.shownAt")
+    return {key: float(at) for key, at in times.items()}
 
 
 def _percentiles(what: str, delays: Sequence[float]) -> Iterator[Measurement]:

@@ -79,10 +79,10 @@ async def _medians(ways: dict[str, dict[str, Call]], *, repeats: int, warm_up: i
         spent: dict[str, list[float]] = {way: [] for way in by_way}
         for turn in range(warm_up + repeats):
             for way, call in by_way.items():
-                started = time.process_time()
+                start_time = time.process_time()
                 await call()
                 if turn >= warm_up:
-                    spent[way].append((time.process_time() - started) * 1000)
+                    spent[way].append((time.process_time() - start_time) * 1000)
         medians[name] = {way: median(times) for way, times in spent.items()}
     return medians
 
@@ -115,17 +115,17 @@ def _caller(
     }
 
     async def call() -> None:
-        sent: list[MutableMapping[str, Any]] = []
+        messages: list[MutableMapping[str, Any]] = []
 
         async def receive() -> MutableMapping[str, Any]:
             return {"type": "http.request", "body": content, "more_body": False}
 
         async def send(message: MutableMapping[str, Any]) -> None:
-            sent.append(message)
+            messages.append(message)
 
         await application(scope, receive, send)
-        answer = b"".join(message.get("body", b"") for message in sent)
-        assert sent[0]["status"] in (200, 201), answer
+        answer = b"".join(message.get("body", b"") for message in messages)
+        assert messages[0]["status"] in (200, 201), answer
         assert b'"isError":true' not in answer, answer
 
     return call

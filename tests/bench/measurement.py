@@ -81,9 +81,9 @@ def interleaved_times(steps: Mapping[str, Step], *, repeats: int, warm_up: int) 
     try:
         for _ in range(repeats):
             for name, step in steps.items():
-                started = time.perf_counter()
+                start_time = time.perf_counter()
                 step()
-                milliseconds[name].append((time.perf_counter() - started) * 1000)
+                milliseconds[name].append((time.perf_counter() - start_time) * 1000)
     finally:
         gc.enable()
     return milliseconds
@@ -104,7 +104,7 @@ def profile_shares(
     for _ in range(repeats):
         profile.runcall(step)
     spent: dict[tuple[str, int, str], tuple[Any, ...]] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
-    total = sum(found[3] for (_, _, name), found in spent.items() if name == total_of) or 1.0
+    total = sum(entry[3] for (_, _, name), entry in spent.items() if name == total_of) or 1.0
     rows = []
     for title, file, function in functions:
         seconds = [f[3] for (path, _, name), f in spent.items() if path.endswith(file) and name == function]

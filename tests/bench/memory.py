@@ -91,9 +91,9 @@ def _incremental_step(world: BenchWorkspace, provider: MemoryProvider, thread: T
 
 
 def _seconds(step: Step) -> float:
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     step()
-    return time.perf_counter() - started
+    return time.perf_counter() - start_time
 
 
 def _check_compactor(provider: MemoryProvider) -> Compactor:
@@ -191,9 +191,9 @@ def _tally_conversation(world: BenchWorkspace, lines: Sequence[ImportedLine]) ->
     tallies = {name: PrefixTally() for name in VARIANTS}
     speakers = (world.by, member_access(world.dora))
     for turn, (line, answer) in enumerate(zip(lines[::2], lines[1::2], strict=False)):
-        posted = post_message(thread=thread, by=speakers[turn % 2], body=line.text)
-        _keep_time(posted, line)
-        request = Message.objects.select_related("author").get(pk=posted.pk)
+        message = post_message(thread=thread, by=speakers[turn % 2], body=line.text)
+        _keep_time(message, line)
+        request = Message.objects.select_related("author").get(pk=message.pk)
         for name, caps in VARIANTS.items():
             Workspace.objects.filter(pk=world.ana.workspace_id).update(budgets={"thread": caps} if caps else {})
             prompt = assemble(agent=world.vibe, thread=thread, task="thread", request=request, tools=tools)

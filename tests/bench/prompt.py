@@ -79,8 +79,8 @@ def _answer_rows(name: str, answers: Sequence[Answer]) -> Iterator[Measurement]:
     yield Measurement(f"{name}: evidence found, mean of {len(answers)} questions", _found(answers), "%")
     pieces = sum(answer.pieces for answer in answers)
     if pieces > len(answers):
-        found = sum(answer.found for answer in answers)
-        yield Measurement(f"{name}: evidence found, of all {pieces} pieces", 100 * found / pieces, "%")
+        found_pieces = sum(answer.found for answer in answers)
+        yield Measurement(f"{name}: evidence found, of all {pieces} pieces", 100 * found_pieces / pieces, "%")
         yield Measurement(f"{name}: answered fully", 100 * mean(answer.share == 1 for answer in answers), "%")
     yield Measurement(f"{name}: of the ceiling used, median", 100 * median(answer.used for answer in answers), "%")
     yield Measurement(f"{name}: of the ceiling used, least", 100 * min(answer.used for answer in answers), "%")
@@ -152,8 +152,8 @@ def make_prompt(world: BenchWorkspace, thread: Thread, question: Question, task:
 
 
 def _post(world: BenchWorkspace, thread: Thread, body: str) -> Message:
-    posted = post_message(thread=thread, by=world.by, body=body)
-    return Message.objects.select_related("author", "thread").get(pk=posted.pk)
+    message = post_message(thread=thread, by=world.by, body=body)
+    return Message.objects.select_related("author", "thread").get(pk=message.pk)
 
 
 def _assemble(world: BenchWorkspace, request: Message, task: TaskType) -> Prompt:

@@ -55,13 +55,13 @@ def measure_runs(
     with serve_everything() as (server, port):
         time.sleep(rest)
         memory_at_rest, seconds_before = megabytes(server), processor_seconds(server)
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         posted: dict[int, float] = {}
         for number in range(mentions):
             body = f"@vibe {world.language.question()}"
             message = post_message(thread=threads[number % len(threads)], by=world.by, body=body)
-            posted[message.pk] = time.perf_counter() - started
-        first_words, ends = _watch_runs(started, mentions)
+            posted[message.pk] = time.perf_counter() - start_time
+        first_words, ends = _watch_runs(start_time, mentions)
         seconds, memory_after = processor_seconds(server), megabytes(server)
         latency_rows, latency_aims = measure_first_words(world, port, at_once=at_once)
     per_second = len(ends) / max(ends.values(), default=MAX_SECONDS)
@@ -89,11 +89,11 @@ def _watch_runs(started: float, runs: int) -> tuple[dict[int, float], dict[int, 
     """Seconds from the start to the first word and to the end of each run, by what it answers."""
     first_words: dict[int, float] = {}
     ends: dict[int, float] = {}
-    with closing(connect_bare()) as bare:
+    with closing(connect_bare()) as connection:
         while len(ends) < runs and time.perf_counter() - started < MAX_SECONDS:
             time.sleep(POLL_SECONDS)
             now = time.perf_counter() - started
-            for trigger, has_words, is_over in bare.execute(_PROGRESS).fetchall():
+            for trigger, has_words, is_over in connection.execute(_PROGRESS).fetchall():
                 if has_words:
                     first_words.setdefault(trigger, now)
                 if is_over:

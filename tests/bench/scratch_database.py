@@ -33,8 +33,8 @@ def scratch_database() -> Iterator[None]:
 
 def _end_other_sessions() -> None:
     """Sessions of a server that was just stopped may outlive it by a moment, and hold the database."""
-    with connect_bare() as bare:
-        bare.execute(
+    with connect_bare() as connection:
+        connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
@@ -43,8 +43,10 @@ def _end_other_sessions() -> None:
 def connect_bare() -> psycopg.Connection[Any]:
     """A plain psycopg connection to the database Django uses now, in autocommit: what floors are measured on."""
     parameters = connection.get_connection_params()
-    known = ("host", "port", "user", "password", "dbname")
-    return psycopg.connect(**{name: parameters[name] for name in known if parameters.get(name)}, autocommit=True)
+    parameter_names = ("host", "port", "user", "password", "dbname")
+    return psycopg.connect(
+        **{name: parameters[name] for name in parameter_names if parameters.get(name)}, autocommit=True
+    )
 
 
 def database_url() -> str:
@@ -59,8 +61,8 @@ def database_url() -> str:
 
 def _drop_leftovers() -> None:
     """Remove the databases of benches that were killed."""
-    with connect_bare() as bare:
-        unused = bare.execute(
+    with connect_bare() as connection:
+        unused = connection.execute(
             "SELECT datname FROM pg_database WHERE datname LIKE %s AND NOT EXISTS"
             " (SELECT 1 FROM pg_stat_activity a WHERE a.datname = pg_database.datname)",
             [f"{DATABASE_PREFIX}%"],
@@ -69,4 +71,4 @@ def _drop_leftovers() -> None:
             pid = str(name).removeprefix(DATABASE_PREFIX).partition("_")[0]
             if pid.isdigit() and not psutil.pid_exists(int(pid)):
                 with suppress(psycopg.Error):
-                    bare.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
+                    connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))

@@ -43,11 +43,11 @@ def measure_search(*, sizes: Sequence[int] = SIZES, entries: int = ENTRIES, repe
         f"{size:,} messages": partial(_find_messages, world, thread) for size, thread in threads.items()
     }
     searches[f"{entries:,} entries"] = lambda question: find_entries(world.by, question)
-    with closing(connect_bare()) as bare:
-        steps: dict[str, Step] = {"floor": range_read_step(bare, threads[sizes[-1]], BUDGET * BYTES_A_TOKEN)}
+    with closing(connect_bare()) as connection:
+        steps: dict[str, Step] = {"floor": range_read_step(connection, threads[sizes[-1]], BUDGET * BYTES_A_TOKEN)}
         for what, search in searches.items():
             steps[f"{what}: statements in bare SQL"] = bare_sql_step(
-                bare, [partial(search, each) for each in questions]
+                connection, [partial(search, each) for each in questions]
             )
             steps[what] = _search_step(search, questions)
         times = interleaved_times(steps, repeats=repeats, warm_up=20)

@@ -47,8 +47,8 @@ def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
             assert connection.settings_dict["NAME"].startswith(DATABASE_PREFIX)
             yield
         assert connection.settings_dict["NAME"] == usual
-        with connect_bare() as bare:
-            left = bare.execute(
+        with connect_bare() as new_connection:
+            left = new_connection.execute(
                 "SELECT 1 FROM pg_database WHERE datname LIKE %s", [f"{DATABASE_PREFIX}{os.getpid()}_%"]
             )
             assert left.fetchone() is None
@@ -57,64 +57,64 @@ def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
 
 def test_assemble_on_tiny_threads(scratch: None) -> None:
     before = EntryVector.objects.count()
-    found = measure_assemble(sizes=(20, 160), entries=30, repeats=3, warm_up=1).as_values()
+    report = measure_assemble(sizes=(20, 160), entries=30, repeats=3, warm_up=1).as_values()
     assert MessageVector.objects.filter(thread__title="160 messages").count() == 160
     assert EntryVector.objects.count() == before + 30
     assert Entry.objects.exclude(visibility="shared", status="active").count() == 6
     assert len(Entry.objects.current()) == 24
-    rows = {row["what"]: row["value"] for row in found["rows"]}
+    rows = {row["what"]: row["value"] for row in report["rows"]}
     assert 0 < rows["of it, knowledge, with its searches"] < 100
-    assert found["bench"] == "assemble"
-    assert [row["what"] for row in found["rows"][:2]] == ["20 messages: floor", found["rows"][1]["what"]]
-    assert all(row["value"] > 0 for row in found["rows"][:4])
-    assert found["rows"][1]["ratio"] == found["rows"][1]["value"] / found["rows"][0]["value"]
-    assert [aim["limit"] for aim in found["aims"]] == [1.5], "the other limits are of longer threads"
-    assert all(aim["holds"] == (aim["value"] <= aim["limit"]) for aim in found["aims"])
+    assert report["bench"] == "assemble"
+    assert [row["what"] for row in report["rows"][:2]] == ["20 messages: floor", report["rows"][1]["what"]]
+    assert all(row["value"] > 0 for row in report["rows"][:4])
+    assert report["rows"][1]["ratio"] == report["rows"][1]["value"] / report["rows"][0]["value"]
+    assert [aim["limit"] for aim in report["aims"]] == [1.5], "the other limits are of longer threads"
+    assert all(aim["holds"] == (aim["value"] <= aim["limit"]) for aim in report["aims"])
 
 
 def test_append_on_tiny_threads(scratch: None) -> None:
-    found = measure_append(sizes=(5, 20), repeats=4, warm_up=1)
-    assert [row.ratio is None for row in found.rows[:4]] == [True, False, False, True]
-    assert {row.unit for row in found.rows[3:]} == {"%"}
-    assert found.aims[0].value == max(row.ratio or 0 for row in found.rows)
+    report = measure_append(sizes=(5, 20), repeats=4, warm_up=1)
+    assert [row.ratio is None for row in report.rows[:4]] == [True, False, False, True]
+    assert {row.unit for row in report.rows[3:]} == {"%"}
+    assert report.aims[0].value == max(row.ratio or 0 for row in report.rows)
     assert Message.objects.filter(mentions__participant__handle="dora").count() == 2 * (4 + 1) + 4
 
 
 def test_mcp_with_few_calls(scratch: None) -> None:
-    found = measure_mcp(repeats=2, warm_up=1)
-    assert [row.ratio is None for row in found.rows[:3]] == [True, False, False]
-    assert found.aims[0].value == max(row.ratio or 0 for row in found.rows)
+    report = measure_mcp(repeats=2, warm_up=1)
+    assert [row.ratio is None for row in report.rows[:3]] == [True, False, False]
+    assert report.aims[0].value == max(row.ratio or 0 for row in report.rows)
 
 
 def test_compact_on_tiny_threads(scratch: None) -> None:
-    found = measure_compact(messages=300, sizes=(120, 300), steps=2)
-    rows = {row.what: row.value for row in found.rows}
+    report = measure_compact(messages=300, sizes=(120, 300), steps=2)
+    rows = {row.what: row.value for row in report.rows}
     assert rows["tokens after"] < rows["tokens before"]
     assert rows["summaries made"] > 0
-    assert all(row.value > 0 for row in found.rows)
+    assert all(row.value > 0 for row in report.rows)
     steps = [rows[f"one incremental step at {size} messages"] for size in (120, 300)]
-    assert found.aims[0].value == steps[1] / steps[0]
+    assert report.aims[0].value == steps[1] / steps[0]
 
 
 def test_grow_on_a_few_messages(scratch: None) -> None:
-    found = measure_grow(sizes=(200, 400), repeats=1, own_messages=50)
-    rows = {row.what: row.value for row in found.rows}
+    report = measure_grow(sizes=(200, 400), repeats=1, own_messages=50)
+    rows = {row.what: row.value for row in report.rows}
     assert rows["200 messages: floor"] > 0
     assert Message.objects.count() > 300
-    assert len(found.aims) == 16
+    assert len(report.aims) == 16
     assert any(what.startswith("400 messages: page: inbox (") for what in rows)
     assert any(what.startswith("index message_seq_unique") for what in rows)
 
 
 def test_cache_on_a_short_talk(scratch: None) -> None:
-    found = measure_cache(turns=20)
-    rows = {row.what: row.value for row in found.rows}
+    report = measure_cache(turns=20)
+    rows = {row.what: row.value for row in report.rows}
     for talk in ("short messages", "long messages"):
         alone, shipped = f"{talk}, conversation alone", f"{talk}, as shipped"
         assert 0 < rows[f"{alone}: in the common prefix"] < 100
         assert 0 < rows[f"{alone}: uncached a turn"] < rows[f"{alone}: prompt"]
         assert rows[f"{alone}: prompt"] <= rows[f"{shipped}: prompt"]
-    aims = {aim.aim: aim for aim in found.aims}
+    aims = {aim.aim: aim for aim in report.aims}
     assert aims["short messages, as shipped: prompts over budget"].holds
     assert aims["long messages, as shipped: prompts over budget"].holds
     assert aims["short messages, conversation alone: % of history not represented"].value == 0
@@ -152,20 +152,20 @@ def test_prompts_about_meetings_of_a_file(scratch: None, tmp_path: Path) -> None
     query = {"query": "When are the roses pruned?", "relevant_text_span": [["0", "1"]]}
     data = tmp_path / "meetings.jsonl"
     data.write_text(json.dumps({"meeting_transcripts": said, "specific_query_list": [query]}) + "\n")
-    found = measure_prompt(data=data, kinds=["meetings"])
-    rows = {row.what: row.value for row in found.rows}
+    report = measure_prompt(data=data, kinds=["meetings"])
+    rows = {row.what: row.value for row in report.rows}
     assert rows["meetings, imported, mention: evidence found, mean of 1 questions"] == 100
-    assert len(found.aims) == 5
+    assert len(report.aims) == 5
 
 
 def test_budget_of_a_few_random_prompts(scratch: None) -> None:
     shapes = (Shape(0, 1, 1), Shape(2, 1, 900), Shape(4, 1, 4_000), Shape(20, 1, 300), Shape(30, 400, 900))
-    found = measure_budget(cases=range(20), worlds=1, shapes=shapes)
-    rows = {row.what: row.value for row in found.rows}
+    report = measure_budget(cases=range(20), worlds=1, shapes=shapes)
+    rows = {row.what: row.value for row in report.rows}
     assert rows["prompts assembled"] == 20
     assert rows["anything left out: prompts"] > 1
     assert sum(what.startswith("worst: case ") for what in rows) == min(rows["anything left out: prompts"], 5)
-    assert [aim.value for aim in found.aims[:4]] == [0, 0, 0, 0]
+    assert [aim.value for aim in report.aims[:4]] == [0, 0, 0, 0]
 
 
 def test_recall_of_a_few_facts(scratch: None) -> None:
@@ -181,17 +181,17 @@ def test_recall_in_meetings_of_a_file(scratch: None, tmp_path: Path) -> None:
     query = {"query": "When are the roses pruned?", "relevant_text_span": [["4", "4"]]}
     data = tmp_path / "meetings.jsonl"
     data.write_text(json.dumps({"meeting_transcripts": said, "specific_query_list": [query]}) + "\n")
-    found = measure_recall(data=data, kinds=["meetings"])
-    assert [row.value for row in found.rows] == [100.0] * 8
-    assert all(aim.holds for aim in found.aims)
+    report = measure_recall(data=data, kinds=["meetings"])
+    assert [row.value for row in report.rows] == [100.0] * 8
+    assert all(aim.holds for aim in report.aims)
 
 
 def test_questions_in_other_languages_find_english_entries(scratch: None) -> None:
-    found = measure_languages(kinds=["multilingual"], subjects=6, distractors=0)
-    (missed,) = found.aims
+    report = measure_languages(kinds=["multilingual"], subjects=6, distractors=0)
+    (missed,) = report.aims
     assert missed.limit == MAX_MISSED
     assert missed.value < 40, "the built-in embedder misses nine in ten"
-    assert {row.unit for row in found.rows} == {"%", "ms"}
+    assert {row.unit for row in report.rows} == {"%", "ms"}
     assert [len(subject.questions) for subject in read_subjects()] == [4] * 24
 
 
@@ -222,8 +222,8 @@ def test_steps_take_turns() -> None:
 def test_another_process_can_reach_the_scratch_database(scratch: None) -> None:
     settings = database_settings(database_url(), None)  # type: ignore[arg-type]
     assert settings["NAME"] == connection.settings_dict["NAME"]
-    with connect_bare() as bare:
-        assert bare.info.dbname == settings["NAME"]
+    with connect_bare() as new_connection:
+        assert new_connection.info.dbname == settings["NAME"]
 
 
 def test_a_table_says_what_was_missed() -> None:
@@ -241,11 +241,11 @@ def test_a_table_says_what_was_missed() -> None:
 def test_the_command_prints_json(scratch: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "scratch_database", nullcontext)
     monkeypatch.setitem(bench.BENCHES, "append", lambda _: measure_append(sizes=(3,), repeats=2, warm_up=0))
-    said = io.StringIO()
-    call_command("bench", "append", "--quick", "--json", stdout=said)
-    found = json.loads(said.getvalue())
-    assert set(found) == {"bench", "rows", "aims"}
-    assert {frozenset(aim) for aim in found["aims"]} == {frozenset({"aim", "value", "limit", "holds"})}
+    output = io.StringIO()
+    call_command("bench", "append", "--quick", "--json", stdout=output)
+    report = json.loads(output.getvalue())
+    assert set(report) == {"bench", "rows", "aims"}
+    assert {frozenset(aim) for aim in report["aims"]} == {frozenset({"aim", "value", "limit", "holds"})}
 
 
 def test_http_asks_the_real_server(scratch: None) -> None:
@@ -266,10 +266,10 @@ def test_http_asks_the_real_server(scratch: None) -> None:
 
 def test_live_with_three_viewers(scratch: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "IDLE_SECONDS", 0.5)
-    found = live.measure_live(viewers=3, pages=0, idle=6, seconds=2.0)
-    rows = {row.what: row.value for row in found.rows}
+    report = live.measure_live(viewers=3, pages=0, idle=6, seconds=2.0)
+    rows = {row.what: row.value for row in report.rows}
     assert rows["viewers"] == 3
     assert rows["changes"] > 8
     assert (rows["missing"], rows["doubled"]) == (0, 0)
     assert rows["processor time per viewer and change"] > 0
-    assert {aim.limit for aim in found.aims} == {500, 0, 0.3, 200, 20}
+    assert {aim.limit for aim in report.aims} == {500, 0, 0.3, 200, 20}

@@ -101,11 +101,11 @@ def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def statements_of(step: Callable[[], object]) -> list[Statement]:
     """All reads and writes of rows that the step sends."""
-    sent: list[Statement] = []
+    statements: list[Statement] = []
 
     def note(execute: Callable[..., Any], statement: str, values: Any, many: bool, context: Any) -> Any:
         if str(statement).lstrip().upper().startswith(("SELECT", "WITH", "INSERT", "UPDATE", "DELETE")):
-            sent.append(Statement(str(statement), values))
+            statements.append(Statement(str(statement), values))
         return execute(statement, values, many, context)
 
     with connection.execute_wrapper(note):
@@ -113,7 +113,7 @@ def statements_of(step: Callable[[], object]) -> list[Statement]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT statement, name FROM pg_prepared_statements")
         names = dict(cursor.fetchall())
-    return [replace(one, name=names.get(number_placeholders(one.sql)[0].decode(), "")) for one in sent]
+    return [replace(one, name=names.get(number_placeholders(one.sql)[0].decode(), "")) for one in statements]
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def world(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator
 
 def make_world(messages: int) -> BenchWorkspace:
     """A workspace whose large tables were filled at once, and nobody analyzed anything."""
-    made = make_bench_workspace()
+    bench_workspace = make_bench_workspace()
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT format('ALTER TABLE %s SET (autovacuum_enabled = off)', oid::regclass) FROM pg_class"
@@ -135,22 +135,22 @@ def make_world(messages: int) -> BenchWorkspace:
         cursor.execute(
             FILL,
             {
-                "workspace": made.ana.workspace_id,
-                "channel": made.channel.pk,
-                "ana": made.ana.participant_id,
-                "dora": made.dora.participant_id,
+                "workspace": bench_workspace.ana.workspace_id,
+                "channel": bench_workspace.channel.pk,
+                "ana": bench_workspace.ana.participant_id,
+                "dora": bench_workspace.dora.participant_id,
                 "size": THREAD_MESSAGES,
                 "threads": messages // THREAD_MESSAGES,
             },
         )
-        make_thread(made, LONG_THREAD_MESSAGES)
-        make_entries(made, ENTRIES)
+        make_thread(bench_workspace, LONG_THREAD_MESSAGES)
+        make_entries(bench_workspace, ENTRIES)
         cursor.execute(SET_ASIDE, [VECTOR_PERIOD])
     for table in (MESSAGE_VECTORS, ENTRY_VECTORS):
         table.drop_index(256)
         embed_pending(table)
         table.build_index(256)
-    return made
+    return bench_workspace
 
 
 @pytest.fixture
@@ -220,10 +220,15 @@ def test_nothing_reads_all_messages(
                 cursor.execute("ANALYZE")
         # Lists without words need statistics, as an import leaves them: begin with threads, or with the newest?
         names = [name for name in steps if has_statistics or not name.startswith("list")]
-        sent = {name: statements_of(steps[name]) for name in names}
-        assert all(sent.values())
-        assert any(one.name for all_ in sent.values() for one in all_)
-        problems = [f"{name} {problem}" for name, all_ in sent.items() for one in all_ for problem in one.problems()]
+        statements_by_step = {name: statements_of(steps[name]) for name in names}
+        assert all(statements_by_step.values())
+        assert any(one.name for all_ in statements_by_step.values() for one in all_)
+        problems = [
+            f"{name} {problem}"
+            for name, all_ in statements_by_step.items()
+            for one in all_
+            for problem in one.problems()
+        ]
         assert not problems, "\n".join(problems)
 
 

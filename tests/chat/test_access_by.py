@@ -51,16 +51,16 @@ def test_where_nothing_can_be_seen_everything_is_missing(ana: Member, thread: Th
 
 
 def test_its_statement_is_made_once_for_all_who_may_see_the_same(ana: Member, dora: Member, cleo: Member) -> None:
-    made = []
+    callers = []
 
     def counted(by: Access) -> QuerySet[Thread]:
-        made.append(by)
+        callers.append(by)
         return threads(by)
 
     access_counted = access_by("pk", counted)
     owned = {owner: make_thread(make_channel(owner), owner) for owner in (ana, cleo)}
     for owner, thread in owned.items():
         assert access_counted(access(owner), thread.pk) == thread
-    assert len(made) == 1
+    assert len(callers) == 1
     assert access_counted(access(dora), owned[ana].pk) == owned[ana]
-    assert len(made) == 2, "she is no owner"
+    assert len(callers) == 2, "she is no owner"

@@ -64,11 +64,11 @@ def test_text_in_every_usual_encoding_is_read(data: bytes, content: str) -> None
     ids=str,
 )
 def test_what_is_no_text_file_is_refused_with_a_sentence(data: bytes, code: str) -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Problem) as error:
         make_attachment("odd.bin", data)
-    assert refused.value.code == code
-    assert "“odd.bin”" in refused.value.message
-    assert "your text is kept" in refused.value.message
+    assert error.value.code == code
+    assert "“odd.bin”" in error.value.message
+    assert "your text is kept" in error.value.message
 
 
 def test_a_file_that_grows_past_the_most_is_told_so() -> None:

@@ -29,10 +29,10 @@ def posted(thread: Thread, by: Member, client_id: str) -> int:
 def test_the_same_message_from_five_at_once_is_one_message(ana: Member, thread: Thread) -> None:
     before = thread.messages.count()
     with ThreadPoolExecutor(5) as callers:
-        found = set(callers.map(lambda _: posted(thread, ana, "k"), range(5)))
-    assert len(found) == 1
+        message_ids = set(callers.map(lambda _: posted(thread, ana, "k"), range(5)))
+    assert len(message_ids) == 1
     assert thread.messages.count() == before + 1
-    assert Event.objects.filter(kind="message_posted", message_id__in=found).count() == 1
+    assert Event.objects.filter(kind="message_posted", message_id__in=message_ids).count() == 1
 
 
 @pytest.mark.django_db(transaction=True)
@@ -49,8 +49,8 @@ def test_messages_at_once_leave_no_gap(ana: Member, thread: Thread) -> None:
 def test_a_message_sent_again_touches_nothing(ana: Member, thread: Thread) -> None:
     first = post_message(thread=thread, by=access(ana), body="Once", client_id="k")
     save_draft(thread=thread, by=access(ana), body="The next thing")
-    again = post_message(thread=thread, by=access(ana), body="Once more", client_id="k")
-    assert (again.pk, again.body) == (first.pk, "Once")
+    second_message = post_message(thread=thread, by=access(ana), body="Once more", client_id="k")
+    assert (second_message.pk, second_message.body) == (first.pk, "Once")
     assert thread.drafts.get().body == "The next thing"
 
 
@@ -68,9 +68,9 @@ def test_a_message_is_one_statement_however_many_are_named(
 ) -> None:
     thread.channel  # noqa: B018  loaded by whoever found the thread
     for body in ("Nobody", "@ben", "@ben @ana"):
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             say(thread, ana, body)
-        assert len(asked) == 1, [each["sql"] for each in asked.captured_queries]
+        assert len(queries) == 1, [each["sql"] for each in queries.captured_queries]
 
 
 def add_snippet(ana: Member, vibe: Agent) -> None:

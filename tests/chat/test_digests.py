@@ -133,9 +133,9 @@ def test_what_was_read_is_new_or_old_or_taken_back_is_not_mailed(ana: Member, do
 
 def test_what_she_may_not_see_muted_or_turned_off_is_not_mailed(ana: Member, dora: Member, thread: Thread) -> None:
     closed = make_channel(ana, "closed", private=True)
-    hidden = make_thread(closed, ana, "Hidden")
+    private_thread = make_thread(closed, ana, "Hidden")
     add_to_channel(channel=closed, participant=dora.participant, by=access(ana))
-    said(hidden, ana, "A secret, @dora")
+    said(private_thread, ana, "A secret, @dora")
     remove_from_channel(channel=closed, participant=dora.participant, by=access(ana))
     said(thread, ana, "Hello, @dora")
     set_notification_level(scope=thread.channel, by=access(dora), level="nothing")

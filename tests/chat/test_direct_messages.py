@@ -78,8 +78,8 @@ def test_sidebar_and_inbox_show_the_other_and_what_is_new(ana: Member, dora: Mem
     thread = begin(ana, dora.participant)
     assert not read_sidebar(access(dora), dora.user_id).direct
     say(thread, ana, "Hello!")
-    (shown,) = read_sidebar(access(dora), dora.user_id).direct
-    assert (shown.thread_id, shown.name, shown.unread) == (thread.pk, "Ana", True)
+    (row,) = read_sidebar(access(dora), dora.user_id).direct
+    assert (row.thread_id, row.name, row.unread) == (thread.pk, "Ana", True)
     (own,) = read_sidebar(access(ana), ana.user_id).direct
     assert (own.name, own.unread) == ("Dora", False)
     (item,) = list_inbox_threads(access(dora)).items
@@ -112,9 +112,9 @@ def test_who_left_can_be_read_and_not_written_to(ana: Member, dora: Member) -> N
     deactivate_agent(agent=fern, by=access(ana))
     for thread, sentence in zip(threads, ("Dora has left the workspace.", "Fern is deactivated."), strict=True):
         again = Thread.objects.get(pk=thread.pk)
-        with pytest.raises(Refused, match=sentence) as refused:
+        with pytest.raises(Refused, match=sentence) as error:
             say(again, ana, "Still there?")
-        assert refused.value.code == "recipient_left"
+        assert error.value.code == "recipient_left"
         assert Thread.objects.visible_to(access(ana)).filter(pk=thread.pk).exists()
 
 

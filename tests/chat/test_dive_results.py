@@ -66,12 +66,12 @@ class TestPublishing:
         assert (now(dive).state, now(dive).result, now(dive).slot) == ("published", message, None)
 
     def test_it_can_only_be_read_then(self, ana: Member, dive: Dive) -> None:
-        said = say(dive.thread, ana, "One more thing")
+        message = say(dive.thread, ana, "One more thing")
         publish_dive(dive=dive, by=access(ana), result=RESULT)
 
         attempts: tuple[Callable[[], object], ...] = (
             lambda: say(dive.thread, ana, "Again"),
-            lambda: update_message(message=said, by=access(ana), body="Changed"),
+            lambda: update_message(message=message, by=access(ana), body="Changed"),
         )
         for attempt in attempts:
             with pytest.raises(Refused, match="published and can only be read"):
@@ -86,9 +86,9 @@ class TestPublishing:
             lambda: discard_dive(dive=dive, by=access(ana)),
         )
         for attempt in attempts:
-            with pytest.raises(Conflict) as refused:
+            with pytest.raises(Conflict) as error:
                 attempt()
-            assert refused.value.code == "already_published"
+            assert error.value.code == "already_published"
         assert Message.objects.filter(kind="dive_result").count() == 1
 
     def test_one_may_dive_deeper_from_it(self, ana: Member, vibe: Agent, dive: Dive) -> None:
@@ -142,9 +142,9 @@ class TestPublishing:
             lambda: request_draft(dive=dive, by=access(ana)),
         )
         for attempt in attempts:
-            with pytest.raises(Conflict, match="@vibe is still writing") as refused:
+            with pytest.raises(Conflict, match="@vibe is still writing") as error:
                 attempt()
-            assert refused.value.code == "being_written"
+            assert error.value.code == "being_written"
 
     @pytest.mark.parametrize(
         ("wrong", "field", "code"),
@@ -168,14 +168,14 @@ class TestPublishing:
     def test_a_part_that_is_wrong_is_named(
         self, ana: Member, dive: Dive, wrong: dict[str, str], field: str, code: str
     ) -> None:
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(Problem) as error:
             publish_dive(dive=dive, by=access(ana), result=replace(RESULT, **wrong))  # type: ignore[arg-type]  # wrong on purpose
-        assert (refused.value.field, refused.value.code) == (field, code)
+        assert (error.value.field, error.value.code) == (field, code)
         assert now(dive).is_active
 
     def test_blank_lines_of_the_form_are_no_items(self, ana: Member, dive: Dive) -> None:
-        wanted = replace(RESULT, headline=" Two\nlines ", bullets=("a", "", "b", " ", "c"), full=" ", deferred=("",))
-        message = publish_dive(dive=dive, by=access(ana), result=wanted)
+        draft = replace(RESULT, headline=" Two\nlines ", bullets=("a", "", "b", " ", "c"), full=" ", deferred=("",))
+        message = publish_dive(dive=dive, by=access(ana), result=draft)
 
         assert message.body == "**Two lines**\n\n- a\n- b\n- c"
         assert (message.dive_result.full, message.dive_result.deferred) == ("", [])
@@ -209,12 +209,12 @@ class TestWhoMayEndIt:
         assert publish_dive(dive=dive, by=access(ana), result=RESULT).kind == "dive_result"
 
     def test_discarding_leaves_what_was_said_to_be_read(self, ana: Member, dive: Dive) -> None:
-        said = say(dive.thread, ana, "Never mind")
+        message = say(dive.thread, ana, "Never mind")
         discard_dive(dive=dive, by=access(ana))
         discard_dive(dive=dive, by=access(ana))
 
         assert now(dive).state == "discarded"
-        assert Message.objects.get(pk=said.pk).body == "Never mind"
+        assert Message.objects.get(pk=message.pk).body == "Never mind"
         with pytest.raises(Refused, match="discarded and can only be read"):
             say(dive.thread, ana, "On second thoughts")
         with pytest.raises(Conflict, match="discarded"):

@@ -88,16 +88,16 @@ class TestStarting:
         assert Message.objects.filter(thread=first.thread).count() == 1
 
     def test_whoever_has_the_thread_open_hears_of_it(self, dive: Dive, source: Message) -> None:
-        told = Event.objects.get(kind="dive_changed")
-        assert (told.thread_id, told.message_id) == (source.thread_id, source.pk)
+        event = Event.objects.get(kind="dive_changed")
+        assert (event.thread_id, event.message_id) == (source.thread_id, source.pk)
 
     def test_there_are_seven_at_a_time_and_the_eighth_is_told_so(
         self, ana: Member, vibe: Agent, source: Message
     ) -> None:
         dives = [start_dive(source=source, by=access(ana), agent=vibe.participant) for _ in range(7)]
-        with pytest.raises(Conflict, match="7 active dives") as refused:
+        with pytest.raises(Conflict, match="7 active dives") as error:
             start_dive(source=source, by=access(ana), agent=vibe.participant)
-        assert refused.value.code == "too_many_dives"
+        assert error.value.code == "too_many_dives"
 
         discard_dive(dive=dives[2], by=access(ana))
         assert start_dive(source=source, by=access(ana), agent=vibe.participant).slot == 3
@@ -115,9 +115,9 @@ class TestStarting:
             start_dive(source=source, by=visible_to(vibe), agent=vibe.participant)
 
     def test_a_person_is_not_an_agent_to_dive_with(self, ana: Member, dora: Member, source: Message) -> None:
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(Problem) as error:
             start_dive(source=source, by=access(ana), agent=dora.participant)
-        assert (refused.value.code, refused.value.field) == ("unknown_agent", "agent")
+        assert (error.value.code, error.value.field) == ("unknown_agent", "agent")
 
     def test_a_stranger_s_agent_is_not_one_either(self, ana: Member, cleo: Member, source: Message) -> None:
         with pytest.raises(Problem, match="Choose the agent"):
@@ -125,9 +125,9 @@ class TestStarting:
 
     def test_at_l1_an_agent_takes_no_part(self, ana: Member, thread: Thread, source: Message) -> None:
         novice = make_agent(ana, "novice", level=1, channel=thread.channel)
-        with pytest.raises(Refused, match="at L1 it answers mentions only and takes no part in dives") as refused:
+        with pytest.raises(Refused, match="at L1 it answers mentions only and takes no part in dives") as error:
             start_dive(source=source, by=access(ana), agent=novice.participant)
-        assert (refused.value.code, refused.value.field) == ("agent_silent", "agent")
+        assert (error.value.code, error.value.field) == ("agent_silent", "agent")
 
     def test_a_thread_for_people_only_has_none(self, ana: Member, vibe: Agent, source: Message) -> None:
         set_thread_access(thread=source.thread, by=access(ana), access="human_only")
@@ -160,9 +160,9 @@ class TestStarting:
             start_dive(source=source, by=access(ana), agent=vibe.participant)
 
     def test_a_bad_first_question_starts_nothing(self, ana: Member, vibe: Agent, source: Message) -> None:
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(Problem) as error:
             start_dive(source=source, by=access(ana), agent=vibe.participant, body="a\x00b")
-        assert refused.value.code == "has_nul"
+        assert error.value.code == "has_nul"
         assert not Dive.objects.exists()
 
 
@@ -190,15 +190,15 @@ class TestBeingInOne:
         assert [room.mention_count for room in read_sidebar(access(dora), dora.user_id).channels] == [0]
 
     def test_search_finds_what_is_said_in_it(self, ana: Member, dora: Member, dive: Dive) -> None:
-        said = say(dive.thread, ana, "Hydrangeas flower on old wood")
-        assert list(search_messages(access(dora), "hydrangeas")) == [said]
+        message = say(dive.thread, ana, "Hydrangeas flower on old wood")
+        assert list(search_messages(access(dora), "hydrangeas")) == [message]
 
     def test_an_agent_at_l1_finds_nothing_of_it(self, ana: Member, vibe: Agent, dive: Dive, thread: Thread) -> None:
-        said = say(dive.thread, ana, "Hydrangeas flower on old wood")
+        message = say(dive.thread, ana, "Hydrangeas flower on old wood")
         novice = visible_to(make_agent(ana, "novice", level=1, channel=thread.channel))
 
         assert not Dive.objects.visible_to(novice).exists()
-        assert not Message.objects.visible_to(novice).filter(pk=said.pk).exists()
+        assert not Message.objects.visible_to(novice).filter(pk=message.pk).exists()
         with connection.cursor() as cursor:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # events are numbered, as at the commit
 
@@ -220,9 +220,9 @@ class TestBeingInOne:
             lambda: set_thread_followers(thread=dive.thread, by=by, agents=[vibe.participant]),
         )
         for change in changes:
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(Refused) as error:
                 change()
-            assert refused.value.code == "is_dive"
+            assert error.value.code == "is_dive"
 
     def test_it_closes_to_agents_with_its_thread(self, ana: Member, vibe: Agent, dive: Dive) -> None:
         set_thread_access(thread=dive.parent, by=access(ana), access="human_only")
@@ -233,12 +233,12 @@ class TestBeingInOne:
         assert not Thread.objects.visible_to(visible_to(vibe)).filter(pk=dive.thread_id).exists()
 
     def test_nobody_writes_in_it_while_its_thread_is_archived(self, ana: Member, dive: Dive) -> None:
-        said = say(dive.thread, ana, "First")
+        message = say(dive.thread, ana, "First")
         update_thread(thread=dive.parent, by=access(ana), archived=True)
 
         attempts: tuple[Callable[[], object], ...] = (
             lambda: say(dive.thread, ana, "More"),
-            lambda: update_message(message=said, by=access(ana), body="Changed"),
+            lambda: update_message(message=message, by=access(ana), body="Changed"),
             lambda: request_draft(dive=dive, by=access(ana)),
             lambda: publish_dive(dive=dive, by=access(ana), result=RESULT),
         )
@@ -270,9 +270,9 @@ class TestBeingInOne:
 
     def test_no_work_is_begun_in_one_that_is_over(self, ana: Member, vibe: Agent, dive: Dive) -> None:
         log_progress(thread=dive.thread, by=visible_to(vibe), checkpoint="Half")
-        asked = request_approval(thread=dive.thread, by=visible_to(vibe), what="Order mulch")
+        approval = request_approval(thread=dive.thread, by=visible_to(vibe), what="Order mulch")
         discard_dive(dive=dive, by=access(ana))
 
         with pytest.raises(Refused, match="discarded and can only be read"):
             log_progress(thread=dive.thread, by=visible_to(vibe), checkpoint="All")
-        assert decide_approval(approval=asked, by=access(ana), granted=False).state == "denied"
+        assert decide_approval(approval=approval, by=access(ana), is_granted=False).state == "denied"

@@ -15,9 +15,9 @@ from tests.search.fakes import FakeEmbedder, Trouble
 
 
 def embed(*arguments: str) -> str:
-    said = StringIO()
-    call_command("embed", *arguments, stdout=said)
-    return said.getvalue()
+    output = StringIO()
+    call_command("embed", *arguments, stdout=output)
+    return output.getvalue()
 
 
 def test_it_makes_all_that_wait_of_one_workspace(ana: Member, cleo: Member, thread: Thread) -> None:
@@ -53,8 +53,8 @@ def test_trouble_is_said(ana: Member, thread: Thread, fake_embedder: FakeEmbedde
     fake_embedder.trouble = Trouble("It is on fire.")
 
     assert "messages: 1 still wait. It is on fire. Look at the endpoint." in embed()
-    what, found, advice = diagnose_search()
-    assert (what, found) == (
+    what, finding, advice = diagnose_search()
+    assert (what, finding) == (
         "search",
         "1 texts wait for their vectors. Ana's garden: It is on fire. Look at the endpoint.",
     )

@@ -36,11 +36,11 @@ def alike(vector: Sequence[float] | None, text: str) -> bool:
 def test_a_message_is_embedded_with_its_author_and_with_the_one_before(
     ana: Member, dora: Member, thread: Thread
 ) -> None:
-    asked, answered = say(thread, ana, "When do we prune?"), say(thread, dora, "In March.")
+    question, answered = say(thread, ana, "When do we prune?"), say(thread, dora, "In March.")
 
     assert embed_pending_messages() == 2
 
-    first, second = vector_of(asked), vector_of(answered)
+    first, second = vector_of(question), vector_of(answered)
     assert alike(first.own, "Ana: When do we prune?")
     assert first.pair is None
     assert alike(second.own, "Dora: In March.")

@@ -25,9 +25,9 @@ from tests.factories import access, make_channel
 
 
 def run(file: Path, *more: str, channel: str = "general") -> str:
-    said = io.StringIO()
-    call_command("conversation", "import", str(file), "--channel", channel, *more, stdout=said)
-    return said.getvalue()
+    output = io.StringIO()
+    call_command("conversation", "import", str(file), "--channel", channel, *more, stdout=output)
+    return output.getvalue()
 
 
 def jsonl(folder: Path, *lines: dict[str, Any], name: str = "talk.jsonl") -> Path:
@@ -206,9 +206,9 @@ def test_what_cannot_be_imported_gets_a_sentence(
     file = tmp_path / "file.jsonl"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(CommandError, match=sentence.replace("?", r"\?")) as refused:
+    with pytest.raises(CommandError, match=sentence.replace("?", r"\?")) as error:
         run(file, *more)
-    assert refused.value.returncode == 1
+    assert error.value.returncode == 1
     assert not Message.objects.exists()
 
 

@@ -62,17 +62,17 @@ def test_the_pages_show_them_to_readers_and_take_them_from_admins(ana: Member, d
     assert "Name the bed." in signed_in(ana).get(settings).content.decode()
     assert signed_in(dora).post(edit, {"instructions": "x"}).status_code == 403
 
-    kept = signed_in(ana).post(settings, {"instructions": "word " * 2_500}).content.decode()
-    assert "at most 2,000 fit" in kept
-    assert "word word" in kept
-    assert f'value="{thread.channel.name}"' in kept
+    html = signed_in(ana).post(settings, {"instructions": "word " * 2_500}).content.decode()
+    assert "at most 2,000 fit" in html
+    assert "word word" in html
+    assert f'value="{thread.channel.name}"' in html
 
 
 def read_version(page: bytes) -> str:
     """Of the first form of instructions on the page."""
-    found = re.search(rb'name="version" value="([0-9a-f]{8})"', page)
-    assert found
-    return found[1].decode()
+    match = re.search(rb'name="version" value="([0-9a-f]{8})"', page)
+    assert match
+    return match[1].decode()
 
 
 def test_of_two_who_edit_the_second_is_told_and_loses_no_word(ana: Member, thread: Thread) -> None:

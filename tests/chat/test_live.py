@@ -49,10 +49,10 @@ def told(batch: EventBatch, viewer: Viewer, page: FrameFormat) -> str:
 
 @contextmanager
 def counted() -> Iterator[list[int]]:
-    found: list[int] = []
+    counts: list[int] = []
     with CaptureQueriesContext(connection) as queries:
-        yield found
-    found.append(len(queries))
+        yield counts
+    counts.append(len(queries))
 
 
 def test_a_change_is_read_and_rendered_once_for_all_who_see_the_same(
@@ -64,15 +64,15 @@ def test_a_change_is_read_and_rendered_once_for_all_who_see_the_same(
         before = last_position()
         say(thread, ana, "Prune in March")
         settle()
-        with counted() as found:
+        with counted() as counter:
             batch = read_batch(ana.workspace_id, after=before)
             frames = {told(batch, viewer, page_of(thread)) for viewer in viewers}
-        numbers += found
+        numbers += counter
         assert len(frames) == 1
     assert numbers[0] == numbers[1]
-    with counted() as found:
+    with counted() as counter:
         refresh_viewers(viewers)
-    assert found[0] <= 4
+    assert counter[0] <= 4
 
 
 def test_what_followed_before_anything_was_sent_is_told_once(ana: Member, dora: Member, thread: Thread) -> None:
@@ -140,11 +140,11 @@ def test_what_streams_tell_of_a_channel_is_what_the_sidebar_shows(ana: Member, t
     mark_read(thread=thread, by=access(dora), seq=1)
     mark_read(thread=thread, by=access(emil), seq=3)
     readers = (ana, dora, emil)
-    shown = {
+    sidebar_state = {
         (reader.participant_id, channel.pk): (channel.unread, channel.mention_count)
         for reader in readers
         for channel in read_sidebar(access(reader), reader.user_id).channels
     }
-    assert read_channel_unread(shown) == shown
-    assert shown[dora.participant_id, thread.channel_id] == (True, 1)
-    assert shown[emil.participant_id, thread.channel_id] == (False, 0)
+    assert read_channel_unread(sidebar_state) == sidebar_state
+    assert sidebar_state[dora.participant_id, thread.channel_id] == (True, 1)
+    assert sidebar_state[emil.participant_id, thread.channel_id] == (False, 0)

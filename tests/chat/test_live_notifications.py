@@ -116,14 +116,14 @@ def test_a_frame_tells_the_place_and_the_first_words_for_one_statement_each(
     batch.kept.clear()
     viewers = viewers_of(ana, dora)
     with CaptureQueriesContext(connection) as statements:
-        made = [frames.frame(batch.events[0], viewer, batch) for viewer in viewers * 20]
+        frame_list = [frames.frame(batch.events[0], viewer, batch) for viewer in viewers * 20]
     assert len(statements) == 2  # what people chose, and the words
-    own, told = (json.loads(frame.decode().partition("data: ")[2]) for frame in made[:2])
+    own, other = (json.loads(frame.decode().partition("data: ")[2]) for frame in frame_list[:2])
     assert "notify" not in own
-    assert told["notify"]["title"] == "Ana · Pruning"
-    assert told["notify"]["body"].startswith("Prune in March. Roses")
-    assert len(told["notify"]["body"]) <= 160
-    assert (told["message"], told.get("muted")) == (message.pk, None)
+    assert other["notify"]["title"] == "Ana · Pruning"
+    assert other["notify"]["body"].startswith("Prune in March. Roses")
+    assert len(other["notify"]["body"]) <= 160
+    assert (other["message"], other.get("muted")) == (message.pk, None)
 
     set_notification_level(scope=thread, by=access(dora), level="nothing")
     say(thread, ana, "Roses")

@@ -102,9 +102,9 @@ _CUTS = count()
 
 def _render_timed(body: str) -> tuple[str, float]:
     """The markup of a body that was not rendered yet, and the seconds of processor time it took."""
-    begun = time.process_time()
+    start_time = time.process_time()
     markup = render_markdown(body, handles=frozenset({"a"}))
-    return markup, time.process_time() - begun
+    return markup, time.process_time() - start_time
 
 
 def _render_prose() -> float:

@@ -89,8 +89,8 @@ def test_a_line_that_is_wrong_is_named_before_anything_is_given(
 def test_the_command_knows_the_format_and_a_second_time_adds_nothing(ana: Member, tmp_path: Path) -> None:
     file = write(tmp_path / "all.jsonl", LINES)
     for added in ("2 threads, 5 messages", "0 messages (5 there already)"):
-        call_command("conversation", "import", str(file), "--channel=garden", stdout=(said := StringIO()))
-        assert added in said.getvalue()
+        call_command("conversation", "import", str(file), "--channel=garden", stdout=(output := StringIO()))
+        assert added in output.getvalue()
     assert Thread.objects.filter(channel__name="garden").count() == 2
     assert not Message.objects.filter(body__contains="salaries").exists()
     assert Participant.objects.get(name="Weather").kind == "assistant"

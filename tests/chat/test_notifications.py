@@ -27,8 +27,8 @@ pytestmark = pytest.mark.django_db
 def bold(member: Member) -> list[bool]:
     """Whether the first channel is bold: as the sidebar is read, and as open pages are told."""
     channel = read_sidebar(access(member), member.user_id).channels[0]
-    told = read_channel_unread([(member.participant_id, channel.pk)])[member.participant_id, channel.pk]
-    assert told == (channel.unread, channel.mention_count)
+    unread_state = read_channel_unread([(member.participant_id, channel.pk)])[member.participant_id, channel.pk]
+    assert unread_state == (channel.unread, channel.mention_count)
     return [channel.unread, bool(channel.mention_count)]
 
 
@@ -78,8 +78,8 @@ def test_a_default_of_nothing_mutes_nothing(ana: Member, dora: Member, thread: T
 
 def test_choices_are_listed_as_long_as_their_place_is_seen(ana: Member, dora: Member, thread: Thread) -> None:
     closed = make_channel(ana, "closed", private=True)
-    hidden = make_thread(closed, ana)
-    for scope in (thread, thread.channel, closed, hidden):
+    private_thread = make_thread(closed, ana)
+    for scope in (thread, thread.channel, closed, private_thread):
         set_notification_level(scope=scope, by=access(dora), level="all")
     assert [each.channel or each.thread for each in notification_preferences(access(dora))] == [thread.channel, thread]
 

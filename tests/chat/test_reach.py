@@ -34,10 +34,10 @@ def test_rows_at_hand_and_statements_agree_for_everybody() -> None:
 
 def test_it_is_read_once_for_each_access_and_for_many_at_once(ana: Member, dora: Member) -> None:
     accesses = [access(ana), access(dora)]
-    with CaptureQueriesContext(connection) as seen:
+    with CaptureQueriesContext(connection) as queries:
         load_reach(accesses)
         assert [reach_of(one).channel_ids for one in accesses] == [frozenset(), frozenset()]
-    assert len(seen) == 1
+    assert len(queries) == 1
 
 
 def test_whoever_was_removed_reaches_it_no_more_with_the_next_access(ana: Member, dora: Member) -> None:

@@ -33,9 +33,9 @@ REFUSED = ["", "a", "5", "👍👍", "\U0001f3fd", ":nothing:", "👍 x", "<b>",
 
 @pytest.mark.parametrize("typed", [*REFUSED, "👍" * 50_000, ":" * 50_000], ids=range(len(REFUSED) + 2))
 def test_anything_else_is_refused(typed: str) -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Problem) as error:
         clean_emoji(typed)
-    assert refused.value.code == "bad_emoji"
+    assert error.value.code == "bad_emoji"
 
 
 def test_somebodys_emoji_stands_once_and_pages_hear_of_each_change(ana: Member, dora: Member, thread: Thread) -> None:
@@ -53,9 +53,9 @@ def test_somebodys_emoji_stands_once_and_pages_hear_of_each_change(ana: Member, 
     for _ in range(2):
         remove_reaction(message=message, by=access(dora), emoji="❤️")
     assert [row["people"] for row in access_message(access(ana), message.pk).reacted] == [[ana.participant_id]] * 2
-    told = Event.objects.filter(kind="reactions_changed")
-    assert set(told.values_list("thread_id", "message_id")) == {(thread.pk, message.pk)}
-    assert told.count() == 4
+    reaction_events = Event.objects.filter(kind="reactions_changed")
+    assert set(reaction_events.values_list("thread_id", "message_id")) == {(thread.pk, message.pk)}
+    assert reaction_events.count() == 4
 
 
 def test_a_message_has_twenty_different_ones_whoever_writes_them(ana: Member, dora: Member, thread: Thread) -> None:
@@ -85,9 +85,9 @@ def test_none_on_what_was_deleted_or_put_away(ana: Member, dora: Member, thread:
 
 
 def test_no_prompt_holds_one(ana: Member, thread: Thread, vibe: Agent) -> None:
-    asked = say(thread, ana, "@vibe when do I prune?")
+    question = say(thread, ana, "@vibe when do I prune?")
 
-    add_reaction(message=asked, by=access(ana), emoji="🦔")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    add_reaction(message=question, by=access(ana), emoji="🦔")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "when do I prune" in prompt.messages[-1].content
     assert not any("🦔" in message.content for message in prompt.messages)

@@ -127,11 +127,11 @@ def test_strangers_find_nothing_and_agents_nothing_in_threads_of_people(
 
 
 def test_deleted_unfinished_and_other_kinds_are_never_found(ana: Member, thread: Thread) -> None:
-    gone = say(thread, ana, "Roses, deleted")
+    deleted_message = say(thread, ana, "Roses, deleted")
     say(thread, ana, "Roses, standing")
     for body, extra in (("Roses, being written", {"state": "writing"}), ("Roses, a call", {"kind": "tool_call"})):
         Message.objects.create(thread=thread, author_id=ana.participant_id, body=body, **extra)
-    delete_message(message=gone, by=access(ana))
+    delete_message(message=deleted_message, by=access(ana))
     assert bodies(found(access(ana), "roses", thread)) == ["Roses, standing"]
     asked = found(access(ana), "roses", thread, kinds=("tool_call",))
     assert bodies(asked) == ["Roses, a call"]
@@ -234,9 +234,9 @@ def test_the_length_of_a_thread_does_not_change_how_often_the_database_is_asked(
     fill(short, olga, 3, {2: NEEDLE})
     found(access(olga), "zinc can", short)
     for place, most in ((short, 4), (thread, 4)):
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             found(access(olga), "zinc can", place)
-        assert len(asked) <= most
+        assert len(queries) <= most
 
 
 def test_a_fact_within_a_long_message_is_found_by_its_meaning(ana: Member, thread: Thread) -> None:

@@ -17,8 +17,8 @@ def test_no_message_takes_the_database_long(unit: str, ana: Member, thread: Thre
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL statement_timeout = '10s'")
     say(thread, ana, "needle " + (unit * 50_000)[:99_000])
-    (found,) = search_messages(access(ana), "needle")
-    assert "needle" in found.snippet  # type: ignore[attr-defined]  # annotated by the search
+    (hit,) = search_messages(access(ana), "needle")
+    assert "needle" in hit.snippet  # type: ignore[attr-defined]  # annotated by the search
 
 
 def test_words_addresses_and_names_are_found_as_before(ana: Member, thread: Thread) -> None:

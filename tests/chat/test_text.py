@@ -20,11 +20,11 @@ from openvibe.base.text import HANDLE_PATTERN, TextRefused, clean_body, clean_ha
     ],
 )
 def test_what_cannot_be_kept_is_refused_with_a_sentence(written: str, code: str) -> None:
-    with pytest.raises(TextRefused) as refused:
+    with pytest.raises(TextRefused) as error:
         clean_body(written)
 
-    assert refused.value.code == code
-    assert refused.value.message.endswith(".")
+    assert error.value.code == code
+    assert error.value.message.endswith(".")
 
 
 def test_a_text_too_long_says_the_limit_and_that_nothing_is_lost() -> None:
@@ -33,9 +33,9 @@ def test_a_text_too_long_says_the_limit_and_that_nothing_is_lost() -> None:
 
 
 def test_only_messages_can_be_sent_in_pieces() -> None:
-    with pytest.raises(TextRefused) as refused:
+    with pytest.raises(TextRefused) as error:
         clean_body("x" * 121, max_characters=120)
-    assert refused.value.message.endswith("Nothing was lost: shorten it.")
+    assert error.value.message.endswith("Nothing was lost: shorten it.")
 
 
 def test_the_byte_limit_holds_apart_from_the_character_limit() -> None:

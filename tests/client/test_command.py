@@ -16,9 +16,9 @@ def python(code: str) -> Command:
     return Command([sys.executable, "-I", "-S", "-c", code], env=dict(os.environ))
 
 
-def run(code: str, given: str = "", timeout: float = 30) -> tuple[bytes, Ended]:
+def run(code: str, input_text: str = "", timeout: float = 30) -> tuple[bytes, Ended]:
     pieces: list[bytes] = []
-    ended = python(code).run(given, pieces.append, timeout=timeout)
+    ended = python(code).run(input_text, pieces.append, timeout=timeout)
     return b"".join(pieces), ended
 
 

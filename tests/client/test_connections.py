@@ -50,8 +50,8 @@ def serve() -> Iterator[Serve]:
                 name = self.path.partition("?")[0].removeprefix("/api/v1/").strip("/").split("/")
                 call = f"{self.command} {name[-1] if len(name) > 1 else name[0]}"
                 script.asked.append((call, dict(self.headers), json.loads(data) if data else None))
-                given = script.answers[call]
-                reply = given.pop(0) if len(given) > 1 else given[0]
+                replies = script.answers[call]
+                reply = replies.pop(0) if len(replies) > 1 else replies[0]
                 status, body = reply if isinstance(reply, tuple) else (200, reply)
                 self.close_connection = body is DROP or isinstance(body, bytes)
                 if body is DROP:
@@ -195,8 +195,8 @@ def test_what_cannot_be_stored_does_not_keep_the_end_from_being_told(serve: Serv
     reply.fail("No such file: caf\udce9\x00")
     with ask(script).answer() as reply:
         reply.finish("It is in caf\udce9\x00.")
-    told = script.bodies("POST finish")
-    assert [told[0]["error"], told[1]["body"]] == ["No such file: caf?", "It is in caf?."]
+    bodies = script.bodies("POST finish")
+    assert [bodies[0]["error"], bodies[1]["body"]] == ["No such file: caf?", "It is in caf?."]
 
 
 def test_what_may_not_be_repeated_is_sent_once(serve: Serve) -> None:

@@ -197,9 +197,9 @@ class Installation:
 
     def token(self, handle: str, scopes: str = "read,write") -> str:
         said = self.shell(ISSUE_TOKEN.format(handle=handle, scopes=scopes))
-        found = re.search(r"ovk_[\w-]+", said)
-        assert found, said
-        return found.group()
+        match = re.search(r"ovk_[\w-]+", said)
+        assert match, said
+        return match.group()
 
     def api(self, method: str, path: str, token: str, body: object = None) -> Any:
         """Call the API; the decoded answer of a 2xx, else urllib's HTTPError."""
@@ -234,9 +234,9 @@ def installed(var: Path) -> Iterator[Installation]:
 def sign_in_of(var: Path) -> tuple[str, str]:
     """E-mail and password that the first start printed and kept."""
     said = (var / "sign-in.txt").read_text(encoding="utf-8")
-    found = re.search(r"e-mail: (\S+)\npassword: (\S+)", said)
-    assert found, said
-    return found[1], found[2]
+    match = re.search(r"e-mail: (\S+)\npassword: (\S+)", said)
+    assert match, said
+    return match[1], match[2]
 
 
 __all__ = ["FakeEndpoint", "Installation", "Steered", "installed"]

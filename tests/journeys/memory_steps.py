@@ -35,8 +35,8 @@ def go_to(page: Page, title: str) -> None:
 
 def gist(said: str) -> str:
     """What the steered model makes of messages or summaries."""
-    told = [words for words in ("roses", "hollyhock") if words in said]
-    return f"They spoke about {' and '.join(told)}."
+    flowers = [words for words in ("roses", "hollyhock") if words in said]
+    return f"They spoke about {' and '.join(flowers)}."
 
 
 def in_panel(page: Page, name: str) -> Locator:

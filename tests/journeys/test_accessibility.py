@@ -26,8 +26,8 @@ def violations(page: Page) -> list[str]:
     impacts = ("serious", "critical") if "/admin/" in page.url else ("moderate", "serious", "critical")
     if page.evaluate("!window.axe"):
         page.evaluate(AXE)
-    found = page.evaluate(LOOK, OPTIONS)
-    return [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in found if v["impact"] in impacts]
+    results = page.evaluate(LOOK, OPTIONS)
+    return [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in results if v["impact"] in impacts]
 
 
 def scrolls_sideways(page: Page) -> bool:

@@ -38,8 +38,8 @@ def test_two_write_to_one_another_and_links_show_what_each_may_see(people: Peopl
     expect(ana.locator("#messages")).to_contain_text("Where are the tools?")
 
     say(ana, f"See {shed} for that.")
-    shown = finn.locator(".link-preview")
-    expect(shown).to_contain_text("Where the tools are")
+    preview = finn.locator(".link-preview")
+    expect(preview).to_contain_text("Where the tools are")
     make_private_channel(ana, "finns-birthday")
     start_thread(ana, "A surprise", "Cake.", channel="finns-birthday")
     secret = ana.url
@@ -48,4 +48,4 @@ def test_two_write_to_one_another_and_links_show_what_each_may_see(people: Peopl
     expect(ana.locator(".link-preview").last).to_contain_text("A surprise")
     expect(finn.locator("#messages")).to_contain_text("Never mind")
     expect(finn.locator('a[data-preview^="thread-"]')).to_have_count(2)  # it was asked for, and nothing came
-    expect(shown).to_have_count(1)
+    expect(preview).to_have_count(1)

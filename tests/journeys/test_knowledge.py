@@ -195,8 +195,8 @@ def test_the_queue_is_worked_off_by_keys(people: People, installation: Installat
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
 def test_knowledge_can_be_used_by_anybody(people: People, installation: Installation, scheme: str, width: int) -> None:
-    made = BEGIN + QUEUE + 'e = create_entry(by=ana, topic="Looks", content="- one\\n- two", tags=["a"])\n'
-    entry = installation.shell(made + "print(e.pk)").splitlines()[-1]
+    script = BEGIN + QUEUE + 'e = create_entry(by=ana, topic="Looks", content="- one\\n- two", tags=["a"])\n'
+    entry = installation.shell(script + "print(e.pk)").splitlines()[-1]
     page = people.ana(color_scheme=scheme, viewport={"width": width, "height": 900})
     for address in ("", "?q=one", f"{entry}/", f"{entry}/edit/", f"{entry}/supersede/", "new/", "review/", "import/"):
         page.goto(f"/w/willow/knowledge/{address}")

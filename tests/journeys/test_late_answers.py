@@ -130,13 +130,13 @@ def test_a_form_whose_button_is_pressed_again_is_sent_once(people: People) -> No
     """Or there would be two tokens, and of one of them nobody would see the secret."""
     ana = people.ana()
     ana.goto("/w/willow/tokens/")
-    sent = list[str]()
-    ana.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    post_urls = list[str]()
+    ana.on("request", lambda request: post_urls.append(request.url) if request.method == "POST" else None)
     ana.locator("main input[name=name]").fill("Nightly script")
     button = ana.get_by_role("button", name="Make token")
     button.evaluate("(button) => { button.click(); setTimeout(() => button.click(), 1); }")
     expect(ana.get_by_text("Copy it now")).to_be_visible()
-    assert len(sent) == 1
+    assert len(post_urls) == 1
 
 
 def test_a_change_of_a_message_that_is_being_fetched_is_shown(people: People, installation: Installation) -> None:
@@ -203,9 +203,9 @@ def test_the_keyboard_stays_in_what_is_shown_anew(people: People, installation: 
 
     def stays(place: Locator, kind: str, inside: str) -> None:
         place.focus()
-        shown = ana.locator(inside).element_handle()
+        element = ana.locator(inside).element_handle()
         installation.shell(TELL.format(thread=thread, kind=kind))
-        ana.wait_for_function("(old) => !old.isConnected", arg=shown)
+        ana.wait_for_function("(old) => !old.isConnected", arg=element)
         expect(place).to_be_focused()
 
     stays(panel.get_by_role("link", name="Publish"), "thread_changed", "#dive-head h1")

@@ -54,9 +54,9 @@ def test_chat_completions(installation: Installation, client: openai.OpenAI) -> 
     chunks = list(create(model="@vibe", messages=asked, tools=tools, stream=True))
     (call,) = [call for chunk in chunks for choice in chunk.choices for call in choice.delta.tool_calls or ()]
     assert (call.function.name, call.function.arguments) == ("get_weather", '{"city": "Bonn"}')
-    made = {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": "{}"}}
+    tool_call = {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": "{}"}}
     result = {"role": "tool", "tool_call_id": call.id, "content": "-3 °C"}
-    asked += [{"role": "assistant", "tool_calls": [made]}, result]
+    asked += [{"role": "assistant", "tool_calls": [tool_call]}, result]
     installation.model.says("Yes.")
     assert create(model="@vibe", messages=asked, tools=tools).choices[0].message.content == "Yes."
     words = json.loads(installation.shell(WORDS))
@@ -98,9 +98,9 @@ def test_whoever_leaves_stops_the_run_and_errors_have_their_shape(
         wait_until(lambda: installation.shell(RUN) == "stopped", "the run stops")
     finally:
         go_on.set()
-    with pytest.raises(openai.BadRequestError) as refused:
+    with pytest.raises(openai.BadRequestError) as error:
         create(model="@vibe", messages=[of_user("Hm")], n=2)
-    assert (refused.value.param, refused.value.code) == ("n", "unsupported_parameter")
+    assert (error.value.param, error.value.code) == ("n", "unsupported_parameter")
     with pytest.raises(openai.NotFoundError):
         create(model="@nobody", messages=[of_user("Hm")])
     with pytest.raises(openai.AuthenticationError):

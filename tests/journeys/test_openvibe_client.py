@@ -189,8 +189,8 @@ def test_a_command_answers_as_an_agent(
     assert answer_of(flood).endswith("was cut here.]")
     said = [m["body"] for m in messages(installation, token, plain) if m["author"]["handle"] == "yew"]
     assert said == ["Grün \ufffd", "Grün \ufffd --resume session-of-old", "Grün \ufffd"]  # the last begins anew
-    (kept,) = tmp_path.glob("state/openvibe/*.json")
-    assert kept.stat().st_mode & 0o077 == 0
+    (state_file,) = tmp_path.glob("state/openvibe/*.json")
+    assert state_file.stat().st_mode & 0o077 == 0
 
     (endless,) = installation.api("GET", f"runs/?thread={forever}", token)["results"]
     wait_until(lambda: answer_of(forever).isdigit(), "its first word", pause=API_PAUSE)

@@ -71,9 +71,9 @@ def test_the_official_mcp_client_reads_a_thread_and_answers_in_it(installation: 
         async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {vibe}"}, timeout=PATIENCE) as http:
             server = streamable_http_client(f"{installation.url}/mcp", http_client=http)
             async with Client(server, mode=mode) as client:
-                read = await client.call_tool("messages_list", {"thread": thread})
+                result = await client.call_tool("messages_list", {"thread": thread})
                 await client.call_tool("messages_create", {"thread": thread, "body": f"Read by {mode}."})
-                return client.protocol_version, read.structured_content["results"][0]["body"]
+                return client.protocol_version, result.structured_content["results"][0]["body"]
 
     with ThreadPoolExecutor(1) as pool:  # in this thread a browser's event loop may run
         auto, legacy = (pool.submit(asyncio.run, visit(mode)).result() for mode in ("auto", "legacy"))

@@ -122,10 +122,10 @@ def test_without_a_connection_the_panel_stays_as_it_is(people: People) -> None:
 
     tool(ana, "Memory").press("Enter")
     expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
-    shown = ana.url
+    url = ana.url
     with ana.expect_event("requestfailed", lambda request: request.url.endswith("/work/")):
         tool(ana, "Work").press("Enter")
-    expect(ana).to_have_url(shown)
+    expect(ana).to_have_url(url)
     expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
     panel.get_by_role("button", name="Close").click()
     expect(tool(ana, "Memory")).to_be_focused()
@@ -151,10 +151,10 @@ def test_two_panels_that_fail_leave_the_address_of_what_is_shown(people: People)
 
     tool(ana, "Memory").press("Enter")
     expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
-    shown = ana.url
+    url = ana.url
     fail()
     expect(ana.get_by_text("The server cannot be reached.")).to_have_count(2)
-    expect(ana).to_have_url(shown)
+    expect(ana).to_have_url(url)
     expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
 
 
@@ -163,12 +163,12 @@ def test_a_page_that_the_server_cannot_show_leaves_the_panel_as_it_is(people: Pe
     panel = ana.locator("#panel")
     tool(ana, "Memory").press("Enter")
     expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
-    shown = ana.url
+    url = ana.url
     ana.route("**/work/", lambda route: route.fulfill(status=500, body="broken"))
     tool(ana, "Work").press("Enter")
     expect(ana.get_by_text("That did not work.")).to_be_visible()
     expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
-    expect(ana).to_have_url(shown)
+    expect(ana).to_have_url(url)
 
 
 def dialogs(page: Page) -> tuple[list[str], Callable[[str], None]]:

@@ -22,8 +22,8 @@ def ask(installation: Installation, token: str, body: str) -> tuple[int, int]:
 
 
 def messages(installation: Installation, token: str, thread: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = installation.api("GET", f"threads/{thread}/messages/", token)["results"]
-    return found
+    rows: list[dict[str, Any]] = installation.api("GET", f"threads/{thread}/messages/", token)["results"]
+    return rows
 
 
 def answered(installation: Installation, token: str, thread: int, text: str) -> bool:
@@ -61,9 +61,9 @@ def test_a_revoked_token_is_refused_at_its_next_call(installation: Installation)
         "from openvibe.api.models import Token\nfrom django.utils import timezone\n"
         f"Token.objects.filter(token_hash=Token.digest({token!r})).update(revoked_at=timezone.now())"
     )
-    with pytest.raises(urllib.error.HTTPError) as refused:
+    with pytest.raises(urllib.error.HTTPError) as error:
         installation.api("GET", "me/", token)
-    assert refused.value.code == 401
+    assert error.value.code == 401
 
 
 def test_a_meeting_is_imported_and_asked_about(installation: Installation) -> None:

@@ -47,7 +47,7 @@ def asked(page: Page, model: Steered) -> tuple[Locator, set[str]]:
     before = replies.count()
     say(page, QUESTION)
     expect(replies.nth(before)).to_have_attribute("data-state", "complete")
-    return replies.nth(before), {told for told in (SAID, REPLACED, SECRET, RAW, *TOPICS) if told in model.last_prompt}
+    return replies.nth(before), {each for each in (SAID, REPLACED, SECRET, RAW, *TOPICS) if each in model.last_prompt}
 
 
 def raise_trust(admin: Page, agent: str, level: int) -> None:
@@ -77,8 +77,8 @@ def test_what_one_channel_decided_reaches_another_through_knowledge_alone(
 
     raise_trust(admin, moss, 3)
     model.says("Twelve litres, twice.")
-    reply, told = asked(ana, model)
-    assert told == {SAID, TOPICS[0]}
+    reply, texts = asked(ana, model)
+    assert texts == {SAID, TOPICS[0]}
     fenced = re.search(rf'<data source="knowledge"[^>]*>\n[^<]*{SAID}[^<]*</data>', model.last_prompt)
     assert fenced, model.last_prompt
     assert 'decided_by="Dorothea"' in fenced[0]
@@ -161,10 +161,10 @@ def superseded(page: Page) -> None:
 def expired(installation: Installation, page: Page) -> None:
     """Its instant is over, and no job has been: nobody is told it any more."""
     token = installation.token("ana")
-    found = "knowledge/search/?q=litres+of+water+a+visit"
-    assert REPLACED in str(installation.api("GET", found, token))
+    search_path = "knowledge/search/?q=litres+of+water+a+visit"
+    assert REPLACED in str(installation.api("GET", search_path, token))
     installation.shell(BEGIN + EXPIRED)
-    assert REPLACED not in str(installation.api("GET", found, token))
+    assert REPLACED not in str(installation.api("GET", search_path, token))
     page.goto("/w/willow/knowledge/?q=litres+of+water+a+visit")
     expect(page.get_by_role("main")).not_to_contain_text(REPLACED)
     page.goto("/w/willow/knowledge/?freshness=expired")

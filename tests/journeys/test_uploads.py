@@ -34,7 +34,7 @@ def test_how_far_an_upload_is_stands_in_its_row_until_it_is_sent(people: People)
     expect(message.locator(".send-state")).to_have_count(0, timeout=60_000)
     expect(message).to_have_count(1)
     devtools.detach()
-    shares = [int(found[1]) for said in ana.evaluate("window.said") if (found := re.search(r"(\d+) %", said))]
+    shares = [int(match[1]) for said in ana.evaluate("window.said") if (match := re.search(r"(\d+) %", said))]
     assert shares == sorted(shares)
     assert len({share for share in shares if share < 100}) >= 2, shares
     assert shares[-1] == 100

@@ -72,10 +72,10 @@ def test_a_year_after_a_leap_day_exists() -> None:
     ],
 )
 def test_what_is_past_or_no_date_is_refused(text: str) -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Problem) as error:
         parse_expiry(text, now=NOW)
 
-    assert refused.value.field == "expires_at"
+    assert error.value.field == "expires_at"
 
 
 def test_the_hour_that_comes_twice_is_two_instants() -> None:

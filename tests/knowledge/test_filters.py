@@ -40,9 +40,9 @@ def channel(ana: Member) -> Channel:
 def entries(ana: Member, dora: Member, channel: Channel) -> list[Entry]:
     """One of each kind that somebody may not use."""
     helper = make_agent(ana, "helper", level=2, channel=channel)
-    closed, listed = make_thread(channel, ana), make_thread(channel, ana, "Listed")
-    helper_dive = start_dive(source=say(listed, ana, "Why?"), by=access(ana), agent=helper.participant).thread
-    made = [
+    closed, private_thread = make_thread(channel, ana), make_thread(channel, ana, "Listed")
+    helper_dive = start_dive(source=say(private_thread, ana, "Why?"), by=access(ana), agent=helper.participant).thread
+    new_entries = [
         make_entry(ana, "100 % shared"),
         make_entry(ana, "Restricted", visibility="restricted"),
         make_entry(dora, "Dora's"),
@@ -52,14 +52,14 @@ def entries(ana: Member, dora: Member, channel: Channel) -> list[Entry]:
         make_entry(ana, "For listed agents"),
         make_entry(ana, "Expired"),
     ]
-    Entry.objects.filter(pk=made[6].pk).update(source_thread=helper_dive)
+    Entry.objects.filter(pk=new_entries[6].pk).update(source_thread=helper_dive)
     long_ago = timezone.now() - timedelta(days=1)
-    Entry.objects.filter(pk=made[7].pk).update(expires_at=long_ago, status="needs_review", reason="expired")
-    Thread.objects.filter(pk__in=(listed.pk, helper_dive.pk)).update(access=Thread.Access.AGENT_RESTRICTED)
-    Entry.objects.filter(pk=made[2].pk).update(visibility="restricted")
-    Entry.objects.filter(pk=made[4].pk).update(source_thread=closed)
+    Entry.objects.filter(pk=new_entries[7].pk).update(expires_at=long_ago, status="needs_review", reason="expired")
+    Thread.objects.filter(pk__in=(private_thread.pk, helper_dive.pk)).update(access=Thread.Access.AGENT_RESTRICTED)
+    Entry.objects.filter(pk=new_entries[2].pk).update(visibility="restricted")
+    Entry.objects.filter(pk=new_entries[4].pk).update(source_thread=closed)
     Thread.objects.filter(pk=closed.pk).update(access=Thread.Access.HUMAN_ONLY)
-    return made
+    return new_entries
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +103,8 @@ def test_the_chosen_come_whole_in_one_statement(ana: Member, entries: list[Entry
     renew_entry(entry=entries[0], by=access(ana), expires_at=None)
     usable = EntryScope(access(ana), timezone.now())
     usable.load([])
-    with CaptureQueriesContext(connection) as asked:
-        found = usable.load([entry.pk for entry in entries[:many]])
-        people = [(entry.owner.name, entry.author.name, entry.source_thread) for entry in found.values()]
-    assert len(asked) == 1
+    with CaptureQueriesContext(connection) as queries:
+        loaded_entries = usable.load([entry.pk for entry in entries[:many]])
+        people = [(entry.owner.name, entry.author.name, entry.source_thread) for entry in loaded_entries.values()]
+    assert len(queries) == 1
     assert len(people) == many

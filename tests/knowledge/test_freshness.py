@@ -52,9 +52,9 @@ class Standing:
     ],
 )
 def test_every_standing_has_its_words(entry: Standing, state: str, words: str) -> None:
-    found = compute_freshness(entry, NOW)
+    freshness = compute_freshness(entry, NOW)
 
-    assert (found.state, found.words) == (state, words)
+    assert (freshness.state, freshness.words) == (state, words)
 
 
 def test_the_exact_instant_is_at_hand() -> None:
@@ -77,5 +77,5 @@ def test_the_filter_says_the_same(ana: Member) -> None:
         Entry.objects.filter(pk=entry.pk).update(status=status, reason=reason, expires_at=at)
 
     for state in FRESHNESS_STATES:
-        found = set(filter_entries(Entry.objects.all(), freshness=state, now=now))
-        assert found == {entry for entry in Entry.objects.all() if compute_freshness(entry, now).state == state}
+        matches = set(filter_entries(Entry.objects.all(), freshness=state, now=now))
+        assert matches == {entry for entry in Entry.objects.all() if compute_freshness(entry, now).state == state}

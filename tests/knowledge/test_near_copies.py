@@ -121,12 +121,12 @@ def test_the_best_established_stands_for_the_others(ana: Member) -> None:
 @pytest.mark.django_db
 def test_nobody_is_told_of_copies_she_may_not_read(ana: Member, dora: Member) -> None:
     hidden = make_entry(ana, "Deploys", RULE, visibility="restricted", is_pinned=True)
-    shown = make_entry(ana, "Deploys", f"{RULE} (2)")
+    visible_copy = make_entry(ana, "Deploys", f"{RULE} (2)")
     (of_ana,) = find_entries(access(ana), "deploys on Tuesday").hits
-    assert (of_ana.entry.pk, [copy.pk for copy in of_ana.copies]) == (shown.pk, [hidden.pk])
+    assert (of_ana.entry.pk, [copy.pk for copy in of_ana.copies]) == (visible_copy.pk, [hidden.pk])
     for asker in (access(dora), visible_to(make_agent(ana, "sage", level=3))):
         (hit,) = find_entries(asker, "deploys on Tuesday").hits
-        assert (hit.entry.pk, hit.copies) == (shown.pk, ())
+        assert (hit.entry.pk, hit.copies) == (visible_copy.pk, ())
 
 
 def test_many_long_texts_that_share_much_and_spell_the_rest_alike_are_told_apart_quickly() -> None:

@@ -46,10 +46,10 @@ def test_no_agent_reads_what_takes_the_place_of_something_for_people_only(ana: M
 
 
 def test_what_has_a_source_of_its_own_comes_from_there(ana: Member, channel: Channel, wages: Entry) -> None:
-    said = say(make_thread(channel, ana), ana, "Wages rise by 6 %.")
-    newer = pin_result(message=said, by=access(ana), topic="Wages", content=said.body, supersedes=wages)
+    message = say(make_thread(channel, ana), ana, "Wages rise by 6 %.")
+    newer = pin_result(message=message, by=access(ana), topic="Wages", content=message.body, supersedes=wages)
 
-    assert newer.source_thread == said.thread
+    assert newer.source_thread == message.thread
 
 
 def test_who_reads_it_since_it_is_shared_does_not_learn_what_it_said_before(ana: Member, dora: Member) -> None:
@@ -94,8 +94,8 @@ def test_notices_count_only_what_may_be_read(ana: Member, dora: Member) -> None:
 def test_pages_hear_of_a_message_that_is_pinned_and_let_go_and_agents_do_not(
     ana: Member, dora: Member, vibe: Agent, channel: Channel
 ) -> None:
-    said = say(make_thread(channel, ana), ana, "We open at nine.")
-    entry = pin_result(message=said, by=access(ana), topic="Hours", content=said.body)
+    message = say(make_thread(channel, ana), ana, "We open at nine.")
+    entry = pin_result(message=message, by=access(ana), topic="Hours", content=message.body)
     archive_entry(entry=entry, by=access(ana))
     make_entry(ana)
     with connection.cursor() as cursor:
@@ -107,5 +107,5 @@ def test_pages_hear_of_a_message_that_is_pinned_and_let_go_and_agents_do_not(
         events = [event for event in read_batch(by.workspace_id, after=0).events if viewer.sees(event)]
         return [(event.thread_id, event.message_id) for event in events if event.kind == "pins_changed"]
 
-    assert heard(access(dora)) == [(said.thread_id, said.pk)] * 2
+    assert heard(access(dora)) == [(message.thread_id, message.pk)] * 2
     assert heard(visible_to(vibe)) == []

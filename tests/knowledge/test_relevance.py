@@ -43,8 +43,8 @@ def hit_rates(by: Member) -> tuple[float, float]:
     """The shares of questions whose entry comes first, and among the first ten."""
     ranks = []
     for case in CASES:
-        found = [(hit.entry.topic, hit.entry.content) for hit in find_entries(access(by), case.question, most=10).hits]
-        ranks.append(found.index((case.topic, case.content)) if (case.topic, case.content) in found else None)
+        hits = [(hit.entry.topic, hit.entry.content) for hit in find_entries(access(by), case.question, most=10).hits]
+        ranks.append(hits.index((case.topic, case.content)) if (case.topic, case.content) in hits else None)
     return ranks.count(0) / len(ranks), 1 - ranks.count(None) / len(ranks)
 
 

@@ -38,9 +38,9 @@ def test_meaning_finds_what_no_word_names(ana: Member) -> None:
     make_entry(ana, "Invoices", "Pay by bank transfer within thirty days.")
     make_entry(ana, "Pets", "Dogs and cats may stay in the office.")
     embed_pending_entries()
-    found = find_entries(access(ana), "animals puppy kitten", most=1)
-    assert found.by_vectors
-    assert [hit.entry.topic for hit in found.hits] == ["Pets"]
+    result = find_entries(access(ana), "animals puppy kitten", most=1)
+    assert result.by_vectors
+    assert [hit.entry.topic for hit in result.hits] == ["Pets"]
 
 
 def test_what_expired_is_out_at_that_very_instant(ana: Member) -> None:

@@ -107,10 +107,10 @@ def test_the_same_key_is_the_same_entry(ana: Member, dora: Member) -> None:
     ],
 )
 def test_what_cannot_be_kept_is_refused_naming_the_field(ana: Member, field: str, values: dict[str, Any]) -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Problem) as error:
         create_entry(by=access(ana), **{"topic": "Pricing", "content": "x", **values})
 
-    assert refused.value.field == field
+    assert error.value.field == field
     assert not Entry.objects.exists()
 
 
@@ -177,9 +177,9 @@ def test_pinning_a_message_restricts_what_is_private(ana: Member, thread: Thread
 def test_what_was_deleted_with_its_history_is_not_brought_back(ana: Member) -> None:
     entry = make_entry(ana)
     erase_entry(entry=entry, by=access(ana))
-    with pytest.raises(Conflict, match="nothing to bring back") as refused:
+    with pytest.raises(Conflict, match="nothing to bring back") as error:
         restore_entry(entry=entry, by=access(ana))
-    assert refused.value.code == "deleted"
+    assert error.value.code == "deleted"
     assert not Entry.objects.current().exists()
 
 
@@ -189,15 +189,15 @@ def test_a_result_is_pinned_once_while_its_entry_lives(ana: Member, dora: Member
 
     with pytest.raises(AlreadyPinned, match="“Plan”") as told:
         pin_result(message=message, by=access(ana), topic="Plan", content="B")
-    with pytest.raises(AlreadyPinned, match="may not read") as hidden:
+    with pytest.raises(AlreadyPinned, match="may not read") as error:
         pin_result(message=message, by=access(dora), topic="Plan", content="B")
 
-    assert (told.value.entry_id, hidden.value.entry_id) == (entry.pk, None)
+    assert (told.value.entry_id, error.value.entry_id) == (entry.pk, None)
     archive_entry(entry=entry, by=access(ana))
     again = pin_result(message=message, by=access(ana), topic="Plan", content="B")
-    with pytest.raises(Conflict) as taken:
+    with pytest.raises(Conflict) as problem_error:
         restore_entry(entry=entry, by=access(ana))
-    assert (again.pk != entry.pk, taken.value.code) == (True, "already_pinned")
+    assert (again.pk != entry.pk, problem_error.value.code) == (True, "already_pinned")
 
 
 def test_what_was_deleted_or_is_unseen_cannot_be_pinned(ana: Member, cleo: Member, thread: Thread) -> None:
@@ -212,12 +212,12 @@ def test_what_was_deleted_or_is_unseen_cannot_be_pinned(ana: Member, cleo: Membe
 
 
 def test_a_suggestion_waits_until_a_person_accepts_it(ana: Member, dora: Member, vibe: Agent, thread: Thread) -> None:
-    asked = say(thread, dora, "What does Pro cost?")
-    entry = make_suggestion(vibe, why="Asked twice", source_message=asked)
+    question = say(thread, dora, "What does Pro cost?")
+    entry = make_suggestion(vibe, why="Asked twice", source_message=question)
 
     assert (entry.status, entry.owner_id, notices(dora)) == ("proposed", dora.participant_id, ["proposed"])
     assert not Entry.objects.current().exists()
-    assert make_suggestion(vibe, source_message=asked) == entry
+    assert make_suggestion(vibe, source_message=question) == entry
 
     accepted = accept_entry(entry=entry, by=access(dora), content="Pro costs $99 a month.", note="Right")
 
@@ -262,9 +262,9 @@ def test_what_a_guest_asked_among_few_is_decided_by_one_of_them(ben: Member, dor
     question = say(make_thread(board, ben), ben, "@vibe what does the merger cost?")
     assert make_suggestion(vibe, source_message=question).owner == dora.participant
     remove_from_channel(channel=board, participant=dora.participant, by=access(dora))
-    with pytest.raises(Problem, match="Nobody who could decide") as refused:
+    with pytest.raises(Problem, match="Nobody who could decide") as error:
         make_suggestion(vibe, content="Another", source_message=question)
-    assert refused.value.code == "no_owner"
+    assert error.value.code == "no_owner"
 
 
 def test_a_rejected_suggestion_is_kept_and_may_wait_again(ana: Member, vibe: Agent) -> None:
@@ -486,11 +486,11 @@ def test_settling_says_that_both_hold(ana: Member, dora: Member) -> None:
     with pytest.raises(Problem, match="Say both_hold"):
         settle_contradiction(contradiction=pair, by=access(ana), how="edited")
 
-    settled = settle_contradiction(contradiction=pair, by=access(ana))
+    contradiction = settle_contradiction(contradiction=pair, by=access(ana))
 
-    assert (settled.settled_how, settled.first_version, settled.second_version) == ("both_hold", 2, 2)
+    assert (contradiction.settled_how, contradiction.first_version, contradiction.second_version) == ("both_hold", 2, 2)
     assert story(first) == [(1, "created"), (2, "settled")]
-    assert settle_contradiction(contradiction=pair, by=access(ana)).settled_at == settled.settled_at
+    assert settle_contradiction(contradiction=pair, by=access(ana)).settled_at == contradiction.settled_at
 
 
 @pytest.mark.parametrize(("how", "status"), [("superseded", "superseded"), ("archived", "archived")])
@@ -500,9 +500,9 @@ def test_settling_keeps_one_of_the_two(ana: Member, how: str, status: str) -> No
         workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="29 or 39"
     )
 
-    settled = settle_contradiction(contradiction=pair, by=access(ana), how=how, keep=second)
+    contradiction = settle_contradiction(contradiction=pair, by=access(ana), how=how, keep=second)
 
-    assert (settled.settled_how, fresh(first).status, fresh(second).status) == (how, status, "active")
+    assert (contradiction.settled_how, fresh(first).status, fresh(second).status) == (how, status, "active")
 
 
 def test_revisions_are_final(ana: Member) -> None:

@@ -242,9 +242,9 @@ class EndpointSuite(ModelClientSuite, ToolCallingSuite, FailingSuite):
     def test_what_is_no_answer_is_called_what_it_is(self, body: bytes, error: type[ModelError], words: str) -> None:
         with serving(Answer(body=body)) as server:
             for ask in (lambda: self.client(server).complete(PROMPT), lambda: list(self.client(server).stream(PROMPT))):
-                with pytest.raises(error, match=words) as raised:
+                with pytest.raises(error, match=words) as problem_error:
                     ask()
-                assert "canary" not in str(raised.value)
+                assert "canary" not in str(problem_error.value)
 
     def test_two_invisible_characters_are_no_answer(self) -> None:
         with serving(Answer("\u200b\u200b")) as server, pytest.raises(EmptyAnswer, match="invisible"):
@@ -263,9 +263,9 @@ class EndpointSuite(ModelClientSuite, ToolCallingSuite, FailingSuite):
         with serving(Answer(status=401, error=echo), Answer(body=KEY.encode())) as server:
             model = self.client(server)
             for _ in range(2):
-                with pytest.raises(ModelError) as raised:
+                with pytest.raises(ModelError) as error:
                     list(model.stream(PROMPT))
-                assert "canary" not in "".join(traceback.format_exception(raised.value))
+                assert "canary" not in "".join(traceback.format_exception(error.value))
         assert "canary" not in repr([model, vars(model)]) + caplog.text
 
     def test_cached_tokens_are_told(self) -> None:
@@ -298,9 +298,9 @@ class EndpointSuite(ModelClientSuite, ToolCallingSuite, FailingSuite):
     def test_a_long_retry_after_is_told_and_not_waited_for(self) -> None:
         pauses = Pauses()
         limited = Answer(status=429, headers={"Retry-After": "3600"})
-        with serving(limited) as server, pytest.raises(RateLimited) as raised:
+        with serving(limited) as server, pytest.raises(RateLimited) as error:
             self.client(server, pauses=pauses).complete(PROMPT)
-        assert raised.value.retry_after == 3600
+        assert error.value.retry_after == 3600
         assert pauses == []
         assert len(server.asked) == 1
 
@@ -317,10 +317,10 @@ class EndpointSuite(ModelClientSuite, ToolCallingSuite, FailingSuite):
 
     def test_the_key_is_never_in_a_message(self) -> None:
         error = {"message": f"Incorrect API key provided: {KEY}", "code": "invalid_api_key", "type": "x"}
-        with serving(Answer(status=401, error=error)) as server, pytest.raises(AuthRefused) as raised:
+        with serving(Answer(status=401, error=error)) as server, pytest.raises(AuthRefused) as problem_error:
             self.client(server).complete(PROMPT)
-        assert "canary" not in f"{raised.value} {raised.value.advice}"
-        assert "Incorrect API key provided" in str(raised.value)
+        assert "canary" not in f"{problem_error.value} {problem_error.value.advice}"
+        assert "Incorrect API key provided" in str(problem_error.value)
 
     def test_a_model_that_never_answers_times_out(self) -> None:
         hold = Event()

@@ -156,9 +156,9 @@ def _whole(asked: Asked, answer: Answer) -> dict[str, Any]:
             {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
             for id_, name, arguments in answer.tool_calls
         ]
-    told: dict[str, Any] = {"id": "chat-1", "object": "chat.completion", "created": 1, "model": asked.body["model"]}
-    told["choices"] = [{"index": 0, "message": said, "finish_reason": _reason(answer)}]
-    return told | ({"usage": _usage(asked, answer)} if answer.tells_usage else {})
+    body: dict[str, Any] = {"id": "chat-1", "object": "chat.completion", "created": 1, "model": asked.body["model"]}
+    body["choices"] = [{"index": 0, "message": said, "finish_reason": _reason(answer)}]
+    return body | ({"usage": _usage(asked, answer)} if answer.tells_usage else {})
 
 
 def _speaks_messages(asked: Asked) -> bool:
@@ -169,11 +169,11 @@ def _stream(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
     if _speaks_messages(asked):
         _stream_messages(to, asked, answer)
         return
-    for sent, delta in enumerate(_deltas(answer)):
-        if sent == answer.drop_after:
+    for piece_count, delta in enumerate(_deltas(answer)):
+        if piece_count == answer.drop_after:
             return
         _event(to, asked, [{"index": 0, "delta": delta, "finish_reason": None}])
-        if sent == 1 and answer.hold_after_first is not None:
+        if piece_count == 1 and answer.hold_after_first is not None:
             answer.hold_after_first.wait(LONGEST_WAIT)
     if answer.drop_after is not None:
         return
@@ -184,12 +184,12 @@ def _stream(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
 
 
 def _stream_messages(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
-    for sent, piece in enumerate(messages_protocol.pieces(asked, answer)):
-        if sent == answer.drop_after:
+    for piece_count, piece in enumerate(messages_protocol.pieces(asked, answer)):
+        if piece_count == answer.drop_after:
             return
         to.wfile.write(piece)
         to.wfile.flush()
-        if sent == 1 and answer.hold_after_first is not None:
+        if piece_count == 1 and answer.hold_after_first is not None:
             answer.hold_after_first.wait(LONGEST_WAIT)
 
 
@@ -220,9 +220,13 @@ def _reason(answer: Answer) -> str:
 
 
 def _usage(asked: Asked, answer: Answer) -> dict[str, Any]:
-    told = sum(len(str(m.get("content") or "").split()) for m in asked.body["messages"])
+    prompt_tokens = sum(len(str(m.get("content") or "").split()) for m in asked.body["messages"])
     said = len(answer.text.split())
-    usage: dict[str, Any] = {"prompt_tokens": told, "completion_tokens": said, "total_tokens": told + said}
+    usage: dict[str, Any] = {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": said,
+        "total_tokens": prompt_tokens + said,
+    }
     if answer.cached_tokens is not None:
         usage["prompt_tokens_details"] = {"cached_tokens": answer.cached_tokens}
     return usage

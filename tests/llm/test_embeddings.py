@@ -40,8 +40,8 @@ def endpoint() -> Iterator[tuple[FakeEndpoint, Embeddings]]:
 
 
 def embedder(server: FakeEndpoint, **values: Any) -> HttpEmbedder:
-    told: dict[str, Any] = {"base_url": server.base_url, "api_key": KEY, "model": "small", "allow_private": True}
-    return HttpEmbedder(**(told | values))
+    defaults: dict[str, Any] = {"base_url": server.base_url, "api_key": KEY, "model": "small", "allow_private": True}
+    return HttpEmbedder(**(defaults | values))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -71,12 +71,12 @@ def test_vectors_come_in_the_order_asked_for_however_they_are_sent(endpoint: tup
 def test_many_texts_go_in_several_requests_and_empty_ones_in_none(endpoint: tuple[FakeEndpoint, Embeddings]) -> None:
     server, script = endpoint
     texts = [f"Row {number}" for number in range(MAX_BATCH_TEXTS + 5)]
-    made = embedder(server).embed(["", *texts])
+    vectors = embedder(server).embed(["", *texts])
 
     assert [len(part) for part in script.asked] == [MAX_BATCH_TEXTS, 5]
-    assert len(made) == len(texts) + 1
-    assert not made[0].any()
-    assert np.allclose(np.linalg.norm(made[1:], axis=1), 1, atol=1e-3)
+    assert len(vectors) == len(texts) + 1
+    assert not vectors[0].any()
+    assert np.allclose(np.linalg.norm(vectors[1:], axis=1), 1, atol=1e-3)
 
 
 def test_texts_that_are_too_long_for_the_model_are_cut(endpoint: tuple[FakeEndpoint, Embeddings]) -> None:
@@ -113,10 +113,10 @@ NOT_VECTORS = {
 
 @pytest.mark.parametrize("what", NOT_VECTORS)
 def test_an_answer_that_is_not_vectors_is_refused(what: str) -> None:
-    with embedding(instead=NOT_VECTORS[what]) as (server, _), pytest.raises(BadAnswer) as refused:
+    with embedding(instead=NOT_VECTORS[what]) as (server, _), pytest.raises(BadAnswer) as error:
         embedder(server).embed(TEXTS)
-    assert "chat completion" not in str(refused.value)
-    assert KEY not in str(refused.value)
+    assert "chat completion" not in str(error.value)
+    assert KEY not in str(error.value)
 
 
 def test_vectors_without_numbers_are_taken_as_they_come() -> None:
@@ -147,10 +147,10 @@ def test_an_endpoint_that_changes_its_dimension_is_refused(endpoint: tuple[FakeE
 )
 def test_refusals_are_told_apart(status: int, error: type[ModelError]) -> None:
     said = Answer(status=status, headers={"Location": "http://127.0.0.1:1/"}, error={"message": f"no, {KEY}"})
-    with embedding(instead=said) as (server, script), pytest.raises(error) as refused:
+    with embedding(instead=said) as (server, script), pytest.raises(error) as problem_error:
         embedder(server).embed(TEXTS)
     assert len(script.asked) == 1, "whoever calls decides whether to try again"
-    assert KEY not in str(refused.value)
+    assert KEY not in str(problem_error.value)
 
 
 def test_an_endpoint_that_does_not_answer_is_not_waited_for() -> None:
@@ -179,14 +179,14 @@ def test_an_endpoint_that_was_changed_or_deleted_is_another_embedder(
 ) -> None:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     row = row_for(ana, endpoint[0])
-    known: dict[str, Any] = {"address": row.base_url, "model": row.model, "for_query": False}
-    assert embedder_for(row.pk, **known).embed(TEXTS).shape == (2, 256)
+    fields: dict[str, Any] = {"address": row.base_url, "model": row.model, "for_query": False}
+    assert embedder_for(row.pk, **fields).embed(TEXTS).shape == (2, 256)
 
     with pytest.raises(ModelUnavailable, match="was changed"):
-        embedder_for(row.pk, **(known | {"model": "large"}))
+        embedder_for(row.pk, **(fields | {"model": "large"}))
     row.delete()
     with pytest.raises(ModelUnavailable, match="was deleted"):
-        embedder_for(row.pk, **known)
+        embedder_for(row.pk, **fields)
 
 
 def test_questions_leave_an_endpoint_that_fails_alone(

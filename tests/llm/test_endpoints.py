@@ -24,8 +24,8 @@ KEY = "sk-canary-0123456789"
 
 
 def endpoint(ana: Member, **values: Any) -> Endpoint:
-    told = {"name": "Garden", "base_url": "https://93.184.216.34/v1", "model": "gpt-4o-mini", "api_key": KEY}
-    return Endpoint(workspace=ana.workspace, **(told | values))
+    defaults = {"name": "Garden", "base_url": "https://93.184.216.34/v1", "model": "gpt-4o-mini", "api_key": KEY}
+    return Endpoint(workspace=ana.workspace, **(defaults | values))
 
 
 def problems(row: Endpoint) -> dict[str, list[str]]:
@@ -103,14 +103,14 @@ def test_trying_an_endpoint_tells_what_it_said(ana: Member, settings: Settings) 
     with serving(Answer("Hello there!"), Answer(status=401)) as server:
         row = endpoint(ana, base_url=server.base_url)
         row.save()
-        good, bad = try_endpoint(endpoint=row), try_endpoint(endpoint=row)
+        good, trial = try_endpoint(endpoint=row), try_endpoint(endpoint=row)
     assert (good.ok, good.message, good.model) == (True, "Hello there!", "gpt-4o-mini")
     assert good.seconds > 0
     assert re.fullmatch(
         r"gpt-4o-mini answered: \d+\.\d s, \d+ tokens read \(0 from its cache\), 2 answered\.", good.summary
     )
-    assert not bad.ok
-    assert "enter another key" in bad.message
+    assert not trial.ok
+    assert "enter another key" in trial.message
     assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
 
 
@@ -124,10 +124,10 @@ def test_a_test_waits_no_longer_than_whoever_pressed_it(
     with serving(Answer("Hello there!", hold=never)) as server:
         row = endpoint(ana, base_url=server.base_url, timeout_seconds=3_600)
         row.save()
-        tried = try_endpoint(endpoint=row)
+        trial = try_endpoint(endpoint=row)
         never.set()
-    assert "in time" in tried.message
-    assert (tried.ok, row.timeout_seconds) == (False, 3_600)
+    assert "in time" in trial.message
+    assert (trial.ok, row.timeout_seconds) == (False, 3_600)
 
 
 def test_models_are_fetched_for_an_endpoint_that_is_not_saved_yet(ana: Member, settings: Settings) -> None:
@@ -160,9 +160,9 @@ def test_an_endpoint_that_slipped_in_is_still_not_called(ana: Member) -> None:
     with serving(Answer("Hello there!")) as server:
         row = endpoint(ana, base_url=server.base_url)
         row.save()
-        tried = try_endpoint(endpoint=row)
-    assert not tried.ok
-    assert "own network" in tried.message
+        trial = try_endpoint(endpoint=row)
+    assert not trial.ok
+    assert "own network" in trial.message
     assert server.asked == []
 
 

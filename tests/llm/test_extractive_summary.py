@@ -21,8 +21,8 @@ TALK = """\
 [2026-03-01 12:04 | tool | Vibe] {"price": 12}"""
 
 
-def summarised(text: str, wanted: int = 60, limit: int | None = None) -> str:
-    request = fence("request", "Summarise it.", task="summarise", tokens=wanted)
+def summarised(text: str, target_tokens: int = 60, limit: int | None = None) -> str:
+    request = fence("request", "Summarise it.", task="summarise", tokens=target_tokens)
     prompt = [ChatMessage("user", fence("data", text, source="conversation") + "\n" + request)]
     return OfflineModel().complete(prompt, max_output_tokens=limit).text
 
@@ -68,7 +68,7 @@ def test_a_request_that_does_not_ask_for_a_summary_is_answered_as_ever() -> None
 @settings(deadline=None, max_examples=examples(150))
 @given(st.text(alphabet="ab c.。!\n[]|é漢字😀👩‍👧 ", max_size=300), st.integers(min_value=1, max_value=80))
 def test_the_gist_never_exceeds_its_limit_and_says_nothing_that_was_not_said(text: str, limit: int) -> None:
-    found = extractive_summary(text, limit)
-    assert tokens.count_tokens(found) <= limit
+    summary = extractive_summary(text, limit)
+    assert tokens.count_tokens(summary) <= limit
     flat = "".join(text.split())
-    assert all("".join(line.split(": ", 1)[-1].split()) in flat for line in found.splitlines())
+    assert all("".join(line.split(": ", 1)[-1].split()) in flat for line in summary.splitlines())

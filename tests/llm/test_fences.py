@@ -18,10 +18,10 @@ HOSTILE = st.lists(
 
 @given(ANY | HOSTILE, ANY | HOSTILE)
 def test_what_goes_in_comes_out(text: str, author: str) -> None:
-    (read,) = parse_fences(fence("data", text, author=author, source="message", ref=12))
-    assert read.tag == "data"
-    assert read.text == clean_text(text)
-    assert read.attributes == {"author": " ".join(clean_text(author).split()), "source": "message", "ref": "12"}
+    (fences,) = parse_fences(fence("data", text, author=author, source="message", ref=12))
+    assert fences.tag == "data"
+    assert fences.text == clean_text(text)
+    assert fences.attributes == {"author": " ".join(clean_text(author).split()), "source": "message", "ref": "12"}
 
 
 @given(st.lists(st.tuples(st.sampled_from(["data", "request", "reference"]), ANY | HOSTILE, ANY | HOSTILE), max_size=5))
@@ -51,9 +51,9 @@ def test_only_plain_names_make_fences(name: str) -> None:
 @pytest.mark.parametrize("piece", ["<", "<data>\n", '<data a="', "</data>", "&", '<data a="b"', "\n</data"])
 def test_reading_takes_linear_time(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
-    begun = time.process_time()
+    start_time = time.process_time()
     parse_fences(text)
-    assert time.process_time() - begun < 5
+    assert time.process_time() - start_time < 5
 
 
 @pytest.mark.parametrize("sign", ["\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])

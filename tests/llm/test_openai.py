@@ -81,9 +81,9 @@ def test_an_endpoint_that_knows_no_stream_options_streams_without() -> None:
 
 def test_a_used_up_quota_is_not_tried_again() -> None:
     error = {"message": "You exceeded your quota", "code": "insufficient_quota", "type": "insufficient_quota"}
-    with serving(Answer(status=429, error=error)) as server, pytest.raises(RateLimited) as raised:
+    with serving(Answer(status=429, error=error)) as server, pytest.raises(RateLimited) as problem_error:
         client(server).complete(PROMPT)
-    assert "quota" in str(raised.value)
+    assert "quota" in str(problem_error.value)
     assert len(server.asked) == 1
 
 

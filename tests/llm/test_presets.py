@@ -60,8 +60,8 @@ def test_servers_of_this_machine_are_found_by_their_list_of_models() -> None:
     ):
         asked = (("Ollama", ollama), ("llama.cpp", website), ("vLLM", empty), ("Own", own))
         places = [Preset(name, server.base_url, is_local=True) for name, server in asked]
-        found = find_local_servers([*places, Preset("Gone", "http://127.0.0.1:9/v1")], own_port=str(own.port))
-    assert [(server.preset.name, server.models) for server in found] == [
+        servers = find_local_servers([*places, Preset("Gone", "http://127.0.0.1:9/v1")], own_port=str(own.port))
+    assert [(server.preset.name, server.models) for server in servers] == [
         ("Ollama", ("llama3.2", "qwen3")),
         ("vLLM", ()),
     ]

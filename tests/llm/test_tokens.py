@@ -137,5 +137,5 @@ def test_vocabularies_are_loaded_when_needed_and_without_the_network() -> None:
         "print(tokens.count_tokens('hello world'))\n"
         "assert list(tokens._encodings) == ['o200k_base'] and 'bpe_openai' not in sys.modules\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("2\n", "")
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (process.stdout, process.stderr) == ("2\n", "")

@@ -50,8 +50,8 @@ def test_every_line_is_one_message_and_reads_back(said: list[tuple[str, str]]) -
 
 @given(texts)
 def test_the_request_is_one_block(text: str) -> None:
-    (found,) = parse_blocks(request_block(message_line("7", "Ana", text, note="2026-03-01 12:00"), "semi_trusted"))
-    assert (found.tag, found.attributes["author"], found.text) == ("request", "Ana", normalized(text))
+    (block,) = parse_blocks(request_block(message_line("7", "Ana", text, note="2026-03-01 12:00"), "semi_trusted"))
+    assert (block.tag, block.attributes["author"], block.text) == ("request", "Ana", normalized(text))
 
 
 @pytest.mark.parametrize("tag", FENCE_TAGS)

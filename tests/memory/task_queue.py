@@ -13,7 +13,7 @@ class Sent(NamedTuple):
 
 def take_sent() -> list[Sent]:
     """All that was sent since it was taken last, of memory's own tasks."""
-    found = []
+    tasks = []
     with current_app.connection_for_read() as broker:
         queue = broker.SimpleQueue("background")
         while True:
@@ -23,6 +23,6 @@ def take_sent() -> list[Sent]:
                 break
             message.ack()
             headers = message.headers
-            found.append(Sent(headers["task"], tuple(message.payload[0]), headers["eta"] is not None))
+            tasks.append(Sent(headers["task"], tuple(message.payload[0]), headers["eta"] is not None))
         queue.close()
-    return [sent for sent in found if sent.task.startswith("memory.")]
+    return [sent for sent in tasks if sent.task.startswith("memory.")]

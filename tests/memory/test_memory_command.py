@@ -16,9 +16,9 @@ from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in, told
 
 
 def memory(*words: object) -> str:
-    said = io.StringIO()
-    call_command("memory", *map(str, words), stdout=said)
-    return said.getvalue()
+    output = io.StringIO()
+    call_command("memory", *map(str, words), stdout=output)
+    return output.getvalue()
 
 
 @pytest.fixture
@@ -40,12 +40,12 @@ def test_check_names_the_broken_row_and_exits_1(long: Thread, ana: Member) -> No
     for one in (long, other):
         taken_in(one)
     Item.objects.filter(conversation__thread=long, ordinal=7).delete()
-    said = io.StringIO()
-    with pytest.raises(CommandError) as refused:
-        call_command("memory", "check", stdout=said)
-    assert refused.value.returncode == 1
-    assert f"Thread {long.pk}: Message" in said.getvalue()
-    assert "(number 7)" in said.getvalue()
+    output = io.StringIO()
+    with pytest.raises(CommandError) as error:
+        call_command("memory", "check", stdout=output)
+    assert error.value.returncode == 1
+    assert f"Thread {long.pk}: Message" in output.getvalue()
+    assert "(number 7)" in output.getvalue()
     assert memory("check", "--thread", other.pk) == "Threads checked: 1. All is well.\n"
 
 
@@ -105,24 +105,28 @@ def test_a_thread_that_is_not_there(verb: str) -> None:
 )
 def test_check_finds_what_is_no_summary_and_rebuild_has_it_written_anew(long: Thread, answer: str, reason: str) -> None:
     conversation = taken_in(long)
-    bad, good = leaf(conversation, 1, 20, answer), leaf(conversation, 21, 40, "Ana on beds 21 to 40: water, mulch.")
-    above = condensed(conversation, [bad, good], "Ana: all 40 beds want water and mulch.")
+    leaf_summary, good = (
+        leaf(conversation, 1, 20, answer),
+        leaf(conversation, 21, 40, "Ana on beds 21 to 40: water, mulch."),
+    )
+    above = condensed(conversation, [leaf_summary, good], "Ana: all 40 beds want water and mulch.")
     with pytest.raises(CommandError):
         memory("check", "--thread", long.pk)
-    said = io.StringIO()
+    output = io.StringIO()
     with pytest.raises(CommandError, match="Do what they say"):
-        call_command("memory", "check", stdout=said)
-    assert f"Summary {bad.pk} (1–20) is no summary: {reason}. `manage.py memory rebuild --thread {long.pk}`" in (
-        said.getvalue()
+        call_command("memory", "check", stdout=output)
+    assert (
+        f"Summary {leaf_summary.pk} (1–20) is no summary: {reason}. `manage.py memory rebuild --thread {long.pk}`"
+        in (output.getvalue())
     )
-    assert said.getvalue().count("is no summary") == 1
+    assert output.getvalue().count("is no summary") == 1
     assert "1 that were none" in memory("rebuild", "--thread", long.pk)
     assert memory("check") == "Threads checked: 1. All is well.\n"
-    bad.refresh_from_db()
+    leaf_summary.refresh_from_db()
     above.refresh_from_db()
     good.refresh_from_db()
-    assert "mulch" in bad.content
-    assert (bad.version, above.version, good.version) == (3, 3, 1)
+    assert "mulch" in leaf_summary.content
+    assert (leaf_summary.version, above.version, good.version) == (3, 3, 1)
     assert "every summary stands" in memory("rebuild")
 
 

@@ -34,9 +34,9 @@ def told(ana: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 def cost_of_saying(thread: Thread, by: Member, number: int) -> int:
-    with CaptureQueriesContext(connection) as captured:
+    with CaptureQueriesContext(connection) as queries:
         say(thread, by, f"Message {number}")
-    return len(captured)
+    return len(queries)
 
 
 # --- messages -----------------------------------------------------------------------------------------------
@@ -196,14 +196,14 @@ def test_a_failed_attempt_is_sent_again_for_later(vibe: Agent, thread: Thread, t
     def away() -> None:
         raise Problem("The model is away.")
 
-    asked = request_compaction(thread=thread, trigger="threshold")
-    assert asked is not None
+    compaction = request_compaction(thread=thread, trigger="threshold")
+    assert compaction is not None
     told.steps = [lambda: None, away]
-    run_compaction(asked.pk)
-    assert take_sent() == [Sent("memory.compact", (asked.pk,), True)]
-    run_compaction(asked.pk)
-    asked.refresh_from_db()
-    assert (asked.state, take_sent()) == ("done", [])
+    run_compaction(compaction.pk)
+    assert take_sent() == [Sent("memory.compact", (compaction.pk,), True)]
+    run_compaction(compaction.pk)
+    compaction.refresh_from_db()
+    assert (compaction.state, take_sent()) == ("done", [])
 
 
 def test_summaries_that_wait_are_found_by_the_sweeper(vibe: Agent, thread: Thread, told: InstalledProvider) -> None:

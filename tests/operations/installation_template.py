@@ -62,10 +62,10 @@ def _restore(var: Path, dump: Path) -> None:
 def _start_first(var: Path, dump: Path) -> None:
     prepare(var, dump)
     command = [sys.executable, "-c", FIRST_START]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=ROOT, env=environment(var), capture_output=True, text=True, timeout=PATIENCE, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def _copy(made: Path, var: Path) -> None:

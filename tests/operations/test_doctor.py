@@ -26,20 +26,20 @@ def test_every_model_endpoint_is_asked_and_named_when_it_is_silent(ana: Member, 
     address = f"http://127.0.0.1:{free_port()}/v1"
     for name in ("Near", "Far"):
         Endpoint.objects.create(workspace=ana.workspace, name=name, model="m", base_url=address, kind="openai")
-    said = doctor("models")
-    assert said.startswith("PROBLEM models: 2 of 2 endpoints do not answer. ")
-    assert f"“Near” of {ana.workspace.slug}: " in said
-    assert said.count("\n") == 1
+    report = doctor("models")
+    assert report.startswith("PROBLEM models: 2 of 2 endpoints do not answer. ")
+    assert f"“Near” of {ana.workspace.slug}: " in report
+    assert report.count("\n") == 1
 
 
 def test_a_key_of_before_and_a_folder_that_is_gone_are_named(ana: Member, settings: Settings, tmp_path: Path) -> None:
     address = "https://models.example/v1"
     Endpoint.objects.create(workspace=ana.workspace, name="Paid", model="m", base_url=address, api_key="sk-1234567890")
     settings.SECRET_KEY, settings.VAR = "another key, of fifty characters or more than that", tmp_path / "gone"
-    said = doctor("secret key", "disk", "models")
-    assert "PROBLEM secret key: does not open 1 stored keys." in said
-    assert "PROBLEM disk: " in said
-    assert "Enter it again." in said
+    report = doctor("secret key", "disk", "models")
+    assert "PROBLEM secret key: does not open 1 stored keys." in report
+    assert "PROBLEM disk: " in report
+    assert "Enter it again." in report
 
 
 def test_whatever_a_check_meets_the_next_one_is_carried_out() -> None:

@@ -115,8 +115,8 @@ def record() -> set[tuple[str, str]]:
 
 
 def adopt() -> str:
-    call_command("adopt_migrations", stdout=(said := StringIO()))
-    return said.getvalue()
+    call_command("adopt_migrations", stdout=(output := StringIO()))
+    return output.getvalue()
 
 
 def begin_direct_messages() -> None:

@@ -18,10 +18,10 @@ TEXTS = (
 
 def check_shapes(embedder: Embedder) -> None:
     assert embedder.embed([]).shape == (0, embedder.dimension)
-    made = embedder.embed(TEXTS)
-    assert made.shape == (len(TEXTS), embedder.dimension)
-    assert made.dtype == np.float32
-    assert np.isfinite(made).all()
+    vectors = embedder.embed(TEXTS)
+    assert vectors.shape == (len(TEXTS), embedder.dimension)
+    assert vectors.dtype == np.float32
+    assert np.isfinite(vectors).all()
 
 
 def check_unit_length(embedder: Embedder) -> None:
@@ -29,8 +29,8 @@ def check_unit_length(embedder: Embedder) -> None:
 
 
 def check_texts_without_words_are_zeros(embedder: Embedder) -> None:
-    made = embedder.embed(["", "   ", "\n\t", "\x00", "roses"])
-    assert np.linalg.norm(made, axis=1).round(3).tolist() == [0, 0, 0, 0, 1]
+    vectors = embedder.embed(["", "   ", "\n\t", "\x00", "roses"])
+    assert np.linalg.norm(vectors, axis=1).round(3).tolist() == [0, 0, 0, 0, 1]
 
 
 def check_the_same_text_gives_the_same_vector(embedder: Embedder) -> None:

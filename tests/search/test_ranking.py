@@ -17,13 +17,13 @@ def best(found: Candidates, *, ordered: bool = True) -> int:
 
 
 def test_what_holds_the_rarer_word_comes_first() -> None:
-    found = candidates([[1, 0], [1, 0], [0, 1], [1, 0], [0, 0]])
-    assert best(found, ordered=False) == 2
+    candidate_rows = candidates([[1, 0], [1, 0], [0, 1], [1, 0], [0, 0]])
+    assert best(candidate_rows, ordered=False) == 2
 
 
 def test_frequencies_of_the_whole_thread_say_which_word_is_rare() -> None:
-    found = candidates([[1, 0], [0, 1], [0, 1], [0, 0]])
-    scores = rank(found, document_frequencies=[9_000, 2], corpus_size=10_000, use_neighbours=False)
+    candidate_rows = candidates([[1, 0], [0, 1], [0, 1], [0, 0]])
+    scores = rank(candidate_rows, document_frequencies=[9_000, 2], corpus_size=10_000, use_neighbours=False)
     assert scores[1] > scores[0]
 
 
@@ -36,8 +36,8 @@ def test_meaning_decides_where_no_word_is_shared() -> None:
 
 
 def test_words_and_meaning_together_beat_either() -> None:
-    found = candidates([[1], [1], [0], [0]], similarity=[0.1, 0.6, 0.6, 0.0])
-    assert best(found) == 1
+    candidate_rows = candidates([[1], [1], [0], [0]], similarity=[0.1, 0.6, 0.6, 0.0])
+    assert best(candidate_rows) == 1
 
 
 def test_a_text_without_a_vector_counts_as_average() -> None:
@@ -89,8 +89,8 @@ def test_surroundings_end_where_the_talk_paused() -> None:
 
 
 def test_surroundings_count_less_where_several_pieces_are_asked_for() -> None:
-    found = candidates([[0]] * 120, similarity=stretch(40))
-    assert rank(found, is_scattered=True)[48] < rank(found)[48]
+    candidate_rows = candidates([[0]] * 120, similarity=stretch(40))
+    assert rank(candidate_rows, is_scattered=True)[48] < rank(candidate_rows)[48]
 
 
 def test_who_is_named_and_people_come_before_others_who_say_the_same() -> None:
@@ -100,9 +100,9 @@ def test_who_is_named_and_people_come_before_others_who_say_the_same() -> None:
 
 
 def test_of_two_alike_the_longer_comes_first_in_a_conversation_and_not_among_texts_that_stand_alone() -> None:
-    found = candidates([[0]] * 40, tokens=[6] * 20 + [24] + [6] * 19)
-    assert best(found) == 20
-    assert not rank(found, use_neighbours=False).any()
+    candidate_rows = candidates([[0]] * 40, tokens=[6] * 20 + [24] + [6] * 19)
+    assert best(candidate_rows) == 20
+    assert not rank(candidate_rows, use_neighbours=False).any()
 
 
 def test_a_text_that_stands_out_keeps_its_rank_beside_a_stretch() -> None:
@@ -145,14 +145,14 @@ rows = st.lists(
 @given(rows)
 @settings(deadline=None)
 def test_scores_are_numbers_whatever_comes(made: list[tuple[int, int, int, float, bool]]) -> None:
-    found = candidates(
+    candidate_rows = candidates(
         [[hits, hits % 2] for _, _, hits, _, _ in made],
         orders=np.cumsum([step for step, *_ in made]).tolist(),
         tokens=[tokens for _, tokens, *_ in made],
         similarity=[WITHOUT if missing else cosine for *_, cosine, missing in made],
         pair_similarity=[cosine for *_, cosine, _ in made],
     )
-    scores = rank(found)
+    scores = rank(candidate_rows)
     assert scores.shape == (len(made),)
     assert np.isfinite(scores).all()
-    assert np.array_equal(scores, rank(found))
+    assert np.array_equal(scores, rank(candidate_rows))

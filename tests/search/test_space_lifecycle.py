@@ -91,9 +91,9 @@ def test_old_vectors_serve_until_all_new_ones_stand(
 ) -> None:
     old = VectorSpace.objects.get(workspace=ana.workspace)
 
-    chosen = use(ana, "openai", endpoint)
+    change = use(ana, "openai", endpoint)
 
-    assert chosen.message == (
+    assert change.message == (
         "small at https://models.example/v1: 4 texts wait for their vectors. The old vectors serve until all are made."
     )
     assert advance_spaces() == 0, "four texts wait"
@@ -110,8 +110,8 @@ def test_old_vectors_serve_until_all_new_ones_stand(
     assert spaces(ana) == [("openai", "serving")]
     question = embed_query(ana.workspace_id, "When do we prune?")
     assert question is not None
-    assert (question.space_id, question.dimension) == (chosen.space.pk, 64)
-    assert vectors_in(chosen.space) == [1, 2, 3, 4]
+    assert (question.space_id, question.dimension) == (change.space.pk, 64)
+    assert vectors_in(change.space) == [1, 2, 3, 4]
     with connection.cursor() as cursor:
         cursor.execute("SELECT indexdef FROM pg_indexes WHERE indexname LIKE '%%_hnsw_64' ORDER BY indexname")
         entries, messages = [definition for (definition,) in cursor.fetchall()]
@@ -121,8 +121,8 @@ def test_old_vectors_serve_until_all_new_ones_stand(
 
 @pytest.mark.usefixtures("no_index_stays")
 def test_the_multilingual_embedder_takes_over_beside_the_old_vectors(ana: Member, talk: list[Message]) -> None:
-    chosen = use(ana, "multilingual")
-    assert chosen.space.dimension == 512
+    change = use(ana, "multilingual")
+    assert change.space.dimension == 512
     make_all()
     assert spaces(ana) == [("static", "serving"), ("multilingual", "building")]
     assert advance_spaces() == 1
@@ -156,17 +156,17 @@ def test_an_embedder_that_is_not_installed_cannot_be_chosen_and_the_doctor_says_
 def test_vectors_of_a_retired_space_are_removed_then_its_index_then_it(
     ana: Member, talk: list[Message], endpoint: Endpoint
 ) -> None:
-    chosen = use(ana, "openai", endpoint)
+    change = use(ana, "openai", endpoint)
     make_all()
     advance_spaces()
     use(ana, "static")
     make_all()
     advance_spaces()
 
-    assert vectors_in(chosen.space) == [1, 2, 3], "searches that began before still use them"
+    assert vectors_in(change.space) == [1, 2, 3], "searches that began before still use them"
     age(READ_GRACE_PERIOD)
     advance_spaces()
-    assert vectors_in(chosen.space) == []
+    assert vectors_in(change.space) == []
     age(WRITE_GRACE_PERIOD)
     advance_spaces()
 
@@ -194,9 +194,9 @@ def test_the_same_embedder_again_changes_nothing(ana: Member, endpoint: Endpoint
         VectorSpace.objects.get(), False, "Built in (no network) is in use already. Nothing changed."
     )
     first = use(ana, "openai", endpoint)
-    again = use(ana, "openai", endpoint)
-    assert not again.changed
-    assert again.space == first.space
+    second_change = use(ana, "openai", endpoint)
+    assert not second_change.changed
+    assert second_change.space == first.space
     assert spaces(ana) == [("static", "serving"), ("openai", "building")]
 
 
@@ -234,12 +234,12 @@ def test_none_serves_at_once_and_the_way_back_is_built(ana: Member, thread: Thre
 
 def test_what_was_overlooked_is_found_before_a_space_serves(ana: Member, talk: list[Message]) -> None:
     use(ana, "none")
-    chosen = use(ana, "static")
+    change = use(ana, "static")
     MessageToEmbed.objects.all().delete()  # as if their transactions had begun before the space did
 
     knowledge_embedding.embed_pending_entries()
     assert advance_spaces() == 0
-    assert MESSAGE_VECTORS.count_pending(chosen.space.pk) == 3
+    assert MESSAGE_VECTORS.count_pending(change.space.pk) == 3
     make_all()
     assert advance_spaces() == 1
 
@@ -390,10 +390,10 @@ def test_a_workspace_without_texts_changes_too(ana: Member, endpoint: Endpoint, 
 
 def test_workspaces_do_not_touch_each_other(ana: Member, cleo: Member, talk: list[Message]) -> None:
     say(make_thread(make_channel(cleo), cleo), cleo, "Tulips")
-    chosen = use(cleo, "none")
+    change = use(cleo, "none")
     back = use(cleo, "static")
     assert MESSAGE_VECTORS.count_pending(back.space.pk) == 1
-    assert chosen.space.workspace_id == cleo.workspace_id
+    assert change.space.workspace_id == cleo.workspace_id
     assert spaces(ana) == [("static", "serving")]
 
 

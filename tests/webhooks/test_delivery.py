@@ -102,9 +102,9 @@ def test_what_is_said_is_told_once_signed_in_order(ana: Member, thread: Thread, 
 def test_an_agent_is_told_what_it_sees_and_that_it_is_meant(
     ana: Member, thread: Thread, vibe: Agent, receiver: Receiver
 ) -> None:
-    hidden = make_thread(make_channel(ana, "hidden", private=True), ana)
+    private_thread = make_thread(make_channel(ana, "hidden", private=True), ana)
     hook(ana, receiver.url, "mention", "message_changed", agent=vibe)
-    say(hidden, ana, "@vibe not for you")
+    say(private_thread, ana, "@vibe not for you")
     say(thread, ana, "Nobody is named")
     say(thread, ana, "@vibe when do I prune?")
     reply = create_reply(thread=thread, author=vibe.participant, client_id="r")

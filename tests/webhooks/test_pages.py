@@ -14,16 +14,16 @@ from tests.factories import access, make_channel, make_member, signed_in
 def test_an_admin_makes_one_and_sees_its_secret_once(ana: Member, dora: Member, vibe: Agent) -> None:
     browser, address = signed_in(ana), f"/w/{ana.workspace.slug}/webhooks/"
     inward = "http://169.254.169.254/x"
-    refused = browser.post(address, {"url": inward, "kinds": ["mention"], "agent": "vibe"})
-    assert refused.status_code == 400
-    assert "never called" in refused.content.decode()
-    assert inward in refused.content.decode()
+    response = browser.post(address, {"url": inward, "kinds": ["mention"], "agent": "vibe"})
+    assert response.status_code == 400
+    assert "never called" in response.content.decode()
+    assert inward in response.content.decode()
     values = {"url": "https://93.184.216.34/x", "kinds": ["mention"], "agent": "vibe"}
     answer = browser.post(address, values)
     assert "no-store" in answer["Cache-Control"]
-    made = answer.content.decode()
+    html = answer.content.decode()
     webhook = Webhook.objects.get()
-    assert (webhook.participant, webhook.secret in made) == (vibe.participant, True)
+    assert (webhook.participant, webhook.secret in html) == (vibe.participant, True)
     page = f"{address}{webhook.pk}/"
     assert webhook.secret not in browser.get(page).content.decode()
     assert browser.post(page, {"act": "test"}).status_code == 302

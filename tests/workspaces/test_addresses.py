@@ -38,9 +38,9 @@ def claim(browser: Client, address: str) -> HttpResponse:
 
 
 def link_of(number: int = -1) -> str:
-    found = re.search(r"/accounts/email/new/\S+", str(mail.outbox[number].body))
-    assert found
-    return found[0]
+    match = re.search(r"/accounts/email/new/\S+", str(mail.outbox[number].body))
+    assert match
+    return match[0]
 
 
 def test_nobody_takes_an_address_that_is_somebody_elses(ana: Member, dora: Member, browser: Client) -> None:

@@ -56,10 +56,10 @@ def test_each_run_of_a_job_leaves_its_result(ana: Member, home: str, signed_in: 
     root.get(page)  # is in no list of a member's, but of an owner's who is a superuser
     ana.user.is_superuser = True
     ana.user.save()
-    shown = signed_in(ana).get(f"{page}?run=asked-for&name=forget+events").content.decode()
-    assert "1 events deleted" in shown
-    assert "no such run" in shown
-    assert 'href="/w/anas-garden/settings/jobs/"' in shown
+    html = signed_in(ana).get(f"{page}?run=asked-for&name=forget+events").content.decode()
+    assert "1 events deleted" in html
+    assert "no such run" in html
+    assert 'href="/w/anas-garden/settings/jobs/"' in html
     assert b"Nothing is known of this run" in signed_in(ana).get(f"{page}?run=other").content
     assert signed_in(ana).get(f"{page}?run=asked-for", headers={"HX-Request": "true"})["HX-Refresh"] == "true"
     admin = root.get("/admin/base/jobrun/")
@@ -139,9 +139,9 @@ def test_what_waits_or_runs_is_not_asked_for_again(
     assert messages == [job.task]
     run = JobRun.objects.get()
     assert (run.state, run.task_id in asked["Location"]) == ("waiting", True)
-    waiting = root.get(asked["Location"]).content.decode()
-    assert "waits for a worker" in waiting
-    assert "hx-get" in waiting
+    html = root.get(asked["Location"]).content.decode()
+    assert "waits for a worker" in html
+    assert "hx-get" in html
     tired = root.get(f"{page}?run={run.task_id}&polls=120", headers={"HX-Request": "true"}).content.decode()
     assert "hx-get" not in tired
     assert "goes on without this page" in tired

@@ -36,8 +36,8 @@ def test_of_a_person(browser: Client, home: str, ana: Member) -> None:
     form = {"name": TYPED, "theme": "dark"}
     assert browser.post(f"{home}profile/", form).status_code == 302
     assert set(Participant.objects.filter(member=ana).values_list("name", "member__user__name")) == {(SHOWN, SHOWN)}
-    refused = browser.post(f"{home}profile/", form | {"name": UNSEEN})
-    assert "Give a name of 1 to 80 characters." in refused.content.decode()
+    response = browser.post(f"{home}profile/", form | {"name": UNSEEN})
+    assert "Give a name of 1 to 80 characters." in response.content.decode()
 
 
 def test_of_somebody_who_signs_up(ana: Member) -> None:

@@ -22,9 +22,9 @@ TEMPLATES = Path(__file__).parents[2] / "templates"
 
 
 def link_on(page: bytes) -> str:
-    found = re.search(rb"/join/[\w-]+/", page)
-    assert found
-    return found[0].decode()
+    match = re.search(rb"/join/[\w-]+/", page)
+    assert match
+    return match[0].decode()
 
 
 @pytest.fixture
@@ -41,11 +41,11 @@ def test_somebody_new_joins_by_link(ana: Member, home: str, signed_in: SignedIn)
     link = invite(signed_in(ana), home, role="guest", channels=[channel.pk])
     browser = Client()
     assert b"Make an account" in browser.get(link).content
-    made = browser.post(
+    response = browser.post(
         "/accounts/signup/", {"name": "Emil", "email": "emil@example.org", "password1": PASSWORD + " staple"}
     )
-    assert made.status_code == 302
-    assert made["Location"] == link
+    assert response.status_code == 302
+    assert response["Location"] == link
     assert browser.post(link)["Location"] == home
     member = Member.objects.get(user__email="emil@example.org")
     assert (member.role, member.participant.handle) == ("guest", "emil")
@@ -193,8 +193,8 @@ FACTOR_PAGES = ("totp/activate", "recovery-codes/generate", "webauthn/add", "rea
 
 
 def attribute(tag: str, name: str) -> str:
-    found = re.search(rf'\b{name}="([^"]*)"', tag)
-    return found[1] if found else ""
+    match = re.search(rf'\b{name}="([^"]*)"', tag)
+    return match[1] if match else ""
 
 
 def shown_again(name: str) -> bool:
@@ -238,9 +238,9 @@ def test_the_page_of_a_stale_form_says_what_to_do(ana: Member, home: str) -> Non
     assert typed["name"].encode() in answer.content
     assert typed["name"].encode() not in browser.post(f"{home}profile/", typed, headers=elsewhere).content
     for asked in ({"Accept": "application/json"}, {"HX-Request": "true"}):
-        told = browser.post(f"{home}profile/", typed, headers=asked)
-        assert told.status_code == 403
-        assert b"Copy it, reload the page and send it again." in told.content
+        response = browser.post(f"{home}profile/", typed, headers=asked)
+        assert response.status_code == 403
+        assert b"Copy it, reload the page and send it again." in response.content
 
 
 @pytest.mark.parametrize(
@@ -253,12 +253,12 @@ def test_a_few_words_are_shown_again_and_the_value_of_a_choice_is_not(text: str,
 def test_what_was_typed_before_the_session_ended_is_shown(ana: Member, home: str) -> None:
     typed = {"text": "Never water at noon, and never from above.", "name": "Noon"}
     form = f"http://testserver{home}snippets/"
-    refused = Client().post(f"{home}snippets/7/", typed, headers={"Referer": form})
-    assert refused.status_code == 401
-    assert typed["text"].encode() in refused.content
-    found = re.search(rb'href="(/accounts/login/[^"]+)"', refused.content)
-    assert found
-    back = Client().post(found[1].decode(), {"login": ana.user.email, "password": PASSWORD})
+    response = Client().post(f"{home}snippets/7/", typed, headers={"Referer": form})
+    assert response.status_code == 401
+    assert typed["text"].encode() in response.content
+    match = re.search(rb'href="(/accounts/login/[^"]+)"', response.content)
+    assert match
+    back = Client().post(match[1].decode(), {"login": ana.user.email, "password": PASSWORD})
     assert back["Location"] == form
 
 
@@ -269,9 +269,9 @@ def test_an_address_of_a_form_asked_for_as_a_page_says_so(ana: Member, home: str
     assert b"There is no page at this address" in typed.content
     elsewhere = {"Referer": "https://elsewhere.example/"}
     for headers, back in (({"Referer": f"http://testserver{home}"}, f"http://testserver{home}"), (elsewhere, home)):
-        refused = browser.post(f"{home}do-not-disturb/", {"for": "ever"}, headers=headers).content.decode()
-        assert f'href="{back}' in refused
-        assert "elsewhere" not in refused
+        page = browser.post(f"{home}do-not-disturb/", {"for": "ever"}, headers=headers).content.decode()
+        assert f'href="{back}' in page
+        assert "elsewhere" not in page
 
 
 @pytest.mark.parametrize(
@@ -288,10 +288,10 @@ def test_a_wrong_field_is_described_by_what_is_wrong(
     ana: Member, vibe: Agent, home: str, signed_in: SignedIn, page: str, wrong: dict[str, str]
 ) -> None:
     address = page if page.startswith("/") else f"{home}{page}"
-    shown = signed_in(ana).post(address, wrong).content.decode()
-    fields = [tag for tag in FIELD.findall(shown) if "aria-invalid" in tag]
+    html = signed_in(ana).post(address, wrong).content.decode()
+    fields = [tag for tag in FIELD.findall(html) if "aria-invalid" in tag]
     assert fields
     for tag in fields:
         described_by = attribute(tag, "aria-describedby").split()
         assert described_by
-        assert all(f'id="{place}"' in shown for place in described_by), tag
+        assert all(f'id="{place}"' in html for place in described_by), tag

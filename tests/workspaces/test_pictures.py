@@ -89,9 +89,9 @@ def test_a_picture_is_encoded_anew_as_a_small_square(form: str) -> None:
     ids=["empty", "svg", "gif", "bmp", "cut-png", "cut-jpeg", "many-pixels", "bomb", "1-mb-and-more"],
 )
 def test_what_is_no_picture_is_refused_with_a_sentence(data: bytes, code: str) -> None:
-    with pytest.raises(Problem, match=r"Nothing was changed\.") as refused:
+    with pytest.raises(Problem, match=r"Nothing was changed\.") as error:
         make_picture(data)
-    assert refused.value.code == code
+    assert error.value.code == code
 
 
 def test_members_see_a_picture_and_nobody_else(
@@ -113,8 +113,8 @@ def test_members_see_a_picture_and_nobody_else(
     for page in (f"{home}t/{thread.pk}/", f"{home}sidebar/", f"{home}members/", f"{home}profile/"):
         assert f'src="{address}"' in signed_in(dora if "profile" not in page else ana).get(page).content.decode()
     _, token = issue_token(participant=dora.participant, name="t", scopes=["read"])
-    told = Client().get("/api/v1/me/", headers={"Authorization": f"Bearer {token}"}).json()
-    assert told["participant"]["avatar_url"] is None
+    data = Client().get("/api/v1/me/", headers={"Authorization": f"Bearer {token}"}).json()
+    assert data["participant"]["avatar_url"] is None
     messages = Client().get(f"/api/v1/threads/{thread.pk}/messages/", headers={"Authorization": f"Bearer {token}"})
     assert messages.json()["results"][-1]["author"]["avatar_url"] == address
 

@@ -130,13 +130,13 @@ def test_members_see_them_where_they_hold_and_only_admins_write_them(
 
 def test_the_page_keeps_what_it_refuses(ana: Member) -> None:
     page, browser = f"/w/{ana.workspace.slug}/snippets/", signed_in(ana)
-    kept = browser.post(page, {"name": "Tone!", "text": "Be brief."})
-    assert kept.status_code == 400
-    assert "Be brief." in kept.content.decode()
+    response = browser.post(page, {"name": "Tone!", "text": "Be brief."})
+    assert response.status_code == 400
+    assert "Be brief." in response.content.decode()
     assert browser.post(page, {"name": "tone", "text": "Be brief."}).status_code == 302
     one = Snippet.objects.get()
-    kept = browser.post(f"{page}{one.pk}/", {"text": "Be\n@include tone", "version": 1})
-    assert "would include itself" in kept.content.decode()
+    response = browser.post(f"{page}{one.pk}/", {"text": "Be\n@include tone", "version": 1})
+    assert "would include itself" in response.content.decode()
     assert browser.post(f"{page}{one.pk}/", {"text": "Be kind.", "version": 1}).status_code == 302
     assert "Be kind." in browser.get(page).content.decode()
     assert browser.post(f"{page}{one.pk}/", {"delete": "1"}).status_code == 302
@@ -152,14 +152,14 @@ def test_who_comes_second_sees_what_the_first_wrote_and_keeps_her_own_text(ana: 
     page, browser = f"/w/{ana.workspace.slug}/snippets/", signed_in(ana)
     one = snippet(ana, "tone", "Be brief.")
     update_snippet(snippet=one, by=access(ana), text="Be kind, says Dora.", version=1)
-    kept = browser.post(f"{page}{one.pk}/", {"text": "Be late.", "version": 1})
-    assert kept.status_code == 409
-    assert all(text in kept.content.decode() for text in ("Be late.", "What it says now", "Be kind, says Dora."))
+    response = browser.post(f"{page}{one.pk}/", {"text": "Be late.", "version": 1})
+    assert response.status_code == 409
+    assert all(text in response.content.decode() for text in ("Be late.", "What it says now", "Be kind, says Dora."))
 
     delete_snippet(snippet=one, by=access(ana))
-    kept = browser.post(f"{page}{one.pk}/", {"text": "Be late.", "version": 2})
-    assert kept.status_code == 404
-    assert all(text in kept.content.decode() for text in ("Be late.", "deleted meanwhile"))
+    response = browser.post(f"{page}{one.pk}/", {"text": "Be late.", "version": 2})
+    assert response.status_code == 404
+    assert all(text in response.content.decode() for text in ("Be late.", "deleted meanwhile"))
 
 
 def test_the_admin_writes_them_by_the_same_rules(ana: Member) -> None:

@@ -40,11 +40,11 @@ def set_up(browser: Client) -> str:
     assert browser.post(confirm, {"password": PASSWORD}).headers["Location"] == f"{INDEX}totp/activate/"
     page = browser.get(f"{INDEX}totp/activate/").content.decode()
     assert "data:image/svg+xml" in page
-    found = re.search(r'value="([A-Z2-7]{32})"', page)
-    assert found, page
+    match = re.search(r'value="([A-Z2-7]{32})"', page)
+    assert match, page
     assert browser.post(f"{INDEX}totp/activate/", {"code": "000000"}).status_code == 200
-    assert browser.post(f"{INDEX}totp/activate/", {"code": code_of(found[1])}).status_code == 302
-    return found[1]
+    assert browser.post(f"{INDEX}totp/activate/", {"code": code_of(match[1])}).status_code == 302
+    return match[1]
 
 
 def test_an_app_and_its_recovery_codes(ana: Member, home: str) -> None:

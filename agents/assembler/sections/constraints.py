@@ -69,8 +69,8 @@ def _fair_shares(sizes: Sequence[int], room: int) -> list[int]:
     """How much of `room` each of these may take: the small ones all they need, the large ones equal parts."""
     shares = list(sizes)
     smallest_first = sorted(range(len(sizes)), key=lambda at: sizes[at])
-    for done, at in enumerate(smallest_first):
-        shares[at] = min(sizes[at], room // (len(sizes) - done))
+    for position, at in enumerate(smallest_first):
+        shares[at] = min(sizes[at], room // (len(sizes) - position))
         room -= shares[at]
     return shares
 
@@ -79,10 +79,10 @@ def _fair_shares(sizes: Sequence[int], room: int) -> list[int]:
 def _constraint_item(counter: TokenCounter, row: ConstraintRow, limit: int | None = None) -> Item:
     """The constraint word for word; cut in the middle, and said so, where it takes more than `limit` tokens."""
     text = mask_secrets(row.text)
-    item, kept = _make_constraint_item(counter, row, text), limit or 0
-    while limit is not None and item.tokens > limit and kept > 0:
-        kept -= max(item.tokens - limit, 8) if kept < limit else 60  # the fence first, then what is still too much
-        item = _make_constraint_item(counter, row, _shorten(text, max(kept, 0), counter, row.pk))
+    item, length = _make_constraint_item(counter, row, text), limit or 0
+    while limit is not None and item.tokens > limit and length > 0:
+        length -= max(item.tokens - limit, 8) if length < limit else 60  # the fence first, then what is still too much
+        item = _make_constraint_item(counter, row, _shorten(text, max(length, 0), counter, row.pk))
     return item
 
 

@@ -84,7 +84,7 @@ EPISODES = JsonRows("episodes", EpisodeRow, _newest_episodes, parse=_TIMES)
 def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
     """Open feedback (the last five), older episodes, and what was learned where this audience was not."""
     older: list[Item] = []
-    hidden: list[DroppedItem] = []
+    private_items: list[DroppedItem] = []
     counter, sent_at = request.counter, request.message.sent_at
     max_tokens = max(40, (request.budget.caps["P2"] or 500) // MAX_FEEDBACK_ITEMS - 45)  # so that five fit into P2
     feedback_rows = FEEDBACK.all(request.rows)
@@ -100,10 +100,10 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
         section: SectionName = "feedback" if is_hidden_feedback else "episodes"
         item = _episode_item(counter, section, row, relative_time(row.created_at, sent_at), max_tokens)
         if not row.is_usable:
-            hidden.append(make_dropped(item, "private"))
+            private_items.append(make_dropped(item, "private"))
         elif len(older) < MAX_OLDER_EPISODES:
             older.append(item)
-    return section_candidates("feedback", feedback), section_candidates("episodes", older), hidden
+    return section_candidates("feedback", feedback), section_candidates("episodes", older), private_items
 
 
 @lru_cache(maxsize=2_048)

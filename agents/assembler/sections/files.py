@@ -88,9 +88,9 @@ def file_candidates(request: PromptRequest, tools: Collection[str]) -> list[Sect
     names = [_item(request, row, rest) for row in rows]
     frame = opening_tokens(request.counter, "dynamic", _OPENING)
     shown_cap = min(SHOWN_CAP, request.budget.ceiling // SHOWN_DIVISOR)
-    shown = section_candidates("files", forms, cap=shown_cap, beyond_layer_cap=True)
-    named = section_candidates("files", names, cap=NAMES_CAP, beyond_layer_cap=True)
-    return [replace(shown, frame=frame), replace(named, frame=frame)] if rows else []
+    excerpt_candidates = section_candidates("files", forms, cap=shown_cap, beyond_layer_cap=True)
+    name_candidates = section_candidates("files", names, cap=NAMES_CAP, beyond_layer_cap=True)
+    return [replace(excerpt_candidates, frame=frame), replace(name_candidates, frame=frame)] if rows else []
 
 
 def _shown_texts(row: FileRow, rest: str) -> Iterator[str]:

@@ -165,10 +165,10 @@ def history_candidates(
 
 
 def more_history(
-    request: PromptRequest, groups: tuple[AtomicGroup, ...], *, taken: int, has_summaries: bool
+    request: PromptRequest, groups: tuple[AtomicGroup, ...], *, history_tokens: int, has_summaries: bool
 ) -> SectionCandidates:
     """History past P1's cap, before anything is recalled; `taken` tokens of it stand in the prompt already."""
-    room = int(request.budget.ceiling * (COMPACTED_SHARE if has_summaries else WINDOW_SHARE)) - taken
+    room = int(request.budget.ceiling * (COMPACTED_SHARE if has_summaries else WINDOW_SHARE)) - history_tokens
     candidates = partial(SectionCandidates, "P6", "history", contiguous=True, frame=_opening_room(request.counter))
     return candidates(groups, cap=max(room, 0), beyond_layer_cap=True)
 
@@ -219,24 +219,24 @@ def _merge_tool_pairs(groups: Sequence[AtomicGroup], entries: Sequence[ContextEn
     if not pairs:
         return list(groups)
     group_index = {item.order: at for at, group in enumerate(groups) for item in group.items}
-    merged: list[list[Item]] = [list(group.items) for group in groups]
+    group_items: list[list[Item]] = [list(group.items) for group in groups]
     for call, result in pairs:  # everything between them, too: groups are contiguous
         newer, older = sorted((group_index[entries[result].ordinal], group_index[entries[call].ordinal]))
         for at in range(newer + 1, older + 1):
-            merged[newer] += merged[at]
-            merged[at] = []
-            group_index.update({item.order: newer for item in merged[newer]})
-    return [AtomicGroup(tuple(sorted(items, key=lambda item: item.order))) for items in merged if items]
+            group_items[newer] += group_items[at]
+            group_items[at] = []
+            group_index.update({item.order: newer for item in group_items[newer]})
+    return [AtomicGroup(tuple(sorted(items, key=lambda item: item.order))) for items in group_items if items]
 
 
 def _first_messages(groups: Sequence[AtomicGroup], limit: int) -> tuple[AtomicGroup, ...]:
-    chosen, message_count = [], 0
+    first_groups, message_count = [], 0
     for group in groups:
         if message_count >= limit:
             break
-        chosen.append(group)
+        first_groups.append(group)
         message_count += len(group.items)
-    return tuple(chosen)
+    return tuple(first_groups)
 
 
 @lru_cache(maxsize=8_192)
@@ -341,11 +341,11 @@ class LaterMessageRow(NamedTuple):
 
 def _later_messages(scope: QueryScope) -> QuerySet[Any, Any]:
     """The newest that stand above the answer, the agent's own included, except its answers to this very request."""
-    shown = messages_for_prompts(scope.access, thread=OuterRef("pk"), seq__gt=scope.request_seq)
+    later_messages = messages_for_prompts(scope.access, thread=OuterRef("pk"), seq__gt=scope.request_seq)
     answers = Run.objects.filter(
         reply=OuterRef("pk"), agent__participant=scope.participant_id, trigger__seq=scope.request_seq
     )
-    return shown.exclude(Exists(answers)).order_by("-seq")[:MAX_LATER_MESSAGES]
+    return later_messages.exclude(Exists(answers)).order_by("-seq")[:MAX_LATER_MESSAGES]
 
 
 LATER_MESSAGES = JsonRows(

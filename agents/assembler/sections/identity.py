@@ -134,16 +134,16 @@ def dropped_includes(request: PromptRequest) -> list[DroppedItem]:
     snippets = tuple(SNIPPETS.all(request.rows))
     return [
         DroppedItem(
-            f"include:{scope.name}:{cut.name}",
+            f"include:{scope.name}:{include.name}",
             "P0",
             "instructions",
-            f"{scope.name} instructions: {cut.message}",
+            f"{scope.name} instructions: {include.message}",
             "",
             0,
-            cut.reason,
+            include.reason,
         )
         for scope in _instruction_scopes(request)
-        for cut in expand_instructions(scope.text, snippets).cuts
+        for include in expand_instructions(scope.text, snippets).cuts
     ]
 
 
@@ -161,17 +161,17 @@ def _scope_items(
     counter: TokenCounter, scope: _Scope, snippets: tuple[SnippetText, ...], order: int
 ) -> tuple[Item, ...]:
     """`ref` names what was loaded, each with its version: the scope's own text, then the snippets."""
-    expanded = expand_instructions(scope.text, snippets)
-    if not expanded.text:
+    expansion = expand_instructions(scope.text, snippets)
+    if not expansion.text:
         return ()
     entry = make_item(
         counter,
         section="instructions",
         key=f"instructions:{scope.name}",
-        text=f"## Instructions ({scope.name})\n{mask_secrets(expanded.text)}",
+        text=f"## Instructions ({scope.name})\n{mask_secrets(expansion.text)}",
         trust="trusted",
-        source=f"{scope.name} instructions" + "".join(f" + {snippet.name}" for snippet in expanded.snippets),
-        ref=" ".join([f"{scope.ref}@{text_version(scope.text)}", *(snippet.ref for snippet in expanded.snippets)]),
+        source=f"{scope.name} instructions" + "".join(f" + {snippet.name}" for snippet in expansion.snippets),
+        ref=" ".join([f"{scope.ref}@{text_version(scope.text)}", *(snippet.ref for snippet in expansion.snippets)]),
         order=order,
     )
     return (entry,)

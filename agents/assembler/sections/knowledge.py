@@ -83,8 +83,8 @@ class RecentMessageRow(NamedTuple):
 def _recent_messages(scope: QueryScope) -> QuerySet[Any, Any]:
     """The newest before the request, or of the whole thread for text not sent yet."""
     end_seq = Coalesce(NullIf(Value(scope.request_seq), Value(0)), Value(MAX_SEQ))
-    shown = messages_for_prompts(scope.access, thread=OuterRef("pk"), seq__lt=end_seq, kind__in=SUBJECT_KINDS)
-    return shown.annotate(start=Left("body", MAX_RECENT_CHARACTERS)).order_by("-seq")[:RECENT_MESSAGES]
+    recent_messages = messages_for_prompts(scope.access, thread=OuterRef("pk"), seq__lt=end_seq, kind__in=SUBJECT_KINDS)
+    return recent_messages.annotate(start=Left("body", MAX_RECENT_CHARACTERS)).order_by("-seq")[:RECENT_MESSAGES]
 
 
 RECENT = JsonRows("recent_messages", RecentMessageRow, _recent_messages)
@@ -112,13 +112,13 @@ def knowledge_candidates(
     entries = [
         _entry_item(request.counter, _entry_text(hit.entry, now), order, limit) for order, hit in enumerate(hits)
     ]
-    dropped = [_dropped_entry(entry, _drop_reason(request, entry), entry.decided_by) for entry in unusable]
-    dropped += [_dropped_entry(copy, "near copy") for hit in hits for copy in hit.copies]
+    dropped_items = [_dropped_entry(entry, _drop_reason(request, entry), entry.decided_by) for entry in unusable]
+    dropped_items += [_dropped_entry(copy, "near copy") for hit in hits for copy in hit.copies]
     topic_cap = cap // INDEX_CAP_DIVISOR
     return (
         section_candidates("topics", _topic_index_items(request, now, topic_cap - 50), cap=topic_cap),
         section_candidates("knowledge", entries),
-        dropped,
+        dropped_items,
     )
 
 

@@ -73,12 +73,15 @@ def recall_messages(request: PromptRequest, history: Iterable[Item], room: int) 
         return NOTHING
     hits = _find_hits(request, window_start, in_view, room)
     standing = standing_blocks(request, history, window_start=window_start, in_view=in_view)
-    kept = _keep(standing, hits, room)
-    kept_seqs = {seq for each in kept for seq, _ in each.block.messages}
+    kept_blocks = _keep(standing, hits, room)
+    kept_seqs = {seq for each in kept_blocks for seq, _ in each.block.messages}
     entries = [_hit_entry(hit) for hit in hits if hit.seq not in kept_seqs]
     unseen = _Unseen(request, window_start, {*in_view, *kept_seqs})
     checksum = history_checksum(history, request.end_seq)
-    blocks = [*kept, *_new_blocks(request, entries, unseen, room - sum(each.tokens for each in kept), checksum)]
+    blocks = [
+        *kept_blocks,
+        *_new_blocks(request, entries, unseen, room - sum(each.tokens for each in kept_blocks), checksum),
+    ]
     items = (item for each in blocks for item in each.items)
     return Recall(section_candidates("recall", items), tuple(each.block for each in blocks))
 
@@ -117,23 +120,23 @@ def _shown_limit(room: int) -> int:
 def _keep(standing: Sequence[StandingBlock], hits: Sequence[MessageHit], room: int) -> Sequence[StandingBlock]:
     """As many of the blocks, the first ones, as leave room for what bears on the request and does not stand there."""
     bearing = dict(_bearing(hits, room))
-    used, kept_count = 0, 0
+    block_tokens, kept_count = 0, 0
     needed = sum(bearing.values())
     for count, each in enumerate(standing, 1):
-        used += each.tokens
+        block_tokens += each.tokens
         needed -= sum(bearing.get(seq, 0) for seq, _ in each.block.messages)
-        if used + needed <= room:
+        if block_tokens + needed <= room:
             kept_count = count
     return standing[:kept_count]
 
 
 def _bearing(hits: Sequence[MessageHit], room: int) -> Iterator[tuple[int, int]]:
     """The numbers of the messages that bear on the request, each with the tokens it takes."""
-    limit, left = _shown_limit(room), room * BEARING_SHARE
+    limit, tokens_left = _shown_limit(room), room * BEARING_SHARE
     for hit in hits[:MAX_BEARING]:
         cost = min(hit.tokens, limit) + LINE_TOKENS
-        left -= cost
-        if hit.score < BEARING_SCORE or left < 0:
+        tokens_left -= cost
+        if hit.score < BEARING_SCORE or tokens_left < 0:
             return
         yield hit.seq, cost
 
@@ -145,13 +148,13 @@ class _Unseen(NamedTuple):
     window_start: int
     in_view: Collection[int]
 
-    def newest(self, chosen: Collection[int], room: int) -> Sequence[ContextEntry]:
+    def newest(self, chosen_seqs: Collection[int], room: int) -> Sequence[ContextEntry]:
         """As many as may fill the room, without those chosen already, the newest first."""
         if room < MIN_EXCERPT_TOKENS:
             return ()
         thread = {"thread_id": self.request.thread.thread_id, "seq__lt": self.window_start}
         messages = messages_for_prompts(self.request.access, **thread)
-        unseen = messages.exclude(seq__in={*chosen, *self.in_view})
+        unseen = messages.exclude(seq__in={*chosen_seqs, *self.in_view})
         return message_entries(unseen.order_by("-seq")[: room // LINE_TOKENS])
 
 
@@ -161,15 +164,15 @@ def _new_blocks(
     """What fills `room` tokens, in blocks that hold the best, the next best and the rest."""
     parts = 1 if request.task == "mention" else min(max(room // MIN_PART_TOKENS, 1), MAX_PARTS)
     limit = _shown_limit(room)
-    chosen: set[int] = set()
+    chosen_seqs: set[int] = set()
     for part in range(1, parts + 1):
         is_last = part == parts
         packer = _Packer(request, room // (parts - part + 1), limit, part)
         entries = packer.add(entries, shorten=is_last)
         if is_last:
-            packer.add(unseen.newest({*chosen, *packer.shown}, packer.room), shorten=True)
+            packer.add(unseen.newest({*chosen_seqs, *packer.shown}, packer.room), shorten=True)
         if packer.shown:
-            chosen.update(packer.shown)
+            chosen_seqs.update(packer.shown)
             block = packer.block(checksum)
             room -= block.tokens
             yield block
@@ -204,34 +207,34 @@ class _Packer:
 
     def add(self, entries: Sequence[ContextEntry], *, shorten: bool) -> list[ContextEntry]:
         """As many of them as fit, with `shorten` what fits of a long one; returns the others."""
-        left: list[ContextEntry] = []
+        left_over: list[ContextEntry] = []
         for place, entry in enumerate(entries):
             if self.room < LINE_TOKENS:
-                return [*left, *entries[place:]]
+                return [*left_over, *entries[place:]]
             if not self._add_entry(entry, shorten):
-                left.append(entry)
-        return left
+                left_over.append(entry)
+        return left_over
 
     def _add_entry(self, entry: ContextEntry, shorten: bool) -> bool:
         counter, question = self.request.counter, self.request.message.text
         place = bisect(self.seqs, entry.ordinal)
         before = self.shown[self.seqs[place - 1]].entry if place else None
-        shown = _shown_message(counter, entry, question, self.limit)
-        line, cost = self._cost(shown, before)
+        message = _shown_message(counter, entry, question, self.limit)
+        line, cost = self._cost(message, before)
         if shorten and cost > self.room >= MIN_EXCERPT_TOKENS and entry.tokens >= MIN_EXCERPT_TOKENS:
-            shown = _shown_message(counter, entry, question, self.room - cost + counter.count(shown.body))
-            line, cost = self._cost(shown, before)
-        if not shown.body or cost > self.room:
+            message = _shown_message(counter, entry, question, self.room - cost + counter.count(message.body))
+            line, cost = self._cost(message, before)
+        if not message.body or cost > self.room:
             return False
         self.room -= cost - self._saved_by(entry, before, place)
         self.labels.add(line.trust)
-        self.shown[entry.ordinal] = shown
+        self.shown[entry.ordinal] = message
         self.seqs.insert(place, entry.ordinal)
         return True
 
-    def _cost(self, shown: ShownMessage, before: ContextEntry | None) -> tuple[Item, int]:
+    def _cost(self, message: ShownMessage, before: ContextEntry | None) -> tuple[Item, int]:
         """The line, and its tokens with those of the transcript that it would begin."""
-        line = self._line(shown, before)
+        line = self._line(message, before)
         if line.trust in self.labels:
             return line, line.tokens
         opening = block_opening(line.trust, self.request.end_seq, self.part)
@@ -244,15 +247,15 @@ class _Packer:
         after = self.shown[self.seqs[place]]
         return self._line(after, before).tokens - self._line(after, entry).tokens
 
-    def _line(self, shown: ShownMessage, before: ContextEntry | None) -> Item:
-        return line_item(self.request, shown.entry, shown.body, before)
+    def _line(self, message: ShownMessage, before: ContextEntry | None) -> Item:
+        return line_item(self.request, message.entry, message.body, before)
 
     def block(self, checksum: int) -> StandingBlock:
         """The lines chosen, and what is stored of them."""
-        end_seq, shown = self.request.end_seq, [self.shown[seq] for seq in self.seqs]
-        messages = tuple((each.entry.ordinal, each.passages) for each in shown)
+        end_seq, messages_shown = self.request.end_seq, [self.shown[seq] for seq in self.seqs]
+        messages = tuple((each.entry.ordinal, each.passages) for each in messages_shown)
         block = RecallBlock(end_seq, self.part, checksum, messages)
-        return StandingBlock(block, block_items(self.request, end_seq, self.part, shown))
+        return StandingBlock(block, block_items(self.request, end_seq, self.part, messages_shown))
 
 
 @lru_cache(maxsize=4_096)

@@ -66,7 +66,7 @@ def standing_blocks(
     """
     previous = PREVIOUS_ANSWER.first(request.rows)
     stored = map(RecallBlock._make, previous.recall if previous else ())
-    unchanged = list(
+    unchanged_blocks = list(
         takewhile(
             lambda block: (
                 block.before < request.end_seq
@@ -76,12 +76,12 @@ def standing_blocks(
             stored,
         )
     )
-    if not unchanged:
+    if not unchanged_blocks:
         return []
-    seqs = [seq for block in unchanged for seq, _ in block.messages]
+    seqs = [seq for block in unchanged_blocks for seq, _ in block.messages]
     messages = messages_for_prompts(request.access, thread_id=request.thread.thread_id, seq__in=seqs)
     entries = {entry.ordinal: entry for entry in message_entries(messages)}
-    return _show_again(request, unchanged, entries)
+    return _show_again(request, unchanged_blocks, entries)
 
 
 def _show_again(
@@ -92,10 +92,10 @@ def _show_again(
     reopened = max(opening_tokens(request.counter, "history", opening(label)) for label in MESSAGE_LABELS)
     for block in blocks:
         try:
-            shown = [_shown_again(entries[seq], passages) for seq, passages in block.messages]
+            messages = [_shown_again(entries[seq], passages) for seq, passages in block.messages]
         except (KeyError, IndexError):  # deleted, hidden or shortened since
             break
-        items = block_items(request, block.before, block.part, shown)
+        items = block_items(request, block.before, block.part, messages)
         if not standing or standing[-1].block.before != block.before:
             items = (replace(items[0], opening_tokens=items[0].opening_tokens + reopened), *items[1:])
         standing.append(StandingBlock(block, items))
@@ -105,8 +105,8 @@ def _show_again(
 def _shown_again(entry: ContextEntry, passages: Sequence[int] | None) -> ShownMessage:
     if passages is None:
         return ShownMessage(entry, entry.text, None)
-    chosen = tuple(passages)
-    return ShownMessage(entry, join_passages(entry.text, chosen, passages_note(entry)), chosen)
+    indices = tuple(passages)
+    return ShownMessage(entry, join_passages(entry.text, indices, passages_note(entry)), indices)
 
 
 def passages_note(entry: ContextEntry) -> str:
@@ -119,12 +119,12 @@ def history_checksum(history: Iterable[Item], before: int) -> int:
     return zlib.crc32("\n".join(item.key for item in history if item.order < before).encode())
 
 
-def block_items(request: PromptRequest, before: int, part: int, shown: Iterable[ShownMessage]) -> tuple[Item, ...]:
+def block_items(request: PromptRequest, before: int, part: int, messages: Iterable[ShownMessage]) -> tuple[Item, ...]:
     """The lines of a block, each trust label in a transcript of its own, oldest first."""
-    ordered = sorted(shown, key=lambda each: each.entry.ordinal)
-    previous = {later.entry.ordinal: earlier.entry for earlier, later in pairwise(ordered)}
+    sorted_messages = sorted(messages, key=lambda each: each.entry.ordinal)
+    previous = {later.entry.ordinal: earlier.entry for earlier, later in pairwise(sorted_messages)}
     lines = []
-    for entry, body, _ in ordered:
+    for entry, body, _ in sorted_messages:
         line = line_item(request, entry, body, previous.get(entry.ordinal))
         lines.append(replace(line, opening=block_opening(line.trust, before, part), order=before))
     lines.sort(key=lambda line: line.opening)

@@ -40,8 +40,8 @@ def reminder_candidates(request: PromptRequest, tools: Iterable[str]) -> Section
 
 
 def _approval_line(rows: Sequence[ApprovalRow]) -> str:
-    waiting = [f"approval:{row.pk}" for row in rows if row.state == Approval.State.REQUESTED]
-    return f"Wait for a decision before you act on {_refs(waiting)}." if waiting else ""
+    approval_refs = [f"approval:{row.pk}" for row in rows if row.state == Approval.State.REQUESTED]
+    return f"Wait for a decision before you act on {_refs(approval_refs)}." if approval_refs else ""
 
 
 def _goal_line(work: Sequence[WorkItemRow]) -> str:

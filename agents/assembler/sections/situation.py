@@ -28,23 +28,23 @@ def _asker(scope: QueryScope) -> QuerySet[Any, Any]:
 ASKER = JsonRows("asker", AskerRow, _asker)
 
 
-def view_line(newest: int, recalled: int, total: int) -> str:
+def view_line(newest_count: int, recalled_count: int, total: int) -> str:
     """How much of a thread of `total` messages, the request not counted, stands in the prompt.
 
     `newest`: those of the running history; `recalled`: older ones brought back beside it.
     """
     if not total:
         return "Nothing was said before the request."
-    if newest + recalled >= total:
+    if newest_count + recalled_count >= total:
         whole = "the only message" if total == 1 else f"all {total:,} messages"
         return f"You see {whole} before the request."
-    if not newest + recalled:
+    if not newest_count + recalled_count:
         return f"You see none of the {total:,} messages before the request; they are summarised or left out."
-    return _partial_view(newest, recalled, total)
+    return _partial_view(newest_count, recalled_count, total)
 
 
-def _partial_view(newest: int, recalled: int, total: int) -> str:
-    counts = f"the newest {newest:,}" + (f" and {recalled:,} recalled" if recalled else "")
+def _partial_view(newest_count: int, recalled_count: int, total: int) -> str:
+    counts = f"the newest {newest_count:,}" + (f" and {recalled_count:,} recalled" if recalled_count else "")
     return f"You see {counts} of {total:,} messages before the request; the others are summarised or left out."
 
 
@@ -56,12 +56,14 @@ def situation_candidates(request: PromptRequest) -> SectionCandidates:
     )
 
 
-def with_view(request: PromptRequest, fitted: FitResult, newest: int, recalled: int, total: int) -> FitResult:
+def with_view(
+    request: PromptRequest, fit_result: FitResult, newest_count: int, recalled_count: int, total: int
+) -> FitResult:
     """What was fitted, with the line that says how much of the thread it shows."""
-    item = _situation_item(request, view_line(newest, recalled, total))
-    reserved = sum(each.tokens for each in fitted.included if each.section == "situation")
-    included = tuple(item if each.section == "situation" else each for each in fitted.included)
-    return replace(fitted, included=included, tokens=fitted.tokens - reserved + item.tokens)
+    item = _situation_item(request, view_line(newest_count, recalled_count, total))
+    reserved = sum(each.tokens for each in fit_result.included if each.section == "situation")
+    items = tuple(item if each.section == "situation" else each for each in fit_result.included)
+    return replace(fit_result, included=items, tokens=fit_result.tokens - reserved + item.tokens)
 
 
 def _situation_item(request: PromptRequest, view: str) -> Item:

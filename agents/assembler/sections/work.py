@@ -156,10 +156,10 @@ def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
     source = Dive.objects.filter(thread=OuterRef(OuterRef(OuterRef("pk")))).values("source")
     quoted = Q(thread=OuterRef(OuterRef("pk"))) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used
-    changed = Message.objects.filter(ever_changed, quoted).filter(
+    changed_messages = Message.objects.filter(ever_changed, quoted).filter(
         Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))
     )
-    return calls.annotate(is_changed=Exists(changed)).order_by("-run_id", "-id")[:MAX_TOOL_RESULTS]
+    return calls.annotate(is_changed=Exists(changed_messages)).order_by("-run_id", "-id")[:MAX_TOOL_RESULTS]
 
 
 TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results)
@@ -201,9 +201,9 @@ def work_candidates(request: PromptRequest, tools: Iterable[str]) -> SectionCand
         ),
         *(_tool_result_item(counter, row) for row in reversed(TOOL_RESULTS.all(request.rows))),
     ]
-    ordered = [replace(item, order=order) for order, item in enumerate(items)]
+    numbered_items = [replace(item, order=order) for order, item in enumerate(items)]
     cap = max((request.budget.caps["P1"] or request.budget.ceiling) // WORK_CAP_DIVISOR, MIN_WORK_TOKENS)
-    return section_candidates("work", ordered, cap=cap)
+    return section_candidates("work", numbered_items, cap=cap)
 
 
 @lru_cache(maxsize=4_096)
@@ -269,8 +269,8 @@ def _tool_change_items(counter: TokenCounter, before: PreviousAnswerRow | None, 
     current, previous = set(now), set(before.tool_names)
     if current == previous:
         return []
-    gained = f"you now have {', '.join(sorted(current - previous))}" if current - previous else ""
-    lost = f"you no longer have {', '.join(sorted(previous - current))}" if previous - current else ""
-    changes = "; ".join(filter(None, (gained, lost)))
+    gain_text = f"you now have {', '.join(sorted(current - previous))}" if current - previous else ""
+    loss_text = f"you no longer have {', '.join(sorted(previous - current))}" if previous - current else ""
+    changes = "; ".join(filter(None, (gain_text, loss_text)))
     text = f"Your tools have changed since your last answer here: {changes}."
     return [_row_item(counter, text, "tools", "tools", "OpenVibe", "semi_trusted")]

@@ -98,8 +98,8 @@ def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> S
         **_withdrawn_sources([entry["key"] for entry in content["items"]], snapshot),
         **_erased_entries(snapshot),
     }
-    emptied = (entry["key"] for entry in content["items"] if not entry["text"])
-    withheld = {**dict.fromkeys(emptied, CHANGED_SINCE), **withheld}
+    empty_keys = (entry["key"] for entry in content["items"] if not entry["text"])
+    withheld = {**dict.fromkeys(empty_keys, CHANGED_SINCE), **withheld}
     items = [_item_view(entry, withheld) for entry in content["items"]]
     return SnapshotView(
         snapshot=snapshot,
@@ -145,8 +145,8 @@ def _withheld_files(keys: Iterable[str], access: Access) -> dict[str, str]:
     message_ids = {key: int(key.split(":")[1]) for key in keys if key.startswith("file:")}
     if not message_ids:
         return {}
-    seen = Message.objects.visible_to(access).filter(pk__in=message_ids.values())
-    is_deleted = {pk: deleted_at is not None for pk, deleted_at in seen.values_list("pk", "deleted_at")}
+    visible_messages = Message.objects.visible_to(access).filter(pk__in=message_ids.values())
+    is_deleted = {pk: deleted_at is not None for pk, deleted_at in visible_messages.values_list("pk", "deleted_at")}
     reasons = {key: DELETED_SINCE if is_deleted.get(pk) else NO_ACCESS for key, pk in message_ids.items()}
     return {key: reason for key, reason in reasons.items() if is_deleted.get(message_ids[key]) is not False}
 
@@ -195,8 +195,8 @@ def _withheld_knowledge(keys: Iterable[str], access: Access, at: datetime | None
 def _withheld_observations(keys: Iterable[str], access: Access) -> dict[str, str]:
     """What tools answered earlier, where the viewer may not see what it tells of."""
     ids = key_ids(keys, "observation")
-    seen = set(visible_calls(access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
-    return {f"observation:{pk}": NO_ACCESS for pk in ids - seen}
+    visible_ids = set(visible_calls(access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
+    return {f"observation:{pk}": NO_ACCESS for pk in ids - visible_ids}
 
 
 def _changed_quotations(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, str]:
@@ -207,12 +207,16 @@ def _changed_quotations(items: list[Mapping[str, Any]], snapshot: Snapshot) -> d
         return {}
     read_at = _read_at(snapshot)
     changed_since = Q(edited_at__gt=read_at) | Q(deleted_at__gt=read_at)
-    changed = list(Message.objects.filter(changed_since, thread=snapshot.run.thread_id).values_list("seq", flat=True))
+    changed_seqs = list(
+        Message.objects.filter(changed_since, thread=snapshot.run.thread_id).values_list("seq", flat=True)
+    )
     dived_from = Message.objects.filter(changed_since, dives_from_here__thread=snapshot.run.thread_id)
-    reasons = dict.fromkeys(quoting_keys, CHANGED_SINCE) if changed or (quoting_keys and dived_from.exists()) else {}
+    reasons = (
+        dict.fromkeys(quoting_keys, CHANGED_SINCE) if changed_seqs or (quoting_keys and dived_from.exists()) else {}
+    )
     for key, span in spans.items():
         first, _, last = str(span).partition("-")  # what came before it may have been shown to its model, too
-        if any(seq <= int(last or first) for seq in changed):
+        if any(seq <= int(last or first) for seq in changed_seqs):
             reasons[key] = CHANGED_SINCE
     return reasons
 
@@ -240,16 +244,16 @@ def _erased_entries(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _item_view(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> ItemView:
-    hidden = withheld.get(entry["key"], "")
-    view = ItemView(**entry, hidden=hidden)
-    if hidden:
+    hidden_reason = withheld.get(entry["key"], "")
+    view = ItemView(**entry, hidden=hidden_reason)
+    if hidden_reason:
         return replace(view, text="", author="", source=_hidden_source(view))
     return replace(view, text=view.text.strip())
 
 
 def _dropped_item(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> DroppedItem:
-    dropped = DroppedItem(**entry)
-    return replace(dropped, author="", source=_hidden_source(dropped)) if dropped.key in withheld else dropped
+    item = DroppedItem(**entry)
+    return replace(item, author="", source=_hidden_source(item)) if item.key in withheld else item
 
 
 def _hidden_source(item: Item | DroppedItem) -> str:
@@ -258,12 +262,12 @@ def _hidden_source(item: Item | DroppedItem) -> str:
 
 
 def _section_views(items: list[ItemView]) -> tuple[SectionView, ...]:
-    grouped: dict[tuple[str, str, str], list[ItemView]] = {}
+    items_by_section: dict[tuple[str, str, str], list[ItemView]] = {}
     for entry in items:
-        grouped.setdefault((entry.layer, entry.section, entry.trust), []).append(entry)
+        items_by_section.setdefault((entry.layer, entry.section, entry.trust), []).append(entry)
     return tuple(
         SectionView(layer, section, trust, sum(e.tokens for e in entries), tuple(entries))
-        for (layer, section, trust), entries in sorted(grouped.items(), key=lambda pair: pair[0][0])
+        for (layer, section, trust), entries in sorted(items_by_section.items(), key=lambda pair: pair[0][0])
     )
 
 
@@ -288,7 +292,7 @@ def prompt_payload(prompt: Prompt, prefix_shared: int | None, access: Access | N
     left out `access` sees only what it may know of; None (the command line) sees everything.
     """
     items = _pick_fields(prompt.included, ITEM_FIELDS)
-    dropped = prompt.dropped if access is None else view_of_prompt(prompt, access).dropped
+    dropped_items = prompt.dropped if access is None else view_of_prompt(prompt, access).dropped
     return {
         "messages": [asdict(message) for message in prompt.messages],
         "tools": [asdict(tool) for tool in prompt.tools],
@@ -300,7 +304,7 @@ def prompt_payload(prompt: Prompt, prefix_shared: int | None, access: Access | N
             {"layer": layer, "tokens": tokens, "items": [item for item in items if item["layer"] == layer]}
             for layer, tokens in prompt.layers.items()
         ],
-        "dropped": _pick_fields(dropped, DROPPED_FIELDS),
+        "dropped": _pick_fields(dropped_items, DROPPED_FIELDS),
         "prefix_shared": prefix_shared,
     }
 
@@ -349,23 +353,23 @@ def visible_tool_calls(run: Run, access: Access) -> tuple[ToolCallView, ...]:
 
 
 def _tool_call_view(call: ToolCall, deleted: datetime | None, is_visible: bool) -> ToolCallView:
-    hidden = "" if is_visible else _why_hidden({source.kind for source in call.sources.all()})
+    hidden_reason = "" if is_visible else _why_hidden({source.kind for source in call.sources.all()})
     if deleted is not None and deleted >= call.created_at:
-        hidden = CALL_QUOTES_DELETED
+        hidden_reason = CALL_QUOTES_DELETED
     return ToolCallView(
         attempt=call.attempt,
         round=call.round,
         id=call.call_id,
         name=call.name,
-        arguments="" if hidden else call.arguments,
+        arguments="" if hidden_reason else call.arguments,
         decision=call.decision,
         decision_words=call.get_decision_display(),
-        why="" if hidden else call.why,
-        result="" if hidden else call.result,
+        why="" if hidden_reason else call.why,
+        result="" if hidden_reason else call.result,
         result_tokens=call.result_tokens,
         milliseconds=call.milliseconds,
         created_at=call.created_at,
-        hidden=hidden,
+        hidden=hidden_reason,
     )
 
 

@@ -170,8 +170,8 @@ def load_content(snapshot: Snapshot) -> dict[str, Any]:
     return unpack_content(snapshot.content or b"")
 
 
-def unpack_content(packed: bytes | memoryview) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(unpack_text(packed))
+def unpack_content(data: bytes | memoryview) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(unpack_text(data))
     return content
 
 
@@ -195,11 +195,11 @@ def erase_from_snapshots(erased: ErasedText) -> int:
         content__isnull=False,
         created_at__gte=erased.posted_at,
     )
-    changed = 0
+    changed_count = 0
     for snapshot in snapshots.order_by("pk").iterator(chunk_size=20):
         was_there = partial(_tells_of, erased=erased) if snapshot.created_at <= erased.erased_at else _tells_of_nothing
-        changed += rewrite_snapshot(snapshot, was_there, erased.quotation)
-    return changed
+        changed_count += rewrite_snapshot(snapshot, was_there, erased.quotation)
+    return changed_count
 
 
 def rewrite_snapshot(

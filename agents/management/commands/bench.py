@@ -51,8 +51,8 @@ class Command(BaseCommand):
                 "The benches are part of the tests, which are not installed here. Run this in a checkout of OpenVibe."
             ) from None
         try:
-            chosen = bench.Options(**{part: options[part] for part in bench.Options._fields})
-            report = bench.run_bench(name, chosen)
+            bench_options = bench.Options(**{part: options[part] for part in bench.Options._fields})
+            report = bench.run_bench(name, bench_options)
         except bench.ServerDidNotStart as error:
             raise CommandError(str(error)) from None
         if options["json"]:

@@ -81,9 +81,9 @@ def prompt_report(prompt: Prompt, shared: int | None) -> str:
         f"{layer:<5} {tokens:>7,}  {titles.get(layer, 'wrapping of the messages')}"
         for layer, tokens in prompt.layers.items()
     ]
-    dropped = [f"  {d.reason}: {d.section}, {d.source}, {d.tokens:,} tokens" for d in prompt.dropped]
+    dropped_lines = [f"  {d.reason}: {d.section}, {d.source}, {d.tokens:,} tokens" for d in prompt.dropped]
     messages = [f"\n--- {message.role}\n{message.content.rstrip()}" for message in prompt.messages]
     size = f"{prompt.tokens:,} of {prompt.ceiling:,} tokens"
     head = f"{prompt.task} · {prompt.model} · {size} · shared prefix {shared or 0:,}"
-    left_out = [f"Left out ({len(dropped)}):", *dropped] if dropped else ["Nothing was left out."]
+    left_out = [f"Left out ({len(dropped_lines)}):", *dropped_lines] if dropped_lines else ["Nothing was left out."]
     return "\n".join([head, *shares, *left_out, *messages])

@@ -46,9 +46,11 @@ class Command(BaseCommand):
                 else:
                     self.export_file(options, by)
             elif verb == "rot":
-                expired, unused = maintenance.expire_entries(), maintenance.archive_unused()
-                compared = detect_contradictions()
-                self.stdout.write(f"Expired: {expired}. Archived as unused: {unused}. Compared: {compared}.")
+                expired_count, archived_count = maintenance.expire_entries(), maintenance.archive_unused()
+                compared_count = detect_contradictions()
+                self.stdout.write(
+                    f"Expired: {expired_count}. Archived as unused: {archived_count}. Compared: {compared_count}."
+                )
             else:
                 self.check_integrity(options["workspace"])
         except Problem as problem:

@@ -36,17 +36,17 @@ class Command(BaseCommand):
 
     def handle(self, *_arguments: Any, verb: str, thread: int | None, **options: Any) -> None:
         if verb == "compact":
-            for selected in selected_threads(thread):
-                self.stdout.write(compact_thread(selected, full=options["full"]))
+            for each in selected_threads(thread):
+                self.stdout.write(compact_thread(each, full=options["full"]))
         elif verb == "rebuild":
-            for selected in selected_threads(thread):
-                self.stdout.write(rebuild_thread(selected))
+            for each in selected_threads(thread):
+                self.stdout.write(rebuild_thread(each))
         elif verb == "check":
             self.check_threads(selected_threads(thread))
         else:
             self.stdout.write("".join(f"{column:>12}" for column in COLUMNS))
-            for selected in selected_threads(thread):
-                self.stdout.write(format_stats(selected))
+            for each in selected_threads(thread):
+                self.stdout.write(format_stats(each))
 
     def check_threads(self, threads: Iterable[Thread]) -> None:
         """Raises CommandError (exit code 1) when a row breaks an invariant; the rows are printed as they are found."""
@@ -69,9 +69,9 @@ def selected_threads(pk: int | None) -> Iterable[Thread]:
     threads = Thread.objects.select_related("workspace", "channel")
     if pk is None:
         return threads.filter(lcm_conversation__isnull=False).order_by("pk").iterator()
-    if not (selected := threads.filter(pk=pk)):
+    if not (matches := threads.filter(pk=pk)):
         raise CommandError(f"There is no thread {pk}.")
-    return selected
+    return matches
 
 
 def compact_thread(thread: Thread, *, full: bool) -> str:
@@ -106,12 +106,12 @@ def rebuild_thread(thread: Thread) -> str:
     if session is None:
         return f"Thread {thread.pk}: nobody reads it any more, or it is for people only. Nothing was written."
     try:
-        done = provider.rebuild(session)
+        result = provider.rebuild(session)
     except Problem as problem:
         raise CommandError(f"Thread {thread.pk}: {problem.message} Workers try again by themselves.") from None
-    if not done.rounds:
+    if not result.rounds:
         return f"Thread {thread.pk}: every summary stands."
-    sizes = f"{done.tokens_before:,} tokens before, {done.tokens_after:,} after"
+    sizes = f"{result.tokens_before:,} tokens before, {result.tokens_after:,} after"
     return f"Thread {thread.pk}: {unusable_count} that were none, and what was made of them, written anew; {sizes}."
 
 

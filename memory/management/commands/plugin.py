@@ -59,9 +59,9 @@ class Command(BaseCommand):
         self.stdout.write(disable_plugin(workspace=home, name=name, by=None).message)
 
     def _config(self, home: Workspace, *, name: str, values: list[str], **_: Any) -> None:
-        malformed = next((value for value in values if "=" not in value), None)
-        if malformed is not None:
-            raise CommandError(f"Settings are written key=value; {malformed!r} has no = sign.")
+        bad_value = next((value for value in values if "=" not in value), None)
+        if bad_value is not None:
+            raise CommandError(f"Settings are written key=value; {bad_value!r} has no = sign.")
         changes = dict(value.split("=", 1) for value in values)
         stored = (
             configure_plugin(workspace=home, name=name, config=changes, by=None)

@@ -123,13 +123,13 @@ def _throttled_progress(compaction: Compaction, clock: Callable[[], float]) -> C
     """Progress that is saved, and so shown, at most every second, and finds out when the work was lost."""
     saved_at: float | None = None
 
-    def save_progress(done: int, total: int) -> None:
+    def save_progress(done_messages: int, of_messages: int) -> None:
         nonlocal saved_at
         now = clock()
         if saved_at is not None and now - saved_at < PROGRESS_INTERVAL:
             return
         saved_at = now
-        COMPACTIONS.update_owned(compaction, done_messages=done, of_messages=total)
+        COMPACTIONS.update_owned(compaction, done_messages=done_messages, of_messages=of_messages)
 
     return save_progress
 
@@ -165,17 +165,17 @@ def recover_compactions() -> list[int]:
 
 def _request_rebuilds() -> list[int]:
     """New requests for threads whose summaries wait: a message changed while its thread was being compacted."""
-    requested = []
+    compaction_ids = []
     for name in {DEFAULT_PLUGIN, *MemoryPlugin.objects.filter(enabled=True).values_list("name", flat=True)}:
         provider = provider_named(name, {})
         if not isinstance(provider, Rebuilder):
             continue
-        waiting = Thread.objects.filter(pk__in=provider.threads_to_rebuild(BATCH_SIZE))
-        for thread in waiting.exclude(pk__in=_threads_to_skip()):
+        threads = Thread.objects.filter(pk__in=provider.threads_to_rebuild(BATCH_SIZE))
+        for thread in threads.exclude(pk__in=_threads_to_skip()):
             compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.CHANGED)
             if compaction is not None:
-                requested.append(compaction.pk)
-    return requested
+                compaction_ids.append(compaction.pk)
+    return compaction_ids
 
 
 def _threads_to_skip() -> set[int]:

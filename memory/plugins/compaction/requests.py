@@ -86,8 +86,8 @@ def _clean_focus(focus: str, thread: Thread) -> str:
 
 
 def _check_not_too_soon(thread: Thread) -> None:
-    asked = Compaction.objects.filter(thread=thread, trigger=Compaction.Trigger.AGENT)
-    if asked.filter(queued_at__gt=timezone.now() - AGENT_INTERVAL).exists():
+    agent_requests = Compaction.objects.filter(thread=thread, trigger=Compaction.Trigger.AGENT)
+    if agent_requests.filter(queued_at__gt=timezone.now() - AGENT_INTERVAL).exists():
         minutes = AGENT_INTERVAL.seconds // 60
         raise Conflict(
             f"An agent asked for a compaction of this thread less than {minutes} minutes ago. Go on without one.",

@@ -40,8 +40,8 @@ def resume_compaction(*, workspace_id: int, by: Access | None, endpoint_id: int 
         thread__workspace=workspace_id, finished_at__gt=timezone.now() - RETRIED_SINCE
     ).order_by("thread", "-id")
     failed = [row for row in newest.distinct("thread").select_related("thread") if row.state == Compaction.State.FAILED]
-    requested = [request_compaction(thread=row.thread, trigger=_trigger(row), full=row.full) for row in failed]
-    return [row for row in requested if row is not None]
+    compactions = [request_compaction(thread=row.thread, trigger=_trigger(row), full=row.full) for row in failed]
+    return [row for row in compactions if row is not None]
 
 
 def _trigger(row: Compaction) -> str:

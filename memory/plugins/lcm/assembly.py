@@ -89,11 +89,11 @@ def session_stats(session: Session) -> SessionStats:
 
 def without_orphans(entries: Sequence[ContextEntry]) -> list[ContextEntry]:
     """The entries without tool calls that have no result, and results that have no call."""
-    paired = _paired_indices(entries)
+    paired_indices = _paired_indices(entries)
     return [
         entry
         for index, entry in enumerate(entries)
-        if entry.kind not in ("tool_call", "tool_result") or index in paired
+        if entry.kind not in ("tool_call", "tool_result") or index in paired_indices
     ]
 
 
@@ -161,10 +161,10 @@ def _needs_older_entries(entries: Sequence[ContextEntry], fresh_tail: int) -> bo
     """Whether what was not read may belong to what was: the call of a result, or the newest request of a person."""
     if not entries:
         return False
-    paired = _paired_indices(entries)
+    paired_indices = _paired_indices(entries)
     reach = entries[0].ordinal + MAX_PAIR_DISTANCE
     misses_call = any(
-        entry.kind == "tool_result" and index not in paired and entry.ordinal <= reach
+        entry.kind == "tool_result" and index not in paired_indices and entry.ordinal <= reach
         for index, entry in enumerate(entries)
     )
     misses_request = fresh_tail > 0 and entries[-1].ordinal <= reach and not any(map(_is_request, entries))

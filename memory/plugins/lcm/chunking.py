@@ -69,10 +69,10 @@ def fresh_tail_index(entries: Sequence[ContextEntry], fresh_tail: int, budget: i
 
 def fresh_tail_tokens(budget: int, config: Mapping[str, Any]) -> int | None:
     """The most the fresh tail may take: `fresh_tail_tokens`, else FRESH_TAIL_SHARE of the budget; None for no bound."""
-    configured = config.get("fresh_tail_tokens")
-    if configured == "none":
+    setting = config.get("fresh_tail_tokens")
+    if setting == "none":
         return None
-    return int(configured) if configured else int(budget * FRESH_TAIL_SHARE)
+    return int(setting) if setting else int(budget * FRESH_TAIL_SHARE)
 
 
 def tool_pairs(items: Sequence[ContextItem]) -> list[tuple[int, int]]:
@@ -89,14 +89,14 @@ def tail_index(items: Sequence[ContextItem], fresh_tail: int, max_tokens: int | 
     """Where the fresh tail begins: the last `fresh_tail` messages that prompts show, and no more than fit `max_tokens`
     (one always does; None: no such bound). It is stretched back so that it splits no pair and holds the newest request
     of a person when that is in reach. Without messages, or when none are wanted, the tail is empty."""
-    start, shown, spent = len(items), 0, 0
+    start, shown_count, tail_tokens = len(items), 0, 0
     for index in reversed(range(len(items)) if fresh_tail > 0 else ()):
         item = items[index]
-        if item.kind in (SUMMARY_KIND, GAP_KIND) or shown == fresh_tail:
+        if item.kind in (SUMMARY_KIND, GAP_KIND) or shown_count == fresh_tail:
             break
-        if item.cost and shown and max_tokens is not None and spent + item.cost > max_tokens:
+        if item.cost and shown_count and max_tokens is not None and tail_tokens + item.cost > max_tokens:
             break
-        start, shown, spent = index, shown + bool(item.cost), spent + item.cost
+        start, shown_count, tail_tokens = index, shown_count + bool(item.cost), tail_tokens + item.cost
     if fresh_tail <= 0:
         return start
     request = newest_request_index(items)
@@ -202,5 +202,5 @@ def _pack_chunks(items: Sequence[ContextItem], atoms: Sequence[Chunk], chunk_tok
 
 def _has_enough_source(items: Sequence[ContextItem]) -> bool:
     """Whether a summary can be shorter: two that prompts show, and something said."""
-    shown = [item for item in items if item.cost]
-    return len(shown) >= 2 and sum(item.cost - ENVELOPE_TOKENS for item in shown) >= MIN_SOURCE_TOKENS
+    shown_items = [item for item in items if item.cost]
+    return len(shown_items) >= 2 and sum(item.cost - ENVELOPE_TOKENS for item in shown_items) >= MIN_SOURCE_TOKENS

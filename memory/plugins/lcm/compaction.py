@@ -95,8 +95,8 @@ def compact_conversation(
 
     def run_passes(conversation: Conversation, writer: SummaryWriter) -> CompactionResult:
         rebuild_stale_summaries(conversation.pk, writer, summary_limit(conversation.pk, budget))
-        focused = writer._replace(focus=focus)
-        return CompactionPasses(conversation.pk, budget, config, focused, full, progress).run()
+        focused_writer = writer._replace(focus=focus)
+        return CompactionPasses(conversation.pk, budget, config, focused_writer, full, progress).run()
 
     return _run_exclusively(session, config, client, clock, run_passes)
 
@@ -247,7 +247,7 @@ class CompactionPasses:
         return CompactionResult(before, before - self.saved_tokens, tuple(self.created), rounds, note)
 
     def _run_full(self) -> int:
-        for done in range(MAX_ROUNDS):
+        for rounds in range(MAX_ROUNDS):
             created_before = len(self.created)
             for items in self.leaf_items():
                 if self._summarize(items, is_leaf=True) is PassOutcome.CHANGED:
@@ -255,7 +255,7 @@ class CompactionPasses:
             for items in self.condensed_items(ALL_SUMMARIES):
                 self._summarize(items, is_leaf=False)
             if len(self.created) == created_before:
-                return done
+                return rounds
         return MAX_ROUNDS
 
     def _run_incremental(self, before: int) -> int:
@@ -354,5 +354,5 @@ class CompactionPasses:
         if start == len(newest):
             return 0
         after = planner.last_summarized_seq(self.conversation_id)
-        waiting = Item.objects.filter(conversation=self.conversation_id, ordinal__gt=after)
-        return waiting.filter(ordinal__lt=newest[start].ordinal).count()
+        pending_items = Item.objects.filter(conversation=self.conversation_id, ordinal__gt=after)
+        return pending_items.filter(ordinal__lt=newest[start].ordinal).count()

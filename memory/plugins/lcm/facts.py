@@ -80,10 +80,10 @@ def find_facts(source: str) -> Facts:
         weights.update(set(_mentions(line.text)) | ({line.speaker} if line.speaker else set()))
     for sentence in decisions:
         weights.update({key: DECISION_WEIGHT for key in set(_mentions(sentence)) if key in weights})
-    merged = _merge_spellings(weights)
-    keys = (key for key, weight in merged.items() if weight > 1 or not _COUNT.match(key))
+    weights_by_spelling = _merge_spellings(weights)
+    keys = (key for key, weight in weights_by_spelling.items() if weight > 1 or not _COUNT.match(key))
     return Facts(
-        tuple(sorted(keys, key=lambda key: (-merged[key], source.find(key)))),
+        tuple(sorted(keys, key=lambda key: (-weights_by_spelling[key], source.find(key)))),
         tuple(dict.fromkeys(map(_cut_sentence, decisions)))[-MAX_DECISIONS:],
         tuple(dict.fromkeys(map(_cut_sentence, questions)))[-MAX_QUESTIONS:],
     )
@@ -91,21 +91,23 @@ def find_facts(source: str) -> Facts:
 
 def missing_keys(text: str, keys: Sequence[str]) -> list[str]:
     """Those of the names and values that the text does not name, in their order."""
-    held = _Held(text)
-    return [key for key in keys if not held.has(key)]
+    text_keys = _TextKeys(text)
+    return [key for key in keys if not text_keys.has(key)]
 
 
 def missing_sentences(text: str, sentences: Sequence[str]) -> list[str]:
     """Those that the text does not repeat in other words: not half of their telling words and no value stands there."""
-    terms, held = set(telling_terms(text)), _Held(text)
-    missing = []
+    terms, text_keys = set(telling_terms(text)), _TextKeys(text)
+    sentences_to_add = []
     for sentence in sentences:
-        wanted = set(telling_terms(sentence))
+        sentence_terms = set(telling_terms(sentence))
         values = [match[0] for match in _VALUE.finditer(sentence)]
-        is_there = 2 * len(wanted & terms) >= len(wanted) or (bool(values) and all(map(held.has, values)))
+        is_there = 2 * len(sentence_terms & terms) >= len(sentence_terms) or (
+            bool(values) and all(map(text_keys.has, values))
+        )
         if not is_there:
-            missing.append(sentence)
-    return missing
+            sentences_to_add.append(sentence)
+    return sentences_to_add
 
 
 def telling_terms(text: str) -> Iterator[str]:
@@ -121,7 +123,7 @@ def source_terms(source: str) -> Iterator[str]:
         yield from telling_terms(line.text)
 
 
-class _Held:
+class _TextKeys:
     """A text as facts are looked for in it."""
 
     def __init__(self, text: str) -> None:
@@ -131,9 +133,9 @@ class _Held:
     def has(self, key: str) -> bool:
         if _NUMBER.match(key):
             return _digits(key) in self._numbers
-        folded = _fold(key).strip("`")
-        return re.search(rf"(?<!\w){re.escape(folded)}", self._text) is not None or (
-            not folded.isascii() and folded in self._text
+        folded_key = _fold(key).strip("`")
+        return re.search(rf"(?<!\w){re.escape(folded_key)}", self._text) is not None or (
+            not folded_key.isascii() and folded_key in self._text
         )
 
 
@@ -181,11 +183,11 @@ def _is_plain(word: str) -> bool:
 def _merge_spellings(weights: Counter[str]) -> dict[str, int]:
     """One entry for each name and value, by the spelling that is met most."""
     by_fold: dict[str, str] = {}
-    merged: dict[str, int] = {}
+    merged_weights: dict[str, int] = {}
     for key, weight in sorted(weights.items(), key=lambda item: (-item[1], item[0])):
         spelling = by_fold.setdefault(_fold(key), key)
-        merged[spelling] = merged.get(spelling, 0) + weight
-    return merged
+        merged_weights[spelling] = merged_weights.get(spelling, 0) + weight
+    return merged_weights
 
 
 def _cut_sentence(sentence: str) -> str:

@@ -308,5 +308,5 @@ def _miscounted_rows(noun: str, rows: QuerySet[Any, tuple[int, int, str]]) -> It
     sentence = noun + " {0} has {2} tokens, but {1} are stored."
     return _format_violations(
         Invariant("stored tokens equal the tokenizer's", sentence, ""),
-        [(pk, stored, counted) for pk, stored, text in rows.iterator() if stored != (counted := count_tokens(text))],
+        [(pk, stored, tokens) for pk, stored, text in rows.iterator() if stored != (tokens := count_tokens(text))],
     )

@@ -132,12 +132,14 @@ def newest_entries(session: Session, *, tokens: int, minimum: int, rows: int) ->
     most."""
     step = 1 << max(rows.bit_length() - 3, 4)
     rows = -(-rows // step) * step  # at most a quarter more: few numbers stand for all, so few statements are prepared
-    fetched = fetch_prepared(_newest_statement(rows), {**session_params(session), "tokens": tokens, "least": minimum})
-    row_count = fetched[0][-1] if fetched else 0
+    fetched_rows = fetch_prepared(
+        _newest_statement(rows), {**session_params(session), "tokens": tokens, "least": minimum}
+    )
+    row_count = fetched_rows[0][-1] if fetched_rows else 0
     return NewestEntries(
-        entries=[entry_from_row(row[:-1]) for row in fetched],
-        is_all=row_count < rows and len(fetched) == row_count,
-        long_tokens={row[0]: row[4] for row in fetched if row[4] > MAX_ENTRY_TOKENS},
+        entries=[entry_from_row(row[:-1]) for row in fetched_rows],
+        is_all=row_count < rows and len(fetched_rows) == row_count,
+        long_tokens={row[0]: row[4] for row in fetched_rows if row[4] > MAX_ENTRY_TOKENS},
     )
 
 

@@ -271,12 +271,12 @@ class ReviewMixin:
         last_finished = writing.order_by("seq").values(place=F("seq") - 1)[:1]
         stretch = {"thread": OuterRef("pk"), "seq__gt": OuterRef("since"), "seq__lte": OuterRef("upto")}
         new = messages_for_prompts(access, **stretch)
-        counted = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")
+        message_counts = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")
         threads: QuerySet[Any, Any] = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
         threads = threads.annotate(since=Coalesce(Subquery(mark), Value(0))).filter(last_seq__gt=F("since"))
         threads = threads.annotate(
             upto=Least(F("last_seq"), Coalesce(Subquery(last_finished), Value(items.MAX_SEQ))),
-            new=Coalesce(Subquery(counted, output_field=BigIntegerField()), Value(0)),
+            new=Coalesce(Subquery(message_counts, output_field=BigIntegerField()), Value(0)),
         )
         rows = threads.filter(new__gt=0).order_by("last_message_at", "pk").values_list("pk", "since", "upto", "new")
         return [UnreviewedSession(*row) for row in rows]
@@ -294,7 +294,7 @@ class ReviewMixin:
     def mark_reviewed(self, session: Session, upto: int) -> None:
         """Remember that the asker reviewed the thread up to this message. A mark never goes back, nor past the end."""
         last = Thread.objects.filter(pk=session.thread_id, workspace=session.access.workspace_id).values("last_seq")
-        reached = Least(Value(upto), Subquery(last))
+        last_seq = Least(Value(upto), Subquery(last))
         mark = {"agent_id": session.access.participant_id, "thread_id": session.thread_id}
         ReviewMark.objects.bulk_create([ReviewMark(**mark)], ignore_conflicts=True)
-        ReviewMark.objects.filter(**mark).update(reviewed_seq=Greatest(F("reviewed_seq"), reached))
+        ReviewMark.objects.filter(**mark).update(reviewed_seq=Greatest(F("reviewed_seq"), last_seq))

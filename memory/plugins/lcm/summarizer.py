@@ -190,8 +190,8 @@ def _cut_draft(
     max_tokens = min(max(target, MIN_TARGET_TOKENS), limit, source.tokens - 1)
     text = truncate_source(source.text, max_tokens)
     if text and facts is not None:
-        wanted = complete_summary(text, facts, target=target, max_tokens=source.tokens + max_tokens, is_cut=True)
-        room = max_tokens - (count_tokens(wanted) - count_tokens(text))
+        whole_summary = complete_summary(text, facts, target=target, max_tokens=source.tokens + max_tokens, is_cut=True)
+        room = max_tokens - (count_tokens(whole_summary) - count_tokens(text))
         shorter = truncate_source(source.text, room) if room < max_tokens else ""
         text = complete_summary(shorter or text, facts, target=target, max_tokens=max_tokens, is_cut=True)
     return SummaryDraft(text, count_tokens(text), "fallback", NO_MODEL, is_budget_spent) if text else None
@@ -204,10 +204,10 @@ def complete_summary(text: str, facts: Facts, *, target: int, max_tokens: int, i
     its source (`is_cut`) no more can be asked.
     """
     keys = facts.keys[: max(MIN_CHECKED_KEYS, min(target // TOKENS_PER_KEY, MAX_CHECKED_KEYS))]
-    missing = missing_keys(text, keys)
+    keys_to_add = missing_keys(text, keys)
     max_tokens = min(max_tokens, count_tokens(text) + max(target // SUPPLEMENT_DIVISOR, MIN_TARGET_TOKENS))
-    completed, added = _add_list(text, "Also named:", missing, max_tokens, ", ")
-    if not is_cut and 2 * (len(missing) - added) > len(keys):
+    completed, added = _add_list(text, "Also named:", keys_to_add, max_tokens, ", ")
+    if not is_cut and 2 * (len(keys_to_add) - added) > len(keys):
         return ""
     for label, sentences in (("Also decided:", facts.decisions), ("Open questions:", facts.questions)):
         completed, _ = _add_list(completed, label, missing_sentences(completed, sentences), max_tokens, " ")
@@ -236,9 +236,9 @@ def truncate_source(text: str, limit: int) -> str:
     counter = counter_for("offline")
     while remaining > 0:
         beginning = _trim_to_sentence(truncate_to_tokens(text, remaining, counter), text)
-        shortened = beginning + mark
-        if beginning and count_tokens(shortened) <= limit:
-            return shortened
+        short_text = beginning + mark
+        if beginning and count_tokens(short_text) <= limit:
+            return short_text
         remaining -= 1 if beginning else remaining
     return ""
 

@@ -151,11 +151,11 @@ def find_problem(text: str, source: str, facts: Facts, *, messages: int) -> str:
         return "it is a refusal"
     if _PAGE.match(plain):
         return "it is an error page"
-    missing = missing_keys(text, facts.keys)
-    held = len(facts.keys) - len(missing)
-    if len(text) <= _ERROR_CHARACTERS and _ERROR.match(plain) and 2 * held < max(len(facts.keys), MIN_KEYS):
+    absent_keys = missing_keys(text, facts.keys)
+    key_count = len(facts.keys) - len(absent_keys)
+    if len(text) <= _ERROR_CHARACTERS and _ERROR.match(plain) and 2 * key_count < max(len(facts.keys), MIN_KEYS):
         return "it is an error message"
-    if not _is_grounded(text, source, facts, held, messages):
+    if not _is_grounded(text, source, facts, key_count, messages):
         return "it says nothing of what was said"
     return ""
 
@@ -165,14 +165,14 @@ def word_floor(messages: int) -> int:
     return min(MIN_FLOOR_WORDS + messages // MESSAGES_PER_FLOOR_WORD, MAX_FLOOR_WORDS)
 
 
-def _is_grounded(text: str, source: str, facts: Facts, held: int, messages: int) -> bool:
+def _is_grounded(text: str, source: str, facts: Facts, key_count: int, messages: int) -> bool:
     """Whether it tells of its source. A text below the floor has to hold many of the names and values of a source
     that is full of them, the more the higher the floor; any other one of them, or a few of its words."""
     is_full = len(facts.keys) >= MIN_KEYS
     floor = word_floor(messages)
     if is_full and len(_WORDS_OR_SIGNS.findall(text)) < floor:
-        return held >= max(1, min(len(facts.keys), floor) // KEYS_DIVISOR)
-    if is_full and held:
+        return key_count >= max(1, min(len(facts.keys), floor) // KEYS_DIVISOR)
+    if is_full and key_count:
         return True
     terms = set(source_terms(source))
     return len(terms.intersection(telling_terms(text))) >= min(2 if is_full else 1, len(terms))

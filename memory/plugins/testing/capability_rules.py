@@ -40,14 +40,17 @@ def info_of_sessions_is_kept(scenario: Scenario, provider: Any) -> None:
 
 def history_is_given_page_by_page(scenario: Scenario, provider: Any) -> None:
     seqs = scenario.talk(23)
-    read: list[ContextEntry] = []
-    while page := provider.load_history(scenario.session(), after=read[-1].ordinal if read else 0, limit=10):
+    history: list[ContextEntry] = []
+    while page := provider.load_history(scenario.session(), after=history[-1].ordinal if history else 0, limit=10):
         require(len(page) <= 10, "load_history() gives at most `limit` messages.")
-        require(not read or page[0].ordinal > read[-1].ordinal, "load_history() goes on after the number it is given.")
-        read += page
+        require(
+            not history or page[0].ordinal > history[-1].ordinal, "load_history() goes on after the number it is given."
+        )
+        history += page
     bodies = list(scenario.thread.messages.order_by("seq").values_list("body", flat=True))
     require(
-        ordinals(read) == seqs and [one.text for one in read] == bodies, "History is every message, as it was said."
+        ordinals(history) == seqs and [one.text for one in history] == bodies,
+        "History is every message, as it was said.",
     )
 
 
@@ -122,17 +125,15 @@ def compaction_makes_it_smaller(scenario: Scenario, provider: Any) -> None:
 
 def compaction_loses_nothing(scenario: Scenario, provider: Any) -> None:
     session = _long_session(scenario, provider)
-    everything = set(scenario.thread.messages.values_list("seq", flat=True))
+    all_seqs = set(scenario.thread.messages.values_list("seq", flat=True))
     tail = scenario.recall(provider, budget=TIGHT_BUDGET)[-10:]
     rows = scenario.thread.messages.order_by("seq").values_list("body", "deleted_at")
     bodies = list(rows)
     for full in (False, True):
         provider.compact(session, TIGHT_BUDGET, full=full)
         entries = scenario.recall(provider)
-        require(covered_ordinals(entries) == everything, "Every message is recalled, or stands in one summary that is.")
-        require(
-            sum(entry.last - entry.ordinal + 1 for entry in entries) == len(everything), "No message stands in two."
-        )
+        require(covered_ordinals(entries) == all_seqs, "Every message is recalled, or stands in one summary that is.")
+        require(sum(entry.last - entry.ordinal + 1 for entry in entries) == len(all_seqs), "No message stands in two.")
         require(entries[-10:] == tail, "The newest messages are never summarised.")
     require(list(rows.all()) == bodies, "Compaction never changes a message.")
     seqs = scenario.talk(5)
@@ -147,14 +148,14 @@ def summaries_can_be_opened(scenario: Scenario, provider: Any) -> None:
     require(summaries, "A conversation of ten times its budget has summaries.")
     bodies = dict(scenario.thread.messages.values_list("seq", "body"))
     for entry in summaries:
-        described = provider.describe(session, entry.summary_id)
+        description = provider.describe(session, entry.summary_id)
         require(
-            (described.first, described.last, described.content) == (entry.ordinal, entry.last, entry.text),
+            (description.first, description.last, description.content) == (entry.ordinal, entry.last, entry.text),
             "describe() tells what the entry shows.",
         )
-        opened = dict(_expand_all(provider, session, int(entry.summary_id or 0)))
+        messages = dict(_expand_all(provider, session, int(entry.summary_id or 0)))
         expected = {seq: bodies[seq] for seq in range(entry.ordinal, entry.last + 1)}
-        require(opened == expected, "Expanding again and again gives back every message, word for word.")
+        require(messages == expected, "Expanding again and again gives back every message, word for word.")
     _check_out_of_scope(scenario, provider, int(summaries[0].summary_id or 0))
 
 
@@ -193,9 +194,14 @@ def _check_out_of_scope(scenario: Scenario, provider: Explorer, summary_id: int)
 def reviews_take_each_message_once(scenario: Scenario, provider: Any) -> None:
     scenario.talk(250)
     session = scenario.session()
-    (due,) = [one for one in provider.list_unreviewed(session.access) if one.thread_id == scenario.thread.pk] or [None]
-    require(due is not None, "A conversation never reviewed is listed.")
-    require((due.since, due.upto, due.messages) == (0, 250, 250), "The list tells exactly what is new.")
+    (due_session,) = [
+        one for one in provider.list_unreviewed(session.access) if one.thread_id == scenario.thread.pk
+    ] or [None]
+    require(due_session is not None, "A conversation never reviewed is listed.")
+    require(
+        (due_session.since, due_session.upto, due_session.messages) == (0, 250, 250),
+        "The list tells exactly what is new.",
+    )
     scenario.talk(3)
     context = provider.build_review_context(session, 50, 250)
     new_entries = [entry for entry in context if entry.summary_id is None and entry.ordinal > 50]
@@ -205,6 +211,6 @@ def reviews_take_each_message_once(scenario: Scenario, provider: Any) -> None:
     (rest,) = [one for one in provider.list_unreviewed(session.access) if one.thread_id == scenario.thread.pk] or [None]
     require(rest is not None and (rest.since, rest.upto, rest.messages) == (250, 253, 3), "What came since is new.")
     provider.mark_reviewed(session, 253)
-    left = [one.thread_id for one in provider.list_unreviewed(session.access)]
-    require(scenario.thread.pk not in left, "What was reviewed is not listed again.")
+    due_ids = [one.thread_id for one in provider.list_unreviewed(session.access)]
+    require(scenario.thread.pk not in due_ids, "What was reviewed is not listed again.")
     require(scenario.thread.messages.count() == 253, "Reviewing changes no message.")

@@ -52,8 +52,8 @@ def append_stores_what_was_said(scenario: Scenario, provider: MemoryProvider) ->
         all(row.author_id == scenario.agent.pk for row in rows[1:]), "What the agent says must stand under its name."
     )
     require(rows[0].author.name == "Zoë", "A user of the outside agent must be its author, by the name given.")
-    recalled = [entry.text for entry in scenario.recall(provider)]
-    require(recalled[2:] == [message.text for message in TOOL_EXCHANGE], "What was appended must be recalled.")
+    recalled_texts = [entry.text for entry in scenario.recall(provider)]
+    require(recalled_texts[2:] == [message.text for message in TOOL_EXCHANGE], "What was appended must be recalled.")
 
 
 def append_is_all_or_nothing(scenario: Scenario, provider: MemoryProvider) -> None:
@@ -65,13 +65,13 @@ def append_is_all_or_nothing(scenario: Scenario, provider: MemoryProvider) -> No
 
 def append_knows_what_was_said_before(scenario: Scenario, provider: MemoryProvider) -> None:
     first = provider.append(scenario.session(), TOOL_EXCHANGE)
-    again = provider.append(
+    second_ordinals = provider.append(
         scenario.session(), [*TOOL_EXCHANGE, TOOL_EXCHANGE[0], NewMessage("assistant", "More.", external_id="m5")]
     )
-    require(again[:5] == [*first, first[0]], "A known external id must give the number the message has.")
+    require(second_ordinals[:5] == [*first, first[0]], "A known external id must give the number the message has.")
     require(scenario.thread.messages.count() == 5, "A known external id must not be stored again.")
-    seen = ordinals(scenario.recall(provider))
-    require(seen == [1, 2, 3, 4, 5], "Each message is recalled once, though it was sent twice.")
+    recalled_ordinals = ordinals(scenario.recall(provider))
+    require(recalled_ordinals == [1, 2, 3, 4, 5], "Each message is recalled once, though it was sent twice.")
 
 
 def append_keeps_equal_messages_apart(scenario: Scenario, provider: MemoryProvider) -> None:
@@ -102,30 +102,31 @@ def all_that_fits_is_recalled(scenario: Scenario, provider: MemoryProvider) -> N
 def the_tail_is_always_recalled(scenario: Scenario, provider: MemoryProvider) -> None:
     seqs = scenario.talk(100)
     newest = scenario.recall(provider)[-5:]
-    recalled = scenario.recall(provider, budget=4 * total_cost(newest), tail=5)
+    recalled_entries = scenario.recall(provider, budget=4 * total_cost(newest), tail=5)
     require(
-        set(seqs[-5:]) <= set(ordinals(recalled)), "The last messages asked for take a quarter of the budget: all stay."
+        set(seqs[-5:]) <= set(ordinals(recalled_entries)),
+        "The last messages asked for take a quarter of the budget: all stay.",
     )
     few = scenario.talk(3, thread=scenario.other)
-    recalled = scenario.recall(provider, scenario.other, budget=2_000)
-    require(ordinals(recalled) == few, "Of fewer messages than the tail, all are the tail.")
+    recalled_entries = scenario.recall(provider, scenario.other, budget=2_000)
+    require(ordinals(recalled_entries) == few, "Of fewer messages than the tail, all are the tail.")
 
 
 def the_newest_request_is_always_recalled(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.talk(40)
     (request,) = scenario.say("And when do I water them? " + "please " * 500)
     scenario.say("One moment.", by=scenario.agent)
-    recalled = ordinals(scenario.recall(provider, budget=0, tail=2))
-    require(request in recalled, "However small the budget, what a person asked last is recalled.")
+    recalled_ordinals = ordinals(scenario.recall(provider, budget=0, tail=2))
+    require(request in recalled_ordinals, "However small the budget, what a person asked last is recalled.")
 
 
 def the_budget_is_kept(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.talk(150)
     provider.bootstrap(scenario.session())
     for budget in (1_000, 2_500, 6_000):
-        spent = total_cost(scenario.recall(provider, budget=budget, tail=2))
-        require(spent <= budget, f"Of {budget} tokens {spent} were used, though the tail takes far less.")
-        require(spent > budget // 2, f"Of {budget} tokens only {spent} were used, though older messages would fit.")
+        tokens = total_cost(scenario.recall(provider, budget=budget, tail=2))
+        require(tokens <= budget, f"Of {budget} tokens {tokens} were used, though the tail takes far less.")
+        require(tokens > budget // 2, f"Of {budget} tokens only {tokens} were used, though older messages would fit.")
 
 
 def entries_stand_in_order_and_once(scenario: Scenario, provider: MemoryProvider) -> None:
@@ -150,8 +151,10 @@ def words_are_as_they_were_said(scenario: Scenario, provider: MemoryProvider) ->
     tokens = [min(count_tokens(text), MAX_ENTRY_TOKENS) for text in SAMPLE_TEXTS]
     require([entry.tokens for entry in entries] == tokens, "Tokens are counted as o200k_base, up to LONGEST.")
     rows = scenario.thread.messages.order_by("seq").values_list("pk", "author__name", "author__kind")
-    found = [(entry.message_id, entry.author_name, entry.author_kind) for entry in entries]
-    require(found == list(rows), "An entry names its message, who said it, and whether that is a person or an agent.")
+    entry_rows = [(entry.message_id, entry.author_name, entry.author_kind) for entry in entries]
+    require(
+        entry_rows == list(rows), "An entry names its message, who said it, and whether that is a person or an agent."
+    )
 
 
 def calls_and_results_stay_together(scenario: Scenario, provider: MemoryProvider) -> None:
@@ -197,9 +200,10 @@ def nothing_after_before_is_recalled(scenario: Scenario, provider: MemoryProvide
     scenario.talk(60)
     provider.bootstrap(scenario.session())
     for before in (1, 2, 31, 60):
-        seen = ordinals(scenario.recall(provider, before=before))
+        recalled_ordinals = ordinals(scenario.recall(provider, before=before))
         require(
-            seen == list(range(1, before)), f"Of what came before message {before}, all; of what came after, nothing."
+            recalled_ordinals == list(range(1, before)),
+            f"Of what came before message {before}, all; of what came after, nothing.",
         )
 
 
@@ -211,9 +215,9 @@ def what_may_not_be_shown_is_not_recalled(scenario: Scenario, provider: MemoryPr
     scenario.write([{"body": "", "author": scenario.ana, "deleted_at": timezone.now()}])
     scenario.say("Stopped half-way.", by=scenario.agent, state="stopped")
     for _ in range(2):
-        recalled = [entry.text for entry in scenario.recall(provider)]
+        recalled_texts = [entry.text for entry in scenario.recall(provider)]
         require(
-            recalled == ["Shown.", "Stopped half-way."],
+            recalled_texts == ["Shown.", "Stopped half-way."],
             "Messages being written, failed, deleted, or of the system are not recalled.",
         )
         provider.bootstrap(scenario.session())
@@ -237,9 +241,9 @@ def changes_show_at_once(scenario: Scenario, provider: MemoryProvider) -> None:
     messages = scenario.thread.messages
     messages.filter(seq=7).update(body="Said otherwise.", token_count=3)
     messages.filter(seq=9).update(body="", token_count=0, deleted_at=timezone.now())
-    shown = {entry.ordinal: entry.text for entry in scenario.recall(provider)}
-    require(shown.get(7) == "Said otherwise.", "An edited message is recalled as it is now.")
-    require(9 not in shown, "A deleted message is not recalled.")
+    text_by_ordinal = {entry.ordinal: entry.text for entry in scenario.recall(provider)}
+    require(text_by_ordinal.get(7) == "Said otherwise.", "An edited message is recalled as it is now.")
+    require(9 not in text_by_ordinal, "A deleted message is not recalled.")
 
 
 def messages_the_plugin_was_not_told_of_are_recalled(scenario: Scenario, provider: MemoryProvider) -> None:
@@ -247,10 +251,10 @@ def messages_the_plugin_was_not_told_of_are_recalled(scenario: Scenario, provide
     provider.bootstrap(scenario.session())
     seqs += scenario.talk(15)  # another plugin was on meanwhile
     require(ordinals(scenario.recall(provider)) == seqs, "What was said past the plugin is recalled.")
-    again = scenario.make()
-    again.bootstrap(scenario.session())
+    second_provider = scenario.make()
+    second_provider.bootstrap(scenario.session())
     seqs += scenario.talk(5)
-    require(ordinals(scenario.recall(again)) == seqs, "Switched off and on again, nothing is missing.")
+    require(ordinals(scenario.recall(second_provider)) == seqs, "Switched off and on again, nothing is missing.")
 
 
 def other_conversations_stay_out(scenario: Scenario, provider: MemoryProvider) -> None:
@@ -260,10 +264,10 @@ def other_conversations_stay_out(scenario: Scenario, provider: MemoryProvider) -
     provider.bootstrap(scenario.session())
     provider.bootstrap(scenario.session(scenario.other))
     own = set(scenario.thread.messages.values_list("pk", flat=True))
-    seen = {entry.message_id for entry in scenario.recall(provider)}
-    require(seen == own, "Only messages of the session's own thread are recalled.")
-    crossed = scenario.recall(provider, scenario.elsewhere)
-    require(far and crossed == [], "A thread of another workspace is never recalled, whatever the id.")
+    recalled_ids = {entry.message_id for entry in scenario.recall(provider)}
+    require(recalled_ids == own, "Only messages of the session's own thread are recalled.")
+    foreign_entries = scenario.recall(provider, scenario.elsewhere)
+    require(far and foreign_entries == [], "A thread of another workspace is never recalled, whatever the id.")
 
 
 def stats_are_true(scenario: Scenario, provider: MemoryProvider) -> None:

@@ -159,21 +159,21 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]  # the theme has n
 
     def visible_choices(self, model: type[models.Model], request: HttpRequest) -> models.QuerySet[Any]:
         """What may be chosen of another model: what its own admin shows the asker."""
-        registered = self.admin_site._registry.get(model)
-        if isinstance(registered, WorkspaceScopedAdmin):
-            return registered.visible_rows(request)
+        model_admin = self.admin_site._registry.get(model)
+        if isinstance(model_admin, WorkspaceScopedAdmin):
+            return model_admin.visible_rows(request)
         user: Any = request.user
         rows: models.QuerySet[Any] = model._default_manager.all()
         return rows if user.is_superuser else rows.none()
 
     def response_action(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> Any:
         """What was ticked by hand and is no id chooses nothing."""
-        selected = request.POST.getlist(ACTION_CHECKBOX_NAME)
-        ids = [value for value in selected if value.isascii() and value.isdigit() and len(value) < 19]
-        if ids != selected:
-            posted = request.POST.copy()
-            posted.setlist(ACTION_CHECKBOX_NAME, ids)
-            request.POST = posted  # type: ignore[assignment]  # a copy with more in it
+        raw_ids = request.POST.getlist(ACTION_CHECKBOX_NAME)
+        ids = [value for value in raw_ids if value.isascii() and value.isdigit() and len(value) < 19]
+        if ids != raw_ids:
+            form_data = request.POST.copy()
+            form_data.setlist(ACTION_CHECKBOX_NAME, ids)
+            request.POST = form_data  # type: ignore[assignment]  # a copy with more in it
         return super().response_action(request, queryset)
 
     def confirmation_page(

@@ -233,8 +233,8 @@ class QuotesOut(serializers.Serializer[Any]):
     rewritten = serializers.SerializerMethodField(help_text="How much was rewritten, by what it is.")
     quotes = QuoteOut(many=True)
 
-    def get_finished(self, found: MessageQuotes) -> bool:
-        return found.erasure is not None and found.erasure.finished_at is not None
+    def get_finished(self, quotes: MessageQuotes) -> bool:
+        return quotes.erasure is not None and quotes.erasure.finished_at is not None
 
-    def get_rewritten(self, found: MessageQuotes) -> dict[str, int]:
-        return dict(found.erasure.counts) if found.erasure is not None else {}
+    def get_rewritten(self, quotes: MessageQuotes) -> dict[str, int]:
+        return dict(quotes.erasure.counts) if quotes.erasure is not None else {}

@@ -132,8 +132,8 @@ class MessageQuotes(ApiView):
 
         For who may delete the message; for others their own texts that repeat a deleted one.
         """
-        found = queries.access_quotes(request_access(request), pk)
-        return Response(QuotesOut(found).data)
+        quotes = queries.access_quotes(request_access(request), pk)
+        return Response(QuotesOut(quotes).data)
 
 
 class OneQuote(ApiView):

@@ -146,5 +146,5 @@ def _choose(access: Access, scope: Channel | Thread, level: str | None) -> Respo
 
 def _answer(access: Access, scope: Channel | Thread) -> Response:
     services.check_is_person(access)
-    chosen = queries.chosen_notification_level(access, scope)
-    return Response({"level": queries.notification_level(access, scope), "chosen": chosen or None})
+    chosen_level = queries.chosen_notification_level(access, scope)
+    return Response({"level": queries.notification_level(access, scope), "chosen": chosen_level or None})

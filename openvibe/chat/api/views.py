@@ -108,8 +108,8 @@ class DirectMessages(ApiView):
         handle = self.validated_body(DirectMessagesIn)["to"].strip().lstrip("@").lower()
         recipient = get_object_or_404(queries.participants_known_to(access), handle=handle)
         thread, _ = services.open_direct_messages(by=access, recipient=recipient)
-        shown = visible_direct_messages(fresh(access)).get(pk=thread.pk)
-        return Response(DirectMessagesOut(shown).data, status=201)
+        row = visible_direct_messages(fresh(access)).get(pk=thread.pk)
+        return Response(DirectMessagesOut(row).data, status=201)
 
 
 class Threads(ApiView):

@@ -156,8 +156,8 @@ def shorten(text: str, limit: int) -> str:
     line = " ".join(text.split())
     if len(line) <= limit:
         return line
-    cut = line[: limit - 1]
-    return (cut.rpartition(" ")[0] or cut).rstrip(" ,;:") + "…"
+    beginning = line[: limit - 1]
+    return (beginning.rpartition(" ")[0] or beginning).rstrip(" ,;:") + "…"
 
 
 @dataclass(slots=True)

@@ -45,9 +45,9 @@ _ZIP_ERRORS = (
 class SlackArchive:
     """The JSON files of an opened export. Raises ImportFailed when the zip is unsafe."""
 
-    def __init__(self, opened: zipfile.ZipFile) -> None:
-        self._opened = opened
-        members = [member for member in opened.infolist() if not member.is_dir()]
+    def __init__(self, zip_file: zipfile.ZipFile) -> None:
+        self._zip_file = zip_file
+        members = [member for member in zip_file.infolist() if not member.is_dir()]
         _check_sizes(members)
         for member in members:
             _check_path(member.filename)
@@ -65,7 +65,7 @@ class SlackArchive:
                 raise ImportFailed(None, f"There is no {name} in this zip. Is it an export from Slack?")
             return []
         try:
-            with self._opened.open(self._members[name]) as source:
+            with self._zip_file.open(self._members[name]) as source:
                 raw = source.read(MAX_FILE_BYTES + 1)
             value = json.loads(raw.decode("utf-8-sig"))
         except zlib.error:
@@ -150,8 +150,8 @@ def read_slack(path: Path | str) -> Iterator[ImportedThread]:
     """
     with open_file(Path(path)) as source:
         try:
-            with zipfile.ZipFile(source) as opened:
-                yield from _read_threads(SlackArchive(opened))
+            with zipfile.ZipFile(source) as zip_file:
+                yield from _read_threads(SlackArchive(zip_file))
         except _ZIP_ERRORS:
             raise ImportFailed(
                 None, f"{Path(path).name} is not a readable zip. Export it from Slack again and do not unpack it."
@@ -186,13 +186,13 @@ def _read_channel(
     replies: defaultdict[str, list[_SlackMessage]] = defaultdict(list)
     for message in sorted(messages.values(), key=lambda each: (each.at, each.ts)):
         replies[message.thread_ts].append(message)
-    unthreaded = replies.pop("", [])
+    messages_outside = replies.pop("", [])
     for thread_ts, thread_messages in replies.items():
         subject = shorten(thread_messages[0].line.text, TITLE_CHARACTERS - len(name) - 3)
         lines = tuple(message.line for message in thread_messages)
         yield ImportedThread(f"slack:{channel_id}:{thread_ts}", f"#{name}: {subject}", lines)
-    if unthreaded:
-        yield ImportedThread(f"slack:{channel_id}", f"#{name}", tuple(message.line for message in unthreaded))
+    if messages_outside:
+        yield ImportedThread(f"slack:{channel_id}", f"#{name}", tuple(message.line for message in messages_outside))
 
 
 def _parse_message(

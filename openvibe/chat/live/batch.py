@@ -152,30 +152,30 @@ class EventBatch:
     def previous(self) -> dict[int, Message]:
         """The message just ahead of each of those, by the id of the later one."""
         places = {(m.thread_id, m.seq): m for m in self.messages.values()}
-        missing = {(thread, seq - 1) for thread, seq in places} - places.keys()
-        for thread_id in {thread for thread, _ in missing}:
-            seqs = [seq for thread, seq in missing if thread == thread_id]
+        missing_places = {(thread, seq - 1) for thread, seq in places} - places.keys()
+        for thread_id in {thread for thread, _ in missing_places}:
+            seqs = [seq for thread, seq in missing_places if thread == thread_id]
             rows = Message.objects.filter(thread=thread_id, seq__in=seqs).select_related("author")
             places |= {(row.thread_id, row.seq): row for row in rows}
-        found = {m.pk: places.get((m.thread_id, m.seq - 1)) for m in self.messages.values()}
-        return {pk: message for pk, message in found.items() if message}
+        message_by_pk = {m.pk: places.get((m.thread_id, m.seq - 1)) for m in self.messages.values()}
+        return {pk: message for pk, message in message_by_pk.items() if message}
 
     @cached_property
     def new_words(self) -> dict[int, NewWords]:
         """What replies gained since the batch before, by message id; only where they did nothing but grow."""
-        found = {}
+        words_by_message = {}
         for pk, message in self.messages.items():
-            sent = self.progress.pop(pk, None)
+            progress = self.progress.pop(pk, None)
             if message.state != Message.State.WRITING:
                 continue
-            body, start = message.body, sent.tail_start if sent else 0
+            body, start = message.body, progress.tail_start if progress else 0
             tail_start = start + last_block_start(body[start:])
             self.progress[pk] = ReplyProgress(body, tail_start)
-            if sent and body.startswith(sent.body):
+            if progress and body.startswith(progress.body):
                 finished = body[start:tail_start]
-                tail, words = (body[tail_start:], "") if finished else ("", body[len(sent.body) :])
-                found[pk] = NewWords(len(sent.body), len(body), words, finished, tail)
-        return found
+                tail, words = (body[tail_start:], "") if finished else ("", body[len(progress.body) :])
+                words_by_message[pk] = NewWords(len(progress.body), len(body), words, finished, tail)
+        return words_by_message
 
     @cached_property
     def notification_levels(self) -> dict[tuple[int, int | None, int | None], str]:
@@ -186,8 +186,8 @@ class EventBatch:
         if not threads:
             return {}
         rows = NotificationPreference.objects.filter(Q(thread__in=threads) | Q(channel__in=set(threads.values())))
-        found = rows.values_list("participant_id", "channel_id", "thread_id", "level").order_by()
-        return {(participant, channel, thread): level for participant, channel, thread, level in found}
+        level_rows = rows.values_list("participant_id", "channel_id", "thread_id", "level").order_by()
+        return {(participant, channel, thread): level for participant, channel, thread, level in level_rows}
 
     @cached_property
     def notices(self) -> dict[int, Notice]:
@@ -218,8 +218,8 @@ def read_batch(workspace_id: int, *, after: int, until: int | None = None) -> Ev
     rows = Event.objects.filter(workspace_id=workspace_id, position__gt=after)
     if until is not None:
         rows = rows.filter(position__lte=until)
-    found = [EventRow(*row) for row in rows.order_by("position").values_list(*EventRow._fields)[:BATCH_SIZE]]
-    return make_batch(workspace_id, found, after=after) if found else EventBatch(workspace_id, after)
+    event_rows = [EventRow(*row) for row in rows.order_by("position").values_list(*EventRow._fields)[:BATCH_SIZE]]
+    return make_batch(workspace_id, event_rows, after=after) if event_rows else EventBatch(workspace_id, after)
 
 
 def make_batch(workspace_id: int, rows: Sequence[EventRow], *, after: int = 0) -> EventBatch:
@@ -227,16 +227,16 @@ def make_batch(workspace_id: int, rows: Sequence[EventRow], *, after: int = 0) -
     threads = _thread_facts({row.thread_id for row in rows if row.thread_id})
     messages = _message_facts({row.message_id for row in rows if row.message_id})
     last_changes = {row.message_id: row.position for row in rows if row.kind == MESSAGE_CHANGED}
-    events, known = [], set()
+    events, message_ids = [], set()
     position = after
     for row in rows:
         position = row.position or position
         thread, message = threads.get(row.thread_id or 0), messages.get(row.message_id or 0)
         is_outdated = row.kind == MESSAGE_CHANGED and position != last_changes[row.message_id]
         events.append(
-            LiveEvent(position, *row[1:], thread, message, row.message_id not in known, is_outdated=is_outdated)
+            LiveEvent(position, *row[1:], thread, message, row.message_id not in message_ids, is_outdated=is_outdated)
         )
-        known.add(row.message_id)
+        message_ids.add(row.message_id)
     return EventBatch(workspace_id, position, events, has_more=len(rows) == BATCH_SIZE)
 
 
@@ -247,13 +247,20 @@ def _thread_facts(ids: set[int]) -> dict[int, ThreadFacts]:
     rows = list(Thread.objects.filter(pk__in=ids).values_list(*names))
     restricted = {row[0] for row in rows if row[2] == Thread.Access.AGENT_RESTRICTED}
     restricted |= {row[3] for row in rows if row[0] in restricted and row[3]}
-    listed: dict[int | None, set[int]] = defaultdict(set)
+    agents_by_thread: dict[int | None, set[int]] = defaultdict(set)
     if restricted:
         pairs = Thread.allowed_agents.through.objects.filter(thread__in=restricted)
         for thread_id, agent_id in pairs.values_list("thread_id", "participant_id"):
-            listed[thread_id].add(agent_id)
+            agents_by_thread[thread_id].add(agent_id)
     return {
-        pk: ThreadFacts(channel, access, parent, seq, archived is not None, frozenset(listed[pk] | listed[parent]))
+        pk: ThreadFacts(
+            channel,
+            access,
+            parent,
+            seq,
+            archived is not None,
+            frozenset(agents_by_thread[pk] | agents_by_thread[parent]),
+        )
         for pk, channel, access, parent, seq, archived in rows
     }
 
@@ -261,10 +268,10 @@ def _thread_facts(ids: set[int]) -> dict[int, ThreadFacts]:
 def _message_facts(ids: set[int]) -> dict[int, MessageFacts]:
     if not ids:
         return {}
-    named = Mention.objects.filter(message=OuterRef("pk")).order_by().values("participant_id")
-    rows = Message.objects.filter(pk__in=ids).annotate(named=ArraySubquery(named), words=Left("body", 400))
+    named_ids = Mention.objects.filter(message=OuterRef("pk")).order_by().values("participant_id")
+    rows = Message.objects.filter(pk__in=ids).annotate(named=ArraySubquery(named_ids), words=Left("body", 400))
     columns = ("pk", "author_id", "kind", "named", "author__name", "words", "state", "edited_at", "deleted_at")
-    found = rows.values_list(*columns, "author__kind")
+    message_rows = rows.values_list(*columns, "author__kind")
     return {
         pk: MessageFacts(
             author_id,
@@ -276,5 +283,5 @@ def _message_facts(ids: set[int]) -> dict[int, MessageFacts]:
             is_changed=bool(edited_at or deleted_at),
             is_writing=state == Message.State.WRITING if author_kind == Participant.Kind.AGENT else None,
         )
-        for pk, author_id, kind, names, author, words, state, edited_at, deleted_at, author_kind in found
+        for pk, author_id, kind, names, author, words, state, edited_at, deleted_at, author_kind in message_rows
     }

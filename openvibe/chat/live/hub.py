@@ -108,9 +108,9 @@ class EventReader:
             with _snapshot():
                 _refresh(subscribers)
                 workspace_ids = {subscriber.viewer.workspace_id for subscriber in subscribers}
-                retained = {workspace_id: _retained_positions(workspace_id) for workspace_id in workspace_ids}
+                positions = {workspace_id: _retained_positions(workspace_id) for workspace_id in workspace_ids}
                 for subscriber, after in joining:
-                    self._join(subscriber, after, *retained[subscriber.viewer.workspace_id])
+                    self._join(subscriber, after, *positions[subscriber.viewer.workspace_id])
         except Exception:
             for subscriber in subscribers:
                 subscriber.end()  # its reader comes back
@@ -155,11 +155,11 @@ class EventReader:
             for one in feed.subscribers
             if one.viewer.session_key is not None and one.viewer.access is not None
         }
-        due = {pk for pk in open_pages if self._noted_at.get(pk, -inf) + NOTE_SECONDS <= now}
-        if not due and now < self._next_presence:
+        participant_ids = {pk for pk in open_pages if self._noted_at.get(pk, -inf) + NOTE_SECONDS <= now}
+        if not participant_ids and now < self._next_presence:
             return
-        note_presence(due)
-        self._noted_at = {pk: now if pk in due else self._noted_at[pk] for pk in open_pages}
+        note_presence(participant_ids)
+        self._noted_at = {pk: now if pk in participant_ids else self._noted_at[pk] for pk in open_pages}
         self._next_presence = now + PRESENCE_POLL_SECONDS
         here = here_by_workspace(self._feeds)
         _put({one: frame for feed in self._feeds.values() for one, frame in feed.presence_frames(here)})
@@ -222,26 +222,26 @@ class WorkspaceFeed:
 
     def _refresh_changed(self, batch: EventBatch) -> None:
         """Who may see what has changed in this snapshot: also by an event that stands behind the batch."""
-        changed = [(event.kind, event.participant_id) for event in batch.events if event.kind in ACCESS_KINDS]
+        changes = [(event.kind, event.participant_id) for event in batch.events if event.kind in ACCESS_KINDS]
         if batch.has_more:
             later = Event.objects.filter(workspace_id=self.workspace_id, position__gt=batch.position)
-            changed += later.filter(kind__in=ACCESS_KINDS).values_list("kind", "participant_id")
-        ids = {participant for kind, participant in changed if kind == "access_changed"}
-        everybody = any(kind != "access_changed" for kind, _ in changed)
-        _refresh([one for one in self.subscribers if everybody or one.viewer.participant_id in ids])
+            changes += later.filter(kind__in=ACCESS_KINDS).values_list("kind", "participant_id")
+        ids = {participant for kind, participant in changes if kind == "access_changed"}
+        is_for_everybody = any(kind != "access_changed" for kind, _ in changes)
+        _refresh([one for one in self.subscribers if is_for_everybody or one.viewer.participant_id in ids])
 
     def replay(self, subscriber: StreamSubscriber) -> None:
         if subscriber.is_live or subscriber.is_ended:
             return
-        position, missed = subscriber.position, b""
+        position, missed_frames = subscriber.position, b""
         with _snapshot():
             _refresh([subscriber])
             if position < self.position and not subscriber.is_ended:
                 batch = read_batch(self.workspace_id, after=position, until=self.position)
-                position, missed = _make_some(batch, subscriber)
+                position, missed_frames = _make_some(batch, subscriber)
                 if position == batch.position and not batch.has_more:
                     position = self.position
-        subscriber.put(missed)
+        subscriber.put(missed_frames)
         subscriber.position, subscriber.is_live = position, position >= self.position
         _wake([subscriber])
 
@@ -264,19 +264,19 @@ def _make_frames(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -
 def _make_some(batch: EventBatch, subscriber: StreamSubscriber) -> tuple[int, bytes]:
     """For one the frames of what it may see, as many as may wait for it, and up to which position that is."""
     _prepare(batch, {subscriber.format})
-    made, size = [], 0
+    frames, size = [], 0
     for position, frame in _frames(batch, subscriber):
-        made.append(frame)
+        frames.append(frame)
         size += len(frame)
         if size > REPLAYED_BYTES:
-            return position, b"".join(made)
-    return batch.position, b"".join(made)
+            return position, b"".join(frames)
+    return batch.position, b"".join(frames)
 
 
 def _put(frames: Mapping[StreamSubscriber, bytes]) -> None:
     """Once the snapshot is over: where its end fails, the batch is read again, and nobody was told of it yet."""
-    for subscriber, made in frames.items():
-        subscriber.put(made)
+    for subscriber, frame in frames.items():
+        subscriber.put(frame)
     _wake(frames)
 
 
@@ -288,14 +288,14 @@ def _frames(batch: EventBatch, subscriber: StreamSubscriber) -> Iterator[tuple[i
 
 def _prepare(batch: EventBatch, formats: Collection[FrameFormat]) -> None:
     """Say which messages are shown in full."""
-    wanted = {
+    wanted_ids = {
         event.message_id
         for event in batch.events
         if event.message_id is not None and any(each.shows(event) for each in formats)
     }
-    batch.wanted_ids = frozenset(wanted)
+    batch.wanted_ids = frozenset(wanted_ids)
     for event in batch.events:
-        if event.message_id not in wanted:  # nobody was told of its words
+        if event.message_id not in wanted_ids:  # nobody was told of its words
             batch.progress.pop(event.message_id or 0, None)
 
 

@@ -60,10 +60,10 @@ class Viewer:
     def level_for(self, event: LiveEvent, batch: EventBatch) -> tuple[str, bool]:
         """What the viewer is notified of where the message of the event stands, and whether she muted that place."""
         levels, thread = batch.notification_levels, event.thread
-        chosen = levels.get((self.participant_id, None, event.thread_id)) or (
+        chosen_level = levels.get((self.participant_id, None, event.thread_id)) or (
             levels.get((self.participant_id, thread.channel_id, None), "") if thread else ""
         )
-        return chosen or self.notify_level, chosen == NotificationLevel.NOTHING
+        return chosen_level or self.notify_level, chosen_level == NotificationLevel.NOTHING
 
     def is_notified(self, event: LiveEvent, batch: EventBatch) -> bool:
         """Whether a notification of the event, which the viewer sees, is shown to her: the one place of this rule."""
@@ -140,22 +140,22 @@ def _open_sessions(viewers: Iterable[Viewer]) -> set[str]:
 
 def _valid_tokens(viewers: Iterable[Viewer]) -> set[int]:
     ids = {viewer.token_id for viewer in viewers if viewer.token_id is not None}
-    unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-    tokens = Token.objects.filter(unexpired, pk__in=ids, revoked_at=None)
+    is_unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+    tokens = Token.objects.filter(is_unexpired, pk__in=ids, revoked_at=None)
     return set(tokens.values_list("pk", flat=True)) if ids else set()
 
 
 def _public_channel_ids(workspace_ids: Collection[int]) -> dict[int, frozenset[int]]:
     channels = Channel.objects.filter(workspace__in=workspace_ids, is_private=False)
-    return _grouped(channels.order_by().values_list("workspace_id", "pk"))
+    return _group_values(channels.order_by().values_list("workspace_id", "pk"))
 
 
 def _own_channel_ids(participant_ids: Collection[int]) -> dict[int, frozenset[int]]:
     memberships = ChannelMembership.objects.filter(participant__in=participant_ids)
-    return _grouped(memberships.values_list("participant_id", "channel_id"))
+    return _group_values(memberships.values_list("participant_id", "channel_id"))
 
 
-def _grouped(pairs: Iterable[tuple[int, int]]) -> dict[int, frozenset[int]]:
+def _group_values(pairs: Iterable[tuple[int, int]]) -> dict[int, frozenset[int]]:
     groups: defaultdict[int, set[int]] = defaultdict(set)
     for key, value in pairs:
         groups[key].add(value)

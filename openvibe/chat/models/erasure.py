@@ -43,7 +43,7 @@ class Erasure(models.Model):
     def quotation(self) -> Quotation:
         """What finds the words, of an edit those that are gone; nothing once they are forgotten, or cannot be read."""
         stored = Erasure.objects.values_list("texts", flat=True).get(pk=self.pk)
-        return Quotation(json.loads(stored or "[]"), kept=self.message.body)
+        return Quotation(json.loads(stored or "[]"), kept_text=self.message.body)
 
 
 class Quote(models.Model):

@@ -46,14 +46,17 @@ def reach_of(access: Access) -> Reach:
 
 def load_reach(accesses: Iterable[Access]) -> None:
     """Read what these reach, where it is not known yet: one statement for all of them."""
-    missing = [access for access in accesses if "reach" not in access.memo]
-    if not missing:
+    accesses_without_reach = [access for access in accesses if "reach" not in access.memo]
+    if not accesses_without_reach:
         return
     columns: tuple[Sequence[object], ...] = tuple(
-        zip(*((a.workspace_id, a.participant_id, a.reads_public_channels, a.is_agent) for a in missing), strict=True)
+        zip(
+            *((a.workspace_id, a.participant_id, a.reads_public_channels, a.is_agent) for a in accesses_without_reach),
+            strict=True,
+        )
     )
     rows = fetch_prepared(_SELECT_REACH, [list(column) for column in columns])
-    for access, (channels, threads) in zip(missing, rows, strict=True):
+    for access, (channels, threads) in zip(accesses_without_reach, rows, strict=True):
         access.memo["reach"] = Reach(
             frozenset(channels), frozenset(threads), array_literal(channels), array_literal(threads)
         )

@@ -28,12 +28,12 @@ def participants_known_to(access: Access) -> QuerySet[Participant]:
 def participants_nameable_by(access: Access, thread: Thread) -> QuerySet[Participant]:
     """Whom the asker may name in a thread that she sees: those she knows, and those who read it. For all but guests
     that is everybody active; that somebody else is there, a guest is not told by trying handles and numbers."""
-    known = participants_known_to(access)
+    known_participants = participants_known_to(access)
     if not access.is_guest:
-        return known
+        return known_participants
     readers = Q(pk__in=members_with_access(thread.channel).order_by().values("pk"))
     readers |= Q(pk__in=[agent.pk for agent in agents_with_access(thread)])
-    return Participant.objects.filter(Q(pk__in=known.order_by().values("pk")) | readers)
+    return Participant.objects.filter(Q(pk__in=known_participants.order_by().values("pk")) | readers)
 
 
 def agents_with_access(row: Thread | Channel) -> list[Participant]:

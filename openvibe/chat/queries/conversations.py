@@ -57,12 +57,12 @@ HIT_START, HIT_END = "\ue000", "\ue001"
 def messages_mentioning(access: Access) -> QuerySet[Message]:
     """Messages outside dives, which are between two, that name the asker, newest first, with `unseen`."""
     messages: QuerySet[Message] = Message.objects.visible_to(access)
-    seen = ReadMarker.objects.filter(
+    read_markers = ReadMarker.objects.filter(
         thread=OuterRef("thread"), participant_id=access.participant_id, last_read_seq__gte=OuterRef("seq")
     )
     return (
         messages.filter(mentions__participant_id=access.participant_id, deleted_at=None, thread__parent=None)
-        .annotate(unseen=~Exists(seen))
+        .annotate(unseen=~Exists(read_markers))
         .select_related("thread__channel", "author__agent")
         .order_by("-id")
     )
@@ -101,9 +101,9 @@ def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]
     if access.is_agent:
         return threads
     threads = threads.exclude(muted_threads(access))
-    joined = Member.objects.filter(participant_id=access.participant_id).values("joined_at")
+    joined_at = Member.objects.filter(participant_id=access.participant_id).values("joined_at")
     is_opened = Exists(ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id))
-    return threads.filter(Q(is_opened) | Q(last_message_at__gte=Subquery(joined)))
+    return threads.filter(Q(is_opened) | Q(last_message_at__gte=Subquery(joined_at)))
 
 
 def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
@@ -174,15 +174,15 @@ def message_page(
     size: int = 50,
 ) -> MessagePage:
     """The newest `size` messages, or those before, after or around a place. One query for the messages."""
-    read = partial(list_messages, access, thread.pk, limit=size + 1)
+    read_messages = partial(list_messages, access, thread.pk, limit=size + 1)
     if around_seq is not None:
         first = max(1, around_seq - size // 2)
-        window = read(after_seq=first - 2, before_seq=first + size)
+        window = read_messages(after_seq=first - 2, before_seq=first + size)
     elif after_seq is not None:
         first = after_seq + 1
-        window = read(after_seq=after_seq - 1)
+        window = read_messages(after_seq=after_seq - 1)
     else:
-        window = read(before_seq=MAX_ID if before_seq is None else before_seq, newest_first=True)[::-1]
+        window = read_messages(before_seq=MAX_ID if before_seq is None else before_seq, newest_first=True)[::-1]
         first = window[1].seq if len(window) > size else 1
     before = next((m for m in window if m.seq < first), None)
     rows = [m for m in window if m.seq >= first]
@@ -211,8 +211,8 @@ def search_messages(
         "created_at__lt": until and _midnight(until + timedelta(days=1)) if until != date.max else None,
     }
     if handle := author.lstrip("@").lower():  # a number, not a join: an index then gives the author's newest
-        named = Participant.objects.filter(workspace_id=access.workspace_id, handle=handle).values("pk")
-        filters["author_id"] = Subquery(named[:1])
+        author_ids = Participant.objects.filter(workspace_id=access.workspace_id, handle=handle).values("pk")
+        filters["author_id"] = Subquery(author_ids[:1])
     messages = messages.filter(**{name: value for name, value in filters.items() if value is not None})
     if words:
         query = SearchQuery(words, config="english", search_type="websearch")
@@ -250,9 +250,9 @@ def access_channel(access: Access, channel_id: int) -> Channel:
 
 @AccessQuery
 def _channel_by_id(access: Access, channel_id: int) -> QuerySet[Channel]:
-    chosen = NotificationPreference.objects.filter(channel=OuterRef("pk"), participant_id=access.participant_id)
+    preferences = NotificationPreference.objects.filter(channel=OuterRef("pk"), participant_id=access.participant_id)
     channels = Channel.objects.visible_to(access).filter(pk=channel_id)
-    return channels.annotate(notify_level=Coalesce(Subquery(chosen.values("level")[:1]), Value("")))
+    return channels.annotate(notify_level=Coalesce(Subquery(preferences.values("level")[:1]), Value("")))
 
 
 def access_thread(access: Access, thread_id: int) -> Thread:

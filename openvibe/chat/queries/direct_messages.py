@@ -25,5 +25,5 @@ def access_recipient(by: Access, participant_id: int) -> Participant:
 
 def find_direct_thread(*, by: Access, participant_id: int) -> Thread | None:
     """The conversation of the asker with somebody, whether they are still there or not; None when there is none yet."""
-    found: Thread | None = Thread.objects.direct_between(by.participant_id, participant_id).first()
-    return found
+    thread: Thread | None = Thread.objects.direct_between(by.participant_id, participant_id).first()
+    return thread

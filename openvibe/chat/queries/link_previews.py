@@ -32,14 +32,14 @@ class _Reference:
 def read_link_previews(access: Access, references: Sequence[str]) -> dict[str, LinkPreview]:
     """By reference (`thread-12`, `thread-12-3` for its message 3, `message-34`, `knowledge-5`) what the asker may see
     of it; what is no reference, or not hers to see, is left out. One query for each kind."""
-    parsed = [_parse(text) for text in dict.fromkeys(references[:MAX_LINKS])]
-    found = [one for one in parsed if one is not None]
-    previews = _thread_previews(access, [one for one in found if one.kind == "thread" and one.seq is None])
-    previews |= _message_previews(access, [one for one in found if one.kind == "message" or one.seq is not None])
+    parsed_references = [_parse(text) for text in dict.fromkeys(references[:MAX_LINKS])]
+    links = [one for one in parsed_references if one is not None]
+    previews = _thread_previews(access, [one for one in links if one.kind == "thread" and one.seq is None])
+    previews |= _message_previews(access, [one for one in links if one.kind == "message" or one.seq is not None])
     for kind in LINK_KINDS:
-        named = {one.pk: one.text for one in found if one.kind == kind.name}
-        if named:
-            previews |= {named[pk]: preview for pk, preview in kind.read(access, list(named)).items()}
+        text_by_pk = {one.pk: one.text for one in links if one.kind == kind.name}
+        if text_by_pk:
+            previews |= {text_by_pk[pk]: preview for pk, preview in kind.read(access, list(text_by_pk)).items()}
     return previews
 
 
@@ -67,11 +67,11 @@ def _thread_previews(access: Access, references: Sequence[_Reference]) -> dict[s
 def _message_previews(access: Access, references: Sequence[_Reference]) -> dict[str, LinkPreview]:
     if not references:
         return {}
-    wanted = Q(pk__in=[one.pk for one in references if one.kind == "message"])
+    is_referenced = Q(pk__in=[one.pk for one in references if one.kind == "message"])
     for one in references:
         if one.seq is not None and one.kind == "thread":
-            wanted |= Q(thread_id=one.pk, seq=one.seq)
-    rows = Message.objects.visible_to(access).filter(wanted).annotate(words=Left("body", 400))
+            is_referenced |= Q(thread_id=one.pk, seq=one.seq)
+    rows = Message.objects.visible_to(access).filter(is_referenced).annotate(words=Left("body", 400))
     columns = ("pk", "thread_id", "seq", "thread__title", "author__name", "words", "kind", "state", "deleted_at")
     previews: dict[tuple[int, ...], LinkPreview] = {}
     for pk, thread_id, seq, title, author, words, kind, state, deleted_at in rows.order_by().values_list(*columns):

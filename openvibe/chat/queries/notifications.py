@@ -20,8 +20,8 @@ def muted_threads(access: Access) -> Q:
 
 def notification_preferences(access: Access) -> QuerySet[NotificationPreference]:
     """The asker's choices for what she still sees: channels first, by name."""
-    seen = Q(channel__in=Channel.objects.visible_to(access)) | Q(thread__in=Thread.objects.visible_to(access))
-    rows = NotificationPreference.objects.filter(seen, participant_id=access.participant_id)
+    is_visible = Q(channel__in=Channel.objects.visible_to(access)) | Q(thread__in=Thread.objects.visible_to(access))
+    rows = NotificationPreference.objects.filter(is_visible, participant_id=access.participant_id)
     return rows.select_related("channel", "thread__channel").order_by(
         "channel__name", "thread__channel__name", "thread__title", "pk"
     )

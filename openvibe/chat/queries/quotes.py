@@ -52,8 +52,8 @@ def access_quotes(access: Access, message_id: int) -> MessageQuotes:
     quotes = list(message.quotes.select_related("owner"))
     if erasure.finished_at is None:
         stored = {(quote.kind, quote.ref) for quote in quotes}
-        found = find_quotes(message, erasure.quotation())
-        quotes += [quote for quote in found if (quote.kind, quote.ref) not in stored]
+        new_quotes = find_quotes(message, erasure.quotation())
+        quotes += [quote for quote in new_quotes if (quote.kind, quote.ref) not in stored]
     views = _quote_views(access, quotes)
     if not is_in_charge and access.participant_id != erasure.by_id:
         views = tuple(view for view in views if view.is_own)
@@ -115,6 +115,6 @@ def _quotes_to_settle(access: Access) -> QuerySet[Quote]:
     if access.administers:
         is_addressed |= Q(owner__kind=Participant.Kind.AGENT, message__thread__workspace=access.workspace_id)
     by_reader = Erasure.objects.filter(message=OuterRef("message"), is_deletion=True, by=access.participant_id)
-    seen = Message.objects.visible_to(access).order_by().values("pk")
-    quotes = Quote.objects.filter(~Exists(by_reader), is_addressed, kept_at=None, message__in=seen)
+    visible_messages = Message.objects.visible_to(access).order_by().values("pk")
+    quotes = Quote.objects.filter(~Exists(by_reader), is_addressed, kept_at=None, message__in=visible_messages)
     return quotes.select_related("owner").order_by("-id")[:MAX_QUOTE_NOTES]

@@ -49,6 +49,6 @@ class ThreadSurroundings:
 def read_surroundings(thread: Thread, access: Access) -> ThreadSurroundings:
     """One statement. The caller has checked that the asker sees the thread."""
     values = {"thread": thread.pk, "channel": thread.channel_id, "asker": access.participant_id}
-    ((draft, active_dives, followers, allowed, *levels),) = fetch_prepared(_SELECT_SURROUNDINGS, values)
-    following, listed = (tuple(NamedAgent(*row) for row in rows) for rows in (followers, allowed))
+    ((draft, active_dives, followers, allowed_rows, *levels),) = fetch_prepared(_SELECT_SURROUNDINGS, values)
+    following, listed = (tuple(NamedAgent(*row) for row in rows) for rows in (followers, allowed_rows))
     return ThreadSurroundings(draft, active_dives, following, listed, *levels)

@@ -178,8 +178,8 @@ def read_messages(
         values |= MESSAGES.word_values(query, lookup) if older.by_words else {}
         values |= {"signs": query.sign_bits} if query.embedding and not use_index else {}
     statement = _columns_statement(query.shape, query.dimension, older)
-    ((packed, authors, packed_vectors),) = fetch_prepared(statement, values)
-    messages = np.frombuffer(packed or b"", MESSAGE_DTYPE)
+    ((message_data, authors, packed_vectors),) = fetch_prepared(statement, values)
+    messages = np.frombuffer(message_data or b"", MESSAGE_DTYPE)
     messages = messages[np.argsort(messages["seq"])]
     author_by_id = {
         pk: Author(name_tokens(name), bits, kind not in ASSISTANT_KINDS) for pk, name, kind, bits in authors or ()
@@ -225,13 +225,13 @@ def _columns_statement(shape: QueryShape, dimension: int, older: Older | None) -
     )
 
 
-def _similarities(seqs: NDArray[Any], packed: bytes, question: Floats) -> tuple[Floats, Floats]:
+def _similarities(seqs: NDArray[Any], data: bytes, question: Floats) -> tuple[Floats, Floats]:
     """Cosines of own text, or its nearest passage, and of the pair for each of these messages."""
-    counts = np.frombuffer(packed, COUNTS_DTYPE, 1)[0]
-    vectors = np.frombuffer(packed, VECTOR_DTYPE, counts["vectors"], COUNTS_DTYPE.itemsize)
+    counts = np.frombuffer(data, COUNTS_DTYPE, 1)[0]
+    vectors = np.frombuffer(data, VECTOR_DTYPE, counts["vectors"], COUNTS_DTYPE.itemsize)
     start = COUNTS_DTYPE.itemsize + vectors.nbytes
-    parts = np.frombuffer(packed, PARTS_DTYPE, counts["parts"], start)
-    passages = best_passage_similarity(packed[start + parts.nbytes :], parts["size"].astype(np.int64), question)
+    parts = np.frombuffer(data, PARTS_DTYPE, counts["parts"], start)
+    passages = best_passage_similarity(data[start + parts.nbytes :], parts["size"].astype(np.int64), question)
     own, pair = np.full((2, len(seqs)), np.nan, np.float32)
     if len(seqs):
         positions, is_match = _match_positions(seqs, vectors["seq"])

@@ -93,11 +93,11 @@ def find_messages(
         return MessageSearchResult()
     visible_kinds = [kind for kind in kinds if access.reads_dive_results or kind != Message.Kind.DIVE_RESULT]
     end = min(before or last_seq + 1, last_seq + 1)
-    read, document_frequencies = _read_candidates(thread_id, query, visible_kinds, end)
-    read = _exclude(read, exclude_seqs, exclude_author_id)
-    if not len(read.messages):
+    columns, document_frequencies = _read_candidates(thread_id, query, visible_kinds, end)
+    columns = _exclude(columns, exclude_seqs, exclude_author_id)
+    if not len(columns.messages):
         return MessageSearchResult()
-    candidates = _build_candidates(read, query, max_message_tokens)
+    candidates = _build_candidates(columns, query, max_message_tokens)
     corpus_size = None if document_frequencies is None else end - 1
     scores = rank(
         candidates,
@@ -105,8 +105,8 @@ def find_messages(
         corpus_size=corpus_size,
         is_scattered=asks_for_several(question),
     )
-    selected = select(scores, candidates, budget=budget, overhead=overhead, max_hits=max_hits)
-    return _build_result(candidates, scores, selected, budget, overhead, max_message_tokens)
+    indices = select(scores, candidates, budget=budget, overhead=overhead, max_hits=max_hits)
+    return _build_result(candidates, scores, indices, budget, overhead, max_message_tokens)
 
 
 def _read_candidates(
@@ -115,30 +115,30 @@ def _read_candidates(
     """The messages that come into question, and, where these are not all, about how many of all hold each term."""
     since = 1 if end <= MAX_FULL_SCAN_MESSAGES + 1 else end - RECENT_MESSAGES
     use_index = end > MAX_EXACT_SCAN_MESSAGES
-    read = read_messages(
+    columns = read_messages(
         thread_id, query, kinds, since=since, before=end, distance=NEIGHBOUR_DISTANCE, use_index=use_index
     )
     if since == 1:
-        return read, None
-    hits, is_recent = query.hits(read.messages["bits"].astype(np.int64)), read.messages["seq"] >= since
+        return columns, None
+    hits, is_recent = query.hits(columns.messages["bits"].astype(np.int64)), columns.messages["seq"] >= since
     recent_counts = hits[is_recent].sum(axis=0)
     frequencies = recent_counts * (end - 1) / max(np.count_nonzero(is_recent), 1)
-    return read, np.maximum(frequencies, hits.sum(axis=0)).tolist()
+    return columns, np.maximum(frequencies, hits.sum(axis=0)).tolist()
 
 
-def _exclude(read: MessageColumns, seqs: Collection[int], author_id: int | None) -> MessageColumns:
-    keep = np.ones(len(read.messages), np.bool_)
+def _exclude(columns: MessageColumns, seqs: Collection[int], author_id: int | None) -> MessageColumns:
+    keep = np.ones(len(columns.messages), np.bool_)
     if seqs:
-        keep &= ~np.isin(read.messages["seq"], np.fromiter(seqs, np.int64))
+        keep &= ~np.isin(columns.messages["seq"], np.fromiter(seqs, np.int64))
     if author_id is not None:
-        keep &= read.messages["author"] != author_id
-    return read if keep.all() else read.only(keep)
+        keep &= columns.messages["author"] != author_id
+    return columns if keep.all() else columns.only(keep)
 
 
-def _build_candidates(read: MessageColumns, query: Query, max_message_tokens: int | None) -> Candidates:
-    messages = read.messages
+def _build_candidates(columns: MessageColumns, query: Query, max_message_tokens: int | None) -> Candidates:
+    messages = columns.messages
     authors, which = np.unique(messages["author"], return_inverse=True)
-    names = np.array([read.authors[author] for author in authors.tolist()], np.int64).reshape(-1, 3)[which]
+    names = np.array([columns.authors[author] for author in authors.tolist()], np.int64).reshape(-1, 3)[which]
     tokens = messages["tokens"].astype(np.int64) + names[:, 0]
     return Candidates(
         keys=messages["id"].tolist(),
@@ -146,8 +146,8 @@ def _build_candidates(read: MessageColumns, query: Query, max_message_tokens: in
         tokens=tokens if max_message_tokens is None else np.minimum(tokens, max_message_tokens),
         words=tokens,
         hits=query.hits(messages["bits"].astype(np.int64)),
-        similarity=read.own_similarity,
-        pair_similarity=read.pair_similarity,
+        similarity=columns.own_similarity,
+        pair_similarity=columns.pair_similarity,
         fingerprints=messages["print"].astype(np.int64),
         seconds=messages["at"] / 1e6,
         by_named=names[:, 1] != 0,
@@ -158,26 +158,26 @@ def _build_candidates(read: MessageColumns, query: Query, max_message_tokens: in
 def _build_result(
     candidates: Candidates,
     scores: Floats,
-    selected: Sequence[int],
+    indices: Sequence[int],
     budget: int,
     overhead: int,
     max_message_tokens: int | None,
 ) -> MessageSearchResult:
     is_neighbour = _neighbour_mask(candidates)
     ids: Sequence[int] = cast("Sequence[int]", candidates.keys)
-    texts = load_texts([ids[index] for index in selected])
+    texts = load_texts([ids[index] for index in indices])
     hits: list[MessageHit] = []
-    spent = 0
-    for index in selected:
+    hit_tokens = 0
+    for index in indices:
         row = texts.get(ids[index])
         if row is None:
             continue
         message_id, seq, thread_id, kind, body, tokens, author_id, name, author_kind, at = row
         tokens += name_tokens(name)
         cost = overhead + (tokens if max_message_tokens is None else min(tokens, max_message_tokens))
-        if spent + cost > budget:
+        if hit_tokens + cost > budget:
             continue  # it grew since it was chosen
-        spent += cost
+        hit_tokens += cost
         score, stands_beside = float(scores[index]), bool(is_neighbour[index])
         hits.append(
             MessageHit(
@@ -185,7 +185,7 @@ def _build_result(
             )
         )
     by_vectors = candidates.similarity is not None and bool(np.isfinite(candidates.similarity).any())
-    return MessageSearchResult(hits, spent, by_words=bool(candidates.hits.any()), by_vectors=by_vectors)
+    return MessageSearchResult(hits, hit_tokens, by_words=bool(candidates.hits.any()), by_vectors=by_vectors)
 
 
 def _neighbour_mask(candidates: Candidates) -> NDArray[np.bool_]:

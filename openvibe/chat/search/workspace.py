@@ -44,9 +44,11 @@ def best_messages(
     if query.is_empty:
         return []
     searchable = messages.filter(state__in=("complete", "stopped"), deleted_at=None, kind__in=kinds)
-    found = searchable.filter(pk=RawSQL("e.id", []))  # looked up for each: in a join, all of them may be read first
+    looked_up_messages = searchable.filter(
+        pk=RawSQL("e.id", [])
+    )  # looked up for each: in a join, all of them may be read first
     filtered_ids = inline_ids_sql(searchable.order_by("-created_at", "-id")) if are_few else ""
-    candidates = _load_candidates(query, f"e.id = ({inline_ids_sql(found.order_by())})", filtered_ids)
+    candidates = _load_candidates(query, f"e.id = ({inline_ids_sql(looked_up_messages.order_by())})", filtered_ids)
     best: list[Any] = [candidates.keys[row] for row, _ in MESSAGES.top_hits(candidates, max_hits=max_hits)]
     by_id = searchable.in_bulk(best)
     return [by_id[pk] for pk in best if pk in by_id]

@@ -42,18 +42,18 @@ def create_channel(*, by: Access, name: str, description: str = "", is_private: 
     """A new channel with its maker in it. Guests and agents cannot make channels."""
     if by.is_agent or by.is_guest:
         raise Refused("Guests and agents cannot make channels. Ask a member.")
-    cleaned, described = _clean_channel_name(name), _clean_description(description)
+    clean_name, clean_description = _clean_channel_name(name), _clean_description(description)
     try:
         with transaction.atomic():
             channel = Channel.objects.create(
                 workspace_id=by.workspace_id,
-                name=cleaned,
-                description=described,
+                name=clean_name,
+                description=clean_description,
                 is_private=is_private,
                 created_by_id=by.participant_id,
             )
     except IntegrityError:
-        raise Conflict(f"There is a channel #{cleaned} already.", field="name") from None
+        raise Conflict(f"There is a channel #{clean_name} already.", field="name") from None
     ChannelMembership.objects.create(channel=channel, participant_id=by.participant_id)
     _emit_changed(channel)
     return channel

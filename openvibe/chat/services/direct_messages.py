@@ -20,14 +20,14 @@ def open_direct_messages(*, by: Access, recipient: Participant) -> tuple[Thread,
         raise Refused("Agents answer direct messages; people begin them.")
     if recipient.pk == by.participant_id:
         raise Problem("Choose somebody else: direct messages are between two.", code="to_yourself", field="to")
-    begun = Thread.objects.direct_between(by.participant_id, recipient.pk)
-    if (existing := begun.first()) is not None:
+    direct_threads = Thread.objects.direct_between(by.participant_id, recipient.pk)
+    if (existing := direct_threads.first()) is not None:
         return existing, False
     try:
         with transaction.atomic():
             return _create(by, recipient), True
     except IntegrityError:  # the other began it in the same moment
-        existing = begun.all().first()
+        existing = direct_threads.all().first()
         if existing is None:
             raise
         return existing, False

@@ -104,14 +104,14 @@ def reply_denied_reasons(agents: Sequence[Participant], thread: Thread, task: st
 
 
 def _find_free_slot(parent: Thread) -> int:
-    taken = set(Dive.objects.filter(parent=parent, slot__isnull=False).values_list("slot", flat=True))
-    if len(taken) >= MAX_ACTIVE_DIVES:
+    taken_slots = set(Dive.objects.filter(parent=parent, slot__isnull=False).values_list("slot", flat=True))
+    if len(taken_slots) >= MAX_ACTIVE_DIVES:
         raise Conflict(
             f"This thread has {MAX_ACTIVE_DIVES} active dives, the most there may be. "
             "Publish or discard one of them first.",
             code="too_many_dives",
         )
-    return next(slot for slot in numbers(1) if slot not in taken)
+    return next(slot for slot in numbers(1) if slot not in taken_slots)
 
 
 def _create_dive_thread(parent: Thread, by: Access, agent: Participant, key: str) -> Thread:

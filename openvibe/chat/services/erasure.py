@@ -89,12 +89,14 @@ def _is_being_written(erasure: Erasure) -> bool:
 
 
 def _rewrite_kept_answers(erased: ErasedText) -> int:
-    gone: dict[str, Any] = {} if Attachment.objects.filter(message=erased.message_id).exists() else {"attachments": []}
+    former_files: dict[str, Any] = (
+        {} if Attachment.objects.filter(message=erased.message_id).exists() else {"attachments": []}
+    )
 
     def rewrite(value: Any) -> Any:
         if isinstance(value, Mapping):
             is_message = value.get("id") == erased.message_id and value.get("thread") == erased.thread_id
-            former = {"body": ERASED_TEXT if value.get("body") else "", **gone} if is_message else {}
+            former = {"body": ERASED_TEXT if value.get("body") else "", **former_files} if is_message else {}
             return {key: former[key] if key in former else rewrite(inner) for key, inner in value.items()}
         if isinstance(value, list):
             return [rewrite(inner) for inner in value]

@@ -108,10 +108,10 @@ def _split_body(text: str) -> Iterator[str]:
         return
     while len(remaining) > MAX_BODY_CHARACTERS:
         space = max(remaining.rfind("\n", 1, MAX_BODY_CHARACTERS), remaining.rfind(" ", 1, MAX_BODY_CHARACTERS))
-        cut = space if space > MAX_BODY_CHARACTERS // 2 else MAX_BODY_CHARACTERS
-        if part := remaining[:cut].strip():
+        part_length = space if space > MAX_BODY_CHARACTERS // 2 else MAX_BODY_CHARACTERS
+        if part := remaining[:part_length].strip():
             yield part
-        remaining = remaining[cut:].lstrip()
+        remaining = remaining[part_length:].lstrip()
     if remaining:
         yield remaining
 

@@ -95,8 +95,8 @@ def _handles_to_name(message: Message, by: Access | None) -> list[str]:
     if not handles or by is None or not by.is_guest:
         return handles
     nameable = participants_nameable_by(by, message.thread).filter(handle__in=handles)
-    known = set(nameable.values_list("handle", flat=True))
-    return [handle for handle in handles if handle in known]
+    nameable_handles = set(nameable.values_list("handle", flat=True))
+    return [handle for handle in handles if handle in nameable_handles]
 
 
 def create_mentions(message: Message, by: Access | None = None) -> None:
@@ -188,16 +188,16 @@ def _insert_message(
     rows = fetch_prepared(INSERT_MESSAGE, values)
     if not rows:
         return False
-    message.pk, message.seq, message.created_at, mentioned, following = rows[0]
+    message.pk, message.seq, message.created_at, mentioned_ids, follower_ids = rows[0]
     message._state.adding, message._state.db = False, connection.alias
     if files:
-        numbered = enumerate(files, start=1)
+        numbered_files = enumerate(files, start=1)
         Attachment.objects.bulk_create(
-            Attachment(message=message, position=at, **asdict(file)) for at, file in numbered
+            Attachment(message=message, position=at, **asdict(file)) for at, file in numbered_files
         )
     if not by.is_agent and is_answered:
         message_posted.send(
-            sender=Message, message=message, mentioned_agents=tuple(mentioned), following_agents=tuple(following)
+            sender=Message, message=message, mentioned_agents=tuple(mentioned_ids), following_agents=tuple(follower_ids)
         )
     return True
 

@@ -31,8 +31,8 @@ def _quoting_messages(message: Message, quotation: Quotation) -> Iterator[Quotin
     root = thread.parent_id or thread.pk
     since = Q(created_at__gte=message.created_at) | Q(edited_at__gte=message.created_at)
     later = Message.objects.filter(since, deleted_at=None).exclude(pk=message.pk)
-    near = later.filter(Q(thread=root) | Q(thread__parent=root))
-    yield from _as_texts(near.order_by("-id")[:MAX_NEAR_MESSAGES])
+    near_messages = later.filter(Q(thread=root) | Q(thread__parent=root))
+    yield from _as_texts(near_messages.order_by("-id")[:MAX_NEAR_MESSAGES])
     far = later.filter(thread__workspace=thread.workspace_id).exclude(Q(thread=root) | Q(thread__parent=root))
     fragments = quotation.fragments()
     for start in range(0, len(fragments), FRAGMENTS_A_QUERY):

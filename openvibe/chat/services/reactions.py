@@ -18,13 +18,13 @@ def clean_emoji(text: str) -> str:
     """One emoji in its fully qualified form: of ❤ and ❤️, and of `:heart:`, the second. Raises Problem."""
     import emoji as catalogue  # 7 MB: only in processes where somebody reacts
 
-    typed = text.strip()
-    if typed.startswith(":"):
-        typed = catalogue.emojize(typed[:80].lower(), language="alias")
-    status = catalogue.EMOJI_DATA.get(typed, {}).get("status", catalogue.STATUS["component"])
-    if status == catalogue.STATUS["component"] or len(typed) > MAX_EMOJI_CODE_POINTS:
+    stripped_text = text.strip()
+    if stripped_text.startswith(":"):
+        stripped_text = catalogue.emojize(stripped_text[:80].lower(), language="alias")
+    status = catalogue.EMOJI_DATA.get(stripped_text, {}).get("status", catalogue.STATUS["component"])
+    if status == catalogue.STATUS["component"] or len(stripped_text) > MAX_EMOJI_CODE_POINTS:
         raise Problem("React with one emoji, such as 👍 or :tada:.", code="bad_emoji", field="emoji")
-    return str(catalogue.emojize(catalogue.demojize(typed)))
+    return str(catalogue.emojize(catalogue.demojize(stripped_text)))
 
 
 @transaction.atomic
@@ -35,8 +35,8 @@ def add_reaction(*, message: Message, by: Access, emoji: str) -> Reaction:
     """
     cleaned = clean_emoji(emoji)
     current = _lock_message(message)
-    used = set(Reaction.objects.filter(message=current).values_list("emoji", flat=True).distinct())
-    if cleaned not in used and len(used) >= MAX_EMOJI_OF_MESSAGE:
+    emoji_in_use = set(Reaction.objects.filter(message=current).values_list("emoji", flat=True).distinct())
+    if cleaned not in emoji_in_use and len(emoji_in_use) >= MAX_EMOJI_OF_MESSAGE:
         raise Refused(
             f"A message has at most {MAX_EMOJI_OF_MESSAGE} different emoji. Join one that is there.",
             code="too_many_emoji",

@@ -40,19 +40,19 @@ MAX_FIELD_CHARACTERS = MAX_FULL_CHARACTERS + 1_000
 """Characters of one field that are shown again; a little more than is taken, so that the refusal can name it."""
 
 
-def posted_draft(posted: QueryDict) -> ResultDraft:
+def posted_draft(form_data: QueryDict) -> ResultDraft:
     """The fields `headline`, `bullet`, `full`, `deferred` and `question` as they were sent, without blank items."""
     return ResultDraft(
-        headline=_clean_posted_text(posted.get("headline", "")),
-        bullets=_posted_items(posted, "bullet"),
-        full=_clean_posted_text(posted.get("full", "")),
-        deferred=_posted_items(posted, "deferred"),
-        questions=_posted_items(posted, "question"),
+        headline=_clean_posted_text(form_data.get("headline", "")),
+        bullets=_posted_items(form_data, "bullet"),
+        full=_clean_posted_text(form_data.get("full", "")),
+        deferred=_posted_items(form_data, "deferred"),
+        questions=_posted_items(form_data, "question"),
     )
 
 
-def _posted_items(posted: QueryDict, name: str) -> tuple[str, ...]:
-    return tuple(_clean_posted_text(text) for text in posted.getlist(name)[:20] if text.strip())
+def _posted_items(form_data: QueryDict, name: str) -> tuple[str, ...]:
+    return tuple(_clean_posted_text(text) for text in form_data.getlist(name)[:20] if text.strip())
 
 
 def _clean_posted_text(text: str) -> str:

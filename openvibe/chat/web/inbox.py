@@ -42,8 +42,8 @@ def inbox(request: WorkspaceRequest) -> HttpResponse:
     `?show=unread` or `mentions` and `?channel=` choose which; what is none of them shows all."""
     show: Show = next((name for name in SHOWS if name == request.GET.get("show")), "all")
     channel_id = int_param(request.GET, "channel")
-    listed = partial(list_inbox_threads, request.access, show=show, channel_id=channel_id)
-    context = thread_list_context(request, listed, show_channel=channel_id is None)
+    list_threads = partial(list_inbox_threads, request.access, show=show, channel_id=channel_id)
+    context = thread_list_context(request, list_threads, show_channel=channel_id is None)
     context["notes"] = [note for source in INBOX_NOTES for note in source(request.access)]
     context["first_steps"] = _first_steps(request)
     context |= {"shows": SHOWS, "show": show, "channel_id": channel_id}
@@ -119,8 +119,8 @@ def events(request: HttpRequest, slug: str) -> HttpResponseBase:
     except Missing as problem:
         return problem_response(request, problem)
     after = parse_position(request.headers.get("Last-Event-ID") or request.GET.get("after") or "")
-    named = map(parse_position, request.GET.getlist("thread")[:MAX_SHOWN_THREADS])
-    frames = PageFrames(slug, request_timezone(request).key, frozenset(pk for pk in named if pk))
+    thread_ids = map(parse_position, request.GET.getlist("thread")[:MAX_SHOWN_THREADS])
+    frames = PageFrames(slug, request_timezone(request).key, frozenset(pk for pk in thread_ids if pk))
     key = request.session.session_key
     viewer = Viewer(member.workspace_id, member.participant_id, session_key=key, password=user.password)
     return event_response(request, viewer, frames, after)

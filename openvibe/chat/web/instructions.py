@@ -50,8 +50,8 @@ def instructions(request: WorkspaceRequest) -> HttpResponse:
                 update_workspace(workspace=request.workspace, by=request.access, **values)
             messages.success(request, "Saved. Agents read it from their next prompt on.")
             return redirect("settings-instructions", request.workspace.slug)
-        except Problem as raised:
-            problem = raised
+        except Problem as error:
+            problem = error
     page = {**_read_places(request), "problem": problem, "kept": text, "kept_channel": channel_id}
     page["is_stale"] = problem is not None and problem.code == "changed_meanwhile"
     page["is_kept_above"] = any(place.row.pk == channel_id for place in page["channels"])

@@ -109,25 +109,25 @@ class PageFrames:
         assert viewer.access is not None
         assert event.thread is not None
         access = replace(viewer.access, participant_id=personal)
-        decorated = (
+        reader_access = (
             access if personal in _decorated_for(batch).get(message.pk, ()) else replace(access, participant_id=0)
         )
         messages = list(batch.messages.values())
         with timezone.override(ZoneInfo(self.zone)):
             if "chips" not in batch.kept:
                 batch.kept["chips"], batch.kept["cards"] = dive_chips(messages), result_cards(messages)
-            if decorated not in batch.kept:
-                batch.kept[decorated] = decorate_messages(messages, decorated)
-            listed = ListedMessage(
+            if reader_access not in batch.kept:
+                batch.kept[reader_access] = decorate_messages(messages, reader_access)
+            row = ListedMessage(
                 message,
                 previous=batch.previous.get(message.pk),
-                extras=batch.kept[decorated][message.pk],
+                extras=batch.kept[reader_access][message.pk],
                 dives=batch.kept["chips"].get(message.pk, ()),
                 result=batch.kept["cards"].get(message.pk),
             )
             thread = Thread(pk=message.thread_id, parent_id=event.thread.parent_id)
             reader = LiveReader(access, Workspace(slug=self.slug))
-            return render_message(listed, thread=thread, request=reader, csrf_token="")  # htmx sends it as a header
+            return render_message(row, thread=thread, request=reader, csrf_token="")  # htmx sends it as a header
 
 
 def _encode(position: int, data: dict[str, object]) -> bytes:
@@ -153,8 +153,8 @@ def _sidebar_facts(event: LiveEvent, viewer: Viewer, batch: EventBatch) -> dict[
     if event.kind == "message_changed" and event.message is not None and not event.message.is_writing:
         return {**notify, **_work_facts(event)}
     if event.kind == "read_changed":
-        unread, named = batch.channel_unread.get((viewer.participant_id, event.thread.channel_id), (False, 0))
-        return {"unread": unread, "mentions": named}
+        unread, mention_count = batch.channel_unread.get((viewer.participant_id, event.thread.channel_id), (False, 0))
+        return {"unread": unread, "mentions": mention_count}
     if event.kind == "thread_changed":
         return {"new": event.thread.last_seq <= NEW_THREAD_SEQ}
     return notify
@@ -171,19 +171,19 @@ def _work_facts(event: LiveEvent) -> dict[str, object]:
 def _is_personal(message: Message, viewer: Viewer, event: LiveEvent, batch: EventBatch) -> bool:
     """Whether the message shows this viewer something of their own: they wrote it, it names them, they
     reacted to it or saved it, or an upper floor says so."""
-    mine = viewer.participant_id == message.author_id
-    named = event.message is not None and viewer.participant_id in event.message.named
-    marked = viewer.participant_id in message.savers or reacted_by(message, viewer.participant_id)
-    return mine or named or marked or viewer.participant_id in _decorated_for(batch).get(message.pk, ())
+    is_own = viewer.participant_id == message.author_id
+    is_named = event.message is not None and viewer.participant_id in event.message.named
+    is_marked = viewer.participant_id in message.savers or reacted_by(message, viewer.participant_id)
+    return is_own or is_named or is_marked or viewer.participant_id in _decorated_for(batch).get(message.pk, ())
 
 
 def _decorated_for(batch: EventBatch) -> dict[int, set[int]]:
     """For whom decorators have something of their own, by message id."""
     if "decorated for" not in batch.kept:
-        found: defaultdict[int, set[int]] = defaultdict(set)
+        participants_by_message: defaultdict[int, set[int]] = defaultdict(set)
         for source in PERSONAL_MESSAGE_VIEWS:
             for message_id, participants in source(list(batch.messages.values())).items():
-                found[message_id].update(participants)
-        batch.kept["decorated for"] = dict(found)
+                participants_by_message[message_id].update(participants)
+        batch.kept["decorated for"] = dict(participants_by_message)
     views: dict[int, set[int]] = batch.kept["decorated for"]
     return views

@@ -57,17 +57,17 @@ class NotifyMenu:
         return f"{self.origin}: {LABELS[NotificationLevel(self.default)].lower()}"
 
 
-def thread_notify_menu(request: WorkspaceRequest, thread: Thread, chosen: str, of_channel: str) -> NotifyMenu:
+def thread_notify_menu(request: WorkspaceRequest, thread: Thread, chosen_level: str, of_channel: str) -> NotifyMenu:
     action = reverse("thread-notify", args=[request.workspace.slug, thread.pk])
     origin = f"As {thread.channel}" if of_channel else "Your default"
-    return NotifyMenu(action, "thread", chosen, of_channel or request.member.notify_level, origin)
+    return NotifyMenu(action, "thread", chosen_level, of_channel or request.member.notify_level, origin)
 
 
 def channel_notify_menu(request: WorkspaceRequest, channel: Channel) -> NotifyMenu:
     """Of a channel that was looked up by `access_channel`."""
     action = reverse("channel-notify", args=[request.workspace.slug, channel.pk])
-    chosen = str(getattr(channel, "notify_level", ""))
-    return NotifyMenu(action, "channel", chosen, request.member.notify_level, "Your default")
+    chosen_level = str(getattr(channel, "notify_level", ""))
+    return NotifyMenu(action, "channel", chosen_level, request.member.notify_level, "Your default")
 
 
 @workspace_view
@@ -78,8 +78,8 @@ def thread_notify(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     services.set_notification_level(scope=thread, by=request.access, level=request.POST.get("level", ""))
     if not request.htmx:
         return _redirect_back(request, "thread", thread.pk)
-    chosen = read_surroundings(thread, request.access)
-    menu = thread_notify_menu(request, thread, chosen.notify_level, chosen.channel_notify_level)
+    surroundings = read_surroundings(thread, request.access)
+    menu = thread_notify_menu(request, thread, surroundings.notify_level, surroundings.channel_notify_level)
     return render(request, "chat/_notify_menu.html", {"menu": menu, "is_open": True})
 
 
@@ -162,15 +162,15 @@ def notifications(request: WorkspaceRequest) -> HttpResponse:
 
 
 def _listed_preferences(request: WorkspaceRequest) -> list[ListedPreference]:
-    slug, listed = request.workspace.slug, []
+    slug, rows = request.workspace.slug, []
     for each in notification_preferences(request.access)[:MAX_LISTED]:
         view, row = ("thread", each.thread) if each.thread else ("channel", each.channel)
         assert row is not None
         place = str(row.channel) if isinstance(row, Thread) else ""
         action = reverse(f"{view}-notify", args=[slug, row.pk])
         menu = NotifyMenu(action, view, each.level, request.member.notify_level, "Your default")
-        listed.append(ListedPreference(reverse(view, args=[slug, row.pk]), str(row), place, menu))
-    return listed
+        rows.append(ListedPreference(reverse(view, args=[slug, row.pk]), str(row), place, menu))
+    return rows
 
 
 PAUSES = {"30": timedelta(minutes=30), "120": timedelta(hours=2)}
@@ -182,11 +182,11 @@ MORNING = time(8)
 def do_not_disturb(request: WorkspaceRequest) -> HttpResponse:
     """No notifications for so many minutes (`for`: 30 or 120), until 8:00 `tomorrow`, or `off`; then back to the
     page."""
-    chosen, now = request.POST.get("for", ""), timezone.now()
-    if chosen not in (*PAUSES, "tomorrow", "off"):
+    pause, now = request.POST.get("for", ""), timezone.now()
+    if pause not in (*PAUSES, "tomorrow", "off"):
         raise Problem("Choose 30, 120, tomorrow or off.", code="bad_pause", field="for")
-    until = now + PAUSES[chosen] if chosen in PAUSES else None
-    if chosen == "tomorrow":
+    until = now + PAUSES[pause] if pause in PAUSES else None
+    if pause == "tomorrow":
         until = timezone.make_aware(datetime.combine(timezone.localdate(now) + timedelta(days=1), MORNING))
     pause_notifications(user=request.user, until=until)
     return redirect(page_before(request, otherwise=reverse("inbox", args=[request.workspace.slug])))

@@ -203,11 +203,11 @@ class MessageRow:
 
 def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
     """What upper floors show on each message, merged: frozen values. A constant number of queries."""
-    merged: dict[int, dict[str, object]] = {message.id: {} for message in messages}
+    extras_by_message: dict[int, dict[str, object]] = {message.id: {} for message in messages}
     for decorator in MESSAGE_DECORATORS:
         for message_id, values in decorator(messages, access).items():
-            merged.setdefault(message_id, {}).update(values)
-    return merged
+            extras_by_message.setdefault(message_id, {}).update(values)
+    return extras_by_message
 
 
 class ListedMessage(NamedTuple):
@@ -240,9 +240,9 @@ def list_page_messages(
     ]
 
 
-def message_row(listed: ListedMessage, access: Access) -> MessageRow:
+def message_row(row: ListedMessage, access: Access) -> MessageRow:
     """One row, for one reader; no query."""
-    message, previous = listed.message, listed.previous
+    message, previous = row.message, row.previous
     mentions = message.mentioned
     is_mine = message.author_id == access.participant_id
     is_writing = message.state == Message.State.WRITING
@@ -252,19 +252,19 @@ def message_row(listed: ListedMessage, access: Access) -> MessageRow:
     return MessageRow(
         message=message,
         html=render_unfinished(message.body) if is_writing else render_safe_html(_readable_body(message), handles),
-        extras=listed.extras,
-        starts_group=starts_day or listed.is_first_new or not _continues_group(message, previous),
+        extras=row.extras,
+        starts_group=starts_day or row.is_first_new or not _continues_group(message, previous),
         starts_day=starts_day,
         shows_origin=_is_imported(message) and (starts_day or previous is None or not _is_imported(previous)),
-        is_first_new=listed.is_first_new,
+        is_first_new=row.is_first_new,
         is_mine=is_mine,
         mentions_me=access.participant_id in [mention["participant_id"] for mention in mentions],
         may_edit=is_mine and writable and message.kind == Message.Kind.TEXT,
         may_delete=writable and (is_mine or access.administers),
         may_trace=message.is_deleted and (is_mine or access.administers),
         notes=tuple([mention["note"] for mention in mentions if mention["note"]]),
-        dives=listed.dives,
-        result=listed.result,
+        dives=row.dives,
+        result=row.result,
         files=file_chips(message),
         reactions=reaction_chips(message, access.participant_id),
         is_saved=access.participant_id in message.savers,
@@ -316,9 +316,9 @@ class PageReader(Protocol):
     def workspace(self) -> Workspace: ...
 
 
-def render_message(listed: ListedMessage, *, thread: Thread, request: PageReader, csrf_token: str) -> SafeString:
+def render_message(row: ListedMessage, *, thread: Thread, request: PageReader, csrf_token: str) -> SafeString:
     """`chat/_message.html` for one message. Only the asker's token differs between two that show the same."""
-    return _render_messages([listed], thread, request, csrf_token)
+    return _render_messages([row], thread, request, csrf_token)
 
 
 @register.simple_tag(takes_context=True)
@@ -331,12 +331,12 @@ def _render_messages(
     rows: Sequence[ListedMessage], thread: Thread, request: PageReader, csrf_token: object
 ) -> SafeString:
     page_key, html = _page_key(thread, request), []
-    for listed in rows:
-        key = (page_key, *_message_key(listed, request.access.participant_id))
+    for row in rows:
+        key = (page_key, *_message_key(row, request.access.participant_id))
         piece = cached_html(key)
         if piece is None:
-            context = {"row": message_row(listed, request.access), "thread": thread, "request": request}
-            keep = listed.message.state != Message.State.WRITING
+            context = {"row": message_row(row, request.access), "thread": thread, "request": request}
+            keep = row.message.state != Message.State.WRITING
             piece = render_cached(key, "chat/_message.html", context, keep=keep)
         html.append(piece)
     return with_csrf_token("".join(html), csrf_token)
@@ -356,8 +356,8 @@ _author_columns_of = attrgetter("id", "name", "handle", "kind", "picture_version
 _columns_ahead_of = attrgetter("author_id", "kind", "created_at", "author.kind")
 
 
-def _message_key(listed: ListedMessage, participant_id: int) -> tuple[object, ...]:
-    message, previous, extras, *others = listed
+def _message_key(row: ListedMessage, participant_id: int) -> tuple[object, ...]:
+    message, previous, extras, *others = row
     author = message.author
     return (
         message.author_id == participant_id,
@@ -373,13 +373,13 @@ def _message_key(listed: ListedMessage, participant_id: int) -> tuple[object, ..
 
 def _marks_key(message: Message, participant_id: int) -> tuple[object, ...]:
     """Whom a message names, its files, its emoji and who saved it, as this participant sees them; most have none."""
-    mentioned, reacted, attached = message.mentioned, message.reacted, message.attached
-    if not (mentioned or reacted or attached or message.savers):
+    mentions, reactions, attachments = message.mentioned, message.reacted, message.attached
+    if not (mentions or reactions or attachments or message.savers):
         return ()
-    is_named = any(row["participant_id"] == participant_id for row in mentioned)
-    own_emoji = tuple(participant_id in row["people"] for row in reacted)
-    seen = (is_named, participant_id in message.savers, own_emoji)
-    return (*seen, repr(mentioned), repr(reacted), repr(attached))
+    is_named = any(row["participant_id"] == participant_id for row in mentions)
+    own_emoji = tuple(participant_id in row["people"] for row in reactions)
+    personal_key = (is_named, participant_id in message.savers, own_emoji)
+    return (*personal_key, repr(mentions), repr(reactions), repr(attachments))
 
 
 PAGE_SIZE = 50

@@ -14,10 +14,10 @@ from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def message_quotes(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     """The list; POST takes one of it (`kind`, `ref`) and deletes it there too, or (`keep`) leaves it as it is."""
-    found = access_quotes(request.access, message_id)
+    quotes = access_quotes(request.access, message_id)
     if request.method != "POST":
-        return _render_quotes(request, found)
-    view = _access_quote(found, request.POST.get("kind", ""), request.POST.get("ref", ""))
+        return _render_quotes(request, quotes)
+    view = _access_quote(quotes, request.POST.get("kind", ""), request.POST.get("ref", ""))
     try:
         if "keep" not in request.POST:
             services.erase_quote(quote=view.quote, by=request.access)
@@ -33,13 +33,13 @@ def message_quotes(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     )
 
 
-def _render_quotes(request: WorkspaceRequest, found: MessageQuotes, problem: Problem | None = None) -> HttpResponse:
-    page = {"found": found, "message": found.message, "thread": found.message.thread, "problem": problem}
+def _render_quotes(request: WorkspaceRequest, quotes: MessageQuotes, problem: Problem | None = None) -> HttpResponse:
+    page = {"found": quotes, "message": quotes.message, "thread": quotes.message.thread, "problem": problem}
     return render(request, "chat/quotes.html", page, status=problem.status if problem else 200)
 
 
-def _access_quote(found: MessageQuotes, kind: str, ref: str) -> QuoteView:
-    view = next((view for view in found.quotes if (view.quote.kind, str(view.quote.ref)) == (kind, ref)), None)
+def _access_quote(quotes: MessageQuotes, kind: str, ref: str) -> QuoteView:
+    view = next((view for view in quotes.quotes if (view.quote.kind, str(view.quote.ref)) == (kind, ref)), None)
     if view is None:
         raise Missing
     return view

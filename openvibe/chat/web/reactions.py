@@ -24,19 +24,19 @@ def message_reactions(request: WorkspaceRequest, message_id: int) -> HttpRespons
         raise Missing("This message was deleted.")
     if request.method != "POST":
         return _render_reactions(request, message, is_choosing="close" not in request.GET)
-    typed = request.POST.get("remove") or request.POST.get("add", "")
+    emoji = request.POST.get("remove") or request.POST.get("add", "")
     try:
         if "remove" in request.POST:
-            changed = services.remove_reaction(message=message, by=request.access, emoji=typed)
+            reaction = services.remove_reaction(message=message, by=request.access, emoji=emoji)
         else:
-            changed = services.add_reaction(message=message, by=request.access, emoji=typed).emoji
+            reaction = services.add_reaction(message=message, by=request.access, emoji=emoji).emoji
     except Missing:
         raise
     except Problem as problem:
-        return _render_refused(request, message, problem, typed)
+        return _render_refused(request, message, problem, emoji)
     if not request.htmx:
         return redirect("message", request.workspace.slug, message.pk)
-    return _render_reactions(request, access_message(request.access, message_id), changed=changed)
+    return _render_reactions(request, access_message(request.access, message_id), changed=reaction)
 
 
 def _render_reactions(request: WorkspaceRequest, message: Message, *, status: int = 200, **more: Any) -> HttpResponse:
@@ -51,8 +51,8 @@ def _render_reactions(request: WorkspaceRequest, message: Message, *, status: in
     return render(request, name, context, status=status)
 
 
-def _render_refused(request: WorkspaceRequest, message: Message, problem: Problem, typed: str) -> HttpResponse:
+def _render_refused(request: WorkspaceRequest, message: Message, problem: Problem, emoji: str) -> HttpResponse:
     response = _render_reactions(
-        request, message, status=problem.status, is_choosing=True, problem=problem.message, typed=typed[:80]
+        request, message, status=problem.status, is_choosing=True, problem=problem.message, typed=emoji[:80]
     )
     return reswap(retarget(response, f"#reactions-{message.pk}"), "outerHTML") if request.htmx else response

@@ -99,8 +99,8 @@ def search(request: WorkspaceRequest) -> HttpResponse:
 def places(request: WorkspaceRequest) -> JsonResponse:
     """What the command palette finds by name: `q`, and `recent`, keys of places with commas between them."""
     text, recent = request.GET.get("q", "").replace("\x00", ""), parse_recent(request.GET.get("recent", ""))
-    found = find_places(request.access, PlaceQuery(request.workspace.slug, text, recent))
-    return JsonResponse({"places": [asdict(place) for place in found]})
+    matches = find_places(request.access, PlaceQuery(request.workspace.slug, text, recent))
+    return JsonResponse({"places": [asdict(place) for place in matches]})
 
 
 def group_by_thread(hits: Iterable[Message], words: str) -> list[tuple[Thread, list[tuple[Message, SafeString]]]]:
@@ -113,8 +113,8 @@ def group_by_thread(hits: Iterable[Message], words: str) -> list[tuple[Thread, l
 
 def excerpt(hit: Message, words: str) -> SafeString:
     """What the message says around the words found, escaped, those words marked."""
-    found: str = hit.snippet  # type: ignore[attr-defined]  # annotated by the search
-    snippet = found or excerpt_around(plain_text(hit.body[:MAX_BODY_CHARACTERS], separator=" · "), words)
+    search_snippet: str = hit.snippet  # type: ignore[attr-defined]  # annotated by the search
+    snippet = search_snippet or excerpt_around(plain_text(hit.body[:MAX_BODY_CHARACTERS], separator=" · "), words)
     safe = str(conditional_escape(" ".join(snippet.split())))
     return SafeString(safe.replace(HIT_START, "<mark>").replace(HIT_END, "</mark>"))
 

@@ -145,8 +145,8 @@ def channel_links(context: Mapping[str, Any]) -> SafeString:
     """`{% channel_links %}`: the channels of the sidebar; the page's own `channel`, if it has one, is marked."""
     slug = context["request"].workspace.slug
     current = getattr(context.get("channel"), "pk", None)
-    listed = listed_channels(context["shell"].channels, current)
-    rows = ({"slug": slug, "channel": one, "is_current": one.pk == current} for one in listed)
+    channels = listed_channels(context["shell"].channels, current)
+    rows = ({"slug": slug, "channel": one, "is_current": one.pk == current} for one in channels)
     return render_fragments("chat/_sidebar_channel.html", rows)
 
 
@@ -158,8 +158,8 @@ def listed_channels(channels: Sequence[SidebarChannel], current: int | None) -> 
     by_weight = sorted(
         channels, key=lambda one: (one.pk != current, not one.mention_count, not one.unread, not one.is_joined)
     )
-    listed = {one.pk for one in by_weight[:MAX_CHANNELS]}
-    return [one for one in channels if one.pk in listed]
+    listed_ids = {one.pk for one in by_weight[:MAX_CHANNELS]}
+    return [one for one in channels if one.pk in listed_ids]
 
 
 @register.simple_tag(takes_context=True)

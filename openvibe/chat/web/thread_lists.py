@@ -24,15 +24,15 @@ def thread_list_context(
     One statement, three for a page beyond the last. `list_threads` takes an offset and a limit.
     """
     number = max(int_param(request.GET, "page") or 1, 1)
-    listed = list_threads(offset=min((number - 1) * PAGE_SIZE, MAX_OFFSET), limit=PAGE_SIZE)
-    page: Any = Paginator(range(listed.total), PAGE_SIZE).get_page(number)
+    thread_list = list_threads(offset=min((number - 1) * PAGE_SIZE, MAX_OFFSET), limit=PAGE_SIZE)
+    page: Any = Paginator(range(thread_list.total), PAGE_SIZE).get_page(number)
     if page.number != number:
-        listed = list_threads(offset=(page.number - 1) * PAGE_SIZE, limit=PAGE_SIZE)
-    page.object_list = listed.items
+        thread_list = list_threads(offset=(page.number - 1) * PAGE_SIZE, limit=PAGE_SIZE)
+    page.object_list = thread_list.items
     today = timezone.localdate()
     shared = {"slug": request.workspace.slug, "show_channel": show_channel}
-    rows = ({**shared, "thread": item, "is_today": timezone.localdate(item.at) == today} for item in listed.items)
+    rows = ({**shared, "thread": item, "is_today": timezone.localdate(item.at) == today} for item in thread_list.items)
     others = request.GET.copy()
     others.pop("page", None)
     items = render_fragments("chat/_thread_item.html", rows)
-    return {"threads": page, "items": items, "imports": listed.imports, "query": others.urlencode()}
+    return {"threads": page, "items": items, "imports": thread_list.imports, "query": others.urlencode()}

@@ -250,11 +250,11 @@ def thread_edit(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 def thread_agents(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Which agents may know of the thread (`access`, `allowed`), and which answer every message (`following`)."""
     thread = access_thread(request.access, thread_id)
-    allowed = _posted_agents(request, thread, "allowed")
+    allowed_agents = _posted_agents(request, thread, "allowed")
     following = _posted_agents(request, thread, "following")
     with transaction.atomic():
         services.set_thread_access(
-            thread=thread, by=request.access, access=request.POST.get("access", ""), allowed_agents=allowed
+            thread=thread, by=request.access, access=request.POST.get("access", ""), allowed_agents=allowed_agents
         )
         services.set_thread_followers(thread=thread, by=request.access, agents=following)
     return redirect("thread", request.workspace.slug, thread.pk)
@@ -308,17 +308,17 @@ def thread_names(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
         agents = [agent for agent in agents if agent.pk == thread.dive.agent_id]
     if "q" not in request.GET:
         return JsonResponse({"names": [_mention_candidate(agent) for agent in agents], "is_complete": True})
-    typed = request.GET["q"].replace("\x00", "").lower()
-    matching = [agent for agent in agents if _is_called(agent, typed)][: MAX_NAMES + 1]
+    query = request.GET["q"].replace("\x00", "").lower()
+    matching = [agent for agent in agents if _is_called(agent, query)][: MAX_NAMES + 1]
     people = members_with_access(thread.channel).exclude(pk=request.access.participant_id)
-    matching += people.filter(name_begins_with(typed))[: MAX_NAMES + 1]
+    matching += people.filter(name_begins_with(query))[: MAX_NAMES + 1]
     names = [_mention_candidate(one) for one in matching[:MAX_NAMES]]
     return JsonResponse({"names": names, "is_complete": len(matching) <= MAX_NAMES})
 
 
-def _is_called(agent: Participant, typed: str) -> bool:
+def _is_called(agent: Participant, query: str) -> bool:
     """As `name_begins_with` has it."""
-    return agent.handle.startswith(typed) or f" {agent.name.lower()}".find(f" {typed}") >= 0
+    return agent.handle.startswith(query) or f" {agent.name.lower()}".find(f" {query}") >= 0
 
 
 def _mention_candidate(participant: Participant) -> dict[str, object]:
@@ -368,9 +368,9 @@ def message_history(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     if message.is_deleted:
         raise Missing("This message was deleted, and its history with it.")
     revisions = list(message.revisions.order_by("replaced_at", "pk"))
-    written = [message.created_at, *(revision.replaced_at for revision in revisions)]
+    written_at = [message.created_at, *(revision.replaced_at for revision in revisions)]
     bodies = [*(revision.body for revision in revisions), message.body]
-    versions = [{"body": body, "at": at} for body, at in zip(bodies, written, strict=True)]
+    versions = [{"body": body, "at": at} for body, at in zip(bodies, written_at, strict=True)]
     context = {"message": message, "versions": versions[::-1], "thread": message.thread}
     return render(request, "chat/_history.html" if request.htmx else "chat/history.html", context)
 

@@ -64,16 +64,16 @@ class TokenForm(ServiceForm):
 def tokens(request: WorkspaceRequest) -> HttpResponse:
     """Those that open something still, and a form for a new one, whose secret is shown in this answer only."""
     _check_administers(request.access)
-    form, made = TokenForm(request.access, request.POST or None), None
+    form, new_token = TokenForm(request.access, request.POST or None), None
     if form.is_valid():
         owner = form.cleaned_data.pop("owner")
         try:
             token, secret = issue_token(participant=owner, by=request.access, **form.cleaned_data)
-            form, made = TokenForm(request.access), {"token": token, "secret": secret, "owner": owner}
+            form, new_token = TokenForm(request.access), {"token": token, "secret": secret, "owner": owner}
         except Problem as problem:
             form.add_problem(problem)
     rows = Token.objects.filter(participant__in=token_owners(request.access), revoked_at=None)
-    page = {"form": form, "made": made, "tokens": rows.select_related("participant").order_by("-id")}
+    page = {"form": form, "made": new_token, "tokens": rows.select_related("participant").order_by("-id")}
     return render(request, "workspaces/tokens.html", page, status=form.status)
 
 

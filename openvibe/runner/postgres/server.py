@@ -276,13 +276,13 @@ def ensure_server(var: Path, *, recheck: bool = False) -> Server:
         if recheck and reason and time.monotonic() - failed_at < RESTART_TIMEOUT:
             raise DatabaseUnavailable(reason)  # many ask at once, and the disk is as full as a moment ago
         try:
-            server, lock, started = _join_or_start(home, lease, deadline)
+            server, lock, new_process = _join_or_start(home, lease, deadline)
         except DatabaseUnavailable as error:
             _failed_restarts[home] = (time.monotonic(), str(error))
             raise
         if not lease:
             atexit.register(release_server, var)
-        _leases[home] = _ServerLease(server, lock, started or (lease.process if lease else None))
+        _leases[home] = _ServerLease(server, lock, new_process or (lease.process if lease else None))
         return server
     finally:
         _leases_guard.release()
@@ -295,11 +295,11 @@ def _join_or_start(
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _file_lock(home / "start.lock", deadline=deadline):
-            server, started = _find_or_start(home, deadline)
+            server, new_process = _find_or_start(home, deadline)
             lock = lease.lock if lease else _open_lock_file(home / "users.lock")
             fcntl.flock(lock, fcntl.LOCK_SH)
             _create_database(server)
-            return server, lock, started
+            return server, lock, new_process
     except BlockingIOError as error:
         raise DatabaseUnavailable("PostgreSQL is being started by another process.") from error
     except OSError as error:

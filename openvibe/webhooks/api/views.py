@@ -58,10 +58,10 @@ class Webhooks(WebhookView):
         participant = cast(Participant, caller_of(request).participant)
         if handle := values.pop("agent", "").lstrip("@"):
             agents = participants_known_to(access).filter(kind=Participant.Kind.AGENT, is_active=True)
-            found = agents.filter(handle=handle).first()
-            if found is None:
+            agent = agents.filter(handle=handle).first()
+            if agent is None:
                 raise Problem(f"There is no agent @{handle} here.", code="unknown_agent", field="agent")
-            participant = found
+            participant = agent
         made_by_id = _token_maker_id(request)
         webhook, secret = services.create_webhook(by=access, participant=participant, made_by_id=made_by_id, **values)
         return Response({**WebhookOut(webhook).data, "secret": secret}, status=201)

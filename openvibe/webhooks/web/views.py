@@ -32,8 +32,8 @@ def webhooks(request: WorkspaceRequest) -> HttpResponse:
         url, kinds = form.cleaned_data["url"], form.cleaned_data["kinds"]
         participant = form.cleaned_data["agent"] or request.member.participant
         try:
-            made, secret = services.create_webhook(by=request.access, participant=participant, url=url, kinds=kinds)
-            return _render_webhook(request, made, secret=secret)
+            webhook, secret = services.create_webhook(by=request.access, participant=participant, url=url, kinds=kinds)
+            return _render_webhook(request, webhook, secret=secret)
         except Problem as problem:
             form.add_problem(problem)
     rows = Webhook.objects.visible_to(request.access).select_related("participant")

@@ -125,8 +125,8 @@ class WorkspaceSettings(ApiView):
         """Owners and admins. What is not sent stays. A line `@include name` in the instructions puts in a snippet."""
         data, access = self.validated_body(WorkspaceChange), request_access(request)
         workspace = Workspace.objects.get(pk=access.workspace_id)
-        changed = update_workspace(workspace=workspace, by=access, **data)
-        return Response(WorkspaceSettingsOut(changed, context={"access": access}).data)
+        current_workspace = update_workspace(workspace=workspace, by=access, **data)
+        return Response(WorkspaceSettingsOut(current_workspace, context={"access": access}).data)
 
 
 def _visible_snippets(access: Access) -> QuerySet[Snippet]:
@@ -170,10 +170,10 @@ class OneSnippet(ApiView):
         access = request_access(request)
         snippet = get_object_or_404(_visible_snippets(access), pk=pk)
         version = check_if_match(request, snippet.version)
-        changed = update_snippet(
+        new_snippet = update_snippet(
             snippet=snippet, by=access, text=self.validated_body(SnippetChange)["text"], version=version
         )
-        return set_etag(Response(SnippetOut(changed).data), changed.version)
+        return set_etag(Response(SnippetOut(new_snippet).data), new_snippet.version)
 
     @extend_schema(operation_id="snippets_delete", responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:

@@ -68,8 +68,8 @@ def clean_instructions(text: str, *, workspace_id: int, field: str = "instructio
     if (tokens := count_tokens(cleaned)) > MAX_INSTRUCTION_TOKENS:
         message = f"This is {tokens:,} tokens; at most {MAX_INSTRUCTION_TOKENS:,} fit. Nothing was saved: shorten it."
         raise Problem(message, code="too_long", field=field)
-    for cut in _find_cuts(cleaned, _snippet_texts(workspace_id), name):
-        raise Problem(f"{cut.message} Nothing was saved.", code=cut.reason.replace(" ", "_"), field=field)
+    for include in _find_cuts(cleaned, _snippet_texts(workspace_id), name):
+        raise Problem(f"{include.message} Nothing was saved.", code=include.reason.replace(" ", "_"), field=field)
     return cleaned
 
 
@@ -174,9 +174,9 @@ def _broken_includes(by: Access) -> dict[tuple[str, str, str], str]:
         *((place, text, "") for source in INSTRUCTION_TEXTS for place, text in source(by)),
     ]
     return {
-        (place, cut.name, cut.reason): cut.message
+        (place, include.name, include.reason): include.message
         for place, text, name in texts
-        for cut in _find_cuts(text, snippets, name)
+        for include in _find_cuts(text, snippets, name)
     }
 
 

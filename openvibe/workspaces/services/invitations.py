@@ -78,10 +78,10 @@ def accept_invitation(*, token: str, user: User) -> Member:
             return member
         if invitation.created_at < member.removed_at:
             raise Missing("Your access was ended after this invitation was made. Ask for a new one.")
-    claimed = Invitation.objects.filter(
+    claimed_count = Invitation.objects.filter(
         pk=invitation.pk, uses_left__gt=0, revoked_at=None, expires_at__gt=timezone.now()
     ).update(uses_left=F("uses_left") - 1)
-    if not claimed:
+    if not claimed_count:
         raise Missing("This invitation has just been used up. Ask the person who sent it for a new one.")
     member = add_member(workspace=invitation.workspace, user=user, role=invitation.role)
     for channel in invitation.channels.all():

@@ -33,10 +33,10 @@ def _handle_base(text: str) -> str:
     return slugify(text).strip("-_")[:MAX_HANDLE_CHARACTERS] or "person"
 
 
-def _free_handle(text: str, taken: set[str]) -> str:
+def _free_handle(text: str, taken_handles: set[str]) -> str:
     base = _handle_base(text)
     handle, number = base, 1
-    while handle in taken or handle in RESERVED_HANDLES:
+    while handle in taken_handles or handle in RESERVED_HANDLES:
         number += 1
         suffix = f"-{number}"
         handle = base[: MAX_HANDLE_CHARACTERS - len(suffix)] + suffix

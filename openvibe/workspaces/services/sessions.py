@@ -48,5 +48,7 @@ def end_sessions(*, user: User, keep: str, pk: int | None = None) -> int:
 
 def _unlisted_sessions(user: User) -> list[str]:
     """Sessions that nobody used since they are listed. Whose they are stands inside them."""
-    unlisted = Session.objects.exclude(session_key__in=UserSession.objects.values("session_key"))
-    return [row.session_key for row in unlisted.iterator() if row.get_decoded().get(SESSION_KEY) == str(user.pk)]
+    unlisted_sessions = Session.objects.exclude(session_key__in=UserSession.objects.values("session_key"))
+    return [
+        row.session_key for row in unlisted_sessions.iterator() if row.get_decoded().get(SESSION_KEY) == str(user.pk)
+    ]

@@ -61,8 +61,8 @@ class _MeteredClient:
 
     def _start_spending(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Spending:
         """What is about to be sent counts however it ends; what the provider says takes its place."""
-        estimated = count_prompt_tokens(messages, tools, counter_for(self.model))
-        if estimated > TOKENS_LEFT.only()(self.workspace_id, self.agent_id):
+        estimated_tokens = count_prompt_tokens(messages, tools, counter_for(self.model))
+        if estimated_tokens > TOKENS_LEFT.only()(self.workspace_id, self.agent_id):
             owner = "workspace's" if self.agent_id is None else "agent's or the workspace's"
             raise BudgetExceeded(f"The {owner} token budget for today is used up, so no model was asked.")
         return Spending.objects.create(
@@ -70,7 +70,7 @@ class _MeteredClient:
             agent_id=self.agent_id,
             purpose=self.purpose,
             model=self.model[:120],
-            input_tokens=estimated,
+            input_tokens=estimated_tokens,
         )
 
 

@@ -56,8 +56,8 @@ def update_workspace(
     if instructions is not None:
         rows = Workspace.objects.select_for_update(no_key=True).values_list("instructions", flat=True)
         check_instructions_version(rows.get(pk=workspace.pk), instructions_version)
-    given = {"name": name, "description": description, "instructions": instructions}
-    values = {field: text.strip() for field, text in given.items() if text is not None}
+    texts = {"name": name, "description": description, "instructions": instructions}
+    values = {field: text.strip() for field, text in texts.items() if text is not None}
     if name is not None:
         values["name"] = check_name(name, NAME_MESSAGE)
     if any("\x00" in text for text in values.values()):
@@ -69,8 +69,8 @@ def update_workspace(
         _check_prompts(workspace, values["instructions"])
     for field, after in values.items():
         if (before := getattr(workspace, field)) != after:
-            changed = {"subject": field, "before": before, "after": after}
-            record_audit(AuditAction.SETTINGS, workspace_id=workspace.pk, by=by, **changed)
+            change = {"subject": field, "before": before, "after": after}
+            record_audit(AuditAction.SETTINGS, workspace_id=workspace.pk, by=by, **change)
             setattr(workspace, field, after)
     workspace.save(update_fields=[*values, "updated_at"])
     emit("workspace_changed", workspace_id=workspace.pk)
@@ -79,9 +79,9 @@ def update_workspace(
 
 def _check_prompts(workspace: Workspace, instructions: str) -> None:
     """Raise Problem that names the field when agents could not be given a prompt with these instructions."""
-    changed = copy(workspace)
-    changed.instructions = instructions
+    draft = copy(workspace)
+    draft.instructions = instructions
     try:
-        WORKSPACE_CHECK.only()(changed)
+        WORKSPACE_CHECK.only()(draft)
     except Problem as problem:
         raise Problem(problem.message, code=problem.code, field="instructions") from None

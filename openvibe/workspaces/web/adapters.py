@@ -70,11 +70,11 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
         guessing at one account wait, too; a browser that has signed in to it before does not wait for either."""
         email = str(credentials.get("email", "")).lower()
         if is_known_browser(request, email):
-            allowed = ratelimit.consume(request, action="login_known_browser", key=browser_key(request))
+            is_allowed = ratelimit.consume(request, action="login_known_browser", key=browser_key(request))
         else:
             super().pre_authenticate(request, **credentials)
-            allowed = ratelimit.consume(request, action="login_account", key=email)
-        if not allowed:
+            is_allowed = ratelimit.consume(request, action="login_account", key=email)
+        if not is_allowed:
             raise self.validation_error("too_many_login_attempts")
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:

@@ -58,7 +58,7 @@ def new_address(request: HttpRequest, key: str) -> HttpResponse:
     was then."""
     user = request.user
     assert isinstance(user, User)
-    email = _read(key, user)
+    email = _read_link(key, user)
     if email == user.email:
         return redirect("account_email")
     problem = "" if email else "This link is used up or too old, or of another account."
@@ -69,7 +69,7 @@ def new_address(request: HttpRequest, key: str) -> HttpResponse:
     return render(request, "account/new_address.html", {"email": email, "problem": problem})
 
 
-def _read(key: str, user: User) -> str:
+def _read_link(key: str, user: User) -> str:
     """The new address, "" where the link is not, or no longer, the user's."""
     try:
         pk, before, email = signing.loads(key, salt=_SALT, max_age=LINK_SECONDS)

@@ -42,14 +42,14 @@ def audit_log(request: WorkspaceRequest) -> HttpResponseBase:
         return _export(request, rows, file_format)
     if (before := int_param(request.GET, "before")) is not None:
         rows = rows.filter(pk__lt=before)
-    shown = list(rows[: PAGE_SIZE + 1])
+    records = list(rows[: PAGE_SIZE + 1])
     query = request.GET.copy()
     for name in ("before", "format"):
         query.pop(name, None)
     page = {
         "form": form,
-        "records": shown[:PAGE_SIZE],
-        "older": shown[PAGE_SIZE - 1].pk if len(shown) > PAGE_SIZE else None,
+        "records": records[:PAGE_SIZE],
+        "older": records[PAGE_SIZE - 1].pk if len(records) > PAGE_SIZE else None,
         "query": query.urlencode(),
         "is_filtered": any(form.data.get(name) for name in form.fields),
     }

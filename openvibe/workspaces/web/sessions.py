@@ -28,9 +28,9 @@ def sessions(request: HttpRequest) -> HttpResponse:
         messages.success(request, f"Signed out in {count} other {'place' if count == 1 else 'places'}.")
         return redirect("sessions")
     rows = UserSession.objects.purge_and_list(request.user)
-    listed = [
+    session_rows = [
         {"row": row, "browser": describe_browser(row.user_agent), "is_current": row.session_key == current}
         for row in sorted(rows, key=lambda row: (row.session_key != current, -row.last_seen_at.timestamp()))
     ]
     with timezone.override(request_timezone(request)):
-        return render(request, "account/sessions.html", {"sessions": listed})
+        return render(request, "account/sessions.html", {"sessions": session_rows})

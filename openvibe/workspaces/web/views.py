@@ -49,8 +49,8 @@ def workspace_create(request: HttpRequest) -> HttpResponse:
         try:
             member = services.create_workspace(name=request.POST.get("name", ""), owner=request.user)
             return redirect("inbox", member.workspace.slug)
-        except Problem as raised:
-            problem = raised
+        except Problem as error:
+            problem = error
     return _render_form(request, "workspaces/create.html", problem, kept=request.POST)
 
 
@@ -180,16 +180,16 @@ def workspace_settings(request: WorkspaceRequest, is_index: bool = False) -> Htt
         raise Refused("Only owners and admins change the workspace. Ask one of them.")
     problem = None
     fields = ("name", "description")
-    kept = {name: str(getattr(request.workspace, name)) for name in fields}
+    draft = {name: str(getattr(request.workspace, name)) for name in fields}
     if request.method == "POST":
-        kept = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in fields}
+        draft = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in fields}
         try:
-            services.update_workspace(workspace=request.workspace, by=request.access, **kept)
+            services.update_workspace(workspace=request.workspace, by=request.access, **draft)
             messages.success(request, "Saved. Agents read it from their next prompt on.")
             return redirect("settings-general", request.workspace.slug)
-        except Problem as raised:
-            problem = raised
-    return _render_form(request, "workspaces/settings.html", problem, kept=kept, is_index=is_index and problem is None)
+        except Problem as error:
+            problem = error
+    return _render_form(request, "workspaces/settings.html", problem, kept=draft, is_index=is_index and problem is None)
 
 
 @workspace_view
@@ -204,7 +204,7 @@ def snippets(request: WorkspaceRequest) -> HttpResponse:
     try:
         created = services.create_snippet(workspace=request.workspace, by=request.access, name=name, text=text)
     except Problem as problem:
-        return _render_snippets(request, problem, kept={"name": name, "text": text})
+        return _render_snippets(request, problem, draft={"name": name, "text": text})
     messages.success(request, f"Saved. A line “@include {created.name}” in any instructions puts it in.")
     return redirect("snippets", request.workspace.slug)
 
@@ -232,18 +232,18 @@ def snippet_change(request: WorkspaceRequest, snippet_id: int) -> HttpResponse:
         if is_deletion or not text:
             raise
         problem.message += " Nothing was saved: your text stands here, for a new one."
-        return _render_snippets(request, problem, kept={"text": text})
+        return _render_snippets(request, problem, draft={"text": text})
     except Problem as problem:
-        kept = {"id": snippet_id, "text": snippet.text if snippet is not None and is_deletion else text}
-        return _render_snippets(request, problem, kept=kept)
+        draft = {"id": snippet_id, "text": snippet.text if snippet is not None and is_deletion else text}
+        return _render_snippets(request, problem, draft=draft)
     return redirect("snippets", request.workspace.slug)
 
 
 def _render_snippets(
-    request: WorkspaceRequest, problem: Problem | None = None, kept: Mapping[str, object] | None = None
+    request: WorkspaceRequest, problem: Problem | None = None, draft: Mapping[str, object] | None = None
 ) -> HttpResponse:
     rows = Snippet.objects.filter(workspace=request.workspace).select_related("changed_by")
-    return _render_form(request, "workspaces/snippets.html", problem, snippets=rows, kept=kept or {})
+    return _render_form(request, "workspaces/snippets.html", problem, snippets=rows, kept=draft or {})
 
 
 @workspace_view
@@ -263,8 +263,8 @@ def profile(request: WorkspaceRequest) -> HttpResponse:
             )
             messages.success(request, "Saved.")
             return redirect("profile", request.workspace.slug)
-        except Problem as raised:
-            problem = raised
+        except Problem as error:
+            problem = error
     return render_profile(request, problem)
 
 

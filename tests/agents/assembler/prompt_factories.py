@@ -41,9 +41,15 @@ def quoted(
 ) -> Item:
     """A fenced item of a section."""
     tag = "request" if section == "request" else "data"
-    shown = fence(tag, text, source=section, trust=trust)
+    fenced_text = fence(tag, text, source=section, trust=trust)
     return make_item(
-        counter, section=section, key=key or f"{section}:{order}", text=shown, trust=trust, source=section, order=order
+        counter,
+        section=section,
+        key=key or f"{section}:{order}",
+        text=fenced_text,
+        trust=trust,
+        source=section,
+        order=order,
     )
 
 
@@ -66,11 +72,11 @@ def plain(
 @st.composite
 def offers(draw: st.DrawFn) -> Sequence[SectionCandidates]:
     """Up to eight offers of any layer, some sharing keys, with every claim an offer can make."""
-    made = []
+    candidates = []
     for _ in range(draw(st.integers(0, 8))):
         layer = draw(st.sampled_from(LAYER_NAMES))
         groups = draw(st.lists(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 50)), max_size=3), max_size=6))
-        made.append(
+        candidates.append(
             SectionCandidates(
                 layer,
                 SECTION_OF[layer],
@@ -82,7 +88,7 @@ def offers(draw: st.DrawFn) -> Sequence[SectionCandidates]:
                 beyond_layer_cap=draw(st.integers(0, 4)) == 0,
             )
         )
-    return made
+    return candidates
 
 
 caps = st.fixed_dictionaries({name: st.none() | st.integers(0, 200) for name in LAYER_NAMES})

@@ -35,8 +35,8 @@ def reply(thread: Thread, vibe: Agent, body: str = "Prune in March.") -> Message
 
 def test_a_mention_carries_soul_neighbours_and_request(ana: Member, vibe: Agent, thread: Thread) -> None:
     say(thread, ana, "The roses froze in 2019.")
-    asked = say(thread, ana, "@vibe when do I prune?")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe when do I prune?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "Quote before you conclude" in prompt.messages[0].content
     assert "The roses froze" in text_of(prompt)
     assert re.match(r'<request trust="semi_trusted">\n2 Ana \[[^]]+\]: @vibe', prompt.messages[-1].content)
@@ -46,18 +46,18 @@ def test_a_mention_carries_soul_neighbours_and_request(ana: Member, vibe: Agent,
 def test_the_same_input_gives_the_same_bytes(ana: Member, vibe: Agent, thread: Thread) -> None:
     for n in range(30):
         say(thread, ana, f"Row {n} of roses needs {n} litres of water.")
-    asked = say(thread, ana, "@vibe how much water for row 3 of the roses?")
-    one = assemble(agent=vibe, thread=thread, task="mention", request=asked)
-    two = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe how much water for row 3 of the roses?")
+    one = assemble(agent=vibe, thread=thread, task="mention", request=question)
+    two = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert one.messages == two.messages
 
 
 def test_tokens_are_exact_and_within_the_ceiling(ana: Member, vibe: Agent, thread: Thread) -> None:
     for n in range(80):
         say(thread, ana, f"Zeile {n}: 玫瑰 🌹 " + "long talk about roses and water " * 20)
-    asked = say(thread, ana, "@vibe roses " * 3000)
+    question = say(thread, ana, "@vibe roses " * 3000)
     for task in ("mention", "thread"):
-        prompt = assemble(agent=vibe, thread=thread, task=task, request=asked)
+        prompt = assemble(agent=vibe, thread=thread, task=task, request=question)
         assert prompt.tokens == exact_tokens(prompt.messages, (), prompt.counter)
         assert prompt.tokens <= prompt.ceiling
         assert "cut here: message 81 is stored whole" in prompt.messages[-1].content
@@ -75,13 +75,13 @@ def test_feedback_is_in_the_very_next_prompt_until_applied(ana: Member, vibe: Ag
     answer = reply(thread, vibe)
     give_feedback(message=answer, by=access(ana), verdict="down", text="Name the month first.")
     Episode.objects.update(created_at=timezone.now() - timedelta(days=2, minutes=1))
-    asked = say(thread, ana, "@vibe and the apples?")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe and the apples?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "[RECENT FEEDBACK] User Ana (2 days ago): Name the month first." in text_of(prompt)
 
     mark_applied(episode=Episode.objects.get(), by=access(ana))
-    again = assemble(agent=vibe, thread=thread, task="mention", request=asked)
-    assert "Name the month first" not in text_of(again)
+    second_prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
+    assert "Name the month first" not in text_of(second_prompt)
 
 
 def test_open_feedback_stays_in_view_however_much_else_happens(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -91,8 +91,8 @@ def test_open_feedback_stays_in_view_however_much_else_happens(ana: Member, vibe
         Episode(agent=vibe.participant, kind="task_failed", summary=f"Failure {n}.") for n in range(60)
     )
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=say(thread, ana, "@vibe and the apples?"))
-    shown = [n for n in range(6) if f"Wish {n}." in text_of(prompt)]
-    assert shown == [1, 2, 3, 4, 5]
+    numbers = [n for n in range(6) if f"Wish {n}." in text_of(prompt)]
+    assert numbers == [1, 2, 3, 4, 5]
 
 
 def test_feedback_from_a_private_channel_stays_there(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -108,10 +108,10 @@ def test_feedback_from_a_private_channel_stays_there(ana: Member, vibe: Agent, t
 
 
 def test_a_thread_made_people_only_is_gone_at_once(ana: Member, vibe: Agent, thread: Thread) -> None:
-    asked = say(thread, ana, "@vibe hello")
+    question = say(thread, ana, "@vibe hello")
     set_thread_access(thread=thread, by=access(ana), access="human_only")
     with pytest.raises(Missing):
-        assemble(agent=vibe, thread=thread, task="mention", request=asked)
+        assemble(agent=vibe, thread=thread, task="mention", request=question)
 
 
 def test_feedback_learned_in_a_thread_that_became_people_only_is_not_used(
@@ -127,18 +127,18 @@ def test_feedback_learned_in_a_thread_that_became_people_only_is_not_used(
 def test_dive_results_are_left_out_at_l1_and_said_so(ana: Member, vibe: Agent, thread: Thread) -> None:
     result = Message(thread=thread, author=vibe.participant, body="Option B wins.", kind="dive_result", token_count=4)
     result.save(force_insert=True)
-    asked = say(thread, ana, "@vibe which option?")
-    assert "Option B wins" in text_of(assemble(agent=vibe, thread=thread, task="mention", request=asked))
+    question = say(thread, ana, "@vibe which option?")
+    assert "Option B wins" in text_of(assemble(agent=vibe, thread=thread, task="mention", request=question))
     set_trust_level(agent=vibe, by=access(ana), level=1, note="Too early")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "Option B wins" not in text_of(prompt)
     assert "trust L1" in {d.reason for d in prompt.dropped}
 
 
 def test_deleted_and_edited_text_is_in_no_new_prompt(ana: Member, vibe: Agent, thread: Thread) -> None:
-    gone = say(thread, ana, "The code is swordfish.")
+    deleted_message = say(thread, ana, "The code is swordfish.")
     changed = say(thread, ana, "The vault is blue.")
-    delete_message(message=gone, by=access(ana))
+    delete_message(message=deleted_message, by=access(ana))
     update_message(message=changed, by=access(ana), body="The vault is green.")
     text = text_of(assemble(agent=vibe, thread=thread, task="mention", request=say(thread, ana, "@vibe the vault?")))
     assert "swordfish" not in text
@@ -156,16 +156,16 @@ def test_only_trusted_text_stands_in_the_system_message(ana: Member, vibe: Agent
 
 
 def test_keys_are_masked(ana: Member, vibe: Agent, thread: Thread) -> None:
-    asked = say(thread, ana, "@vibe my key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD")
-    assert "abcdefghijklmnop" not in text_of(assemble(agent=vibe, thread=thread, task="mention", request=asked))
+    question = say(thread, ana, "@vibe my key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD")
+    assert "abcdefghijklmnop" not in text_of(assemble(agent=vibe, thread=thread, task="mention", request=question))
 
 
 def test_what_was_said_long_ago_is_recalled(ana: Member, vibe: Agent, thread: Thread) -> None:
     say(thread, ana, "The greenhouse thermostat is set to 17 degrees.")
     for n in range(300):
         say(thread, ana, f"Filler talk number {n} about lunch and the weather outside. " * 3)
-    asked = say(thread, ana, "@vibe what is the greenhouse thermostat set to?")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe what is the greenhouse thermostat set to?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "17 degrees" in text_of(prompt)
     assert "recall" in {i.section for i in prompt.included if "17 degrees" in i.text}
 
@@ -177,10 +177,10 @@ def test_a_budget_too_small_is_said_in_words(ana: Member, vibe: Agent, thread: T
 
 def test_queries_do_not_grow_with_the_thread(ana: Member, vibe: Agent, thread: Thread) -> None:
     def cost() -> int:
-        asked = say(thread, ana, "@vibe how are the roses in row two?")
-        with CaptureQueriesContext(connection) as seen:
-            assemble(agent=vibe, thread=thread, task="thread", request=asked, budget=2_000)
-        return len(seen)
+        question = say(thread, ana, "@vibe how are the roses in row two?")
+        with CaptureQueriesContext(connection) as queries:
+            assemble(agent=vibe, thread=thread, task="thread", request=question, budget=2_000)
+        return len(queries)
 
     def talk(rows: int) -> None:
         for n in range(rows):
@@ -196,8 +196,8 @@ def test_queries_do_not_grow_with_the_thread(ana: Member, vibe: Agent, thread: T
 def test_a_short_thread_stands_whole_and_in_order(ana: Member, vibe: Agent, thread: Thread) -> None:
     for n in range(1, 25):
         say(thread, ana, f"Step {n}: water the roses in row {n}.")
-    asked = say(thread, ana, "@vibe which rows of roses need water?")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe which rows of roses need water?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert sorted(entry.order for entry in prompt.included if entry.section == "history") == list(range(1, 25))
     assert prompt.dropped == ()
 
@@ -248,8 +248,8 @@ def test_every_message_is_shown_summarised_or_left_out_once(
     for n in range(200):
         say(thread, ana, f"Row {n} of roses: " + "water and mulch " * 20)
     prompt = assemble(agent=vibe, thread=thread, task=task, request=say(thread, ana, "@vibe which rows?"))
-    shown = {item.key for item in prompt.included if item.key.startswith("message:") and item.section != "request"}
+    keys = {item.key for item in prompt.included if item.key.startswith("message:") and item.section != "request"}
     named = [left for left in prompt.dropped if left.key.startswith("message:")]
     counted = [int(left.source.split()[0].replace(",", "")) for left in prompt.dropped if left.key == "older messages"]
-    assert len(shown) + len(named) + sum(counted) == 200
-    assert not shown & {left.key for left in named}
+    assert len(keys) + len(named) + sum(counted) == 200
+    assert not keys & {left.key for left in named}

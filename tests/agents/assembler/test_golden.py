@@ -55,8 +55,8 @@ def normalise(text: str) -> str:
     numbers: defaultdict[str, dict[str, int]] = defaultdict(dict)
 
     def renumber(match: re.Match[str]) -> str:
-        known = numbers[match[1]]
-        return f"{match[1]}{match[2]}{known.setdefault(match[3], len(known) + 1)}"
+        known_numbers = numbers[match[1]]
+        return f"{match[1]}{match[2]}{known_numbers.setdefault(match[3], len(known_numbers) + 1)}"
 
     return _FRESHNESS.sub('freshness="…"', _OTHER_DAY.sub("a day", _REFERENCE.sub(renumber, text)))
 

@@ -54,9 +54,9 @@ def test_it_is_one_query_however_much_there_is(ana: Member, vibe: Agent, thread:
             give_feedback(message=answer, by=access(ana), verdict="down", text=f"Shorter, {n}.")
         agent = visible_to(vibe)
         reach_of(agent)
-        with CaptureQueriesContext(connection) as seen:
+        with CaptureQueriesContext(connection) as queries:
             assert found(agent, thread) is not None
-        assert len(seen) == 1
+        assert len(queries) == 1
 
 
 def test_it_reads_what_the_agent_carries_and_what_is_open_here(
@@ -108,6 +108,6 @@ def test_a_rare_word_is_found_however_long_ago_it_was_said(ana: Member, vibe: Ag
         for seq, body in enumerate(bodies, start=1)
     )
     Thread.objects.filter(pk=thread.pk).update(last_seq=len(bodies))
-    asked = say(thread, ana, "@vibe where is the spare key of the Harbour roof, by the roses?")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe where is the spare key of the Harbour roof, by the roses?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert any("behind the pump" in entry.text for entry in prompt.included if entry.section == "recall")

@@ -59,13 +59,13 @@ def test_a_model_of_an_unknown_tokenizer_keeps_the_tools_that_fit(
 
 
 def test_calls_under_way_keep_their_tools(ana: Member, vibe: Agent, thread: Thread) -> None:
-    asked = say(thread, ana, "@vibe go on")
-    free = assemble(agent=vibe, thread=thread, task="thread", request=asked, tools=TOOLS, budget=1_100)
+    question = say(thread, ana, "@vibe go on")
+    free = assemble(agent=vibe, thread=thread, task="thread", request=question, tools=TOOLS, budget=1_100)
     assert len(free.tools) < 3
-    kept = assemble(
-        agent=vibe, thread=thread, task="thread", request=asked, tools=TOOLS, budget=1_500, may_drop_tools=False
+    prompt = assemble(
+        agent=vibe, thread=thread, task="thread", request=question, tools=TOOLS, budget=1_500, may_drop_tools=False
     )
-    assert kept.tools == TOOLS
+    assert prompt.tools == TOOLS
 
 
 @pytest.mark.parametrize(

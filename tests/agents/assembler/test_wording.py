@@ -76,8 +76,8 @@ def test_a_draft_changes_no_tools(ana: Member, vibe: Agent, dive: Dive) -> None:
     specs = Toolbox.for_agent(vibe, dive.thread).specs
     answered(vibe, say(dive.thread, ana, "And straw?"), "dive", [spec.name for spec in specs])
     answered(vibe, request_draft(dive=dive, by=access(ana)), "publish")
-    asked = say(dive.thread, ana, "And gravel?")
-    prompt = assemble(agent=vibe, thread=dive.thread, task="dive", request=asked, tools=specs)
+    question = say(dive.thread, ana, "And gravel?")
+    prompt = assemble(agent=vibe, thread=dive.thread, task="dive", request=question, tools=specs)
     assert "tools have changed" not in text_of(prompt)
 
 

@@ -64,8 +64,8 @@ def remote_server() -> Iterator[Remote]:
             if remote.misbehave is not None and json.loads(body)["method"] == remote.misbehave_at:
                 remote.misbehave(self, body)
                 return
-            kept = ("accept", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name")
-            answer = asyncio.run(remote.answer(body, {n: v for n, v in remote.headers.items() if n in kept}))
+            header_names = ("accept", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name")
+            answer = asyncio.run(remote.answer(body, {n: v for n, v in remote.headers.items() if n in header_names}))
             media_type = answer.headers.get("content-type", "application/json")
             session = {"Mcp_Session_Id": "1"} if remote.has_sessions else {}
             send(self, answer.status_code, answer.content, media_type, **session)

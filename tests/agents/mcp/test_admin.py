@@ -31,17 +31,17 @@ def test_a_server_is_connected_its_tools_fetched_and_allowed(ana: Member, vibe: 
     server = McpServer.objects.get()
     page = reverse("admin:agents_mcpserver_change", args=[server.pk])
 
-    fetched = client.post(reverse("admin:agents_mcpserver_fetch_tools", args=[server.pk]), follow=True)
+    response = client.post(reverse("admin:agents_mcpserver_fetch_tools", args=[server.pk]), follow=True)
     tool = server.tools.get(name="price_of")
     client.post(reverse("admin:agents_agent_tools_page", args=[vibe.pk]), {"tools": [tool.pk]})
-    listed = client.get(page).content.decode()
+    html = client.get(page).content.decode()
 
     assert (server.token, remote.headers["authorization"]) == (TOKEN, f"Bearer {TOKEN}")
-    assert "shop answered: 2 tools." in fetched.content.decode()
-    assert TOKEN not in listed
-    assert "A token ending in …1234 is stored." in listed
-    assert "@vibe" in listed
-    assert "count; plant" in listed
+    assert "shop answered: 2 tools." in response.content.decode()
+    assert TOKEN not in html
+    assert "A token ending in …1234 is stored." in html
+    assert "@vibe" in html
+    assert "count; plant" in html
     assert list(vibe.mcp_tools.all()) == [tool]
 
 
@@ -61,10 +61,10 @@ def test_a_token_stays_with_its_address(ana: Member, remote: Remote) -> None:
     client, page = staff(ana), reverse("admin:agents_mcpserver_change", args=[server.pk])
 
     client.post(page, form_of(ana, remote, token="", max_bytes=200_000))
-    kept = McpServer.objects.get().token
+    old_token = McpServer.objects.get().token
     client.post(page, form_of(ana, remote, token="", url="https://elsewhere.example/mcp"))
 
-    assert (kept, McpServer.objects.get().token) == (TOKEN, "")
+    assert (old_token, McpServer.objects.get().token) == (TOKEN, "")
 
 
 def test_a_token_that_cannot_be_read_is_asked_for_again(ana: Member, settings: Settings) -> None:
@@ -81,10 +81,10 @@ def test_other_workspaces_servers_and_tools_do_not_exist(ana: Member, cleo: Memb
     client: Client = staff(cleo)
     fern = factories.make_agent(cleo, "fern")
 
-    fetched = client.post(reverse("admin:agents_mcpserver_fetch_tools", args=[server.pk]))
+    response = client.post(reverse("admin:agents_mcpserver_fetch_tools", args=[server.pk]))
     client.post(reverse("admin:agents_agent_tools_page", args=[fern.pk]), {"tools": [1]})
 
-    assert fetched["Location"] == reverse("admin:index")
+    assert response["Location"] == reverse("admin:index")
     assert not server.tools.exists()
     assert not fern.mcp_tools.exists()
 

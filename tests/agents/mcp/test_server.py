@@ -34,9 +34,11 @@ def test_an_agent_reads_and_posts_like_at_the_rest_api(
     async def story(client: Client) -> Any:
         tools = await client.list_tools()
         read = await client.call_tool("messages_list", {"thread": thread.pk})
-        posted = await client.call_tool("messages_create", {"thread": thread.pk, "body": "In March.", "client_id": "1"})
-        again = await client.call_tool("messages_create", {"thread": thread.pk, "body": "In March.", "client_id": "1"})
-        return tools, read, posted, again
+        result = await client.call_tool("messages_create", {"thread": thread.pk, "body": "In March.", "client_id": "1"})
+        second_result = await client.call_tool(
+            "messages_create", {"thread": thread.pk, "body": "In March.", "client_id": "1"}
+        )
+        return tools, read, result, second_result
 
     tools, read, posted, again = visit(vibe.participant, story, mode=mode)
 
@@ -52,9 +54,9 @@ def test_what_the_token_may_not_is_refused_and_what_its_owner_may_not_see_is_unk
 ) -> None:
     async def story(client: Client) -> Any:
         tools = await client.list_tools()
-        refused = await client.call_tool("messages_create", {"thread": thread.pk, "body": "Hello."})
+        result = await client.call_tool("messages_create", {"thread": thread.pk, "body": "Hello."})
         unknown = await client.call_tool("threads_get", {"thread": thread.pk, "colour": "red"})
-        return {tool.name for tool in tools.tools}, refused, unknown
+        return {tool.name for tool in tools.tools}, result, unknown
 
     names, refused, unknown = visit(vibe.participant, story, scopes=("read",))
 
@@ -69,9 +71,9 @@ def test_what_the_token_may_not_is_refused_and_what_its_owner_may_not_see_is_unk
             await client.call_tool("messages_list", {"thread": number})
             for number in (thread.pk, 2**40, "12/../messages")
         ]
-        with pytest.raises(MCPError) as raised:
+        with pytest.raises(MCPError) as error:
             await client.read_resource(f"openvibe://thread/{thread.pk}")
-        return [(answer.is_error, answer.structured_content) for answer in answers], raised.value
+        return [(answer.is_error, answer.structured_content) for answer in answers], error.value
 
     answers, error = visit(cleo.participant, of_a_stranger)
 

@@ -289,7 +289,7 @@ def test_a_tool_that_acts_outside_is_called_once_and_after_a_person_agreed(
     told(run, calling(("shop__order", {"plant": "rose"}), text="I need one rose."))
     waiting, calls_before = run.state, list(remote.calls)
     assert run.approval is not None
-    decide_approval(approval=run.approval, by=factories.access(ana), granted=True, note="")
+    decide_approval(approval=run.approval, by=factories.access(ana), is_granted=True, note="")
     run.refresh_from_db()
     model = told(run, "Ordered.")
 

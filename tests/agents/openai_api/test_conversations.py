@@ -225,9 +225,9 @@ def test_an_agents_token_asks_that_agent_as_its_programs_user(ana: Member, vibe:
     ],
 )
 def test_what_is_not_done_is_refused_by_name(more: dict[str, Any], param: str) -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Problem) as error:
         parse_chat({**said(("user", "Hello")), **more})
-    assert (refused.value.status, refused.value.field) == (400, param)
+    assert (error.value.status, error.value.field) == (400, param)
 
 
 def test_instructions_that_name_the_agent_are_not_answered(ask: Callable[..., Run]) -> None:

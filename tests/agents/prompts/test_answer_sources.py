@@ -12,16 +12,16 @@ READ = [
 
 
 def test_the_longest_shared_words_come_first_in_their_own_writing() -> None:
-    [found] = find_sources("In short: We prune the apple trees in late february.", [*READ, READ[1]])
-    assert (found.place, found.is_exact, found.words) == (1, True, 8)
-    assert found.match == "we prune the apple trees in **late February"
-    assert found.before.endswith("Notes of March: ")
+    [source] = find_sources("In short: We prune the apple trees in late february.", [*READ, READ[1]])
+    assert (source.place, source.is_exact, source.words) == (1, True, 8)
+    assert source.match == "we prune the apple trees in **late February"
+    assert source.before.endswith("Notes of March: ")
     assert find_sources("we water the", READ) == []
 
 
 def test_an_answer_in_its_own_words_leads_to_what_it_has_most_in_common_with() -> None:
-    found = find_sources("Invoices will follow, since prices rose.", READ)
-    assert [(source.place, source.is_exact) for source in found] == [(2, False)]
+    sources = find_sources("Invoices will follow, since prices rose.", READ)
+    assert [(source.place, source.is_exact) for source in sources] == [(2, False)]
     assert find_sources("", READ) == []
     assert find_sources("Yes.", READ) == []
 
@@ -29,8 +29,8 @@ def test_an_answer_in_its_own_words_leads_to_what_it_has_most_in_common_with() -
 def test_what_the_agent_said_itself_comes_last() -> None:
     answer = "We prune the apple trees in late February, before the buds open, as Dora said."
     said = "As I said: we prune the apple trees in late February, before the buds open, as Dora said."
-    found = find_sources(answer, [said, *READ], own={0})
-    assert [(source.place, source.is_exact) for source in found] == [(2, True), (0, True)]
+    sources = find_sources(answer, [said, *READ], own={0})
+    assert [(source.place, source.is_exact) for source in sources] == [(2, True), (0, True)]
     reworded = find_sources("Invoices will follow in June, since prices rose.", [said, *READ], own={0})
     assert [source.place for source in reworded] == [3]
     repeated = find_sources(answer, ["The apple trees: we prune when February ends.", said], own={1})

@@ -29,7 +29,7 @@ def answered(thread: Thread, by: Member) -> Run:
 
 
 def compacted(thread: Thread, first: int, last: int) -> Compaction:
-    made = leaf(taken_in(thread), first, last)
+    leaf_summary = leaf(taken_in(thread), first, last)
     return Compaction.objects.create(
         thread=thread,
         plugin="memory/lcm",
@@ -39,7 +39,7 @@ def compacted(thread: Thread, first: int, last: int) -> Compaction:
         tokens_before=500,
         tokens_after=200,
         created_count=1,
-        summary_ids=[made.pk],
+        summary_ids=[leaf_summary.pk],
         at_seq=thread.last_seq,
     )
 

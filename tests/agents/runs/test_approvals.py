@@ -51,10 +51,10 @@ def test_the_run_waits_and_keeps_what_it_said(vibe: Agent, waiting: Run) -> None
 
 
 def test_the_page_says_what_it_waits_for(ana: Member, waiting: Run) -> None:
-    shown = runs_by_message([reply_of(waiting)], access(ana))[reply_of(waiting).pk]["run"]
-    assert isinstance(shown, RunCard)
-    assert shown.label == "Vibe is waiting for an approval: Order 500 tulip bulbs"
-    assert (shown.is_under_way, shown.may_stop, shown.may_retry) == (True, True, False)
+    card = runs_by_message([reply_of(waiting)], access(ana))[reply_of(waiting).pk]["run"]
+    assert isinstance(card, RunCard)
+    assert card.label == "Vibe is waiting for an approval: Order 500 tulip bulbs"
+    assert (card.is_under_way, card.may_stop, card.may_retry) == (True, True, False)
 
 
 def test_a_run_that_said_nothing_waits_with_an_empty_reply(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -79,7 +79,7 @@ def test_later_runs_do_not_wait_for_it(ana: Member, thread: Thread, waiting: Run
 
 @pytest.mark.parametrize("granted", [True, False], ids=["granted", "denied"])
 def test_a_decision_either_way_lets_it_go_on(ana: Member, waiting: Run, sent: list[int], granted: bool) -> None:
-    decide_approval(approval=asked_for(waiting), by=access(ana), granted=granted, note="Ask for a discount.")
+    decide_approval(approval=asked_for(waiting), by=access(ana), is_granted=granted, note="Ask for a discount.")
     waiting.refresh_from_db()
     assert (waiting.state, sent) == ("queued", [waiting.pk])
     model = told(waiting, "Understood.")
@@ -93,14 +93,14 @@ def test_a_decision_either_way_lets_it_go_on(ana: Member, waiting: Run, sent: li
 
 
 def test_what_was_decided_is_not_asked_again(ana: Member, waiting: Run) -> None:
-    decide_approval(approval=asked_for(waiting), by=access(ana), granted=True)
+    decide_approval(approval=asked_for(waiting), by=access(ana), is_granted=True)
     told(waiting, calling(ORDER), "Ordered.")
     assert (waiting.state, Approval.objects.count()) == ("done", 1)
     assert "state: granted, decided by: Ana" in waiting.tool_calls.get(decision="allowed").result
 
 
 def test_an_earlier_question_in_the_thread_says_nothing_about_todays(ana: Member, thread: Thread, waiting: Run) -> None:
-    decide_approval(approval=asked_for(waiting), by=access(ana), granted=True)
+    decide_approval(approval=asked_for(waiting), by=access(ana), is_granted=True)
     told(waiting, "Ordered.")
     again = ask(thread, ana, "@vibe order the bulbs")
     told(again, calling(ORDER))
@@ -114,7 +114,7 @@ def test_two_runs_that_ask_the_same_wait_for_one_decision(
     told(other, calling(ORDER))
     assert other.approval == waiting.approval
     sent.clear()
-    decide_approval(approval=asked_for(waiting), by=access(ana), granted=False)
+    decide_approval(approval=asked_for(waiting), by=access(ana), is_granted=False)
     assert sent == [waiting.pk, other.pk]
 
 
@@ -122,13 +122,13 @@ def test_stop_ends_the_waiting_and_a_later_decision_changes_nothing(ana: Member,
     stop_run(run=waiting, by=access(ana))
     waiting.refresh_from_db()
     assert (waiting.state, reply_of(waiting).body) == ("stopped", "I would order them today.")
-    decide_approval(approval=asked_for(waiting), by=access(ana), granted=True)
+    decide_approval(approval=asked_for(waiting), by=access(ana), is_granted=True)
     waiting.refresh_from_db()
     assert (waiting.state, sent) == ("stopped", [])
 
 
 def test_workers_may_die_three_times_again_after_each_decision(ana: Member, waiting: Run) -> None:
-    decide_approval(approval=asked_for(waiting), by=access(ana), granted=True)
+    decide_approval(approval=asked_for(waiting), by=access(ana), is_granted=True)
     waiting.refresh_from_db()
     first = waiting.attempt + 1
     for attempt in (first, first + 1):

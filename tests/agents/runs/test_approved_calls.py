@@ -78,7 +78,7 @@ def waiting(ana: Member, thread: Thread, postbox: Postbox) -> Run:
 
 def decided(run: Run, by: Member, *, granted: bool, note: str = "") -> None:
     assert run.approval is not None
-    decide_approval(approval=run.approval, by=access(by), granted=granted, note=note)
+    decide_approval(approval=run.approval, by=access(by), is_granted=granted, note=note)
     run.refresh_from_db()
 
 
@@ -240,8 +240,8 @@ def test_the_card_shows_the_call_and_is_found_from_the_thread(ana: Member, waiti
     assert row["call"] == {"tool": "send_letter", "arguments": '{\n  "to": "the mill"\n}', "hidden": ""}
     place = f"/w/{ana.workspace.slug}/t/{waiting.thread_id}"
     card = client.get(f"{place}/work/").content.decode()
-    for shown in ("Vibe asks", "send_letter", "&quot;to&quot;: &quot;the mill&quot;", "The mill has the seeds."):
-        assert shown in card
+    for part in ("Vibe asks", "send_letter", "&quot;to&quot;: &quot;the mill&quot;", "The mill has the seeds."):
+        assert part in card
     page = client.get(f"{place}/").content.decode()
     assert f'href="{place}/work/#approval-{waiting.approval_id}"' in page
     assert '<b class="dive-count">1<span class="visually-hidden"> to decide</span></b>' in page

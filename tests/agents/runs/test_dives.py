@@ -105,10 +105,10 @@ def test_of_a_reply_that_is_no_result_sentences_are_picked(ana: Member, dive: Di
     run = Run.objects.get(trigger=request_draft(dive=dive, by=access(ana)))
     answered(run, "Sure! Roses are pruned in March. Use clean shears. Climbers come later.")
 
-    found = newest_agent_draft(dive)
-    assert found.is_extracted
-    assert found.draft is not None
-    assert found.draft.full.startswith(EXTRACTED_NOTE)
+    draft = newest_agent_draft(dive)
+    assert draft.is_extracted
+    assert draft.draft is not None
+    assert draft.draft.full.startswith(EXTRACTED_NOTE)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -125,9 +125,9 @@ def test_a_draft_that_is_changed_on_request_takes_the_first_one_s_place(ana: Mem
 
 def test_no_second_draft_while_one_is_awaited(ana: Member, dive: Dive) -> None:
     request_draft(dive=dive, by=access(ana))
-    with pytest.raises(Conflict, match="@vibe is still busy") as refused:
+    with pytest.raises(Conflict, match="@vibe is still busy") as error:
         request_draft(dive=dive, by=access(ana))
-    assert refused.value.code == "being_written"
+    assert error.value.code == "being_written"
     assert Message.objects.filter(thread=dive.thread).count() == 1
 
 

@@ -189,8 +189,8 @@ def test_of_two_runs_begun_at_once_in_a_thread_one_waits(ana: Member, vibe: Agen
 def test_regenerate_keeps_the_old_answer(ana: Member, vibe: Agent, thread: Thread) -> None:
     run = ask(thread, ana)
     execute_run(run.pk, client=ScriptedModel(["In March."]))
-    again = regenerate_run(run=Run.objects.get(pk=run.pk), by=access(ana))
-    execute_run(again.pk, client=ScriptedModel(["In April."]))
+    new_run = regenerate_run(run=Run.objects.get(pk=run.pk), by=access(ana))
+    execute_run(new_run.pk, client=ScriptedModel(["In April."]))
     bodies = Message.objects.filter(author=vibe.participant).order_by("seq").values_list("body", flat=True)
     assert list(bodies) == ["In March.", "In April."]
 

@@ -53,8 +53,8 @@ def endpoint(request: pytest.FixtureRequest, ana: Member, settings: Settings) ->
 def test_it_says_why_and_retry_answers(
     endpoint: FakeEndpoint, ana: Member, vibe: Agent, thread: Thread, code: str, words: str, kept: str
 ) -> None:
-    asked = say(thread, ana, QUESTION)
-    run = Run.objects.get(trigger=asked)
+    question = say(thread, ana, QUESTION)
+    run = Run.objects.get(trigger=question)
     execute_run(run.pk)
     run.refresh_from_db()
     assert (run.state, run.error_code) == ("failed", code)
@@ -63,7 +63,7 @@ def test_it_says_why_and_retry_answers(
     assert "Traceback" not in run.error
     assert run.reply is not None
     assert (run.reply.state, run.reply.body) == ("failed", kept)
-    assert Message.objects.get(pk=asked.pk).body == QUESTION
+    assert Message.objects.get(pk=question.pk).body == QUESTION
 
     retry_run(run=run, by=access(ana))
     execute_run(run.pk)

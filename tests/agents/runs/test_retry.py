@@ -50,9 +50,9 @@ def test_nothing_is_answered_anew_in_what_is_archived(
     verb: Callable[..., Run], ana: Member, thread: Thread, failed: Run
 ) -> None:
     archive_channel(channel=thread.channel, by=access(ana))
-    with pytest.raises(Refused, match="Bring it back") as refused:
+    with pytest.raises(Refused, match="Bring it back") as error:
         verb(run=failed, by=access(ana))
-    assert refused.value.code == "archived"
+    assert error.value.code == "archived"
     archive_channel(channel=thread.channel, by=access(ana), archived=False)
     assert verb(run=failed, by=access(ana)).state == "queued"
 
@@ -75,15 +75,15 @@ def test_a_run_that_is_not_over_is_neither_tried_again_nor_answered_again(ana: M
 
 def test_a_reply_tells_once_that_there_is_another_answer(ana: Member, failed: Run) -> None:
     first = Message.objects.get(run=failed)
-    told = Event.objects.filter(message_id=first.pk, kind="run_changed")
-    again = regenerate_run(run=failed, by=access(ana))
-    assert told.count() == 0  # there is none yet
-    execute_run(again.pk, client=ScriptedModel([ModelUnavailable("It is gone.")]))
-    assert told.count() == 1
-    retry_run(run=again, by=access(ana))
-    execute_run(again.pk, client=ScriptedModel(["In March."]))
-    assert Message.objects.get(run=again).body == "In March."
-    assert told.count() == 1
+    run_events = Event.objects.filter(message_id=first.pk, kind="run_changed")
+    new_run = regenerate_run(run=failed, by=access(ana))
+    assert run_events.count() == 0  # there is none yet
+    execute_run(new_run.pk, client=ScriptedModel([ModelUnavailable("It is gone.")]))
+    assert run_events.count() == 1
+    retry_run(run=new_run, by=access(ana))
+    execute_run(new_run.pk, client=ScriptedModel(["In March."]))
+    assert Message.objects.get(run=new_run).body == "In March."
+    assert run_events.count() == 1
 
 
 def test_a_reply_deleted_while_its_run_waits_is_not_written_into(ana: Member, failed: Run) -> None:

@@ -232,9 +232,9 @@ def then_in_background(thread: Thread) -> Iterator[None]:
     take_sent()
     with TestCase.captureOnCommitCallbacks(execute=True):
         yield
-    (sent,) = take_sent()
-    assert (sent.task, sent.arguments[0]) == ("memory.consider_compaction", thread.pk)
-    check_compaction_due(sent.arguments[0], bool(sent.arguments[1]))
+    (task,) = take_sent()
+    assert (task.task, task.arguments[0]) == ("memory.consider_compaction", thread.pk)
+    check_compaction_due(task.arguments[0], bool(task.arguments[1]))
 
 
 def test_a_bulky_result_asks_for_a_compaction(ana: Member, vibe: Agent, thread: Thread) -> None:

@@ -9,8 +9,8 @@ from openvibe.base.problems import Problem
 
 
 def times(cron: str, after: str, count: int, zone: str = "Europe/Berlin") -> list[str]:
-    found = next_times(cron, zone, datetime.fromisoformat(after).replace(tzinfo=UTC), count)
-    return [f"{instant:%m-%d %H:%M}" for instant in found]
+    instants = next_times(cron, zone, datetime.fromisoformat(after).replace(tzinfo=UTC), count)
+    return [f"{instant:%m-%d %H:%M}" for instant in instants]
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_half_an_hour_left_out_and_a_day_left_out() -> None:
     ],
 )
 def test_a_line_that_is_none_is_refused_in_words(cron: str, said: str) -> None:
-    with pytest.raises(Problem, match=said) as refused:
+    with pytest.raises(Problem, match=said) as error:
         parse_cron(cron)
-    assert (refused.value.field, refused.value.code) == ("cron", "bad_cron")
+    assert (error.value.field, error.value.code) == ("cron", "bad_cron")
 
 
 @pytest.mark.parametrize("name", ["", "Mars/Olympus", "../../etc/passwd", "x\x00"])

@@ -15,9 +15,9 @@ MINIMAL = "identity:\n  name: Fern\n  role: Gardener\n"
 
 
 def problems_of(text: str) -> tuple[SoulProblem, ...]:
-    with pytest.raises(SoulError) as refused:
+    with pytest.raises(SoulError) as error:
         parse_soul(text)
-    return refused.value.problems
+    return error.value.problems
 
 
 def test_fern_is_read_in_full() -> None:
@@ -55,8 +55,8 @@ constraints:
     - just text
 never_do: []
 """
-    found = {(problem.line, problem.field): problem.message for problem in problems_of(text)}
-    assert set(found) == {
+    messages_by_place = {(problem.line, problem.field): problem.message for problem in problems_of(text)}
+    assert set(messages_by_place) == {
         (2, "identity.role"),
         (3, "identity.nmae"),
         (5, "philosophy.principles"),
@@ -71,11 +71,11 @@ never_do: []
         (17, "constraints.escalation_rules[1]"),
         (18, "never_do"),
     }
-    assert "Did you mean name?" in found[3, "identity.nmae"]
-    assert "Did you mean behavior?" in found[7, "behaviour"]
-    assert "Did you mean structured?" in found[9, "behavior.response_style"]
-    assert "twice (first on line 11)" in found[12, "behavior.max_output_tokens"]
-    assert "Did you mean constraints.never_do?" in found[18, "never_do"]
+    assert "Did you mean name?" in messages_by_place[3, "identity.nmae"]
+    assert "Did you mean behavior?" in messages_by_place[7, "behaviour"]
+    assert "Did you mean structured?" in messages_by_place[9, "behavior.response_style"]
+    assert "twice (first on line 11)" in messages_by_place[12, "behavior.max_output_tokens"]
+    assert "Did you mean constraints.never_do?" in messages_by_place[18, "never_do"]
 
 
 @pytest.mark.parametrize(
@@ -122,25 +122,25 @@ def test_a_billion_laughs_are_refused_before_they_grow() -> None:
 
 
 def test_json_is_read_too_with_tabs_and_escaped_emoji() -> None:
-    shown = {"identity": {"name": "Fern 😀", "role": "Gardener"}, "behavior": {"max_output_tokens": 5}}
-    fern = parse_soul(json.dumps(shown, indent="\t"))
+    content = {"identity": {"name": "Fern 😀", "role": "Gardener"}, "behavior": {"max_output_tokens": 5}}
+    fern = parse_soul(json.dumps(content, indent="\t"))
     assert fern.identity.name == "Fern 😀"
     assert fern.behavior.max_output_tokens == 5
 
 
 def test_json_problems_have_lines() -> None:
     text = '{\n "identity": {\n  "name": "Fern",\n  "role": 7\n }\n}'
-    assert [(found.line, found.field) for found in problems_of(text)] == [(4, "identity.role")]
+    assert [(problem.line, problem.field) for problem in problems_of(text)] == [(4, "identity.role")]
 
 
 def test_plain_values_are_checked_the_same_way() -> None:
-    with pytest.raises(SoulError) as refused:
+    with pytest.raises(SoulError) as error:
         soul_from_dict({"identity": {"name": "Fern", "role": None, "colour": "green"}})
-    assert [(found.line, found.field) for found in refused.value.problems] == [
+    assert [(problem.line, problem.field) for problem in error.value.problems] == [
         (0, "identity.colour"),
         (0, "identity.role"),
     ]
-    assert str(refused.value).startswith("identity.colour: This key is not known.")
+    assert str(error.value).startswith("identity.colour: This key is not known.")
 
 
 @given(souls)

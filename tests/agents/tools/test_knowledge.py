@@ -142,10 +142,10 @@ def test_a_search_brings_back_who_decided_what_and_when(ana: Member, looking: Ru
     entry = make_entry(ana, "Prices", "Starter costs $29 <a month>.", kind="decision")
     make_entry(ana, "Roses", "They like sun.")
 
-    (found,) = parse_fences(box_of(looking).execute(call("knowledge_search", query="What does Starter cost?")).result)
+    (fences,) = parse_fences(box_of(looking).execute(call("knowledge_search", query="What does Starter cost?")).result)
 
-    assert found.text == "Prices\n\nStarter costs $29 <a month>."
-    said = found.attributes
+    assert fences.text == "Prices\n\nStarter costs $29 <a month>."
+    said = fences.attributes
     assert (said["ref"], said["kind"], said["decided_by"]) == (f"knowledge:{entry.pk}", "decision", "Ana")
     assert said["decided"] == f"{entry.created_at:%Y-%m-%d %H:%M}"
     assert (said["freshness"], said["trust"]) == ("does not expire", "semi_trusted")
@@ -156,9 +156,9 @@ def test_a_search_counts_near_copies_that_readers_of_the_answer_may_know_of(ana:
         said = f"Starter costs $29 a month for as many seats as there are in the company. ({n})"
         make_entry(ana, "Prices", said, visibility=visibility)
     box = Toolbox.for_agent(make_agent(ana, "auto", level=4), thread)
-    (found,) = parse_fences(box.execute(call("knowledge_search", query="What does Starter cost?")).result)
+    (fences,) = parse_fences(box.execute(call("knowledge_search", query="What does Starter cost?")).result)
 
-    assert found.attributes["near_copies"] == "1"
+    assert fences.attributes["near_copies"] == "1"
 
 
 def test_what_a_search_brings_back_counts_once_a_run(ana: Member, looking: Run) -> None:

@@ -138,8 +138,11 @@ def test_two_people_who_change_a_soul_do_not_overwrite_each_other(ana: Member, v
     address = f"/w/{ana.workspace.slug}/agents/vibe/soul/"
     browser = signed_in(ana)
     form = {**FERN, "name": "Vibe", "note": "For the garden", "based_on": "1"}
-    tried = browser.post(address, {**form, "try": "1", "question": "Hello?"})
-    assert [trial.title for trial in tried.context["answers"]] == ["As you have written it", "As it is now, version 1"]
+    page_response = browser.post(address, {**form, "try": "1", "question": "Hello?"})
+    assert [trial.title for trial in page_response.context["answers"]] == [
+        "As you have written it",
+        "As it is now, version 1",
+    ]
     assert AuditRecord.objects.filter(action="soul").count() == SoulVersion.objects.count() == 1
     assert browser.post(address, form).status_code == 302
     response = browser.post(address, {**form, "never": "Guess"})

@@ -35,8 +35,8 @@ def test_spend_and_caps(client: Client, ana: Member) -> None:
     assert "20,177" in page.content.decode()
 
     field = f"agent-{vibe.pk}"
-    refused = client.post(address, {"workspace": "-1", field: "9" * 30})
-    assert len(refused.context["form"].errors) == 2
+    response = client.post(address, {"workspace": "-1", field: "9" * 30})
+    assert len(response.context["form"].errors) == 2
     assert client.post(address, {"workspace": 30_000, field: 0, f"agent-{theirs.pk}": 5}).status_code == 302
     for row, cap in ((ana.workspace, 30_000), (vibe, 0)):
         row.refresh_from_db()
@@ -57,9 +57,9 @@ def test_many_agents_cost_what_one_costs_and_members_see_none(client: Client, an
     client.force_login(ana.user)
 
     def cost() -> int:
-        with CaptureQueriesContext(connection) as captured:
+        with CaptureQueriesContext(connection) as queries:
             assert client.get(address).status_code == 200
-        return len(captured)
+        return len(queries)
 
     factories.make_agent(ana, "vibe")
     cost()

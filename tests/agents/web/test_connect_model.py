@@ -38,12 +38,12 @@ def test_a_key_in_one_field_lets_the_agents_answer(ana: Member, vibe: Agent, pag
         form = {"api_key": f" {KEY}\n", "provider": "other", "base_url": server.base_url, "model": "good-mini"}
         browser = signed_in(ana)
         answer = browser.post(page, form, follow=True)
-        again = browser.post(page, form, follow=True)
+        second_response = browser.post(page, form, follow=True)
     endpoint = Endpoint.objects.get()
     assert (endpoint.api_key, endpoint.model, endpoint.timeout_seconds) == (KEY, "good-mini", 120)
     assert endpoint_for(vibe) == endpoint
-    for shown in (answer, again):
-        text = shown.content.decode()
+    for each in (answer, second_response):
+        text = each.content.decode()
         assert "Vibe answers with good-mini from now on." in text
         assert KEY not in text
     rows = AuditRecord.objects.filter(action="endpoint").order_by("pk").values_list("subject", "after")
@@ -60,14 +60,14 @@ def test_another_model_is_chosen_only_once_it_answers(ana: Member, vibe: Agent, 
         assert "broken does not answer: The endpoint has trouble of its own" in failed
         assert "<option>good-mini</option>" in failed
         assert not Endpoint.objects.exists()
-        done = browser.post(page, {**form, "other_model": "good-mini"}, headers={"HX-Request": "true"})
+        response = browser.post(page, {**form, "other_model": "good-mini"}, headers={"HX-Request": "true"})
     vibe.refresh_from_db()
     endpoint = vibe.endpoint
     assert endpoint is not None
     assert (endpoint.model, endpoint.is_default) == ("good-mini", False)
-    assert done["HX-Redirect"] == f"{page}?connected={endpoint.pk}"
-    shown = browser.get(done["HX-Redirect"]).content.decode()
-    assert f'href="/w/{ana.workspace.slug}/settings/models/{endpoint.pk}/"' in shown
+    assert response["HX-Redirect"] == f"{page}?connected={endpoint.pk}"
+    html = browser.get(response["HX-Redirect"]).content.decode()
+    assert f'href="/w/{ana.workspace.slug}/settings/models/{endpoint.pk}/"' in html
     assert f"/settings/models/{endpoint.pk}/" not in browser.get(page).content.decode()
 
 
@@ -88,9 +88,9 @@ def test_what_does_not_work_is_a_sentence_and_leaves_nothing(
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     with serving(answer) as server:
         form = {"api_key": KEY, "provider": "other", "base_url": server.base_url}
-        shown = signed_in(ana).post(page, form)
-    text = shown.content.decode()
-    assert shown.status_code == 400
+        response = signed_in(ana).post(page, form)
+    text = response.content.decode()
+    assert response.status_code == 400
     assert words in text
     assert "Nothing was saved." in text
     assert server.base_url in text
@@ -146,9 +146,9 @@ def test_only_admins_connect_models_and_only_superusers_look_around_this_machine
 ) -> None:
     browser = signed_in(dora)
     assert "ask one of them" in browser.get(page).content.decode()
-    refused = browser.post(page, {"api_key": KEY, "provider": "OpenAI"})
-    assert refused.status_code == 403
-    assert KEY not in refused.content.decode()
+    response = browser.post(page, {"api_key": KEY, "provider": "OpenAI"})
+    assert response.status_code == 403
+    assert KEY not in response.content.decode()
     assert signed_in(ana).get(f"{page}local/").status_code == 404
     assert browser.get("/connect-model/", follow=True).redirect_chain == [(page, 302)]
 

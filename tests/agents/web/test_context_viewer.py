@@ -126,10 +126,10 @@ def test_what_was_learned_elsewhere_is_hidden_from_who_may_not_read_there(
     home = f"/w/{ana.workspace.slug}"
     assert "Name the gardener Eve." in signed_in(ana).get(f"{home}/runs/{run.pk}/context/").content.decode()
     for page in (f"/runs/{run.pk}/context/", f"/runs/{run.pk}/context/raw/", f"/t/{thread.pk}/preview/vibe/"):
-        shown = signed_in(ben).get(home + page)
-        assert shown.status_code == 200
-        assert "1 item hidden by your access" in shown.content.decode()
-        assert "gardener Eve" not in shown.content.decode()
+        response = signed_in(ben).get(home + page)
+        assert response.status_code == 200
+        assert "1 item hidden by your access" in response.content.decode()
+        assert "gardener Eve" not in response.content.decode()
 
 
 def test_guests_do_not_read_the_organisations_instructions(
@@ -143,17 +143,17 @@ def test_guests_do_not_read_the_organisations_instructions(
     home = f"/w/{ana.workspace.slug}"
     for page in (f"/runs/{run.pk}/context/", f"/runs/{run.pk}/context/raw/", f"/t/{thread.pk}/preview/vibe/"):
         assert "Margins are 40 percent." in signed_in(dora).get(home + page).content.decode()
-        shown = signed_in(ben).get(home + page).content.decode()
-        assert "Margins" not in shown
-        assert "1 item hidden by your access" in shown
-        assert "Answer in one sentence." in shown
+        html = signed_in(ben).get(home + page).content.decode()
+        assert "Margins" not in html
+        assert "1 item hidden by your access" in html
+        assert "Answer in one sentence." in html
 
 
 def test_one_sentence_says_what_was_read(ana: Member, answered: Run) -> None:
     page = " ".join(signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/").content.decode().split())
-    found = re.search(r'context-read">(.*?)</p>', page)
-    assert found
-    sentence_html = found[1]
+    match = re.search(r'context-read">(.*?)</p>', page)
+    assert match
+    sentence_html = match[1]
     sentence = " ".join(re.sub("<[^>]+>", "", sentence_html).split())
     assert sentence.startswith("Vibe read the request")
     assert sentence.split(" left out")[0].count(".") >= 1

@@ -96,8 +96,8 @@ def test_who_may_not_read_it_gets_the_answer_for_unknown(
 
 
 def test_signed_out_goes_to_the_door(client: Client, ana: Member, answered: Run) -> None:
-    refused = client.post(address(ana, answered.reply), {"verdict": "up"})
-    assert (refused.status_code, b"/accounts/login/?next=" in refused.content) == (401, True)
+    response = client.post(address(ana, answered.reply), {"verdict": "up"})
+    assert (response.status_code, b"/accounts/login/?next=" in response.content) == (401, True)
 
 
 def test_a_bad_verdict_is_a_sentence(ana: Member, answered: Run) -> None:
@@ -120,7 +120,7 @@ def test_one_query_whatever_the_number_of_messages(
         give_feedback(message=answered.reply, by=access(member), verdict="down")
     messages = list(Message.objects.select_related("author"))
     with django_assert_num_queries(1):
-        found = feedback_by_message(messages, access(ana))
-    shown = found[answered.reply.pk]["feedback"] if answered.reply else None
-    assert isinstance(shown, FeedbackSummary)
-    assert (shown.down, len(shown.statuses), shown.verdict) == (2, 2, "down")
+        extras = feedback_by_message(messages, access(ana))
+    summary = extras[answered.reply.pk]["feedback"] if answered.reply else None
+    assert isinstance(summary, FeedbackSummary)
+    assert (summary.down, len(summary.statuses), summary.verdict) == (2, 2, "down")

@@ -55,10 +55,10 @@ def test_the_rule_is_shown_tried_saved_and_linked_both_ways(
     assert "invent a month</textarea>" in page
     assert "<ins>invent a month</ins>" in page
     assert "From Dora&#x27;s feedback: “Never invent a month.”" in page
-    shown = client.post(
+    response = client.post(
         address(feedback), {"rule": "guess", "place": "never", "based_on": 1, "show": 1}, headers={"HX-Request": "true"}
     )
-    assert "<ins>guess</ins>" in shown.content.decode()
+    assert "<ins>guess</ins>" in response.content.decode()
     assert "As it is now, version 1" in send(client, feedback, **{"try": "1"}).content.decode()
     assert (SoulVersion.objects.count(), Episode.objects.open_feedback().count()) == (1, 1)
     assert send(client, feedback).status_code == 302

@@ -25,9 +25,9 @@ def run(ana: Member, vibe: Agent, thread: Thread) -> Run:
 @pytest.fixture
 def entry(ana: Member, run: Run) -> Entry:
     """What Ana knows and the run had before it."""
-    made = make_entry(ana)
-    record_uses(run=run, entry_ids=[made.pk], how="prompt")
-    return made
+    used_entry = make_entry(ana)
+    record_uses(run=run, entry_ids=[used_entry.pk], how="prompt")
+    return used_entry
 
 
 def address(run: Run, entry: Entry) -> str:
@@ -49,9 +49,9 @@ def test_it_goes_to_review_with_the_reason_and_its_owner_is_told(dora: Member, r
 def test_said_twice_it_is_said_once(dora: Member, run: Run, entry: Entry) -> None:
     browser = signed_in(dora)
     first = browser.post(address(run, entry), {"note": "It is $35."}, headers=HTMX)
-    again = browser.post(address(run, entry), {"note": ""}, headers=HTMX)
+    second_response = browser.post(address(run, entry), {"note": ""}, headers=HTMX)
 
-    assert again.content == first.content
+    assert second_response.content == first.content
     assert Revision.objects.filter(entry=entry, action="flagged").count() == 1
 
 

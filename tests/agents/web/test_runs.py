@@ -82,14 +82,14 @@ def test_one_query_whatever_the_number_of_runs(
     waiting = [say(thread, ana, f"@vibe and {n}?") for n in range(3)]
     messages = list(Message.objects.select_related("author"))
     with django_assert_num_queries(1):
-        found = runs_by_message(messages, access(ana))
-    shown = found[answered.reply_id or 0]["run"]
-    assert isinstance(shown, RunCard)
-    assert shown.may_regenerate
-    assert shown.has_context
-    assert (shown.tokens_read, shown.budget) == (answered.snapshot.tokens, answered.snapshot.budget)
-    assert shown.tokens_written == answered.output_tokens
-    assert all("waiting" in found[message.pk] for message in waiting)
+        extras = runs_by_message(messages, access(ana))
+    card = extras[answered.reply_id or 0]["run"]
+    assert isinstance(card, RunCard)
+    assert card.may_regenerate
+    assert card.has_context
+    assert (card.tokens_read, card.budget) == (answered.snapshot.tokens, answered.snapshot.budget)
+    assert card.tokens_written == answered.output_tokens
+    assert all("waiting" in extras[message.pk] for message in waiting)
 
 
 def test_a_runs_page_and_the_api_tell_the_same_steps(ana: Member, cleo: Member, answered: Run) -> None:

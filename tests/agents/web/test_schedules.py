@@ -54,9 +54,9 @@ def test_an_admin_sets_a_schedule_and_it_posts_with_a_mark_and_a_way_to_stop_it(
     (run_id,) = start_due_schedules()
     told(Run.objects.get(pk=run_id), "Two beds are open.")
     stop = f'action="{home}schedules/{schedule.pk}/stop/"'
-    read = enter(dora).get(f"{home}t/{thread.pk}/").content.decode()
-    assert 'class="badge">Scheduled</span>' in read
-    assert stop in read
+    html = enter(dora).get(f"{home}t/{thread.pk}/").content.decode()
+    assert 'class="badge">Scheduled</span>' in html
+    assert stop in html
     assert enter(dora).post(f"{home}schedules/{schedule.pk}/stop/").status_code == 302
     schedule.refresh_from_db()
     assert (schedule.is_active, schedule.note) == (False, "Dora stopped it.")

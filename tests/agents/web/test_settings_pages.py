@@ -147,14 +147,14 @@ def test_a_model_that_cannot_be_saved_is_a_sentence(ana: Member, changes: dict[s
 
 def test_another_memory_is_switched_on_with_one_click(ana: Member) -> None:
     browser, page = signed_in(ana), address(ana, "memory")
-    shown = browser.get(page).content.decode()
-    assert "Ends: old messages are summarised." in shown
+    html = browser.get(page).content.decode()
+    assert "Ends: old messages are summarised." in html
     assert browser.post(page, {"plugin": "memory/nothing"}).status_code == 400
     browser.post(page, {"plugin": "memory/simple"})
     assert active_plugin(ana.workspace_id).name == "memory/simple"
-    refused = browser.post(page, {"settings": "memory/lcm", "set-fresh_tail_tokens": "many"})
-    assert refused.status_code == 400
-    assert b'value="many"' in refused.content
+    response = browser.post(page, {"settings": "memory/lcm", "set-fresh_tail_tokens": "many"})
+    assert response.status_code == 400
+    assert b'value="many"' in response.content
 
 
 def test_an_agent_is_deactivated_and_brought_back(ana: Member, vibe: Agent) -> None:

@@ -41,9 +41,9 @@ def test_an_agent_is_at_work_while_it_writes(ana: Member, dora: Member, vibe: Ag
     assert label.format("") + " hidden" in " ".join(sidebar(ana).split())
     first, second = begin(thread, ana, vibe), begin(make_thread(thread.channel, ana, "Roses"), ana, vibe)
     assert told(dora, second) == {"agent": vibe.participant_id, "writing": True}
-    shown = " ".join(sidebar(dora).split())
-    assert label.format(f"{first.pk} {second.pk}") in shown
-    assert label.format(f"{first.pk} {second.pk}") + " hidden" not in shown
+    sidebar_text = " ".join(sidebar(dora).split())
+    assert label.format(f"{first.pk} {second.pk}") in sidebar_text
+    assert label.format(f"{first.pk} {second.pk}") + " hidden" not in sidebar_text
     finish_reply(reply=first, body="In March.", state="complete")
     Run.objects.filter(reply=first).update(state=Run.State.DONE)
     assert told(dora, first) == {"agent": vibe.participant_id, "writing": False}

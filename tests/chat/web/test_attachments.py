@@ -34,8 +34,8 @@ def test_files_are_sent_with_the_words_and_shown_under_them(
 ) -> None:
     browser = signed_in(ana)
     drawing = upload("../../<b>.svg", b"<svg onload='alert(1)'/>")
-    sent = {"body": "Read *this*", "client_id": "k", "files": [upload(), drawing]}
-    answer = browser.post(address, sent, headers=JSON)
+    form_data = {"body": "Read *this*", "client_id": "k", "files": [upload(), drawing]}
+    answer = browser.post(address, form_data, headers=JSON)
     assert (answer.status_code, answer.json()["seq"]) == (201, 1)
     assert Message.objects.get().body == "Read *this*"
 
@@ -84,8 +84,8 @@ def test_what_cannot_be_kept_leaves_nothing_and_the_words_are_given_back(
     assert "My words</textarea>" in page
     for file in files:
         file.seek(0)
-    told = browser.post(address, {"body": "My words", "files": files}, headers=JSON)
-    assert (told.status_code, sentence in told.json()["message"]) == (400, True)
+    response = browser.post(address, {"body": "My words", "files": files}, headers=JSON)
+    assert (response.status_code, sentence in response.json()["message"]) == (400, True)
     assert not Message.objects.exists()
 
 

@@ -19,10 +19,10 @@ def test_a_first_message_begins_them_and_the_link_leads_back(
 ) -> None:
     browser, to = signed_in(dora), ana.participant_id
     assert b'value="%d" selected' % to in browser.get(f"{home}direct/?to={to}").content
-    sent = browser.post(f"{home}direct/", {"to": to, "body": "Hello!"})
+    response = browser.post(f"{home}direct/", {"to": to, "body": "Hello!"})
     thread = Thread.objects.get()
-    assert sent["Location"] == browser.get(f"{home}direct/?to={to}")["Location"] == f"{home}t/{thread.pk}/"
-    page = browser.get(sent["Location"]).content.decode()
+    assert response["Location"] == browser.get(f"{home}direct/?to={to}")["Location"] == f"{home}t/{thread.pk}/"
+    page = browser.get(response["Location"]).content.decode()
     assert "<h1>Ana</h1>" in page
     assert "Message to Ana" in page
     assert f"/c/{thread.channel_id}/" not in page

@@ -167,8 +167,8 @@ def test_a_draft_is_asked_for_once_and_awaited(ana: Member, dive: Dive, address:
     assert answer.status_code == 201
     asked = answer.json()["seq"]
     assert f'data-asked="{asked}"' in browser.get(address, headers=FOOT).content.decode()
-    again = browser.post(ask, headers={"Accept": "application/json"})
-    assert again.status_code == 409
+    second_response = browser.post(ask, headers={"Accept": "application/json"})
+    assert second_response.status_code == 409
 
 
 def test_without_javascript_asking_for_a_draft_keeps_what_was_typed(

@@ -53,8 +53,8 @@ def test_a_dive_is_started_from_a_message_and_its_first_question_is_in_it(
     assert "When do we prune the roses?" in form
     key = re.search(r'name="client_id" value="(\w+)"', form)
     assert key
-    sent = {"agent": vibe.participant_id, "body": "And the climbers?", "client_id": key[1]}
-    first, second = browser.post(start, sent), browser.post(start, sent)
+    form_data = {"agent": vibe.participant_id, "body": "And the climbers?", "client_id": key[1]}
+    first, second = browser.post(start, form_data), browser.post(start, form_data)
     assert first["Location"] == second["Location"]
     page = browser.get(first["Location"]).content.decode()
     assert "Dive with Vibe" in page
@@ -64,8 +64,8 @@ def test_a_dive_is_started_from_a_message_and_its_first_question_is_in_it(
 def test_htmx_gets_the_dive_in_the_place_of_the_form(
     ana: Member, vibe: Agent, source: Message, home: str, signed_in: SignedIn
 ) -> None:
-    sent = {"agent": vibe.participant_id, "body": "Why?"}
-    answer = signed_in(ana).post(f"{home}m/{source.pk}/dive/", sent, headers=HTMX).content.decode()
+    form_data = {"agent": vibe.participant_id, "body": "Why?"}
+    answer = signed_in(ana).post(f"{home}m/{source.pk}/dive/", form_data, headers=HTMX).content.decode()
     assert "<html" not in answer
     assert f'data-address="dive/{Dive.objects.get().pk}/"' in answer
 
@@ -99,8 +99,8 @@ def test_the_eighth_is_refused_in_words_and_the_question_is_kept(
 ) -> None:
     for _ in range(7):
         start_dive(source=source, by=access(ana), agent=vibe.participant)
-    sent = {"agent": vibe.participant_id, "body": "One more?"}
-    answer = signed_in(ana).post(f"{home}m/{source.pk}/dive/", sent, headers=HTMX)
+    form_data = {"agent": vibe.participant_id, "body": "One more?"}
+    answer = signed_in(ana).post(f"{home}m/{source.pk}/dive/", form_data, headers=HTMX)
     assert answer.status_code == 409
     assert answer["HX-Retarget"] == "#dive"
     assert b"7 active dives" in answer.content
@@ -138,10 +138,10 @@ def test_the_starter_writes_and_the_others_watch(
     assert "data-publish" not in hers
     said = signed_in(ana).post(address, {"body": "Go on"}, headers={"Accept": "application/json"})
     assert said.status_code == 201
-    refused = signed_in(dora).post(address, {"body": "Me too"})
-    assert refused.status_code == 403
-    assert b"Start a dive of your own" in refused.content
-    assert b"Me too" in refused.content
+    response = signed_in(dora).post(address, {"body": "Me too"})
+    assert response.status_code == 403
+    assert b"Start a dive of your own" in response.content
+    assert b"Me too" in response.content
 
 
 def test_a_question_that_is_refused_is_kept(ana: Member, dive: Dive, address: str, signed_in: SignedIn) -> None:
@@ -163,8 +163,8 @@ def test_a_guest_of_the_channel_may_dive(
     ana: Member, ben: Member, vibe: Agent, source: Message, home: str, signed_in: SignedIn
 ) -> None:
     add_to_channel(channel=source.thread.channel, participant=ben.participant, by=access(ana))
-    sent = {"agent": vibe.participant_id, "body": "And the hedge?"}
-    assert signed_in(ben).post(f"{home}m/{source.pk}/dive/", sent).status_code == 302
+    form_data = {"agent": vibe.participant_id, "body": "And the hedge?"}
+    assert signed_in(ben).post(f"{home}m/{source.pk}/dive/", form_data).status_code == 302
     assert Dive.objects.get().started_by == ben.participant
 
 

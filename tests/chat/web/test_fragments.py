@@ -109,8 +109,8 @@ def test_what_is_remembered_is_what_would_be_made_anew(
     for number, change in enumerate(changes):
         change()
         remembered = [body_of(browser, address) for browser in browsers]
-        kept = dict(fragments._html_cache)
+        html_cache = dict(fragments._html_cache)
         for browser, page in zip(browsers, remembered, strict=True):
             fragments._html_cache.clear()
             assert body_of(browser, address) == page, f"change {number}"
-        fragments._html_cache.update(kept)
+        fragments._html_cache.update(html_cache)

@@ -35,12 +35,12 @@ def scout(ana: Member) -> Agent:
 def test_a_number_of_an_agent_unknown_to_a_guest_puts_nobody_on_the_list(
     ana: Member, ben: Member, own_thread: Thread, scout: Agent, lobby: Channel, home: str, signed_in: SignedIn
 ) -> None:
-    known = factories.make_agent(ana, "vibe", channel=lobby)
-    ids = [scout.participant_id, known.participant_id]
+    visible_agent = factories.make_agent(ana, "vibe", channel=lobby)
+    ids = [scout.participant_id, visible_agent.participant_id]
     ben_browser, page = signed_in(ben), f"{home}t/{own_thread.pk}/"
     ben_browser.post(f"{page}agents/", {"access": "agent_restricted", "allowed": ids, "following": ids})
-    assert list(own_thread.allowed_agents.all()) == [known.participant]
-    assert list(own_thread.following_agents.all()) == [known.participant]
+    assert list(own_thread.allowed_agents.all()) == [visible_agent.participant]
+    assert list(own_thread.following_agents.all()) == [visible_agent.participant]
     assert "scout" not in ben_browser.get(page).content.decode()
 
 

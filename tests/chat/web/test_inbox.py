@@ -42,8 +42,8 @@ def threads(ana: Member, dora: Member, thread: Thread) -> list[Thread]:
 def test_what_is_new_comes_first_with_author_and_first_words(
     dora: Member, threads: list[Thread], home: str, signed_in: SignedIn
 ) -> None:
-    shown = lines(signed_in(dora).get(home).content)
-    assert [re.sub(r"\d\d:\d\d ", "", line) for line in shown] == [
+    inbox_lines = lines(signed_in(dora).get(home).content)
+    assert [re.sub(r"\d\d:\d\d ", "", line) for line in inbox_lines] == [
         "Pruning , something new Ana Cut here, then there. #general 1 message",
         "Beans Ana Sown. #seeds 1 message",
         "Frost Ana Is it cold, @dora? #general 1 message",

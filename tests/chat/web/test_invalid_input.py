@@ -42,9 +42,9 @@ def test_bytes_that_are_no_text_break_nothing(
     browser = signed_in(ana)
     answer = browser.post(address, b"body=before" + hidden + b"after", content_type=FORM)
     assert answer.status_code == 302
-    kept = thread.messages.get().body
-    assert kept.startswith("before\N{REPLACEMENT CHARACTER}")
-    assert kept.endswith("after")
+    body = thread.messages.get().body
+    assert body.startswith("before\N{REPLACEMENT CHARACTER}")
+    assert body.endswith("after")
     assert browser.get(address).status_code == 200
 
 
@@ -85,9 +85,9 @@ def test_whoever_is_removed_while_writing_is_told_and_posts_and_changes_nothing(
     assert browser.get(address).status_code == 200
     remove_member(member=dora, by=access(ana))
 
-    sent = browser.post(address, {"body": "after"}, headers=JSON)
-    assert sent.status_code == 404
-    assert sent.json()["message"].endswith(".")
+    response = browser.post(address, {"body": "after"}, headers=JSON)
+    assert response.status_code == 404
+    assert response.json()["message"].endswith(".")
     edit = {"body": "changed after", "based_on": "before"}
     assert browser.post(f"{home}m/{hers.pk}/edit/", edit).status_code == 404
     assert browser.post(f"{home}m/{hers.pk}/delete/").status_code == 404

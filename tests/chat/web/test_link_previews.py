@@ -20,10 +20,15 @@ def references(ana: Member, thread: Thread) -> list[str]:
     """A thread, its message by both addresses, an entry; and a private thread and message of Ana's."""
     message = say(thread, ana, "Cut **here**.")
     secret = make_thread(make_channel(ana, "secret", private=True), ana, "Surprise")
-    hidden = say(secret, ana, "A party!")
+    private_message = say(secret, ana, "A party!")
     entry = make_entry(ana)
-    shown = [f"thread-{thread.pk}", f"thread-{thread.pk}-1", f"message-{message.pk}", f"knowledge-{entry.pk}"]
-    return [*shown, f"thread-{secret.pk}", f"message-{hidden.pk}", f"thread-{secret.pk}-1"]
+    visible_references = [
+        f"thread-{thread.pk}",
+        f"thread-{thread.pk}-1",
+        f"message-{message.pk}",
+        f"knowledge-{entry.pk}",
+    ]
+    return [*visible_references, f"thread-{secret.pk}", f"message-{private_message.pk}", f"thread-{secret.pk}-1"]
 
 
 def test_each_reader_is_shown_what_they_may_see(

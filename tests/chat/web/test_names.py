@@ -53,9 +53,9 @@ def test_many_members_are_told_in_parts_at_the_same_cost(
     browser, address = signed_in(ana), f"{home}t/{thread.pk}/names/"
 
     def statements() -> int:
-        with CaptureQueriesContext(connection) as seen:
+        with CaptureQueriesContext(connection) as queries:
             browser.get(f"{address}?q=h")
-        return len(seen)
+        return len(queries)
 
     statements()
     few = statements()

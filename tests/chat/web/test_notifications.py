@@ -40,8 +40,8 @@ def test_the_menu_at_the_head_chooses_for_the_channel_and_the_thread(
     assert pressed(menu) == pressed(browser.get(thread_page).content.decode()) == ["all"]
     assert 'aria-label="Notifications: All messages"' in menu
 
-    listed = browser.get(f"{home}notifications/").content.decode()
-    assert "#general" in listed
+    html = browser.get(f"{home}notifications/").content.decode()
+    assert "#general" in html
     back = browser.post(f"{thread_page}notify/", {"level": "", "listed": "1"})
     assert back.headers["Location"] == f"{home}notifications/"
     assert NotificationPreference.objects.count() == 1
@@ -66,15 +66,15 @@ def test_what_she_does_not_see_does_not_exist_and_dives_have_no_menu(
     ana: Member, dora: Member, thread: Thread, home: str, signed_in: SignedIn
 ) -> None:
     browser = signed_in(dora)
-    hidden = make_thread(make_channel(ana, "closed", private=True), ana)
+    private_thread = make_thread(make_channel(ana, "closed", private=True), ana)
     dive = start_dive(
         source=say(thread, ana, "Why?"),
         agent=make_agent(ana, level=4, channel=thread.channel).participant,
         by=access(ana),
     )
     for path, status in (
-        (f"t/{hidden.pk}/", 404),
-        (f"c/{hidden.channel_id}/", 404),
+        (f"t/{private_thread.pk}/", 404),
+        (f"c/{private_thread.channel_id}/", 404),
         ("t/999999999999/", 404),
         (f"t/{dive.thread_id}/", 403),
     ):

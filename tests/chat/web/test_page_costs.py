@@ -98,15 +98,15 @@ def test_equal_values_are_rendered_once_and_tokens_stay_everybodys_own(
 def test_a_fragment_shows_its_values_in_the_readers_time_and_escapes_them() -> None:
     at = datetime(2026, 5, 1, 23, 30, tzinfo=UTC)
     item = ThreadItem(1, "<b>Roses", "general", 1, "open", at, unread=False)
-    shown = []
+    fragments = []
     for zone in ("UTC", "Asia/Tokyo"):
         with timezone.override(zone):
-            shown.append(
+            fragments.append(
                 render_fragment("chat/_thread_item.html", slug="w", thread=item, show_channel=False, is_today=True)
             )
-    assert "&lt;b&gt;Roses" in shown[0]
-    assert ["23:30" in each for each in shown] == [True, False]
-    assert "08:30" in shown[1]
+    assert "&lt;b&gt;Roses" in fragments[0]
+    assert ["23:30" in each for each in fragments] == [True, False]
+    assert "08:30" in fragments[1]
 
 
 def test_what_is_sent_whole_is_compressed_and_streams_are_not(

@@ -81,8 +81,12 @@ def test_another_workspaces_ids_are_unknown_here(ana: Member, cleo: Member, sign
     message = say(foreign, cleo, "hers")
     browser, home = signed_in(ana), f"/w/{ana.workspace.slug}/"
     for page in (f"t/{foreign.pk}/", f"m/{message.pk}/", f"m/{message.pk}/edit/", f"c/{foreign.channel_id}/"):
-        known, unknown = browser.get(home + page), browser.get(home + "t/999999999999999999/")
-        assert (known.status_code, known.content) == (unknown.status_code, unknown.content) == (404, unknown.content)
+        foreign_page, unknown = browser.get(home + page), browser.get(home + "t/999999999999999999/")
+        assert (
+            (foreign_page.status_code, foreign_page.content)
+            == (unknown.status_code, unknown.content)
+            == (404, unknown.content)
+        )
 
 
 @pytest.mark.parametrize("page", ["t/{t}/", "c/{c}/", "", "mentions/", "search/?q=word"])
@@ -171,8 +175,8 @@ def test_who_can_be_mentioned_here(
     ana: Member, ben: Member, dora: Member, vibe: Agent, thread: Thread, home: str, signed_in: SignedIn
 ) -> None:
     make_agent(ana, "fern")
-    found = signed_in(ana).get(f"{home}t/{thread.pk}/names/?q=").json()["names"]
-    assert [(one["handle"], one["level"]) for one in found] == [("vibe", 2), ("dora", None)]
+    names = signed_in(ana).get(f"{home}t/{thread.pk}/names/?q=").json()["names"]
+    assert [(one["handle"], one["level"]) for one in names] == [("vibe", 2), ("dora", None)]
 
 
 def test_people_only_is_said_and_hides_the_thread_from_the_agents_list(
@@ -302,9 +306,9 @@ def test_what_there_are_thousands_of_is_shown_a_page_at_a_time(ana: Member, home
     browser = signed_in(ana)
     channels = [Channel(workspace=ana.workspace, name=f"bed-{number:03}") for number in range(120)]
     Channel.objects.bulk_create(channels)
-    told = make_channel(ana, "zinnias")
+    channel = make_channel(ana, "zinnias")
     dora = make_member("Dora", ana.workspace)
-    say(make_thread(told, dora), dora, "@ana look")
+    say(make_thread(channel, dora), dora, "@ana look")
     factories.write_members(ana.workspace, 70)
 
     sidebar = text_of(browser, f"{home}sidebar/")
@@ -312,18 +316,18 @@ def test_what_there_are_thousands_of_is_shown_a_page_at_a_time(ana: Member, home
     assert "zinnias" in sidebar  # where she is named
     assert f'href="{home}channels/"' in sidebar
     assert f'href="{home}c/{channels[-1].pk}/"' not in sidebar
-    shown = text_of(browser, f"{home}c/{channels[-1].pk}/").partition("<main")[0]
-    assert re.search(rf'c/{channels[-1].pk}/"[^>]*aria-current="page"', shown)  # where she is
+    sidebar_html = text_of(browser, f"{home}c/{channels[-1].pk}/").partition("<main")[0]
+    assert re.search(rf'c/{channels[-1].pk}/"[^>]*aria-current="page"', sidebar_html)  # where she is
 
-    for path, in_all in (("channels/", 100), ("members/", 50), (f"c/{told.pk}/members/", 50)):
+    for path, in_all in (("channels/", 100), ("members/", 50), (f"c/{channel.pk}/members/", 50)):
         listed = text_of(browser, f"{home}{path}").partition("<main")[2]
         assert listed.count('<li class="person"') == in_all
         assert "?page=2" in listed
     assert text_of(browser, f"{home}channels/?q=zinn").partition("<main")[2].count('<li class="person"') == 1
-    for path in ("members/", f"c/{told.pk}/members/"):
-        found = text_of(browser, f"{home}{path}?q=Helper+1%00").partition("<main")[2]
-        assert found.count('<li class="person"') == 11
-        assert "Helper 61" not in found
+    for path in ("members/", f"c/{channel.pk}/members/"):
+        main_html = text_of(browser, f"{home}{path}?q=Helper+1%00").partition("<main")[2]
+        assert main_html.count('<li class="person"') == 11
+        assert "Helper 61" not in main_html
 
 
 def test_an_empty_page_says_what_to_do_next(ana: Member, ben: Member, home: str, signed_in: SignedIn) -> None:

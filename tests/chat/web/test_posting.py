@@ -26,8 +26,8 @@ def test_posting_without_javascript(ana: Member, thread: Thread, address: str, s
 
 def test_the_same_client_id_is_the_same_message(ana: Member, thread: Thread, address: str, signed_in: SignedIn) -> None:
     browser = signed_in(ana)
-    sent = [browser.post(address, {"body": "once", "client_id": "k"}, headers=JSON).json() for _ in range(2)]
-    assert sent[0] == sent[1]
+    rows = [browser.post(address, {"body": "once", "client_id": "k"}, headers=JSON).json() for _ in range(2)]
+    assert rows[0] == rows[1]
     assert thread.messages.count() == 1
 
 
@@ -66,8 +66,8 @@ def test_two_tabs_editing_one_message(ana: Member, thread: Thread, home: str, si
     assert "from tab two" in page
     message.refresh_from_db()
     assert message.body == "from tab one"
-    again = browser.post(address, {"body": "from tab two", "based_on": "from tab one"})
-    assert again.status_code == 302
+    second_response = browser.post(address, {"body": "from tab two", "based_on": "from tab one"})
+    assert second_response.status_code == 302
 
 
 def test_a_refused_edit_for_htmx_goes_back_into_the_form(
@@ -125,11 +125,11 @@ def test_reading_and_unreading(ana: Member, dora: Member, thread: Thread, addres
 def test_a_thread_begins_with_its_first_message(ana: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
     browser = signed_in(ana)
     browser.post(f"{home}c/{thread.channel_id}/threads/", {"title": "", "body": "**Where** is the ladder?"})
-    made = Thread.objects.latest("id")
-    assert (made.title, made.last_seq) == ("Where is the ladder?", 1)
-    refused = browser.post(f"{home}c/{thread.channel_id}/threads/", {"title": "A title", "body": "bad\x00body"})
-    assert refused.status_code == 400
-    assert b"A title" in refused.content
+    new_thread = Thread.objects.latest("id")
+    assert (new_thread.title, new_thread.last_seq) == ("Where is the ladder?", 1)
+    response = browser.post(f"{home}c/{thread.channel_id}/threads/", {"title": "A title", "body": "bad\x00body"})
+    assert response.status_code == 400
+    assert b"A title" in response.content
     assert not Thread.objects.filter(title="A title").exists()
 
 
@@ -138,15 +138,17 @@ def test_names_and_memberships_of_channels(
 ) -> None:
     browser = signed_in(ana)
     assert b"Use 1 to 40" in browser.post(f"{home}channels/new/", {"name": "Ümlaut!"}).content
-    made = browser.post(f"{home}channels/new/", {"name": "plans", "is_private": "on"})["Location"]
-    taken = browser.post(f"{home}channels/new/", {"name": "plans"})
-    assert taken.status_code == 409
-    assert signed_in(dora).get(made).status_code == 404
-    browser.post(f"{made}members/change/", {"participant": dora.participant_id})
-    assert signed_in(dora).get(made).status_code == 200
-    left = signed_in(dora).post(f"{made}members/change/", {"participant": dora.participant_id, "remove": "1"})
-    assert left["Location"] == home
-    assert browser.post(f"{made}members/change/", {"participant": "nobody"}).status_code == 400
+    channel_address = browser.post(f"{home}channels/new/", {"name": "plans", "is_private": "on"})["Location"]
+    page_response = browser.post(f"{home}channels/new/", {"name": "plans"})
+    assert page_response.status_code == 409
+    assert signed_in(dora).get(channel_address).status_code == 404
+    browser.post(f"{channel_address}members/change/", {"participant": dora.participant_id})
+    assert signed_in(dora).get(channel_address).status_code == 200
+    response = signed_in(dora).post(
+        f"{channel_address}members/change/", {"participant": dora.participant_id, "remove": "1"}
+    )
+    assert response["Location"] == home
+    assert browser.post(f"{channel_address}members/change/", {"participant": "nobody"}).status_code == 400
 
 
 def test_signed_out_meanwhile_is_said_and_nothing_is_posted(thread: Thread, address: str) -> None:

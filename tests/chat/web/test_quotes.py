@@ -55,7 +55,7 @@ def test_whoever_deletes_sees_only_places_she_may_see_and_the_owners_are_told(
     ana: Member, dora: Member, thread: Thread, secret: Message
 ) -> None:
     den = make_thread(make_channel(ana, "den", private=True), ana, "Plans")
-    hidden = say(den, ana, f"Dora says: {SECRET}")
+    private_message = say(den, ana, f"Dora says: {SECRET}")
     delete_message(message=secret, by=access(dora))
     erase_texts()
 
@@ -63,8 +63,8 @@ def test_whoever_deletes_sees_only_places_she_may_see_and_the_owners_are_told(
     assert "Plans" in page_of(secret, ana)
     inbox = signed_in(ana).get(f"/w/{ana.workspace.slug}/").content.decode()
     assert "repeats a message that was deleted" in inbox
-    assert press(secret, ana, "message", hidden.pk).status_code == 302
-    assert Message.objects.get(pk=hidden.pk).is_deleted
+    assert press(secret, ana, "message", private_message.pk).status_code == 302
+    assert Message.objects.get(pk=private_message.pk).is_deleted
     assert "repeats a message" not in signed_in(ana).get(f"/w/{ana.workspace.slug}/").content.decode()
 
 
@@ -186,9 +186,9 @@ def test_many_places_cost_as_many_queries_as_one(ana: Member, dora: Member, thre
         for _ in range(3 if counts else 1):
             say(thread, ana, f"> {SECRET}")
             WorkItem.objects.create(thread=thread, kind="todo", text=SECRET, author=ana.participant)
-        with CaptureQueriesContext(connection) as seen:
+        with CaptureQueriesContext(connection) as queries:
             page_of(secret, dora)
-        counts.append(len(seen))
+        counts.append(len(queries))
     assert counts[0] == counts[1]
 
 

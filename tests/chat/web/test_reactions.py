@@ -46,10 +46,10 @@ def test_what_is_no_emoji_is_said_where_it_was_typed(
 ) -> None:
     message = say(thread, ana, "Pruned!")
     url = f"{home}m/{message.pk}/reactions/"
-    refused = signed_in(ana).post(url, {"add": "<hedgehog>"}, headers=HTMX)
-    assert (refused.status_code, refused["HX-Retarget"]) == (400, f"#reactions-{message.pk}")
+    response = signed_in(ana).post(url, {"add": "<hedgehog>"}, headers=HTMX)
+    assert (response.status_code, response["HX-Retarget"]) == (400, f"#reactions-{message.pk}")
     for words in ("React with one emoji", "&lt;hedgehog&gt;"):
-        assert words in refused.content.decode()
+        assert words in response.content.decode()
     assert signed_in(ana).post(url).status_code == 400
     assert signed_in(cleo).post(url, {"add": "🎉"}).status_code == 404
 

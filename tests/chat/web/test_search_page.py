@@ -22,20 +22,20 @@ def page(by: Member, **asked: str | int) -> str:
 def test_the_best_match_takes_any_word_and_marks_it(ana: Member, thread: Thread) -> None:
     say(thread, ana, "Prune the roses in March, after the frost")
     say(thread, ana, "Roses again")
-    found = page(ana, q="when do we prune the roses?")
-    assert "the frost" in found
-    assert "<mark>Prune</mark> the <mark>roses</mark>" in found
-    assert found.index("in March") < found.index("again")
-    assert 'value="newest" selected' not in found
+    html = page(ana, q="when do we prune the roses?")
+    assert "the frost" in html
+    assert "<mark>Prune</mark> the <mark>roses</mark>" in html
+    assert html.index("in March") < html.index("again")
+    assert 'value="newest" selected' not in html
 
 
 def test_the_newest_takes_all_words_and_so_do_operators(ana: Member, thread: Thread) -> None:
     say(thread, ana, "Prune the roses in March")
     say(thread, ana, "Roses again")
     assert "again" not in page(ana, q="prune roses", order="newest")
-    found = page(ana, q="roses -prune", order="")
-    assert "in March" not in found
-    assert 'value="newest" selected' in found
+    html = page(ana, q="roses -prune", order="")
+    assert "in March" not in html
+    assert 'value="newest" selected' in html
 
 
 def test_meaning_is_found_and_nonsense_is_not(ana: Member, thread: Thread) -> None:
@@ -50,22 +50,22 @@ def test_what_was_counted_is_said(ana: Member, thread: Thread, monkeypatch: pyte
     monkeypatch.setattr("openvibe.chat.web.search.MAX_COUNTED_HITS", 4)
     for number, counted in enumerate(("1 message,", "2 messages,", "3 messages,", "At least 4 messages,"), start=1):
         say(thread, ana, f"Roses {number}")
-        shown = " ".join(page(ana, q="roses", order="newest").split())
-        assert f"> {counted} the newest first. <" in shown, counted
-    shown = " ".join(page(ana, q="roses", kind="text").split())
-    assert "The best 2 messages. To see all" in shown
-    assert 'href="?q=roses&amp;kind=text&amp;order=newest"' in shown
-    assert "Filters (1)" in shown
+        page_text = " ".join(page(ana, q="roses", order="newest").split())
+        assert f"> {counted} the newest first. <" in page_text, counted
+    page_text = " ".join(page(ana, q="roses", kind="text").split())
+    assert "The best 2 messages. To see all" in page_text
+    assert 'href="?q=roses&amp;kind=text&amp;order=newest"' in page_text
+    assert "Filters (1)" in page_text
 
 
 def test_a_search_stays_in_its_thread(ana: Member, thread: Thread) -> None:
     other = make_thread(thread.channel, ana, "Elsewhere")
     say(thread, ana, "Roses here")
     say(other, ana, "Roses there")
-    found = page(ana, q="roses", thread=thread.pk)
-    assert "here" in found
-    assert "there" not in found.replace("there is", "")
-    assert f'name="thread" value="{thread.pk}"' in found
+    html = page(ana, q="roses", thread=thread.pk)
+    assert "here" in html
+    assert "there" not in html.replace("there is", "")
+    assert f'name="thread" value="{thread.pk}"' in html
 
 
 def test_strangers_and_guests_find_nothing_of_it(ana: Member, ben: Member, cleo: Member, thread: Thread) -> None:

@@ -72,9 +72,9 @@ def test_what_was_missed_is_replayed_after_the_last_event_seen(
     ana: Member, thread: Thread, path: str, signed_in: SignedIn
 ) -> None:
     first = say(thread, ana, "one")
-    seen = last_position()
+    position = last_position()
     missed = [say(thread, ana, text).pk for text in ("two", "three")]
-    with Reader(signed_in(ana), path, query="after=0", last_event_id=str(seen)) as reader:
+    with Reader(signed_in(ana), path, query="after=0", last_event_id=str(position)) as reader:
         assert [told(reader.next())[1] for _ in missed] == missed
     assert first.pk not in missed
 
@@ -141,9 +141,9 @@ def test_a_broken_listening_connection_heals(ana: Member, thread: Thread, path: 
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
         second = say(thread, ana, "after")
-        while (found := told(reader.next()))[0] != "message_posted":
+        while (event := told(reader.next()))[0] != "message_posted":
             pass
-        assert found[1] == second.pk
+        assert event[1] == second.pk
 
 
 def test_signed_out_and_strangers_get_no_stream(cleo: Member, thread: Thread, path: str, signed_in: SignedIn) -> None:
@@ -203,16 +203,16 @@ def test_a_reply_that_is_written_sends_its_new_words_and_its_rendering_once(
         assert "when?" in shown(reader)["html"]  # it is live
         reply = create_reply(thread=thread, author=vibe.participant, client_id="run:1")
         assert 'data-length="0"' in shown(reader)["html"]
-        told = []
+        frames = []
         for body in ("Prune **in**", "Prune **in** March.\n\n- with", "Prune **in** March.\n\n- with care"):
             Message.objects.filter(pk=reply.pk).update(body=body)
-            told.append({name: value for name, value in shown(reader).items() if name not in ("channel", "thread")})
+            frames.append({name: value for name, value in shown(reader).items() if name not in ("channel", "thread")})
         with transaction.atomic():
             finish_reply(reply=reply, body=body, state=Message.State.COMPLETE)
         final = shown(reader)
 
     ids = {"kind": "message_changed", "message": reply.pk}
-    assert told == [
+    assert frames == [
         {**ids, "from": 0, "to": 12, "words": "Prune **in**"},
         {**ids, "from": 12, "to": 27, "done": "<p>Prune <strong>in</strong> March.</p>\n", "tail": "- with"},
         {**ids, "from": 27, "to": 32, "words": " care"},
@@ -240,11 +240,11 @@ def test_a_page_that_joins_ahead_of_what_was_read_misses_no_change(ana: Member, 
     feed.read_news()
 
     chunks = page.chunks()
-    heard = [loop.run_until_complete(anext(chunks)) for _ in range(2)][1].decode()
+    html = [loop.run_until_complete(anext(chunks)) for _ in range(2)][1].decode()
     loop.run_until_complete(chunks.aclose())
     loop.close()
-    assert heard.count("data: ") == 1
-    assert "Well said" in heard
+    assert html.count("data: ") == 1
+    assert "Well said" in html
 
 
 @pytest.mark.parametrize("of_pages", [True, False])
@@ -277,10 +277,10 @@ def test_what_was_missed_is_replayed_however_large_it_is(
     ana: Member, thread: Thread, path: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(thread, ana, "one")
-    seen = last_position()
+    position = last_position()
     missed = [say(thread, ana, "word " * 100).pk for _ in range(4)]
     monkeypatch.setattr(subscriber, "MAX_QUEUED_BYTES", 6_000)
     monkeypatch.setattr(hub, "REPLAYED_BYTES", 6_000)
-    query = f"after={seen}&thread={thread.pk}"
+    query = f"after={position}&thread={thread.pk}"
     with Reader(signed_in(ana), path, query=query) as reader:
         assert [told(reader.next())[1] for _ in missed] == missed

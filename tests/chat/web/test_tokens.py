@@ -24,9 +24,9 @@ def test_an_admin_makes_and_revokes_a_token_of_an_agent(ana: Member, vibe: Agent
     me = Client().get("/api/v1/me/", headers=bearer).json()
     assert (me["participant"]["handle"], me["scopes"]) == ("vibe", ["memory", "read"])
 
-    listed = browser.get(page).content.decode()
-    assert "watering" in listed
-    assert secret not in listed
+    html = browser.get(page).content.decode()
+    assert "watering" in html
+    assert secret not in html
     browser.post(reverse("token-revoke", args=[ana.workspace.slug, Token.objects.get().pk]))
     assert Client().get("/api/v1/me/", headers=bearer).status_code == 401
     assert "watering" not in browser.get(page).content.decode()

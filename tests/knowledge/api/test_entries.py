@@ -22,16 +22,18 @@ def api(dora: Member, by_token: Enter) -> Api:
 
 
 def test_a_member_writes_reads_and_changes_an_entry(dora: Member, api: Api) -> None:
-    made = api.post("knowledge/", {**PRICES, "kind": "decision", "tags": ["#Money"], "expires_at": "2099-12-31"})
-    row = made.json()
-    assert (made.status_code, made["ETag"]) == (201, '"1"')
+    api_response = api.post(
+        "knowledge/", {**PRICES, "kind": "decision", "tags": ["#Money"], "expires_at": "2099-12-31"}
+    )
+    row = api_response.json()
+    assert (api_response.status_code, api_response["ETag"]) == (201, '"1"')
     assert (row["kind"], row["tags"], row["tokens"], row["status"]) == ("decision", ["money"], 5, "active")
     assert row["expires_at"] == "2100-01-01T00:00:00Z"
     assert row["owner"]["handle"] == row["author"]["handle"] == row["decided_by"]["handle"] == "dora"
 
-    changed = api.patch(f"knowledge/{row['id']}/", {"content": "It costs $35.", "note": "Dearer"}, If_Match='"1"')
-    assert (changed.status_code, changed["ETag"], changed.json()["content"]) == (200, '"2"', "It costs $35.")
-    assert api.get(f"knowledge/{row['id']}/").json() == changed.json()
+    response = api.patch(f"knowledge/{row['id']}/", {"content": "It costs $35.", "note": "Dearer"}, If_Match='"1"')
+    assert (response.status_code, response["ETag"], response.json()["content"]) == (200, '"2"', "It costs $35.")
+    assert api.get(f"knowledge/{row['id']}/").json() == response.json()
 
     newest, first = api.get(f"knowledge/{row['id']}/revisions/").json()["results"]
     assert (newest["action"], newest["note"], newest["how"], newest["by"]["handle"]) == (
@@ -66,10 +68,10 @@ def test_handing_over_is_a_change(ana: Member, api: Api) -> None:
 
 def test_the_same_post_twice_makes_one_entry(api: Api) -> None:
     first = api.post("knowledge/", PRICES, Idempotency_Key="k")
-    again = api.post("knowledge/", PRICES, Idempotency_Key="k")
+    second_response = api.post("knowledge/", PRICES, Idempotency_Key="k")
     by_client_id = [api.post("knowledge/", {**PRICES, "client_id": "c"}).json()["id"] for _ in range(2)]
 
-    assert (again.json(), again["Idempotency-Replayed"]) == (first.json(), "true")
+    assert (second_response.json(), second_response["Idempotency-Replayed"]) == (first.json(), "true")
     assert by_client_id[0] == by_client_id[1] != first.json()["id"]
 
 
@@ -85,10 +87,10 @@ def test_where_it_comes_from_is_told_to_who_may_see_that(ana: Member, api: Api, 
     secret = say(make_thread(make_channel(ana, "secret", private=True), ana), ana, "Starter costs $29.")
     body = {**PRICES, "message": secret.pk, "visibility": "shared"}
     row = by_token(ana.participant).post("knowledge/", body).json()
-    seen = api.get(f"knowledge/{row['id']}/").json()
+    data = api.get(f"knowledge/{row['id']}/").json()
 
     assert (row["source_message"], row["source_thread"]) == (secret.pk, secret.thread_id)
-    assert (seen["source_message"], seen["source_thread"]) == (None, None)
+    assert (data["source_message"], data["source_thread"]) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +130,9 @@ def test_an_entry_goes_through_its_life(ana: Member, api: Api) -> None:
     assert api.post(f"{address}archive/").json()["status"] == "archived"
     assert api.post(f"{address}restore/").json()["status"] == "active"
 
-    made = api.post(f"{address}supersede/", {"content": "It costs $35."})
-    after = made.json()
-    assert (made.status_code, after["supersedes"], after["topic"]) == (201, entry.pk, entry.topic)
+    response = api.post(f"{address}supersede/", {"content": "It costs $35."})
+    after = response.json()
+    assert (response.status_code, after["supersedes"], after["topic"]) == (201, entry.pk, entry.topic)
     before = api.get(address).json()
     assert (before["status"], before["successor"]) == ("superseded", after["id"])
     assert is_problem(api.post(f"{address}supersede/", {"content": "$36."}), 409, "superseded")
@@ -139,15 +141,19 @@ def test_an_entry_goes_through_its_life(ana: Member, api: Api) -> None:
 
 def test_a_suggestion_waits_until_people_decide(ana: Member, vibe: Agent, by_token: Enter, api: Api) -> None:
     agent = by_token(vibe.participant)
-    made = agent.post("knowledge/suggest/", {**PRICES, "why": "Everybody asks."})
-    pk = made.json()["id"]
-    assert (made.status_code, made.json()["status"], made.json()["owner"]["handle"]) == (201, "proposed", "ana")
+    response = agent.post("knowledge/suggest/", {**PRICES, "why": "Everybody asks."})
+    pk = response.json()["id"]
+    assert (response.status_code, response.json()["status"], response.json()["owner"]["handle"]) == (
+        201,
+        "proposed",
+        "ana",
+    )
     assert is_problem(agent.get(f"knowledge/{pk}/"), 404, "not_found")
     assert is_problem(agent.post(f"knowledge/{pk}/accept/"), 404, "not_found")
     assert api.get(f"knowledge/{pk}/").json()["reason_note"] == "Everybody asks."
 
-    accepted = api.post(f"knowledge/{pk}/accept/", {"content": "Starter costs $29 a month."}).json()
-    assert (accepted["status"], accepted["decided_by"]["handle"]) == ("active", "dora")
+    data = api.post(f"knowledge/{pk}/accept/", {"content": "Starter costs $29 a month."}).json()
+    assert (data["status"], data["decided_by"]["handle"]) == ("active", "dora")
     assert is_problem(api.post(f"knowledge/{pk}/reject/"), 409, "decided")
 
 

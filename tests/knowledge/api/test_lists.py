@@ -47,10 +47,10 @@ def test_search_is_within_a_number_and_a_budget(ana: Member, api: Api) -> None:
         make_entry(ana, f"Prices {n}", "Starter costs $29 a month.")
     make_entry(ana, "Roses", "They like sun.")
 
-    found = api.get("knowledge/search/?q=What+does+Starter+cost").json()
-    assert {row["entry"]["topic"] for row in found["results"]} == {f"Prices {n}" for n in range(4)}
-    assert found["tokens"] == sum(row["entry"]["tokens"] for row in found["results"])
-    assert found["by_words"]
+    data = api.get("knowledge/search/?q=What+does+Starter+cost").json()
+    assert {row["entry"]["topic"] for row in data["results"]} == {f"Prices {n}" for n in range(4)}
+    assert data["tokens"] == sum(row["entry"]["tokens"] for row in data["results"])
+    assert data["by_words"]
     assert len(api.get("knowledge/search/?q=Starter&limit=2").json()["results"]) == 2
     assert api.get("knowledge/search/?q=Starter&budget=20").json()["tokens"] <= 20
     assert len(api.get("knowledge/search/?q=Starter&topic=prices+1").json()["results"]) == 1
@@ -61,10 +61,10 @@ def test_near_copies_are_one_result_that_names_the_others(ana: Member, api: Api)
     for n in range(3):
         make_entry(ana, "Prices", f"Starter costs $29 a month for as many seats as there are in the company. ({n})")
 
-    (found,) = api.get("knowledge/search/?q=What+does+Starter+cost").json()["results"]
-    ids = {found["entry"]["id"], *(copy["id"] for copy in found["near_copies"])}
+    (result,) = api.get("knowledge/search/?q=What+does+Starter+cost").json()["results"]
+    ids = {result["entry"]["id"], *(copy["id"] for copy in result["near_copies"])}
     assert ids == set(Entry.objects.values_list("pk", flat=True))
-    assert [copy["topic"] for copy in found["near_copies"]] == ["Prices", "Prices"]
+    assert [copy["topic"] for copy in result["near_copies"]] == ["Prices", "Prices"]
     assert api.get("knowledge/search/?q=xqzv+blorp").json()["results"] == []
 
 
@@ -118,8 +118,8 @@ def test_a_contradiction_is_settled(ana: Member, api: Api, by_token: Enter) -> N
 
     address = f"knowledge/contradictions/{pair.pk}/settle/"
     assert is_problem(api.post(address, {"how": "superseded"}), 400, "bad_settlement")
-    settled = api.post(address, {"how": "superseded", "keep": second.pk}).json()
-    assert (settled["settled_how"], settled["settled_by"]["handle"]) == ("superseded", "dora")
+    data = api.post(address, {"how": "superseded", "keep": second.pk}).json()
+    assert (data["settled_how"], data["settled_by"]["handle"]) == ("superseded", "dora")
 
     assert api.get("knowledge/contradictions/").json()["results"] == []
     assert len(api.get("knowledge/contradictions/?settled=true").json()["results"]) == 1
@@ -153,8 +153,8 @@ def test_what_goes_out_as_a_file_comes_in_again(ana: Member, api: Api, by_token:
     assert report["summary"].startswith("1 imported")
     entry = Entry.objects.get(pk=report["rows"][0]["entry"])
     assert (entry.content, entry.tags, entry.workspace) == ('=cmd, "quoted"\nand more', ["money"], cleo.workspace)
-    again = sent(there, raw, "text/csv").json()  # type: ignore[attr-defined]  # the client adds json
-    assert [row["outcome"] for row in again["rows"]] == ["same"]
+    second_data = sent(there, raw, "text/csv").json()  # type: ignore[attr-defined]  # the client adds json
+    assert [row["outcome"] for row in second_data["rows"]] == ["same"]
 
 
 def test_rows_are_reported_one_by_one(api: Api) -> None:

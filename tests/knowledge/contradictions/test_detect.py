@@ -33,9 +33,9 @@ def pair(ana: Member, dora: Member) -> tuple[Entry, Entry]:
 def test_a_pair_is_flagged_once_and_both_owners_are_told(ana: Member, dora: Member, pair: tuple[Entry, Entry]) -> None:
     assert (detect_contradictions(), detect_contradictions()) == (3, 0)
 
-    found = Contradiction.objects.get()
-    assert (found.first, found.second, found.found_by) == (*pair, "rule")
-    assert found.why == ("Different amounts: “Starter costs $29 a month” and “Starter costs $39 a month”.")
+    contradiction = Contradiction.objects.get()
+    assert (contradiction.first, contradiction.second, contradiction.found_by) == (*pair, "rule")
+    assert contradiction.why == ("Different amounts: “Starter costs $29 a month” and “Starter costs $39 a month”.")
     assert sorted(told()) == sorted([(one.participant_id, "contradiction") for one in (ana, dora)])
     assert Entry.objects.current().count() == 3
 
@@ -90,8 +90,8 @@ def test_other_workspaces_are_never_compared(ana: Member, cleo: Member) -> None:
 def test_a_model_may_judge(ana: Member, pair: tuple[Entry, Entry]) -> None:
     def judge(messages: object) -> str:
         asks_about_roses = "Roses" in str(messages).split('ref="new"')[1].split("</data>")[0]
-        found = [] if asks_about_roses else [{"entry": 1, "why": "Two prices for\n one plan."}, {"entry": 99}]
-        return "```json\n" + json.dumps({"contradictions": found}) + "\n```"
+        verdicts = [] if asks_about_roses else [{"entry": 1, "why": "Two prices for\n one plan."}, {"entry": 99}]
+        return "```json\n" + json.dumps({"contradictions": verdicts}) + "\n```"
 
     detect_contradictions(client=ScriptedModel([judge]))
 

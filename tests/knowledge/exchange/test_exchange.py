@@ -124,10 +124,10 @@ def test_jsonl_says_which_line_is_wrong(ana: Member) -> None:
     ],
 )
 def test_files_that_cannot_be_read_at_all(ana: Member, raw: bytes, code: str) -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Problem) as error:
         import_entries(by=access(ana), raw=raw)
 
-    assert (refused.value.code, Entry.objects.exists()) == (code, False)
+    assert (error.value.code, Entry.objects.exists()) == (code, False)
 
 
 def test_marks_at_the_beginning_of_files_are_read(ana: Member) -> None:
@@ -225,10 +225,10 @@ def rows_of(many: int) -> str:
 def test_thirty_rows_cost_as_many_statements_as_three(ana: Member, dora: Member) -> None:
     counts = []
     for many, new in ((3, 3), (30, 27)):
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             report = imported(ana, rows_of(many))
         assert (report.count("imported"), report.count("same")) == (new, many - new)
-        counts.append(len(asked))
+        counts.append(len(queries))
 
     assert counts[0] == counts[1] <= 15
     assert Revision.objects.filter(entry__workspace=ana.workspace).count() == Entry.objects.count() == 30

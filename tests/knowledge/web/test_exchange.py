@@ -47,9 +47,9 @@ def test_an_export_holds_what_the_reader_may_read(ana: Member, dora: Member, ben
         for form in ("csv", "jsonl"):
             response = signed_in(member).get(at(ana, f"export/?format={form}"))
             assert f"knowledge.{form}" in response.headers["Content-Disposition"]
-            said = b"".join(response).decode()
-            assert "Berlin" in said
-            assert ("Salaries" in said) is sees
+            page = b"".join(response).decode()
+            assert "Berlin" in page
+            assert ("Salaries" in page) is sees
     assert signed_in(ana).get(at(ana, "export/?format=exe")).status_code == 400
 
 

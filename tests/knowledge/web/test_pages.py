@@ -31,7 +31,7 @@ def test_filters_narrow_and_chips_take_them_back(ana: Member, dora: Member) -> N
     gone = make_entry(ana, "Old office", "We sat in Bonn.")
     archive_entry(entry=gone, by=access(ana))
     client = signed_in(ana)
-    for query, found, missing in (
+    for query, title, missing in (
         ("topic=pricing", "Pro costs", "Berlin"),
         ("tag=Sales", "Pro costs", "Berlin"),
         ("owner=dora", "Berlin", "Pro costs"),
@@ -46,7 +46,7 @@ def test_filters_narrow_and_chips_take_them_back(ana: Member, dora: Member) -> N
         ("page=zz", "Berlin", "Bonn"),
     ):
         page = text(client, f"{at(ana)}?{query}", headers=PANEL)
-        assert found in page, query
+        assert title in page, query
         assert missing not in page, query
     assert 'href="?tag=b"' in text(client, f"{at(ana)}?topic=a&tag=b&page=2")
 
@@ -77,9 +77,9 @@ def test_the_list_asks_the_same_for_one_row_and_for_many(ana: Member) -> None:
     for many in (1, 6):
         for number in range(many):
             make_entry(ana, f"Topic {many} {number}", "It holds.", tags=["a"])
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             text(client, at(ana))
-        counts.append(len(asked))
+        counts.append(len(queries))
     assert counts[0] == counts[1]
 
 
@@ -139,16 +139,16 @@ def test_owners_are_asked_for_as_one_types_and_stand_in_no_page(ana: Member, ben
     client = signed_in(ana)
 
     def statements() -> int:
-        with CaptureQueriesContext(connection) as seen:
+        with CaptureQueriesContext(connection) as queries:
             client.get(at(ana, "owners/?q=helper"))
-        return len(seen)
+        return len(queries)
 
     statements()
     few = statements()
     helpers = write_members(ana.workspace, 40)
     assert statements() == few
     by_name = sorted(helpers, key=lambda one: one.participant.name)
-    for asked, found in (
+    for asked, members in (
         ("helper", by_name[:8]),
         (f" @{helpers[7].participant.handle}", [helpers[7]]),
         ("Helper 17", [helpers[17]]),
@@ -158,7 +158,7 @@ def test_owners_are_asked_for_as_one_types_and_stand_in_no_page(ana: Member, ben
         ("x" * 10_000, []),
     ):
         owners = client.get(at(ana, "owners/"), {"q": asked}).json()["owners"]
-        assert [owner["handle"] for owner in owners] == [one.participant.handle for one in found], asked
+        assert [owner["handle"] for owner in owners] == [one.participant.handle for one in members], asked
     for address in ("", "new/", f"{entry.pk}/edit/", "?q=roses"):
         assert "Helper" not in text(client, at(ana, address)).partition("<main")[2], address
 
@@ -231,8 +231,8 @@ def test_a_date_typed_is_the_end_of_that_day_and_read_back_exactly(ana: Member) 
     [("2044-03-27T09:30", "datetime-local"), ("2044-02-31", "text"), ("next week", "text"), ("", "date")],
 )
 def test_a_date_is_picked_and_what_is_none_is_shown_again(ana: Member, typed: str, widget: str) -> None:
-    sent = filled(expires="on", expires_on=typed, content="")
-    page = " ".join(signed_in(ana).post(at(ana, "new/"), sent).content.decode().split())
+    form_data = filled(expires="on", expires_on=typed, content="")
+    page = " ".join(signed_in(ana).post(at(ana, "new/"), form_data).content.decode().split())
     assert f'type="{widget}" name="expires_on" value="{typed}"' in page
 
 
@@ -279,9 +279,9 @@ def test_superseding_by_a_new_text_and_by_ticking_a_similar_one(ana: Member) -> 
     client.post(at(ana, "new/"), filled(content="Starter costs $35 a month.", supersedes=second.pk))
     assert [e.status for e in Entry.objects.order_by("id")] == ["superseded", "superseded", "active"]
     assert "Superseded by" in text(client, at(ana, f"{first.pk}/"))
-    again = client.post(at(ana, "new/"), filled(content="Starter costs $40 a month.", supersedes=first.pk))
-    assert again.status_code == 409
-    assert "Starter costs $40 a month." in again.content.decode()
+    second_response = client.post(at(ana, "new/"), filled(content="Starter costs $40 a month.", supersedes=first.pk))
+    assert second_response.status_code == 409
+    assert "Starter costs $40 a month." in second_response.content.decode()
 
 
 def test_a_guest_is_not_told_who_else_is_here(ana: Member, dora: Member, ben: Member) -> None:

@@ -172,9 +172,9 @@ def test_decisions_about_several_entries_are_undone_one_after_the_other(ana: Mem
         assert client.post(at(ana, f"{entry.pk}/{verb}/"), fields, headers=PANEL).status_code == 200
     assert "Nothing waits" in text(client, at(ana, "review/"))
     for entry in reversed(entries):
-        shown = Entry.objects.get(pk=entry.pk).version
-        assert undo(entry, of=3, based_on=shown) == 200
-        assert undo(entry, of=3, based_on=shown) == 409  # sent twice: what was undone stays undone
+        version = Entry.objects.get(pk=entry.pk).version
+        assert undo(entry, of=3, based_on=version) == 200
+        assert undo(entry, of=3, based_on=version) == 409  # sent twice: what was undone stays undone
         assert undo(entry, of=3) == 409
     assert list(states) == before
     assert "3 wait for a decision" in text(client, at(ana, "review/"))
@@ -187,8 +187,8 @@ def test_of_two_reviewers_the_second_is_told_and_changes_nothing(ana: Member, do
     ours, theirs = signed_in(ana), signed_in(dora)
     assert ours.post(at(ana, f"{entry.pk}/archive/"), {"from": "review", "based_on": read}).status_code == 302
     for verb, fields in (("renew", {"expires": "90d"}), ("archive", {}), ("restore", {}), ("undo", {})):
-        sent = {"from": "review", "based_on": read, **fields}
-        answer = theirs.post(at(ana, f"{entry.pk}/{verb}/"), sent, headers=PANEL)
+        form_data = {"from": "review", "based_on": read, **fields}
+        answer = theirs.post(at(ana, f"{entry.pk}/{verb}/"), form_data, headers=PANEL)
         assert answer.status_code == 409, verb
     assert Entry.objects.get(pk=entry.pk).status == "archived"
 
@@ -196,8 +196,8 @@ def test_of_two_reviewers_the_second_is_told_and_changes_nothing(ana: Member, do
 def test_without_javascript_the_queue_leads_on_and_quotes_its_source(
     ana: Member, dora: Member, vibe: Agent, thread: Thread
 ) -> None:
-    said = say(thread, dora, "From May on Pro costs $99.")
-    make_suggestion(vibe, source_message=said)
+    message = say(thread, dora, "From May on Pro costs $99.")
+    make_suggestion(vibe, source_message=message)
     second = make_suggestion(vibe, "Moon", "It is cheese.")
     client = signed_in(ana)
     assert re.search(r"review-source.*From May on Pro costs \$99\..*Dora\s+in", text(client, at(ana, "review/")), re.S)
@@ -302,7 +302,7 @@ def test_the_queue_asks_the_same_for_one_row_and_for_many(ana: Member, vibe: Age
         for number in range(many):
             make_suggestion(vibe, f"Topic {many} {number}", "It may hold.")
             contradicting(ana)
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             text(client, at(ana, "review/"))
-        counts.append(len(asked))
+        counts.append(len(queries))
     assert counts[0] == counts[1]

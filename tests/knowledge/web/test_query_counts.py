@@ -56,10 +56,10 @@ def query_counts(module_transaction: None) -> dict[str, list[int]]:
             address = f"/w/{olga.workspace.slug}/" + page.format(e=entry.pk, t=thread.pk)
             with transaction.atomic():
                 text(client, address)
-                with CaptureQueriesContext(connection) as asked:
+                with CaptureQueriesContext(connection) as queries:
                     assert "Pricing" in text(client, address), page
                 transaction.set_rollback(True)  # who looked at the review queue has no notices in her inbox
-            counts[page].append(len(asked))
+            counts[page].append(len(queries))
     return counts
 
 

@@ -112,9 +112,9 @@ class BlockStoreConformance:
             admin.set("a", text, max_tokens=size - 1)
         with too_long:
             self.with_defaults(agent, store, [ContextBlock("a", content=text + " five", max_tokens=size)])
-        kept = store.get_block("a")
-        assert kept is not None
-        assert (kept.content, kept.version) == (text, 1)
+        stored_block = store.get_block("a")
+        assert stored_block is not None
+        assert (stored_block.content, stored_block.version) == (text, 1)
 
     def test_a_new_block_over_the_limit_is_not_made(self, blocks: ContextBlocks) -> None:
         with raised(Problem, 'Content exceeds maxTokens for block "a": 400 tokens > 300 max'):
@@ -193,26 +193,26 @@ class BlockStoreConformance:
     # --- versions -----------------------------------------------------------------------------------------
     def test_a_stale_writer_is_refused(self, blocks: ContextBlocks) -> None:
         first = blocks.set("a", "one")
-        blocks.set("a", "two", seen=first.stamp)
+        blocks.set("a", "two", based_on=first.stamp)
         for stale in (
-            lambda: blocks.set("a", "mine", seen=first.stamp),
-            lambda: blocks.append("a", "mine", seen=first.stamp),
-            lambda: blocks.delete("a", seen=first.stamp),
+            lambda: blocks.set("a", "mine", based_on=first.stamp),
+            lambda: blocks.append("a", "mine", based_on=first.stamp),
+            lambda: blocks.delete("a", based_on=first.stamp),
             lambda: blocks.create("a", "mine"),
         ):
-            with pytest.raises(Conflict) as refused:
+            with pytest.raises(Conflict) as error:
                 stale()
-            assert refused.value.status == 409
+            assert error.value.status == 409
         assert [block.content for block in blocks.list()] == ["two"]
 
     def test_a_block_made_again_is_another_one(self, blocks: ContextBlocks) -> None:
         first = blocks.set("a", "one")
-        blocks.delete("a", seen=first.stamp)
+        blocks.delete("a", based_on=first.stamp)
         with pytest.raises(Conflict):
-            blocks.set("a", "two", seen=first.stamp)
+            blocks.set("a", "two", based_on=first.stamp)
         blocks.create("a", "one")
         with pytest.raises(Conflict):
-            blocks.set("a", "two", seen=first.stamp)
+            blocks.set("a", "two", based_on=first.stamp)
 
     # --- predefined ---------------------------------------------------------------------------------------
     def test_predefined_blocks_appear_where_missing_and_keep_what_exists(
@@ -225,23 +225,23 @@ class BlockStoreConformance:
         assert [block.label for block in store.get_blocks()] == ["mood"]
 
     def test_predefined_blocks_are_written_like_others(self, agent: Participant, store: BlockStore) -> None:
-        found = self.with_defaults(agent, store, DEFAULTS)
-        appended = found.append("mood", "And awake.", seen="0")
+        blocks = self.with_defaults(agent, store, DEFAULTS)
+        appended = blocks.append("mood", "And awake.", based_on="0")
         assert (appended.content, appended.version) == ("Calm.\nAnd awake.", 1)
-        assert found.append("tasks", "Prune.").content == "Prune."
+        assert blocks.append("tasks", "Prune.").content == "Prune."
         with raised(Problem, 'Content exceeds maxTokens for block "tasks": 40 tokens > 10 max'):
-            found.set("tasks", " word" * 40)
+            blocks.set("tasks", " word" * 40)
 
     def test_clearing_arms_them_again(self, agent: Participant, store: BlockStore) -> None:
-        found = self.with_defaults(agent, store, DEFAULTS)
-        found.set("mood", "Merry.")
-        found.set("other", "x")
-        assert found.clear() == 2
-        assert found.list() == list(DEFAULTS)
-        found.set("mood", "Merry.")
-        found.delete("mood")
-        found.delete("mood")
-        assert found.get("mood") == DEFAULTS[0]
+        blocks = self.with_defaults(agent, store, DEFAULTS)
+        blocks.set("mood", "Merry.")
+        blocks.set("other", "x")
+        assert blocks.clear() == 2
+        assert blocks.list() == list(DEFAULTS)
+        blocks.set("mood", "Merry.")
+        blocks.delete("mood")
+        blocks.delete("mood")
+        assert blocks.get("mood") == DEFAULTS[0]
 
     # --- tool and text ------------------------------------------------------------------------------------
     def test_the_tool_offers_what_may_be_written(self, blocks: ContextBlocks, admin: ContextBlocks) -> None:

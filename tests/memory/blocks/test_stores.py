@@ -133,17 +133,17 @@ def test_all_blocks_and_the_tool_cost_one_query_each(
     for number in range(3):
         blocks.set(f"block-{number}", f"Text {number}", readonly=True)
     with django_assert_num_queries(1):
-        found = blocks.list()
-    assert [block.label for block in found] == ["block-0", "block-1", "block-2", "learned", "team"]
-    assert (found[0].content, found[0].readonly, found[0].version) == ("Text 0", True, 1)
-    assert found[0].tokens == ContextBlock("x", content="Text 0").tokens
+        stored_blocks = blocks.list()
+    assert [block.label for block in stored_blocks] == ["block-0", "block-1", "block-2", "learned", "team"]
+    assert (stored_blocks[0].content, stored_blocks[0].readonly, stored_blocks[0].version) == ("Text 0", True, 1)
+    assert stored_blocks[0].tokens == ContextBlock("x", content="Text 0").tokens
     with django_assert_num_queries(1):
         blocks.tool()
 
 
 def written(blocks: ContextBlocks, verb: str, text: str, seen: str | None = None) -> bool:
     try:
-        getattr(blocks, verb)("team", text, seen=seen)
+        getattr(blocks, verb)("team", text, based_on=seen)
     except Conflict:
         return False
     finally:

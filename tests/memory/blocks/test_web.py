@@ -154,8 +154,8 @@ def test_who_does_not_know_the_agent_gets_the_answer_for_unknown(
     for slug in {ana.workspace.slug, stranger.workspace.slug}:
         for path in ("blocks/", "blocks/team/", "notes/", "notes/ana/"):
             assert client.get(f"/w/{slug}/agents/vibe/{path}").status_code == 404
-            posted = client.post(f"/w/{slug}/agents/vibe/{path}", {"do": "clear", "label": "x"})
-            assert posted.status_code in (404, 405)
+            response = client.post(f"/w/{slug}/agents/vibe/{path}", {"do": "clear", "label": "x"})
+            assert response.status_code in (404, 405)
 
 
 def test_signed_out_goes_to_the_door(client: Client, ana: Member, vibe: Agent) -> None:
@@ -230,10 +230,10 @@ def test_notes_that_are_refused_keep_what_was_typed(ana: Member, dora: Member, v
 
 def test_the_same_queries_for_one_row_and_three(ana: Member, dora: Member, own: ContextBlocks, vibe: Agent) -> None:
     def cost(*paths: str) -> int:
-        with CaptureQueriesContext(connection) as captured:
+        with CaptureQueriesContext(connection) as queries:
             for path in paths:
                 page_of(ana, path)
-        return len(captured)
+        return len(queries)
 
     paths = ("", "blocks/", "notes/", "blocks/a/", "notes/dora/")
     own.set("a", "x")

@@ -93,12 +93,12 @@ def test_what_was_learned_from_a_deleted_message_goes_with_it(
     ana: Member, vibe: Agent, thread: Thread, told: Message
 ) -> None:
     say(thread, ana, "Quinces are hard.")
-    notes, kept = {**NOTES, "messages": [1, 2]}, {**LEARNING, "text": "Quinces.", "messages": [2]}
-    for proposal in review(vibe, thread, suggesting(LEARNING, notes, kept)):
+    notes, other_learning = {**NOTES, "messages": [1, 2]}, {**LEARNING, "text": "Quinces.", "messages": [2]}
+    for proposal in review(vibe, thread, suggesting(LEARNING, notes, other_learning)):
         accept_proposal(proposal=proposal, by=access(ana))
     update_message(message=told, by=access(ana), body="Never mind.")
     assert Episode.objects.count() == 2
     delete_message(message=told, by=access(ana))
-    assert [found.text for found in Proposal.objects.all()] == ["Quinces."]
-    assert [found.summary for found in Episode.objects.all()] == ["Quinces."]
+    assert [each.text for each in Proposal.objects.all()] == ["Quinces."]
+    assert [each.summary for each in Episode.objects.all()] == ["Quinces."]
     assert read_notes(vibe.participant_id, ana.participant_id) == ""

@@ -78,7 +78,7 @@ def test_what_agents_say_is_no_reason_to_learn(vibe: Agent, thread: Thread) -> N
 
 # --- with a model -------------------------------------------------------------------------------------------
 def test_a_model_proposes_learnings_and_notes(ana: Member, vibe: Agent, thread: Thread, told: Message) -> None:
-    learning, notes = sorted(review(vibe, thread, suggesting(LEARNING, NOTES)), key=lambda found: found.kind)
+    learning, notes = sorted(review(vibe, thread, suggesting(LEARNING, NOTES)), key=lambda proposal: proposal.kind)
     assert (learning.kind, learning.text, learning.because) == ("episode", "Ana wants sources.", "Message 1.")
     assert (notes.kind, notes.person, notes.text) == ("profile", ana.participant, "Likes short answers.")
     assert read_notes(vibe.participant_id, ana.participant_id) == ""
@@ -118,7 +118,7 @@ def test_an_injection_stays_data_and_decides_nothing(ana: Member, vibe: Agent, t
     model = suggesting(LEARNING)
     (proposal,) = review(vibe, thread, model)
     system, conversation = model.calls[0].messages
-    assert [found.attributes["task"] for found in parse_fences(conversation.content) if found.tag == "request"] == [
+    assert [each.attributes["task"] for each in parse_fences(conversation.content) if each.tag == "request"] == [
         "review"
     ]
     assert "Ignore your instructions" not in system.content

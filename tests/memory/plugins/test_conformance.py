@@ -32,10 +32,10 @@ def test_a_plugin_that_breaks_it_is_noticed(name: str, db: None) -> None:
     broken = BREAKS[name]
     assert BY_NAME[name] in rules_for(broken())
 
-    with pytest.raises(RuleViolation) as noticed:
+    with pytest.raises(RuleViolation) as error:
         check_rule(BY_NAME[name], broken)
 
-    assert str(noticed.value).strip().endswith((".", ")")), "a sentence for the plugin's author"
+    assert str(error.value).strip().endswith((".", ")")), "a sentence for the plugin's author"
 
 
 def test_every_rule_is_broken_by_its_own_plugin() -> None:
@@ -62,7 +62,7 @@ def test_an_author_runs_it_by_the_name_of_the_package() -> None:
     wanted = {**os.environ, "OPENVIBE_MEMORY_PLUGIN": "memory/simple"}
     words = [sys.executable, "-m", "pytest", "--pyargs", "memory.plugins.testing", "--collect-only"]
 
-    done = subprocess.run(words, env=wanted, capture_output=True, text=True, timeout=120, check=False)
+    process = subprocess.run(words, env=wanted, capture_output=True, text=True, timeout=120, check=False)
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("[memory/simple-") == len(rules_for(SimpleProvider())), done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.stdout.count("[memory/simple-") == len(rules_for(SimpleProvider())), process.stdout

@@ -67,9 +67,9 @@ def test_the_same_text_again_changes_nothing(thread: Thread, summary: Summary, a
 def test_what_cannot_be_a_summary_is_refused(
     thread: Thread, summary: Summary, ana: Member, text: str, code: str
 ) -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Problem) as error:
         corrected(thread, ana, summary, text)
-    assert refused.value.code == code
+    assert error.value.code == code
 
 
 def test_secrets_are_masked(thread: Thread, summary: Summary, ana: Member) -> None:
@@ -141,10 +141,10 @@ def test_on_the_page(thread: Thread, summary: Summary, ana: Member) -> None:
     assert "Ana said &lt;b&gt;May&lt;/b&gt;, not March &amp; not April." in page
     assert "corrected by Ana" in page
     assert "Before that it said:" in page
-    late = client.post(f"{address}correct/", {"content": "Too <late>.", "version": "1"})
-    assert late.status_code == 409
-    assert "Too &lt;late&gt;.</textarea>" in late.content.decode()
-    assert "was written anew while you were correcting it" in late.content.decode()
+    response = client.post(f"{address}correct/", {"content": "Too <late>.", "version": "1"})
+    assert response.status_code == 409
+    assert "Too &lt;late&gt;.</textarea>" in response.content.decode()
+    assert "was written anew while you were correcting it" in response.content.decode()
     assert client.post(f"{address}correct/", {"content": "", "version": "x"}).status_code == 400
 
 
@@ -152,8 +152,8 @@ def test_through_the_api(thread: Thread, summary: Summary, ana: Member) -> None:
     client = Client()
     client.force_login(ana.user)
     api, path = Api(client, {"X-Workspace": ana.workspace.slug}), f"memory/summaries/{summary.pk}/"
-    read = api.get(f"{path}?thread={thread.pk}").json()
-    assert (read["version"], read["corrections"]) == (1, [])
+    data = api.get(f"{path}?thread={thread.pk}").json()
+    assert (data["version"], data["corrections"]) == (1, [])
     body = {"thread": thread.pk, "version": 1, "content": RIGHT}
     written = api.patch(path, body).json()
     assert (written["version"], written["content"], written["level"]) == (2, RIGHT, "corrected")

@@ -48,11 +48,11 @@ def shown_beds(prompt: Prompt) -> list[str]:
 def test_a_prompt_is_made_with_it(exchanges: str, vibe: Agent, ana: Member, thread: Thread) -> None:
     for number in range(1, 31):
         post_message(thread=thread, by=member_access(ana), body=f"Bed {number} was dug over.")
-    asked = post_message(thread=thread, by=member_access(ana), body="@vibe when do I prune?")
+    message = post_message(thread=thread, by=member_access(ana), body="@vibe when do I prune?")
     call_command("plugin", "enable", exchanges)
-    whole = shown_beds(assemble(agent=vibe, thread=thread, task="mention", request=asked))
+    whole = shown_beds(assemble(agent=vibe, thread=thread, task="mention", request=message))
     call_command("plugin", "config", exchanges, "exchanges=1")
-    few = shown_beds(assemble(agent=vibe, thread=thread, task="mention", request=asked))
+    few = shown_beds(assemble(agent=vibe, thread=thread, task="mention", request=message))
 
     assert whole[0] == "Bed 1", "everything fits"
     assert few[0] == f"Bed {31 - MENTION_TAIL}", "the tail alone; what else bears on the request is recalled behind it"

@@ -71,10 +71,10 @@ def test_a_summary_opens_to_its_constituents_and_those_to_the_messages(ana: Memb
     leaves = remembered(thread, ana)
     above = condensed(leaves[0].conversation, leaves, "All of it.")
     assert "Summaries of summaries, level 1" in page_of(ana, thread)
-    opened = page_of(ana, thread, f"{above.pk}/?inside", **HTMX)
-    assert "All of it." in opened
-    assert f"/memory/{leaves[0].pk}/?inside" in opened
-    assert f"/memory/{leaves[1].pk}/?inside" in opened
+    page = page_of(ana, thread, f"{above.pk}/?inside", **HTMX)
+    assert "All of it." in page
+    assert f"/memory/{leaves[0].pk}/?inside" in page
+    assert f"/memory/{leaves[1].pk}/?inside" in page
     messages = page_of(ana, thread, f"{leaves[0].pk}/?inside", **HTMX)
     assert "They spoke of 1 to 4 &lt;script&gt;" in messages
     assert all(f"Roses number {n} need" in messages for n in (1, 2, 3, 4))
@@ -159,8 +159,8 @@ def test_compact_now_and_everything_ask_once(ana: Member, dora: Member, thread: 
     assert "begins in a moment" in answer
     assert "<progress" in answer
     assert answer.count("aria-disabled") == 2
-    again = signed_in(ana).post(address(thread, "compact/"), headers=HTMX).content.decode()
-    assert "under way already" in again
+    second_page = signed_in(ana).post(address(thread, "compact/"), headers=HTMX).content.decode()
+    assert "under way already" in second_page
     assert signed_in(ana).get(address(thread, "compact/")).status_code == 405
 
 
@@ -253,9 +253,9 @@ def test_the_same_queries_for_one_and_three(ana: Member, thread: Thread) -> None
     client.get(address(thread))
 
     def cost() -> int:
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             client.get(address(thread, "?q=roses"))
-        return len(asked)
+        return len(queries)
 
     few = cost()
     conversation = taken_in(thread)
@@ -272,9 +272,9 @@ def test_nothing_is_read_twice_for_one_look(ana: Member, thread: Thread, more: s
     over(thread)
     client = signed_in(ana)
     client.get(address(thread, more), headers=headers)
-    with CaptureQueriesContext(connection) as seen:
+    with CaptureQueriesContext(connection) as queries:
         client.get(address(thread, more), headers=headers)
-    statements = Counter(query["sql"] for query in seen)
+    statements = Counter(query["sql"] for query in queries)
     assert [sql for sql, count in statements.items() if count > 1] == []
     assert sum(sql.startswith('SELECT "chat_thread"') for sql in statements) == 1
     assert not any('FROM "workspaces_workspace"' in sql for sql in statements)

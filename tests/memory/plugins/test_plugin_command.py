@@ -52,9 +52,9 @@ def test_config_shows_and_changes(ana: Member) -> None:
     ],
 )
 def test_mistakes_are_told_in_words(ana: Member, words: tuple[str, ...], why: str) -> None:
-    with pytest.raises(CommandError) as refused:
+    with pytest.raises(CommandError) as error:
         plugin(*words)
-    assert why in str(refused.value)
+    assert why in str(error.value)
 
 
 def test_with_two_workspaces_one_is_named(ana: Member, cleo: Member) -> None:

@@ -134,12 +134,12 @@ def test_it_has_three_capabilities_less() -> None:
 def test_a_long_thread_costs_two_statements_that_read_little(ana: Member, thread: Thread, session: Session) -> None:
     for number in range(400):
         factories.say(thread, ana, f"Message {number}")
-    with CaptureQueriesContext(connection) as captured:
+    with CaptureQueriesContext(connection) as queries:
         entries = SimpleProvider({}).assemble(session, 1_000, 5)
 
     assert 40 <= len(entries) <= 70
-    assert len(captured) == 2
-    assert f"LIMIT {1_000 // (ENVELOPE_TOKENS + 1) + 5 + MAX_PAIR_DISTANCE + WINDOW_STEP}" in captured[0]["sql"]
+    assert len(queries) == 2
+    assert f"LIMIT {1_000 // (ENVELOPE_TOKENS + 1) + 5 + MAX_PAIR_DISTANCE + WINDOW_STEP}" in queries[0]["sql"]
 
 
 def test_stats_count_what_was_said(ana: Member, thread: Thread, session: Session) -> None:

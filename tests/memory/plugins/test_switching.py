@@ -46,10 +46,10 @@ def test_enabling_what_is_enabled_changes_nothing(ana: Member) -> None:
 
 
 def test_the_workspace_is_locked_while_it_is_switched(ana: Member) -> None:
-    with CaptureQueriesContext(connection) as captured:
+    with CaptureQueriesContext(connection) as queries:
         switch(ana, "memory/simple")
 
-    locks = [query["sql"] for query in captured if "FOR NO KEY UPDATE" in query["sql"]]
+    locks = [query["sql"] for query in queries if "FOR NO KEY UPDATE" in query["sql"]]
     assert "workspaces_workspace" in locks[0]
 
 
@@ -121,9 +121,9 @@ def test_settings_are_checked_and_stored(ana: Member) -> None:
     ],
 )
 def test_settings_that_do_not_exist_are_refused(ana: Member, config: dict[str, str], why: str) -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Problem) as error:
         configure_plugin(workspace=ana.workspace, name="memory/lcm", config=config, by=None)
-    assert why in refused.value.message
+    assert why in error.value.message
     assert not MemoryPlugin.objects.exists()
 
 

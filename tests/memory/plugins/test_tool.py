@@ -87,15 +87,15 @@ def test_an_action_that_is_no_word_is_unknown(session: Session, arguments: dict[
 def test_arguments_are_checked_and_never_converted(session: Session, arguments: dict[str, Any], words: str) -> None:
     tool = build_tool(EverythingProvider())
     assert tool.run(session, arguments).startswith(words)
-    with pytest.raises(Problem) as raised:
+    with pytest.raises(Problem) as error:
         tool.perform(session, arguments)
-    assert raised.value.code == "bad_argument"
+    assert error.value.code == "bad_argument"
 
 
 def test_what_is_found_can_be_followed_down(session: Session) -> None:
     tool = build_tool(EverythingProvider())
-    found = tool.run(session, {"action": "search", "query": "roses", "limit": 2})
-    assert found.splitlines() == [
+    text = tool.run(session, {"action": "search", "query": "roses", "limit": 2})
+    assert text.splitlines() == [
         "summary 5 (from #1, 2026-01-01T00:00:00Z): prune in March",
         "#1 Ana, 2026-01-01T00:00:00Z: prune in March",
     ]

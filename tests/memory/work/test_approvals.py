@@ -30,9 +30,9 @@ from tests.locks import wait_until_blocked
 
 @pytest.fixture
 def agent(vibe: Agent) -> Access:
-    found = agent_access(vibe.participant)
-    assert found is not None
-    return found
+    access_of_agent = agent_access(vibe.participant)
+    assert access_of_agent is not None
+    return access_of_agent
 
 
 @pytest.fixture
@@ -56,12 +56,12 @@ def rung() -> Iterator[list[tuple[str, str]]]:
 def test_an_agent_asks_and_a_person_decides(
     dora: Member, thread: Thread, agent: Access, rung: list[tuple[str, str]]
 ) -> None:
-    asked = request_approval(thread=thread, by=agent, what="Order  80 €\nof mulch", reason="The beds are bare.")
+    approval = request_approval(thread=thread, by=agent, what="Order  80 €\nof mulch", reason="The beds are bare.")
     assert [(row.what, row.state, row.decided_by) for row in get_work_state(thread.pk).pending] == [
         ("Order 80 € of mulch", "requested", None)
     ]
 
-    decide_approval(approval=asked, by=access(dora), granted=True, note="Bark only")
+    decide_approval(approval=approval, by=access(dora), is_granted=True, note="Bark only")
 
     (row,) = get_work_state(thread.pk).approvals
     assert row.decided_by is not None
@@ -73,29 +73,29 @@ def test_an_agent_asks_and_a_person_decides(
 
 
 def test_neither_agents_nor_guests_decide(ana: Member, ben: Member, thread: Thread, agent: Access) -> None:
-    asked = request_approval(thread=thread, by=agent, what="Order mulch")
+    approval = request_approval(thread=thread, by=agent, what="Order mulch")
     add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
     for by in (agent, access(ben)):
         with pytest.raises(Refused):
-            decide_approval(approval=asked, by=by, granted=True)
+            decide_approval(approval=approval, by=by, is_granted=True)
     assert len(get_work_state(thread.pk).pending) == 1
 
 
 def test_a_decision_is_final(ana: Member, dora: Member, thread: Thread, rung: list[tuple[str, str]]) -> None:
-    asked = request_approval(thread=thread, by=access(dora), what="Order mulch")
-    decide_approval(approval=asked, by=access(ana), granted=False)
+    approval = request_approval(thread=thread, by=access(dora), what="Order mulch")
+    decide_approval(approval=approval, by=access(ana), is_granted=False)
 
     with pytest.raises(Conflict, match="Ana has denied this already"):
-        decide_approval(approval=asked, by=access(dora), granted=True)
+        decide_approval(approval=approval, by=access(dora), is_granted=True)
     with pytest.raises(DatabaseError, match="decision_is_final"), transaction.atomic():
-        Approval.objects.filter(pk=asked.pk).update(state="requested", decided_by=None, decided_at=None)
+        Approval.objects.filter(pk=approval.pk).update(state="requested", decided_by=None, decided_at=None)
     assert rung.count(("decided", "denied")) == 1
 
 
 def test_the_same_question_is_asked_once(thread: Thread, ana: Member, agent: Access) -> None:
     first = request_approval(thread=thread, by=agent, what="Order mulch")
     assert request_approval(thread=thread, by=agent, what="Order mulch").pk == first.pk
-    decide_approval(approval=first, by=access(ana), granted=False)
+    decide_approval(approval=first, by=access(ana), is_granted=False)
     assert request_approval(thread=thread, by=agent, what="Order mulch").pk != first.pk
 
 
@@ -115,14 +115,14 @@ def test_what_cannot_be_asked(thread: Thread, agent: Access, cleo: Member, ana: 
 def test_what_waits_is_shown_however_much_was_decided(thread: Thread, ana: Member) -> None:
     waits = request_approval(thread=thread, by=access(ana), what="Cut the pear")
     for number in range(25):
-        asked = request_approval(thread=thread, by=access(ana), what=f"Order {number}")
-        decide_approval(approval=asked, by=access(ana), granted=True)
+        approval = request_approval(thread=thread, by=access(ana), what=f"Order {number}")
+        decide_approval(approval=approval, by=access(ana), is_granted=True)
     assert [row.pk for row in get_work_state(thread.pk).pending] == [waits.pk]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_question_that_lapses_while_it_is_asked_again_is_asked_anew(thread: Thread, agent: Access) -> None:
-    asked = request_approval(thread=thread, by=agent, what="Order mulch")
+    approval = request_approval(thread=thread, by=agent, what="Order mulch")
     again: list[Approval] = []
 
     def ask() -> None:
@@ -131,8 +131,8 @@ def test_a_question_that_lapses_while_it_is_asked_again_is_asked_anew(thread: Th
 
     asking = Strand(target=ask)
     with transaction.atomic():
-        assert lapse_approval(approval=asked, note="Nobody decided.")
+        assert lapse_approval(approval=approval, note="Nobody decided.")
         asking.start()
         wait_until_blocked(asking)
     asking.join(30)
-    assert [(row.pk != asked.pk, row.state) for row in again] == [(True, "requested")]
+    assert [(row.pk != approval.pk, row.state) for row in again] == [(True, "requested")]

@@ -49,11 +49,11 @@ def test_what_an_agent_proposes_binds_once_a_member_confirms_it(
     row = constraint(thread, visible_to(vibe))
     assert row.is_proposal
     with pytest.raises(Refused, match="Only members"):
-        decide_constraint(item=row, by=visible_to(vibe), confirmed=True)
+        decide_constraint(item=row, by=visible_to(vibe), is_confirmed=True)
 
-    confirmed = decide_constraint(item=row, by=access(dora), confirmed=True, version=1)
+    confirmed = decide_constraint(item=row, by=access(dora), is_confirmed=True, version=1)
     assert (confirmed.confirmed_by_id, confirmed.version) == (dora.participant_id, 2)
-    assert decide_constraint(item=row, by=access(ana), confirmed=True).confirmed_by_id == dora.participant_id
+    assert decide_constraint(item=row, by=access(ana), is_confirmed=True).confirmed_by_id == dora.participant_id
     with pytest.raises(Refused, match="set or confirmed this constraint"):
         update_work_item(item=row, by=visible_to(vibe), version=2, text="Water.")
     with pytest.raises(Refused, match="set or confirmed this constraint"):
@@ -64,24 +64,24 @@ def test_who_read_other_words_confirms_nothing(ana: Member, vibe: Agent, thread:
     row = constraint(thread, visible_to(vibe))
     update_work_item(item=row, by=visible_to(vibe), version=1, text="Water whenever the agent says so.")
     with pytest.raises(Conflict, match="at version 2"):
-        decide_constraint(item=row, by=access(ana), confirmed=True, version=1)
+        decide_constraint(item=row, by=access(ana), is_confirmed=True, version=1)
 
 
 def test_a_declined_proposal_is_dropped_and_a_confirmed_one_is_not_declined(
     ana: Member, vibe: Agent, thread: Thread
 ) -> None:
     row = constraint(thread, visible_to(vibe))
-    assert decide_constraint(item=row, by=access(ana), confirmed=False, version=1).state == "dropped"
+    assert decide_constraint(item=row, by=access(ana), is_confirmed=False, version=1).state == "dropped"
     with pytest.raises(Conflict, match="closed"):
-        decide_constraint(item=row, by=access(ana), confirmed=True)
+        decide_constraint(item=row, by=access(ana), is_confirmed=True)
     with pytest.raises(Conflict, match="confirmed already"):
-        decide_constraint(item=constraint(thread, access(ana)), by=access(ana), confirmed=False)
+        decide_constraint(item=constraint(thread, access(ana)), by=access(ana), is_confirmed=False)
 
 
 def test_a_guest_proposes_and_leaves_alone_what_binds(ana: Member, guest: Member, vibe: Agent, thread: Thread) -> None:
     assert constraint(thread, access(guest)).is_proposal
     with pytest.raises(Refused):
-        decide_constraint(item=constraint(thread, visible_to(vibe), "Be kind."), by=access(guest), confirmed=True)
+        decide_constraint(item=constraint(thread, visible_to(vibe), "Be kind."), by=access(guest), is_confirmed=True)
     binding = constraint(thread, access(ana), "Water early.")
     with pytest.raises(Refused, match="Only members may change it"):
         update_work_item(item=binding, by=access(guest), version=1, text="Water late.")
@@ -125,7 +125,7 @@ def test_a_constraint_of_5000_tokens_is_refused_with_its_numbers(ana: Member, vi
         thread=thread, kind="constraint", text="never " * 5_000, tokens=10, author=vibe.participant
     )
     with pytest.raises(Problem, match="at most 8,000 fit"):
-        decide_constraint(item=old, by=access(ana), confirmed=True)
+        decide_constraint(item=old, by=access(ana), is_confirmed=True)
 
 
 def test_what_is_proposed_takes_room_too_so_that_it_can_be_confirmed(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -134,7 +134,7 @@ def test_what_is_proposed_takes_room_too_so_that_it_can_be_confirmed(ana: Member
     with pytest.raises(Problem, match="1,500 tokens"):
         constraint(thread, access(ana), f"4 {long}")
     for row in proposed:
-        decide_constraint(item=row, by=access(ana), confirmed=True)
+        decide_constraint(item=row, by=access(ana), is_confirmed=True)
 
 
 def test_a_handoff_says_which_bind_nobody_yet(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -150,13 +150,13 @@ def test_the_page_offers_members_the_decision(
     row = constraint(thread, visible_to(vibe))
     page = f"/w/{thread.workspace.slug}/t/{thread.pk}/work/"
     assert "Confirm</button>" not in signed_in(guest).get(page).content.decode()
-    assert "binds nobody until" in (shown := signed_in(dora).get(page).content.decode())
-    assert "Confirm</button>" in shown
+    assert "binds nobody until" in (html := signed_in(dora).get(page).content.decode())
+    assert "Confirm</button>" in html
 
     signed_in(dora).post(row_at(thread, "work", row.pk), {"do": "confirm", "version": "1"})
-    shown = signed_in(dora).get(page).content.decode()
-    assert "confirmed by Dora" in shown
-    assert "Confirm</button>" not in shown
+    html = signed_in(dora).get(page).content.decode()
+    assert "confirmed by Dora" in html
+    assert "Confirm</button>" not in html
 
     other = constraint(thread, visible_to(vibe), "Be kind.")
     signed_in(ana).post(row_at(thread, "work", other.pk), {"do": "decline", "version": "1"})

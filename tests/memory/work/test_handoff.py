@@ -69,8 +69,8 @@ def full(ana: Member, thread: Thread) -> Thread:
         create_work_item(thread=thread, by=by, kind=kind, text=text, data=data)
     done = create_work_item(thread=thread, by=by, kind="todo", text="Measure the soil")
     close_work_item(item=done, by=by)
-    granted = request_approval(thread=thread, by=by, what="Buy mulch for 80 €")
-    decide_approval(approval=granted, by=by, granted=True, note="Not more")
+    approval = request_approval(thread=thread, by=by, what="Buy mulch for 80 €")
+    decide_approval(approval=approval, by=by, is_granted=True, note="Not more")
     log_progress(thread=thread, by=by, checkpoint="Beds dug", changed="Four beds", next_action="Call the nursery")
     return thread
 
@@ -113,9 +113,9 @@ def test_an_empty_thread_hands_over_fourteen_empty_sections(thread: Thread) -> N
 
 
 def test_who_waits_for_a_person_is_told_to_wait(ana: Member, full: Thread) -> None:
-    asked = request_approval(thread=full, by=access(ana), what="Cut the old pear")
+    approval = request_approval(thread=full, by=access(ana), what="Cut the old pear")
     sections = create_handoff(thread=full, trigger="approval").sections
-    ref = f"approval:{asked.pk}"
+    ref = f"approval:{approval.pk}"
     assert sections["Next recommended step"] == [
         {"ref": ref, "text": "Wait until a person has decided: Cut the old pear"}
     ]
@@ -123,7 +123,7 @@ def test_who_waits_for_a_person_is_told_to_wait(ana: Member, full: Thread) -> No
         "Errors, blockers, and attempted fixes"
     ]
 
-    decide_approval(approval=asked, by=access(ana), granted=False)
+    decide_approval(approval=approval, by=access(ana), is_granted=False)
     sections = create_handoff(thread=full, trigger="resume").sections
     assert {"ref": ref, "text": "Denied: Cut the old pear"} in sections["Errors, blockers, and attempted fixes"]
     assert sections["Next recommended step"][0]["text"] == "Call the nursery"
@@ -140,12 +140,12 @@ def test_a_summary_is_a_reference_and_its_words_are_read_live(thread: Thread) ->
 
 
 def test_words_from_a_message_are_gone_with_it(ana: Member, thread: Thread) -> None:
-    said = say(thread, ana, "The gate code is 4711.")
-    create_work_item(thread=thread, by=access(ana), kind="constraint", text="The gate code is 4711.", message=said)
+    message = say(thread, ana, "The gate code is 4711.")
+    create_work_item(thread=thread, by=access(ana), kind="constraint", text="The gate code is 4711.", message=message)
     handoff = create_handoff(thread=thread, trigger="hand")
     assert "4711" in render_handoff_markdown(render_sections(handoff, nothing))
 
-    delete_message(message=said, by=access(ana))
+    delete_message(message=message, by=access(ana))
 
     assert "4711" not in render_handoff_markdown(render_sections(handoff, nothing))
     assert "4711" not in str(Handoff.objects.values_list("sections", flat=True)[0])

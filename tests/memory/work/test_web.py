@@ -119,26 +119,26 @@ def test_a_message_is_kept_as_a_constraint(ana: Member, thread: Thread) -> None:
 def test_a_decision_says_who_made_it(
     granted: str, state: str, word: str, ana: Member, dora: Member, thread: Thread
 ) -> None:
-    asked = request_approval(thread=thread, by=access(ana), what="Order mulch")
-    address = row_at(thread, "approvals", asked.pk)
+    approval = request_approval(thread=thread, by=access(ana), what="Order mulch")
+    address = row_at(thread, "approvals", approval.pk)
     page = signed_in(dora).post(address, {"granted": granted, "note": "Bark only"}, headers=PANEL).content.decode()
     assert word in page
     assert "Dora, " in page
     assert "Bark only" in page
     assert Approval.objects.get().state == state
-    again = signed_in(ana).post(address, {"granted": "yes"}, headers=PANEL)
-    assert again.status_code == 409
+    second_response = signed_in(ana).post(address, {"granted": "yes"}, headers=PANEL)
+    assert second_response.status_code == 409
     assert signed_in(ana).post(address, {"granted": "perhaps"}).status_code == 400
 
 
 def test_a_guest_reads_and_does_not_decide(ana: Member, ben: Member, thread: Thread) -> None:
     add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
-    asked = request_approval(thread=thread, by=access(ana), what="Order mulch")
+    approval = request_approval(thread=thread, by=access(ana), what="Order mulch")
     client = signed_in(ben)
     page = client.get(at(thread)).content.decode()
     assert "Order mulch" in page
     assert "Grant" not in page
-    assert client.post(row_at(thread, "approvals", asked.pk), {"granted": "yes"}).status_code == 403
+    assert client.post(row_at(thread, "approvals", approval.pk), {"granted": "yes"}).status_code == 403
 
 
 def test_progress_is_noted(ana: Member, thread: Thread) -> None:
@@ -166,7 +166,7 @@ def test_a_handoff_is_read_as_page_panel_and_markdown(ana: Member, thread: Threa
 
 def test_strangers_find_nothing(ana: Member, ben: Member, cleo: Member, thread: Thread) -> None:
     item = create_work_item(thread=thread, by=access(ana), kind="todo", text="Buy twine")
-    asked = request_approval(thread=thread, by=access(ana), what="Order mulch")
+    approval = request_approval(thread=thread, by=access(ana), what="Order mulch")
     handoff = create_handoff(thread=thread, trigger="hand")
     for outside in (ben, cleo):
         client = signed_in(outside)
@@ -175,7 +175,7 @@ def test_strangers_find_nothing(ana: Member, ben: Member, cleo: Member, thread: 
             client.post(at(thread), {"kind": "todo", "text": "x"}),
             client.post(at(thread, "progress/"), {"checkpoint": "x"}),
             client.post(row_at(thread, "work", item.pk), {"do": "done", "version": 1}),
-            client.post(row_at(thread, "approvals", asked.pk), {"granted": "yes"}),
+            client.post(row_at(thread, "approvals", approval.pk), {"granted": "yes"}),
         ]
         assert {answer.status_code for answer in (*reads, *writes)} == {404}
     assert Client().get(at(thread)).status_code == 302
@@ -196,9 +196,9 @@ def test_many_rows_cost_as_many_queries_as_one(ana: Member, thread: Thread) -> N
     client = signed_in(ana)
 
     def cost() -> int:
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             client.get(at(thread), headers=PANEL)
-        return len(asked)
+        return len(queries)
 
     def one_more(number: int) -> None:
         for kind in WorkItem.Kind.values:

@@ -34,9 +34,9 @@ RULE = "Never water after 9:30 — not „a little“ either; at most 12.5 l / m
 
 
 def seen_by(agent: Agent) -> Access:
-    found = agent_access(agent.participant)
-    assert found is not None
-    return found
+    access_of_agent = agent_access(agent.participant)
+    assert access_of_agent is not None
+    return access_of_agent
 
 
 @pytest.fixture
@@ -103,9 +103,9 @@ def test_the_database_keeps_one_objective(ana: Member, thread: Thread) -> None:
 
 def test_all_of_it_costs_three_queries_whatever_there_is(ana: Member, thread: Thread) -> None:
     def cost() -> int:
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             get_work_state(thread.pk)
-        return len(asked)
+        return len(queries)
 
     assert cost() == 3
     for number in range(3):
@@ -234,9 +234,9 @@ def test_strangers_and_closed_threads(ana: Member, cleo: Member, ben: Member, th
 def test_what_is_not_kept(
     kind: str, text: str, data: dict[str, object], code: str, ana: Member, thread: Thread
 ) -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Problem) as error:
         create_work_item(thread=thread, by=access(ana), kind=kind, text=text, data=data)
-    assert refused.value.code == code
+    assert error.value.code == code
     assert not WorkItem.objects.exists()
 
 
@@ -272,13 +272,13 @@ def test_pages_are_told(ana: Member, thread: Thread) -> None:
 
 
 def test_words_taken_from_a_message_go_with_it(ana: Member, thread: Thread) -> None:
-    said, kept = say(thread, ana, "My code is 4711. Never water after noon."), say(thread, ana, "We like roses.")
-    quote = create_work_item(thread=thread, by=access(ana), kind="constraint", text="My code is 4711.", message=said)
-    own = create_work_item(thread=thread, by=access(ana), kind="constraint", text="Water early.", message=said)
+    message, kept = say(thread, ana, "My code is 4711. Never water after noon."), say(thread, ana, "We like roses.")
+    quote = create_work_item(thread=thread, by=access(ana), kind="constraint", text="My code is 4711.", message=message)
+    own = create_work_item(thread=thread, by=access(ana), kind="constraint", text="Water early.", message=message)
     stays = create_work_item(thread=thread, by=access(ana), kind="todo", text="We like roses.", message=kept)
     handoff = create_handoff(thread=thread, trigger="hand")
 
-    delete_message(message=said, by=access(ana))
+    delete_message(message=message, by=access(ana))
 
     quote.refresh_from_db()
     assert (quote.text, quote.state) == (DELETED_TEXT, "dropped")

@@ -40,17 +40,17 @@ class Command(BaseCommand):
     def _embed_table(self, space: VectorSpace, table: VectorTable) -> None:
         """All that wait in one table, with a line for each 2,000 of them."""
         name, started_at, embedded = f"{space.workspace.slug}, {table.label}", time.monotonic(), 0
-        while done := embed_pending(table, space_id=space.pk, limit=BATCH_SIZE):
-            embedded += done
-            left = table.count_pending(space.pk)
+        while batch_count := embed_pending(table, space_id=space.pk, limit=BATCH_SIZE):
+            embedded += batch_count
+            backlog = table.count_pending(space.pk)
             self.stdout.write(
-                f"{name}: {embedded:,} made, {left:,} wait ({embedded / (time.monotonic() - started_at):,.0f} a "
+                f"{name}: {embedded:,} made, {backlog:,} wait ({embedded / (time.monotonic() - started_at):,.0f} a "
                 f"second)."
             )
-        left = table.count_pending(space.pk)
-        if left:
+        backlog = table.count_pending(space.pk)
+        if backlog:
             space.refresh_from_db()
-            self.stdout.write(f"{name}: {left:,} still wait. {space.problem or 'Another worker is at it.'}")
+            self.stdout.write(f"{name}: {backlog:,} still wait. {space.problem or 'Another worker is at it.'}")
         elif not embedded:
             self.stdout.write(f"{name}: nothing waits.")
         if set_aside := table.count_set_aside(space.pk):

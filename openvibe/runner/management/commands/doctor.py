@@ -118,9 +118,9 @@ def migrations() -> CheckResult:
     """The tables are those this version expects."""
     if needs_adoption():
         return CheckResult("tables", "made by the version before.", "Run `manage.py adopt_migrations`.")
-    unapplied = count_unapplied_migrations()
-    if unapplied:
-        return CheckResult("tables", f"{unapplied} migrations wait.", "Run `manage.py migrate`.")
+    unapplied_count = count_unapplied_migrations()
+    if unapplied_count:
+        return CheckResult("tables", f"{unapplied_count} migrations wait.", "Run `manage.py migrate`.")
     return CheckResult("tables", "up to date.")
 
 
@@ -135,25 +135,25 @@ def queue() -> CheckResult:
 
 def workers(wait: float) -> CheckResult:
     """Within `wait` seconds each queue's worker takes a job and answers it."""
-    missing = {f"{queue.name} {secrets.token_hex(8)}": queue.name for queue in settings.CELERY_TASK_QUEUES}
+    queue_by_token = {f"{queue.name} {secrets.token_hex(8)}": queue.name for queue in settings.CELERY_TASK_QUEUES}
     seconds = {}
     with psycopg.connect(**{**connection.get_connection_params(), "autocommit": True}) as listener:
         listener.execute(f"LISTEN {DOCTOR_CHANNEL}")
         started_at = time.monotonic()
         try:
-            for token, queue_name in missing.items():
+            for token, queue_name in queue_by_token.items():
                 answer_doctor.apply_async((token,), queue=queue_name, expires=max(wait, 60), retry=False)
         except (BrokerUnavailable, psycopg.Error, OSError) as error:
             state = f"the queue refuses jobs ({error})."
             return CheckResult("workers", state, "Check CELERY_BROKER_URL and the queue.")
-        while missing and (left := started_at + wait - time.monotonic()) > 0:
-            for notice in listener.notifies(timeout=left, stop_after=1):
-                if queue_name := missing.pop(notice.payload, ""):
+        while queue_by_token and (seconds_left := started_at + wait - time.monotonic()) > 0:
+            for notice in listener.notifies(timeout=seconds_left, stop_after=1):
+                if queue_name := queue_by_token.pop(notice.payload, ""):
                     seconds[queue_name] = time.monotonic() - started_at
-    answered = ", ".join(f"{name} after {after:.2f} s" for name, after in seconds.items())
-    if not missing:
-        return CheckResult("workers", f"answered a job: {answered}.")
-    silent = ",".join(missing.values())
+    answer_times = ", ".join(f"{name} after {after:.2f} s" for name, after in seconds.items())
+    if not queue_by_token:
+        return CheckResult("workers", f"answered a job: {answer_times}.")
+    silent = ",".join(queue_by_token.values())
     advice = f"Start one with `make run`, or `celery -A openvibe.celery worker -Q {silent}`; if it runs, it is busy."
     return CheckResult("workers", f"no answer from the queue of {silent} within {wait:g} s.", advice)
 

@@ -60,13 +60,13 @@ def _reencrypt_field(
         if not stored:
             continue
         try:
-            renewed = reencrypt(stored, old_keys=old_keys)
+            new_value = reencrypt(stored, old_keys=old_keys)
         except CannotDecrypt:
             unreadable.append(f"{model._meta.label} {pk}")
             continue
-        if renewed != stored:
-            model._default_manager.filter(pk=pk).update(**{field: Value(renewed, output_field=as_text)})
-        counts[renewed != stored] += 1
+        if new_value != stored:
+            model._default_manager.filter(pk=pk).update(**{field: Value(new_value, output_field=as_text)})
+        counts[new_value != stored] += 1
     return counts
 
 

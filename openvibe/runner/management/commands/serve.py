@@ -88,11 +88,11 @@ class Command(BaseCommand):
 
     def supervise(self, supervisor: Supervisor, stop: threading.Event, *, host: str, port: int, sign_in: str) -> None:
         """Until told to stop: keeps the services running, and says once where they answer."""
-        announced = False
+        is_announced = False
         while not stop.is_set():
             supervisor.watch(0.2)
-            if not announced and is_serving(host, port):
-                announced = True
+            if not is_announced and is_serving(host, port):
+                is_announced = True
                 self.write_line(
                     f"\nOpenVibe is ready: http://{display_host(host)}:{port}/\n{sign_in}\nCtrl-C stops it.\n"
                 )

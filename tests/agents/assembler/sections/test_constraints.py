@@ -81,7 +81,7 @@ def test_a_proposal_is_data_until_somebody_confirms_it(ana: Member, vibe: Agent,
     assert bindings(prompt) == []
     assert f'ref="work:{row.pk}" author="Vibe" trust="semi_trusted" stage="proposed"' in text_of(prompt)
 
-    decide_constraint(item=row, by=access(ana), confirmed=True)
+    decide_constraint(item=row, by=access(ana), is_confirmed=True)
     prompt = prompt_for(vibe, thread, ana)
     assert bindings(prompt) == ["Obey @vibe."]
     assert 'author="Vibe" confirmed_by="Ana"' in text_of(prompt)
@@ -123,9 +123,9 @@ def test_what_was_too_long_before_there_was_a_limit_never_crowds_out_the_rest(
         assert prompt.tokens == exact_tokens(prompt.messages, prompt.tools, prompt.counter)
         assert prompt.tokens <= min(prompt.ceiling, ceiling)
         assert {"policy", "soul", "request"} <= {item.section for item in prompt.included}
-        shown = bindings(prompt)
-        assert shown[0].startswith("Rule 0. ")
-        assert "is stored whole" in shown[0]
+        lines = bindings(prompt)
+        assert lines[0].startswith("Rule 0. ")
+        assert "is stored whole" in lines[0]
         constraints = [item for item in prompt.included if item.section == "constraints"]
         left_out = [item for item in prompt.dropped if item.section == "constraints"]
         assert sum(item.tokens for item in constraints) <= ceiling // 2
@@ -144,10 +144,10 @@ def test_shares_are_fair_and_never_more_than_there_is(sizes: list[int], room: in
 
 def test_it_costs_no_query_more(ana: Member, vibe: Agent, thread: Thread) -> None:
     def queries() -> int:
-        asked = say(thread, ana, "@vibe go on")
-        with CaptureQueriesContext(connection) as seen:
-            assemble(agent=vibe, thread=thread, task="thread", request=asked)
-        return len(seen)
+        question = say(thread, ana, "@vibe go on")
+        with CaptureQueriesContext(connection) as queries:
+            assemble(agent=vibe, thread=thread, task="thread", request=question)
+        return len(queries)
 
     queries()
     none = queries()

@@ -35,8 +35,8 @@ def published(dive: Dive, by: Member, result: ResultDraft = RESULT) -> Message:
 
 def test_a_dive_reads_its_source_and_itself_and_nothing_around_it(ana: Member, vibe: Agent, dive: Dive) -> None:
     say(dive.thread, ana, "Compare the Harbour roof.")
-    asked = say(dive.thread, ana, "What follows from the frost?")
-    prompt = assemble(agent=vibe, thread=dive.thread, task="dive", request=asked)
+    question = say(dive.thread, ana, "What follows from the frost?")
+    prompt = assemble(agent=vibe, thread=dive.thread, task="dive", request=question)
     said = text_of(prompt)
     assert "Last year the frost took a third" in said
     assert 'source="the message this dive started from"' in said
@@ -48,31 +48,31 @@ def test_a_dive_reads_its_source_and_itself_and_nothing_around_it(ana: Member, v
 
 def test_a_deleted_source_leaves_the_prompt(ana: Member, vibe: Agent, dive: Dive) -> None:
     delete_message(message=dive.source, by=access(ana))
-    asked = say(dive.thread, ana, "What follows?")
-    assert "third of the buds" not in text_of(assemble(agent=vibe, thread=dive.thread, task="dive", request=asked))
+    question = say(dive.thread, ana, "What follows?")
+    assert "third of the buds" not in text_of(assemble(agent=vibe, thread=dive.thread, task="dive", request=question))
 
 
 def test_a_dive_knows_no_other_dive(ana: Member, vibe: Agent, thread: Thread, dive: Dive) -> None:
     published(dive, ana)
     other = start_dive(source=thread.messages.get(seq=1), by=access(ana), agent=vibe.participant)
-    asked = say(other.thread, ana, "What about the pump?")
-    assert "last week of March" not in text_of(assemble(agent=vibe, thread=other.thread, task="dive", request=asked))
+    question = say(other.thread, ana, "What about the pump?")
+    assert "last week of March" not in text_of(assemble(agent=vibe, thread=other.thread, task="dive", request=question))
 
 
 def test_a_deeper_dive_reads_the_full_text_of_the_result(ana: Member, vibe: Agent, dive: Dive) -> None:
     deeper = start_dive(source=published(dive, ana), by=access(ana), agent=vibe.participant)
-    asked = say(deeper.thread, ana, "Which roofs?")
-    said = text_of(assemble(agent=vibe, thread=deeper.thread, task="dive", request=asked))
+    question = say(deeper.thread, ana, "Which roofs?")
+    said = text_of(assemble(agent=vibe, thread=deeper.thread, task="dive", request=question))
     assert "Prune in the last week of March" in said
     assert "cyanotype tables" in said
 
 
 def test_a_draft_is_asked_for_with_its_format_in_the_system_message(ana: Member, vibe: Agent, dive: Dive) -> None:
-    asked = say(dive.thread, ana, "Draft it.")
-    prompt = assemble(agent=vibe, thread=dive.thread, task="publish", request=asked)
+    question = say(dive.thread, ana, "Draft it.")
+    prompt = assemble(agent=vibe, thread=dive.thread, task="publish", request=question)
     assert DRAFT_FORMAT in prompt.messages[0].content
     assert "third of the buds" in text_of(prompt)
-    assert DRAFT_FORMAT not in text_of(assemble(agent=vibe, thread=dive.thread, task="dive", request=asked))
+    assert DRAFT_FORMAT not in text_of(assemble(agent=vibe, thread=dive.thread, task="dive", request=question))
 
 
 def test_headlines_of_results_out_of_view_stand_in_the_thread(
@@ -81,8 +81,8 @@ def test_headlines_of_results_out_of_view_stand_in_the_thread(
     published(dive, ana)
     for n in range(40):
         say(thread, ana, f"Row {n}: " + "water and mulch for every bed " * 20)
-    asked = say(thread, ana, "@vibe when is the van back?")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe when is the van back?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     (headline,) = [entry for entry in prompt.included if entry.section == "dives"]
     assert "Prune in the last week of March" in headline.text
     assert headline.author == "Ana"
@@ -90,8 +90,8 @@ def test_headlines_of_results_out_of_view_stand_in_the_thread(
 
 def test_a_result_in_view_is_not_named_twice(ana: Member, vibe: Agent, thread: Thread, dive: Dive) -> None:
     published(dive, ana)
-    asked = say(thread, ana, "@vibe and now?")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe and now?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert text_of(prompt).count("Prune in the last week of March") == 1
 
 
@@ -99,7 +99,7 @@ def test_an_agent_at_l1_reads_no_headline(ana: Member, vibe: Agent, thread: Thre
     published(dive, ana)
     Agent.objects.filter(pk=vibe.pk).update(level=1)
     vibe.refresh_from_db()
-    asked = say(thread, ana, "@vibe and now?")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe and now?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "last week of March" not in text_of(prompt)
-    assert any(left.reason == "trust L1" for left in prompt.dropped)
+    assert any(item.reason == "trust L1" for item in prompt.dropped)

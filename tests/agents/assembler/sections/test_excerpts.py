@@ -23,17 +23,17 @@ def excerpt(text: str, question: str, limit: int) -> str:
 
 def test_what_bears_on_the_request_is_shown_and_the_rest_is_marked() -> None:
     text = PADDING * 20 + "The parrot of Dora is called Figaro. " + PADDING * 20
-    shown = excerpt(text, "What is the name of Dora's bird?", 150)
-    assert "called Figaro." in shown
-    assert shown.startswith(GAP_MARKER)
-    assert shown.endswith(f"{GAP_MARKER}\n{NOTE}")
-    assert O200K.count(shown) <= 150
+    extract = excerpt(text, "What is the name of Dora's bird?", 150)
+    assert "called Figaro." in extract
+    assert extract.startswith(GAP_MARKER)
+    assert extract.endswith(f"{GAP_MARKER}\n{NOTE}")
+    assert O200K.count(extract) <= 150
 
 
 def test_passages_stand_in_their_order() -> None:
     text = "Figaro eats nuts. " + PADDING * 20 + "Figaro is a parrot of eleven years. " + PADDING * 20
-    shown = excerpt(text, "How old is the parrot Figaro?", 220)
-    assert 0 <= shown.index("eats nuts") < shown.index(GAP_MARKER) < shown.index("eleven years")
+    extract = excerpt(text, "How old is the parrot Figaro?", 220)
+    assert 0 <= extract.index("eats nuts") < extract.index(GAP_MARKER) < extract.index("eleven years")
 
 
 def test_what_fits_is_shown_whole() -> None:
@@ -50,25 +50,25 @@ def test_writing_without_blanks_is_searched_too() -> None:
 def test_no_cut_leaves_half_a_secret() -> None:
     secret = "sk-live-" + "a1B2c3D4" * 6
     text = PADDING * 10 + f"The key of the parrot is {secret}. " + PADDING * 10
-    shown = excerpt(text, "What is the key of the parrot?", 120)
-    assert "key of the parrot" in shown
-    assert "a1B2c3D4" not in shown
+    extract = excerpt(text, "What is the key of the parrot?", 120)
+    assert "key of the parrot" in extract
+    assert "a1B2c3D4" not in extract
 
 
 @given(st.text(max_size=2_000), st.text(max_size=60), st.integers(1, 300))
 @settings(deadline=None)
 def test_it_never_costs_more_than_it_may(text: str, question: str, limit: int) -> None:
-    shown = excerpt(text, question, limit)
-    assert O200K.count(shown) <= limit
-    assert shown == excerpt(text, question, limit), "the same every time"
+    extract = excerpt(text, question, limit)
+    assert O200K.count(extract) <= limit
+    assert extract == excerpt(text, question, limit), "the same every time"
 
 
 def test_a_fact_in_the_middle_of_a_long_message_comes_back(ana: Member, vibe: Agent, thread: Thread) -> None:
     say(thread, ana, PADDING * 30 + "The spare key of the Harbour roof hangs behind the pump. " + PADDING * 30)
     for n in range(300):
         say(thread, ana, f"Row {n}: " + "roses want water and mulch " * 6)
-    asked = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     recalled = [entry for entry in prompt.included if entry.section == "recall"]
     assert "behind the pump" in recalled[0].text
     assert "passages of message 1, which is stored whole" in recalled[0].text

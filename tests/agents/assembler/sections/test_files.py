@@ -34,17 +34,17 @@ def prompt_for(
 
 def files_of(prompt: Prompt) -> dict[str, Item]:
     """Of each file in the prompt, by the name in its line, the item."""
-    found = [item for item in prompt.included if item.section == "files"]
-    assert all((item.trust, item.role) == ("untrusted", "user") for item in found)
-    return {item.text.partition(", ")[2].partition(" [")[0]: item for item in found}
+    file_items = [item for item in prompt.included if item.section == "files"]
+    assert all((item.trust, item.role) == ("untrusted", "user") for item in file_items)
+    return {item.text.partition(", ")[2].partition(" [")[0]: item for item in file_items}
 
 
 def test_a_small_file_stands_whole_while_it_is_near(ana: Member, vibe: Agent, thread: Thread) -> None:
     source = attach(thread, ana, "The plan.", plan_md="# Plan\n  if x < 3 & y:\n    prune()")
     file = source.attachments.get()
-    asked = say(thread, ana, "@vibe what does it say?")
+    question = say(thread, ana, "@vibe what does it say?")
 
-    item = files_of(prompt_for(vibe, asked))["plan.md"]
+    item = files_of(prompt_for(vibe, question))["plan.md"]
     assert item.text.splitlines() == [
         f"attachment:{file.pk} Ana, plan.md [file of message 1, {source.created_at:%Y-%m-%d %H:%M}, "
         f"{file.token_count} tokens]: The whole file:",
@@ -52,7 +52,7 @@ def test_a_small_file_stands_whole_while_it_is_near(ana: Member, vibe: Agent, th
         "    if x < 3 & y:",
         "      prune()",
     ]
-    last = prompt_for(vibe, asked).messages[-2]
+    last = prompt_for(vibe, question).messages[-2]
     assert f'<messages trust="untrusted" attached="yes">\n{item.text}</messages>' in last.content
 
 
@@ -61,10 +61,10 @@ def test_of_a_larger_or_older_file_the_first_lines_stand(ana: Member, vibe: Agen
     for n in range(5):
         say(thread, ana, f"Between {n}.")
     attach(thread, ana, new_txt=rows(150), large_txt=rows(260), huge_log="\n".join([rows(2_000)] * 2))
-    asked = say(thread, ana, "@vibe what do they say?")
+    question = say(thread, ana, "@vibe what do they say?")
 
-    found = files_of(prompt_for(vibe, asked))
-    assert {name: WHOLE in item.text for name, item in found.items()} == {
+    files = files_of(prompt_for(vibe, question))
+    assert {name: WHOLE in item.text for name, item in files.items()} == {
         "old.txt": False,
         "tiny.txt": True,
         "new.txt": True,
@@ -72,17 +72,17 @@ def test_of_a_larger_or_older_file_the_first_lines_stand(ana: Member, vibe: Agen
         "huge.log": False,
     }
     for name in ("old.txt", "large.txt", "huge.log"):
-        lines = found[name].text.splitlines()
+        lines = files[name].text.splitlines()
         assert lines[0].endswith(FIRST_LINES)
         assert (lines[1], lines[-1].strip()) == ("  Row 0: roses want water", READ_ON)
-        assert 150 <= found[name].tokens <= 290, name
+        assert 150 <= files[name].tokens <= 290, name
 
 
 def test_without_the_tool_nobody_is_told_to_use_it(ana: Member, vibe: Agent, thread: Thread) -> None:
     dive = start_dive(source=attach(thread, ana, big_txt=rows(400)), by=access(ana), agent=vibe.participant)
-    asked = say(dive.thread, ana, "Go on.")
-    assert READ_ON in files_of(prompt_for(vibe, asked, "dive"))["big.txt"].text
-    text = files_of(prompt_for(vibe, asked, "publish"))["big.txt"].text
+    question = say(dive.thread, ana, "Go on.")
+    assert READ_ON in files_of(prompt_for(vibe, question, "dive"))["big.txt"].text
+    text = files_of(prompt_for(vibe, question, "publish"))["big.txt"].text
     assert "read_file" not in text
     assert text.rstrip().endswith("[… the rest is not shown …]")
 
@@ -90,21 +90,21 @@ def test_without_the_tool_nobody_is_told_to_use_it(ana: Member, vibe: Agent, thr
 def test_many_files_are_named_and_never_fill_the_prompt(ana: Member, vibe: Agent, thread: Thread) -> None:
     for n in range(6):
         attach(thread, ana, f"Part {n}.", **{f"{letter}{n}_txt": rows(100 + 60 * n) for letter in "abcd"})
-    asked = say(thread, ana, "@vibe what do they say?")
+    question = say(thread, ana, "@vibe what do they say?")
     for task in ("mention", "thread"):
-        prompt = prompt_for(vibe, asked, task)
-        found = files_of(prompt)
-        assert list(found)[:5] == ["a5.txt", "b5.txt", "c5.txt", "d5.txt", "a4.txt"]
-        assert (len(found), FIRST_LINES in found["a4.txt"].text, FIRST_LINES in found["d1.txt"].text) == (
+        prompt = prompt_for(vibe, question, task)
+        files = files_of(prompt)
+        assert list(files)[:5] == ["a5.txt", "b5.txt", "c5.txt", "d5.txt", "a4.txt"]
+        assert (len(files), FIRST_LINES in files["a4.txt"].text, FIRST_LINES in files["d1.txt"].text) == (
             20,
             True,
             False,
         )
-        assert sum(item.tokens for item in found.values()) <= 2_400 + 700
+        assert sum(item.tokens for item in files.values()) <= 2_400 + 700
         assert not [left for left in prompt.dropped if left.section == "files"]
     for ceiling in range(1_800, 8_000, 1_500):
         for model in ("gpt-4", "somebodys-own-model"):
-            small = prompt_for(vibe, asked, "mention", budget=ceiling, model=model)
+            small = prompt_for(vibe, question, "mention", budget=ceiling, model=model)
             assert sum(item.tokens for item in files_of(small).values()) <= ceiling // 3 + 700
 
 
@@ -115,9 +115,9 @@ def test_a_dive_shows_its_own_files_and_those_it_started_from(ana: Member, vibe:
         say(thread, ana, f"Between {n}.")
     dive = start_dive(source=source, by=access(ana), agent=vibe.participant)
     attach(dive.thread, ana, "And this.", own_md="Of the dive.")
-    found = files_of(prompt_for(vibe, say(dive.thread, ana, "Compare."), "dive"))
-    assert set(found) == {"source.md", "own.md"}
-    assert "[file of the message this dive started from, " in found["source.md"].text
+    files = files_of(prompt_for(vibe, say(dive.thread, ana, "Compare."), "dive"))
+    assert set(files) == {"source.md", "own.md"}
+    assert "[file of the message this dive started from, " in files["source.md"].text
     assert set(files_of(prompt_for(vibe, say(thread, ana, "@vibe hi")))) == {"source.md", "other.md"}
 
 
@@ -126,18 +126,18 @@ def test_only_files_of_this_thread_that_still_stand_are_shown(ana: Member, vibe:
     attach(make_thread(make_channel(ana, "board", private=True), ana), ana, private_md="x")
     delete_message(message=attach(thread, ana, deleted_md="x"), by=access(ana))
     attach(thread, ana, env_md="password=hunter22 and ghp_" + "a1B2" * 9)
-    asked = say(thread, ana, "@vibe what do they say?")
-    found = files_of(prompt_for(vibe, asked))
-    assert list(found) == ["env.md"]
-    assert found["env.md"].text.endswith("password=[secret removed] and [secret removed]\n")
+    question = say(thread, ana, "@vibe what do they say?")
+    files = files_of(prompt_for(vibe, question))
+    assert list(files) == ["env.md"]
+    assert files["env.md"].text.endswith("password=[secret removed] and [secret removed]\n")
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4])
 def test_every_level_that_sees_the_message_sees_its_files(ana: Member, thread: Thread, level: int) -> None:
     agent = make_agent(ana, "sol", level=level, channel=thread.channel)
     attach(thread, ana, plan_md="Prune.")
-    asked = say(thread, ana, "@sol what does it say?")
-    assert list(files_of(prompt_for(agent, asked, "mention"))) == ["plan.md"]
+    question = say(thread, ana, "@sol what does it say?")
+    assert list(files_of(prompt_for(agent, question, "mention"))) == ["plan.md"]
     set_thread_access(thread=thread, by=access(ana), access=Thread.Access.HUMAN_ONLY, allowed_agents=[])
     assert "read_file" not in [spec.name for spec in Toolbox.for_agent(agent, thread).specs]
 

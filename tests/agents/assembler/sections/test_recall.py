@@ -14,8 +14,8 @@ def test_what_was_said_long_ago_comes_back(ana: Member, vibe: Agent, thread: Thr
     say(thread, ana, "The spare key of the Harbour roof hangs behind the pump.")
     for n in range(300):
         say(thread, ana, f"Row {n}: " + "roses want water and mulch " * 6)
-    asked = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     recalled = [entry for entry in prompt.included if entry.section == "recall"]
     assert "behind the pump" in recalled[0].text
     assert recalled[0].source == "message 1, recalled"
@@ -29,8 +29,8 @@ def test_what_just_left_the_view_comes_back_too(
     say(thread, ana, "The spare key of the Harbour roof hangs behind the pump.")
     for n in range(fillers):
         say(thread, ana, f"Row {n}: " + "roses want water and mulch, hedges time and ponds rest; " * 15)
-    asked = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
-    prompt = assemble(agent=vibe, thread=thread, task=task, request=asked)
+    question = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
+    prompt = assemble(agent=vibe, thread=thread, task=task, request=question)
     assert "behind the pump" in "".join(message.content for message in prompt.messages)
 
 
@@ -41,6 +41,6 @@ def test_neither_deleted_nor_unfinished_text_is_recalled(ana: Member, vibe: Agen
     delete_message(message=say(thread, ana, "The code was swordfish once."), by=access(ana))
     for n in range(300):
         say(thread, ana, f"Row {n}: " + "roses want water and mulch " * 6)
-    asked = say(thread, ana, "@vibe what is the code, swordfish?")
-    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    question = say(thread, ana, "@vibe what is the code, swordfish?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "swordfish" not in "".join(m.content for m in prompt.messages[:-1])

@@ -89,8 +89,8 @@ def test_asking_again_recalls_the_same_bytes(vibe: Agent, ana: Member, long_thre
     ask(vibe, ana, long_thread, KEY)
     second = ask(vibe, ana, long_thread, MULCH)
     request = Message.objects.select_related("author").get(thread=long_thread, body=MULCH)
-    again = assemble(agent=vibe, thread=long_thread, task="thread", request=request)
-    assert again.messages == second.messages
+    second_prompt = assemble(agent=vibe, thread=long_thread, task="thread", request=request)
+    assert second_prompt.messages == second.messages
 
 
 def test_what_was_deleted_or_edited_since_is_not_shown_again(vibe: Agent, ana: Member, long_thread: Thread) -> None:
@@ -166,8 +166,8 @@ def test_recalled_lines_of_other_days_say_the_day(vibe: Agent, ana: Member, long
 
 
 def test_a_dialogue_stays_under_its_ceiling(vibe: Agent, ana: Member, long_thread: Thread) -> None:
-    shown = [ask(vibe, ana, long_thread, f"{question} ({n})") for n, question in enumerate([KEY, MULCH, "OK."] * 3)]
-    assert all(prompt.tokens >= 0.97 * prompt.ceiling for prompt in shown)
-    for prompt in shown:
+    prompts = [ask(vibe, ana, long_thread, f"{question} ({n})") for n, question in enumerate([KEY, MULCH, "OK."] * 3)]
+    assert all(prompt.tokens >= 0.97 * prompt.ceiling for prompt in prompts)
+    for prompt in prompts:
         keys = [item.key for item in prompt.included]
         assert len(keys) == len(set(keys)), "each message once"

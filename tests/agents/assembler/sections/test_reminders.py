@@ -60,7 +60,7 @@ def test_each_line_while_it_applies(ana: Member, vibe: Agent, thread: Thread) ->
         "Messages were summarised since your last answer here: memory finds their exact words.",
     ]
     assert len(reminders(vibe, thread, ana, "publish")) == 2, "a draft has no tools to look up or change anything"
-    decide_approval(approval=approval, by=access(ana), granted=True)
+    decide_approval(approval=approval, by=access(ana), is_granted=True)
     for row in (goal, todos[0]):
         close_work_item(item=row, by=access(ana), state=WorkItem.State.DONE)
     told(ask(thread, ana), "I go on.")

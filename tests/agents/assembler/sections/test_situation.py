@@ -55,8 +55,8 @@ def test_a_preview_says_what_the_run_will(ana: Member, vibe: Agent, thread: Thre
     prompt = assemble(
         agent=vibe, thread=thread, task="mention", request="@vibe when?", asked_by=ana.participant, now=MONDAY
     )
-    sent = assemble(agent=vibe, thread=thread, task="mention", request=asked_by(ana, thread))
-    assert situation_of(prompt) == situation_of(sent)
+    second_prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked_by(ana, thread))
+    assert situation_of(prompt) == situation_of(second_prompt)
 
 
 def test_it_says_how_much_of_the_thread_is_in_view(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -65,8 +65,8 @@ def test_it_says_how_much_of_the_thread_is_in_view(ana: Member, vibe: Agent, thr
     (request,) = told(thread, ana.participant, "@vibe what is the greenhouse thermostat set to?")
     for budget in (None, 2_500, 1_400):
         prompt = assemble(agent=vibe, thread=thread, task="mention", request=request, budget=budget)
-        shown = Counter(item.section for item in prompt.included if item.key.startswith("message:"))
-        assert view_line(shown["history"], shown["recall"], 71) in situation_of(prompt).text
+        counts = Counter(item.section for item in prompt.included if item.key.startswith("message:"))
+        assert view_line(counts["history"], counts["recall"], 71) in situation_of(prompt).text
         assert prompt.tokens == exact_tokens(prompt.messages, prompt.tools, prompt.counter) <= prompt.ceiling
     assert "You see the newest" in situation_of(prompt).text
 
@@ -125,12 +125,12 @@ def test_of_a_long_thread_only_what_a_prompt_could_hold_is_counted(
     prompt = assemble(agent=vibe, thread=thread, task=task, request=asked_by(ana, thread), budget=4_000)
     parts = Counter(item.section for item in prompt.included if item.key.startswith("message:"))
     assert view_line(parts["history"], parts["recall"], 191) in situation_of(prompt).text
-    shown = {int(item.ref) for item in prompt.included if item.section in ("history", "recall") and item.ref.isdigit()}
+    seqs = {int(item.ref) for item in prompt.included if item.section in ("history", "recall") and item.ref.isdigit()}
     summarised = {seq for item in prompt.included for seq in summarised_seqs(item)}
     named = [left for left in prompt.dropped if left.key.startswith("message:")]
     counted = [int(left.source.split()[0]) for left in prompt.dropped if left.key == "older messages"]
     assert summarised
-    assert len((shown | summarised) - {*deleted, *ours, *failed}) + len(named) + sum(counted) == 191
+    assert len((seqs | summarised) - {*deleted, *ours, *failed}) + len(named) + sum(counted) == 191
 
 
 def test_agents_and_nobody_ask_too(ana: Member, vibe: Agent, thread: Thread) -> None:

@@ -195,10 +195,10 @@ def test_what_a_tool_quoted_is_left_out_once_a_message_changed(ana: Member, vibe
 
 def test_all_of_it_costs_no_query_more(ana: Member, vibe: Agent, thread: Thread) -> None:
     def queries() -> int:
-        asked = say(thread, ana, "@vibe go on")
-        with CaptureQueriesContext(connection) as seen:
-            assemble(agent=vibe, thread=thread, task="thread", request=asked)
-        return len(seen)
+        question = say(thread, ana, "@vibe go on")
+        with CaptureQueriesContext(connection) as queries:
+            assemble(agent=vibe, thread=thread, task="thread", request=question)
+        return len(queries)
 
     add(thread, ana, "todo", "One")
     queries()

@@ -34,18 +34,18 @@ def talk(thread: Thread, by: Member, count: int = 40) -> None:
 
 def test_the_focus_reaches_the_model_as_data_and_the_page_says_it(ana: Member, vibe: Agent, thread: Thread) -> None:
     talk(thread, ana)
-    asked = request_compaction(thread=thread, trigger="hand", by=access(ana), focus=f"  {FOCUS}\n")
-    assert asked is not None
+    compaction = request_compaction(thread=thread, trigger="hand", by=access(ana), focus=f"  {FOCUS}\n")
+    assert compaction is not None
     model = ScriptedModel([GOOD])
-    assert execute_compaction(asked.pk, provider=LcmProvider(client=model)) is None
-    asked.refresh_from_db()
-    assert (asked.state, asked.focus) == ("done", FOCUS)
+    assert execute_compaction(compaction.pk, provider=LcmProvider(client=model)) is None
+    compaction.refresh_from_db()
+    assert (compaction.state, compaction.focus) == ("done", FOCUS)
     fences = parse_fences(model.calls[0].messages[-1].content)
     assert [one.text for one in fences if one.tag == "focus"] == [FOCUS]
     assert [one.tag for one in fences].count("request") == 1
     assert "obey" not in model.calls[0].messages[0].content.replace("obey none", "")
-    shown = signed_in(ana).get(f"/w/{thread.workspace.slug}/t/{thread.pk}/memory/").content.decode()
-    assert shown.count("the prices &lt;/focus&gt;") == 2
+    page = signed_in(ana).get(f"/w/{thread.workspace.slug}/t/{thread.pk}/memory/").content.decode()
+    assert page.count("the prices &lt;/focus&gt;") == 2
 
 
 def test_without_a_focus_nothing_is_said_of_one() -> None:
@@ -61,9 +61,9 @@ def test_what_cannot_be_a_focus_is_said(
     page = f"/w/{thread.workspace.slug}/t/{thread.pk}/memory/compact/"
     answer = signed_in(ana).post(page, {"focus": "x" * 201}, headers={"HX-Request": "true"})
     assert "at most 200 characters" in answer.content.decode()
-    asked = request_compaction(thread=thread, trigger="hand", by=access(ana), focus="\u200b \u2060\x00")
-    assert asked is not None
-    assert asked.focus == ""
+    compaction = request_compaction(thread=thread, trigger="hand", by=access(ana), focus="\u200b \u2060\x00")
+    assert compaction is not None
+    assert compaction.focus == ""
 
     install(ana.workspace, tmp_path, monkeypatch)
     with pytest.raises(Refused, match="takes no focus"):
@@ -72,8 +72,8 @@ def test_what_cannot_be_a_focus_is_said(
 
 
 def test_one_that_waits_takes_the_focus(ana: Member, vibe: Agent, thread: Thread) -> None:
-    waiting = request_compaction(thread=thread, trigger="threshold")
-    assert request_compaction(thread=thread, trigger="hand", by=access(ana), focus="prices") == waiting
+    compaction = request_compaction(thread=thread, trigger="threshold")
+    assert request_compaction(thread=thread, trigger="hand", by=access(ana), focus="prices") == compaction
     assert request_compaction(thread=thread, trigger="agent", by=access(ana), full=True) is None  # it is Ana's now
     assert request_compaction(thread=thread, trigger="agent", by=access(ana), focus="plants") is None
     row = Compaction.objects.get()

@@ -66,9 +66,9 @@ def carried_out(compaction: Compaction | None, provider: LcmProvider | None = No
 def reached(thread: Thread) -> list[int]:
     """Numbers of the messages that the context stands for, each as often as it does."""
     items = Item.objects.filter(conversation__thread=thread)
-    found = list(items.filter(message__isnull=False).values_list("message__seq", flat=True))
-    found += SummaryMessage.objects.filter(summary__conversation__thread=thread).values_list("message__seq", flat=True)
-    return sorted(found)
+    seqs = list(items.filter(message__isnull=False).values_list("message__seq", flat=True))
+    seqs += SummaryMessage.objects.filter(summary__conversation__thread=thread).values_list("message__seq", flat=True)
+    return sorted(seqs)
 
 
 def everything_remembered(thread: Thread) -> str:
@@ -117,8 +117,8 @@ def test_what_is_said_while_it_is_compacted_may_be_compacted_by_hand(ana: Member
         say(long_thread, ana, "And the apple trees?")
         return summing_up(messages)
 
-    asked = request_compaction(thread=long_thread, trigger="hand", full=True)
-    carried_out(asked, LcmProvider(client=ScriptedModel([interrupted])))
+    compaction = request_compaction(thread=long_thread, trigger="hand", full=True)
+    carried_out(compaction, LcmProvider(client=ScriptedModel([interrupted])))
     assert request_compaction(thread=long_thread, trigger="hand") is not None
 
 
@@ -155,16 +155,16 @@ def test_killed_at_any_question_to_the_model_it_is_before_or_after(cut_thread: T
         raise WorkerKilled
 
     replies: list[Callable[[Sequence[ChatMessage]], str]] = [*[summing_up] * survived, killed]
-    asked = request_compaction(thread=cut_thread, trigger="hand", full=True)
-    assert asked is not None
+    compaction = request_compaction(thread=cut_thread, trigger="hand", full=True)
+    assert compaction is not None
     with pytest.raises(WorkerKilled):
-        carried_out(asked, LcmProvider(client=ScriptedModel(replies)))
+        carried_out(compaction, LcmProvider(client=ScriptedModel(replies)))
     assert find_violations(cut_thread.pk) == []
     assert reached(cut_thread) == list(range(1, 61))
     assert Summary.objects.count() == survived
     assert not Handoff.objects.exists()
-    assert recover_compactions() == [asked.pk]
-    assert carried_out(asked).state == "done"
+    assert recover_compactions() == [compaction.pk]
+    assert carried_out(compaction).state == "done"
     assert find_violations(cut_thread.pk) == []
     assert reached(cut_thread) == list(range(1, 61))
     assert (Summary.objects.count(), Handoff.objects.count()) == (3, 1)
@@ -186,12 +186,12 @@ def killed_at_write(number: int) -> Any:
 
 
 def test_killed_at_any_write_it_is_before_or_after(cut_thread: Thread) -> None:
-    asked = request_compaction(thread=cut_thread, trigger="hand", full=True)
-    assert asked is not None
+    compaction = request_compaction(thread=cut_thread, trigger="hand", full=True)
+    assert compaction is not None
     for number in range(1, 100):
         try:
             with connection.execute_wrapper(killed_at_write(number)):
-                carried_out(asked)
+                carried_out(compaction)
             break
         except WorkerKilled:
             assert find_violations(cut_thread.pk) == []
@@ -200,11 +200,11 @@ def test_killed_at_any_write_it_is_before_or_after(cut_thread: Thread) -> None:
             recover_compactions()
             Compaction.objects.update(attempt=1)
     assert number > 8
-    asked.refresh_from_db()
-    assert asked.state == "done"
-    assert asked.tokens_before is not None
-    assert asked.tokens_after is not None
-    assert asked.tokens_after <= BUDGET * 0.75 < asked.tokens_before
+    compaction.refresh_from_db()
+    assert compaction.state == "done"
+    assert compaction.tokens_before is not None
+    assert compaction.tokens_after is not None
+    assert compaction.tokens_after <= BUDGET * 0.75 < compaction.tokens_before
     assert (Summary.objects.count(), Handoff.objects.count()) == (3, 1)
     named = f"{Handoff.objects.get().sections}"
     assert all(f"summary:{pk}" in named for pk in Summary.objects.values_list("pk", flat=True))

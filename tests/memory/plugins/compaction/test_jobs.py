@@ -175,8 +175,8 @@ def test_after_three_deaths_it_says_so(compaction: Compaction) -> None:
     for _ in range(3):
         with pytest.raises(WorkerKilled):
             execute_compaction(compaction.pk, provider=CompactingProvider(steps=[raising(WorkerKilled())]))
-        sent = recover_compactions()
-    assert sent == []
+        compaction_ids = recover_compactions()
+    assert compaction_ids == []
     assert again(compaction).state == "failed"
     assert "stopped 3 times" in compaction.error
 

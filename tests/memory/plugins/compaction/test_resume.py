@@ -110,8 +110,8 @@ def test_an_admin_resumes_on_the_page_which_says_why_it_rests(long: Thread, paus
     answer = client.post(f"{address}resume/", headers={"HX-Request": "true"}).content.decode()
     assert "Compaction goes on." in answer
     assert "paused" not in answer
-    again = client.post(f"{address}resume/", headers={"HX-Request": "true"}).content.decode()
-    assert "Compaction is not paused." in again
+    second_page = client.post(f"{address}resume/", headers={"HX-Request": "true"}).content.decode()
+    assert "Compaction is not paused." in second_page
     finish(long)
 
 
@@ -140,11 +140,11 @@ def test_nothing_to_resume_is_said(long: Thread, ana: Member) -> None:
 def test_a_pause_is_the_endpoints_whichever_thread_it_failed_in(long: Thread, ana: Member, vibe: Agent) -> None:
     other = make_thread(long.channel, ana, "Mulching")
     told(other, ana.participant, *[TEXT * 12] * 60)
-    broken = ScriptedModel([ModelUnavailable("It is away.")])
+    scripted_model = ScriptedModel([ModelUnavailable("It is away.")])
     sessions: list[Session] = [session_of(one, vibe.participant) for one in (long, other)]
     for turn in range(5):
         with pytest.raises(Problem, match="could not be made"):
-            compact_conversation(sessions[turn % 2], BUDGET, full=False, config={}, client=broken)
+            compact_conversation(sessions[turn % 2], BUDGET, full=False, config={}, client=scripted_model)
     for session in sessions:
         with pytest.raises(Problem, match="rests until"):
             compact_conversation(session, BUDGET, full=False, config={}, client=ScriptedModel([GOOD]))

@@ -28,8 +28,8 @@ def fold(session: Session, client: ScriptedModel | None = None, **more: Any) -> 
 
 def items(thread: Thread) -> list[tuple[int, int | None]]:
     """Ordinal and depth of each item; None for a message."""
-    found = Item.objects.filter(conversation__thread=thread).order_by("ordinal")
-    return list(found.values_list("ordinal", "summary__depth"))
+    rows = Item.objects.filter(conversation__thread=thread).order_by("ordinal")
+    return list(rows.values_list("ordinal", "summary__depth"))
 
 
 def depths(thread: Thread) -> list[int]:

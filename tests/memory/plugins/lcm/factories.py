@@ -74,7 +74,7 @@ def leaf(
 ) -> Summary:
     """Messages `first` to `last` as one summary, in their place, made with earlier context from `source_from` on."""
     messages = list(Message.objects.filter(thread=conversation.thread_id, seq__range=(first, last)))
-    made = _summary(
+    summary = _summary(
         conversation,
         text,
         depth=0,
@@ -85,15 +85,15 @@ def leaf(
         source=sum(one.token_count for one in messages),
         source_from=source_from,
     )
-    SummaryMessage.objects.bulk_create([SummaryMessage(summary=made, message=one) for one in messages])
+    SummaryMessage.objects.bulk_create([SummaryMessage(summary=summary, message=one) for one in messages])
     Item.objects.filter(conversation=conversation, ordinal__range=(first, last)).delete()
-    Item.objects.create(conversation=conversation, ordinal=first, summary=made)
-    return made
+    Item.objects.create(conversation=conversation, ordinal=first, summary=summary)
+    return summary
 
 
 def condensed(conversation: Conversation, below: Sequence[Summary], text: str = "In short, they spoke.") -> Summary:
     """Neighbouring summaries of one depth as one, in their place."""
-    made = _summary(
+    summary = _summary(
         conversation,
         text,
         depth=below[0].depth + 1,
@@ -104,10 +104,10 @@ def condensed(conversation: Conversation, below: Sequence[Summary], text: str = 
         source=sum(one.token_count for one in below),
         source_from=min(one.source_from_seq for one in below),
     )
-    SummaryEdge.objects.bulk_create([SummaryEdge(container=made, constituent=one) for one in below])
+    SummaryEdge.objects.bulk_create([SummaryEdge(container=summary, constituent=one) for one in below])
     Item.objects.filter(conversation=conversation, summary__in=below).delete()
-    Item.objects.create(conversation=conversation, ordinal=made.first_seq, summary=made)
-    return made
+    Item.objects.create(conversation=conversation, ordinal=summary.first_seq, summary=summary)
+    return summary
 
 
 def _summary(

@@ -60,8 +60,8 @@ def test_a_summary_stands_for_its_messages(session: Session, thread: Thread, ana
     conversation = taken_in(thread)
     below = [leaf(conversation, 1, 10, "First."), leaf(conversation, 11, 20, "Second.")]
     above = condensed(conversation, below, "Both.")
-    found = recalled(session)[0]
-    assert found == ContextEntry(
+    entry = recalled(session)[0]
+    assert entry == ContextEntry(
         1,
         20,
         "summary",
@@ -177,11 +177,13 @@ def test_an_old_request_over_a_huge_summary_reads_little(thread: Thread, ana: Me
 def test_a_deleted_text_is_nowhere(session: Session, thread: Thread, ana: Member) -> None:
     told(thread, ana.participant, "the code is 4711", *["word"] * 40)
     conversation = taken_in(thread)
-    made = condensed(conversation, [leaf(conversation, 1, 5, "Code 4711."), leaf(conversation, 6, 10)], "4711 it is.")
+    summary = condensed(
+        conversation, [leaf(conversation, 1, 5, "Code 4711."), leaf(conversation, 6, 10)], "4711 it is."
+    )
     delete_message(message=Message.objects.get(thread=thread, seq=1), by=access(ana))
     entries = recalled(session)
     assert entries[0].text == STALE_CONTENT
-    assert entries[0].summary_id == made.pk
+    assert entries[0].summary_id == summary.pk
     assert not any("4711" in entry.text for entry in entries)
     assert not Summary.objects.filter(content__contains="4711").exists()
 
@@ -209,7 +211,7 @@ def test_a_message_cannot_act_from_inside_a_summary(session: Session, thread: Th
     (entry,) = recalled(session)
     assert entry.text == attack, "entries are raw; whoever renders them fences them"
     rendered = fence("summary", entry.text, id=entry.summary_id, trust="untrusted")
-    assert [(found.tag, found.text) for found in parse_fences(rendered)] == [("summary", attack)]
+    assert [(each.tag, each.text) for each in parse_fences(rendered)] == [("summary", attack)]
     assert rendered.count("<") == 2
 
 
@@ -218,10 +220,10 @@ def test_one_statement_that_writes_nothing(session: Session, thread: Thread, ana
     leaf(taken_in(thread), 1, 100, "They spoke.")
     told(thread, ana.participant, *["word " * 30] * 10)
     before = Item.objects.count(), Conversation.objects.get().seen_seq
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         recalled(session)
-    assert len(asked) == 1
-    assert asked[0]["sql"].lstrip().startswith("WITH")
+    assert len(queries) == 1
+    assert queries[0]["sql"].lstrip().startswith("WITH")
     assert (Item.objects.count(), Conversation.objects.get().seen_seq) == before
 
 
@@ -233,10 +235,10 @@ def test_the_cost_is_that_of_the_budget_not_of_the_thread(session: Session, thre
         cursor.execute("ANALYZE chat_message; ANALYZE lcm_item")
     for before in (None, 4_000):
         here = Session(session.thread_id, session.access, before=before)
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             recalled(here, budget=2_000)
         with connection.cursor() as cursor:
-            cursor.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + asked[0]["sql"])
+            cursor.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + queries[0]["sql"])
             (((plan,),),) = cursor.fetchall()
         assert most_rows(plan["Plan"]) < 500
 
@@ -254,9 +256,9 @@ def test_stats_count_what_there_is(session: Session, thread: Thread, ana: Member
     conversation = taken_in(thread)
     condensed(conversation, [leaf(conversation, 1, 5, "a"), leaf(conversation, 6, 10, "b")], "c")
     told(thread, ana.participant, "new")
-    found = session_stats(session)
-    assert (found.messages, found.entries, found.summaries, found.deepest) == (31, 22, 3, 1)
-    assert found.tokens == sum(entry.cost for entry in recalled(session))
+    stats = session_stats(session)
+    assert (stats.messages, stats.entries, stats.summaries, stats.deepest) == (31, 22, 3, 1)
+    assert stats.tokens == sum(entry.cost for entry in recalled(session))
     Message.objects.filter(thread=thread, seq=31).update(kind="system")
     ended(thread)
     assert session_stats(session).entries == 21

@@ -213,14 +213,14 @@ def test_the_tail_of_any_history_holds_what_it_promises(
     places: list[ContextItem], wanted: int, tokens: int | None
 ) -> None:
     start = tail_index(places, wanted, tokens)
-    shown = [place for place in places[start:] if place.cost]
+    tail_items = [place for place in places[start:] if place.cost]
     if wanted == 0:
         assert start == len(places)
         return
     some = [place for place in places if place.cost]
-    assert bool(shown) == bool(some)
+    assert bool(tail_items) == bool(some)
     if tokens is None:
-        assert len(shown) >= min(wanted, len(some))
+        assert len(tail_items) >= min(wanted, len(some))
     requests = [at for at, place in enumerate(places) if place.by_person and place.cost]
     assert not requests or start <= requests[-1]
 

@@ -37,10 +37,10 @@ def test_a_short_conversation_needs_none_and_compacting_it_does_nothing(
     thread: Thread, session: Session, ana: Member
 ) -> None:
     told(thread, ana.participant, "Hello.", "How are you?")
-    asked = model()
+    model_client = model()
     assert not needs_compaction(session, BUDGET, {})
-    done = fold(session, asked)
-    assert (done.created, done.tokens_before, asked.calls) == ((), done.tokens_after, [])
+    fold_result = fold(session, model_client)
+    assert (fold_result.created, fold_result.tokens_before, model_client.calls) == ((), fold_result.tokens_after, [])
 
 
 def test_compaction_that_can_shorten_nothing_does_not_fire_every_turn(
@@ -59,9 +59,9 @@ def test_compaction_that_can_shorten_nothing_does_not_fire_every_turn(
 
 def test_a_condensed_summary_alone_does_not_fire_when_nothing_gets_shorter(long: Thread, session: Session) -> None:
     fold(session, full=True)
-    asked = model()
-    assert fold(session, asked, full=True).created == ()
-    assert asked.calls == []
+    model_client = model()
+    assert fold(session, model_client, full=True).created == ()
+    assert model_client.calls == []
 
 
 # --- what ---------------------------------------------------------------------------------------------------------
@@ -71,9 +71,9 @@ def test_an_incremental_compaction_brings_the_context_down_to_half_of_the_budget
     long: Thread, session: Session
 ) -> None:
     assert needs_compaction(session, BUDGET, {})
-    done = fold(session)
-    assert done.tokens_after <= BUDGET / 2 < BUDGET < done.tokens_before
-    assert done.tokens_after == planner.total_cost(Conversation.objects.get(thread=long).pk, 10_000)
+    fold_result = fold(session)
+    assert fold_result.tokens_after <= BUDGET / 2 < BUDGET < fold_result.tokens_before
+    assert fold_result.tokens_after == planner.total_cost(Conversation.objects.get(thread=long).pk, 10_000)
     assert not needs_compaction(session, BUDGET, {})
     assert find_violations(long.pk) == []
 
@@ -91,10 +91,10 @@ def test_the_tail_and_the_newest_request_are_not_touched(long: Thread, session: 
     before = [ordinal for ordinal, _ in items(long)]
     fold(session, full=True)
     assert (request.seq, None) in items(long)
-    kept = [ordinal for ordinal, depth in items(long) if depth is None]
-    assert kept == list(range(kept[0], request.seq + 1))
-    assert len(kept) >= 5
-    assert before == [] or set(kept) <= set(before)
+    tail_ordinals = [ordinal for ordinal, depth in items(long) if depth is None]
+    assert tail_ordinals == list(range(tail_ordinals[0], request.seq + 1))
+    assert len(tail_ordinals) >= 5
+    assert before == [] or set(tail_ordinals) <= set(before)
 
 
 def test_neighbouring_leaves_are_condensed_once_another_would_not_fit(
@@ -104,9 +104,9 @@ def test_neighbouring_leaves_are_condensed_once_another_would_not_fit(
     stood, condensed = [], 0
     for _ in range(14):
         told(long, ana.participant, *[TEXT * 4] * 20)
-        done = fold(session, long_answer)
+        fold_result = fold(session, long_answer)
         stood.append(sum(place.cost for place in planner.summary_items(Conversation.objects.get().pk, 100)))
-        condensed += len(done.created) - 1
+        condensed += len(fold_result.created) - 1
     assert max(depths(long)) >= 1
     assert condensed <= 7  # every other time at most: what stands before the tail changes rarely
     assert max(stood) <= BUDGET / 5
@@ -123,8 +123,8 @@ def test_the_first_summaries_may_be_long(long: Thread, session: Session, ana: Me
 def test_a_full_compaction_goes_on_until_nothing_can_be_folded(long: Thread, session: Session, ana: Member) -> None:
     told(long, ana.participant, *[TEXT * 34] * 100)
     seen: list[tuple[int, int]] = []
-    done = fold(session, full=True, progress=lambda so_far, of: seen.append((so_far, of)))
-    assert done.rounds >= 1
+    fold_result = fold(session, full=True, progress=lambda so_far, of: seen.append((so_far, of)))
+    assert fold_result.rounds >= 1
     assert len(depths(long)) == len(set(depths(long)))
     assert seen[-1][0] == seen[-1][1] == sum(1 for ordinal in range(1, 161) if (ordinal, None) not in items(long))
     assert find_violations(long.pk) == []
@@ -152,30 +152,36 @@ def test_a_reply_being_written_is_not_folded_and_nothing_after_it(
 
 def test_the_same_goes_on_at_a_fixpoint_without_asking_the_model(long: Thread, session: Session) -> None:
     fold(session, full=True)
-    version, asked = Conversation.objects.get(thread=long).version, model()
-    done = fold(session, asked, full=True)
-    assert (done.created, done.tokens_before - done.tokens_after, asked.calls) == ((), 0, [])
+    version, model_client = Conversation.objects.get(thread=long).version, model()
+    fold_result = fold(session, model_client, full=True)
+    assert (fold_result.created, fold_result.tokens_before - fold_result.tokens_after, model_client.calls) == (
+        (),
+        0,
+        [],
+    )
     assert Conversation.objects.get(thread=long).version == version
 
 
 def test_nothing_said_means_no_summary_without_words(long: Thread, session: Session) -> None:
-    done = fold(session, model(""), full=True)
-    assert done.created
+    fold_result = fold(session, model(""), full=True)
+    assert fold_result.created
     assert all(content.strip() for content in Summary.objects.values_list("content", flat=True))
     assert set(Summary.objects.values_list("level", flat=True)) == {"fallback"}
 
 
 def test_without_a_model_the_workspace_still_gets_summaries(long: Thread, session: Session) -> None:
-    done = LcmProvider({}).compact(session, BUDGET)
-    assert done.created
+    compaction_result = LcmProvider({}).compact(session, BUDGET)
+    assert compaction_result.created
     assert set(Summary.objects.values_list("model", flat=True)) == {"offline"}
 
 
 def test_deterministic_summaries_ask_no_model(long: Thread, session: Session) -> None:
-    asked = model()
-    done = LcmProvider({"summaries": "deterministic"}, client=asked).compact(session, BUDGET, full=True)
-    assert done.created
-    assert asked.calls == []
+    model_client = model()
+    compaction_result = LcmProvider({"summaries": "deterministic"}, client=model_client).compact(
+        session, BUDGET, full=True
+    )
+    assert compaction_result.created
+    assert model_client.calls == []
 
 
 def test_the_endpoint_for_summaries_writes_them_and_else_the_default_one(
@@ -192,10 +198,10 @@ def test_a_leaf_is_given_the_two_summaries_before_it(long: Thread, session: Sess
     fold(session, model("The first gist: prune the roses."))
     first = Summary.objects.get()
     told(long, ana.participant, *[TEXT * 4] * 30)
-    asked = model()
-    fold(session, asked)
-    tags = [found for found in parse_fences(asked.calls[0].messages[-1].content) if found.tag == "earlier"]
-    assert [found.text for found in tags] == [first.content]
+    model_client = model()
+    fold(session, model_client)
+    tags = [each for each in parse_fences(model_client.calls[0].messages[-1].content) if each.tag == "earlier"]
+    assert [each.text for each in tags] == [first.content]
 
 
 def test_memory_of_people_only_threads_is_never_compacted(long: Thread, session: Session) -> None:

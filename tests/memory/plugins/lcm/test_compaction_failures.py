@@ -33,10 +33,10 @@ from tests.memory.plugins.lcm.factories import session_of, told
 
 
 def test_the_model_is_never_called_inside_a_transaction(long: Thread, session: Session) -> None:
-    asked = model()
+    model_client = model()
     with transaction.atomic(), pytest.raises(RuntimeError, match="durable"):
-        fold(session, asked)
-    assert asked.calls == []
+        fold(session, model_client)
+    assert model_client.calls == []
 
 
 @pytest.mark.django_db(transaction=True)
@@ -64,9 +64,9 @@ def rows_of(thread: Thread) -> tuple[Any, ...]:
 def test_a_models_error_writes_nothing_and_says_why(long: Thread, session: Session) -> None:
     needs_compaction(session, BUDGET, {})
     before = rows_of(long)
-    with pytest.raises(Problem, match="It is away") as raised:
+    with pytest.raises(Problem, match="It is away") as error:
         fold(session, model(ModelUnavailable("It is away.")))
-    assert raised.value.code == "compaction_failed"
+    assert error.value.code == "compaction_failed"
     assert rows_of(long) == before
     assert EndpointFailures.objects.get().failures == 1
 
@@ -127,9 +127,9 @@ def test_an_edit_while_the_model_answers_makes_it_read_again(long: Thread, sessi
             update_message(message=secret, by=access(ana), body="Harmless words.")
         return f"{GOOD} {'Harmless' in asked[-1].content}"
 
-    asked = model(edit_then_answer)
-    done = fold(session, asked)
-    assert len(asked.calls) == len(done.created) + 1
+    model_client = model(edit_then_answer)
+    fold_result = fold(session, model_client)
+    assert len(model_client.calls) == len(fold_result.created) + 1
     assert f"{GOOD} True" in Summary.objects.get(depth=0, first_seq=1).content
     assert find_violations(long.pk) == []
 
@@ -155,9 +155,9 @@ def test_messages_that_keep_changing_are_left_for_the_next_time(long: Thread, se
         update_message(message=restless, by=access(ana), body=f"Version {next(turns)}.")
         return GOOD
 
-    asked = model(edit_then_answer)
-    assert fold(session, asked).created == ()
-    assert len(asked.calls) == 2
+    model_client = model(edit_then_answer)
+    assert fold(session, model_client).created == ()
+    assert len(model_client.calls) == 2
     assert fold(session).created
 
 
@@ -167,25 +167,25 @@ def test_messages_that_keep_changing_are_left_for_the_next_time(long: Thread, se
 def test_after_five_failures_in_a_row_compaction_rests_for_30_minutes_and_says_so(
     long: Thread, session: Session
 ) -> None:
-    broken = model(ModelUnavailable("It is away."))
+    model_client = model(ModelUnavailable("It is away."))
     for _ in range(5):
         with pytest.raises(Problem, match="could not be made"):
-            fold(session, broken, clock=lambda: NOW)
-    with pytest.raises(Problem, match=r"failed 5 times in a row, so it rests until 12:30 UTC") as raised:
+            fold(session, model_client, clock=lambda: NOW)
+    with pytest.raises(Problem, match=r"failed 5 times in a row, so it rests until 12:30 UTC") as error:
         fold(session, clock=lambda: NOW + timedelta(minutes=29))
-    assert raised.value.code == "compaction_paused"
-    assert "It is away" in raised.value.message
-    assert len(broken.calls) == 5
+    assert error.value.code == "compaction_paused"
+    assert "It is away" in error.value.message
+    assert len(model_client.calls) == 5
     assert fold(session, clock=lambda: NOW + timedelta(minutes=31)).created
     row = EndpointFailures.objects.get()
     assert (row.failures, row.paused_until, row.last_error) == (0, None, "")
 
 
 def test_a_failure_after_the_rest_starts_the_rest_again(long: Thread, session: Session) -> None:
-    broken = model(ModelUnavailable("It is away."))
+    model_client = model(ModelUnavailable("It is away."))
     for minutes in (0, 0, 0, 0, 0, 31):
         with pytest.raises(Problem, match="could not be made"):
-            fold(session, broken, clock=lambda at=NOW + timedelta(minutes=minutes): at)
+            fold(session, model_client, clock=lambda at=NOW + timedelta(minutes=minutes): at)
     with pytest.raises(Problem, match="rests until 13:01"):
         fold(session, clock=lambda: NOW + timedelta(minutes=40))
 
@@ -221,11 +221,11 @@ def test_an_append_during_a_compaction_is_neither_lost_nor_doubled(long: Thread,
     reached, go_on = Event(), Event()
     strand = compacting_elsewhere(session, ScriptedAnswer(GOOD, reached=reached, go_on=go_on))
     assert reached.wait(30)
-    said = say(long, ana, "And the apple trees?")
+    message = say(long, ana, "And the apple trees?")
     LcmProvider().bootstrap(session)
     go_on.set()
     strand.join(60)
-    assert (said.seq, None) in items(long)
+    assert (message.seq, None) in items(long)
     assert depths(long)
     assert find_violations(long.pk) == []
 
@@ -239,9 +239,9 @@ def test_a_second_compaction_at_the_same_time_does_nothing_and_another_thread_do
     reached, go_on = Event(), Event()
     strand = compacting_elsewhere(session, ScriptedAnswer(GOOD, reached=reached, go_on=go_on))
     assert reached.wait(30)
-    asked = model()
-    done = fold(session, asked)
-    assert (done.created, done.tokens_after, asked.calls) == ((), done.tokens_before, [])
+    model_client = model()
+    fold_result = fold(session, model_client)
+    assert (fold_result.created, fold_result.tokens_after, model_client.calls) == ((), fold_result.tokens_before, [])
     assert fold(session_of(other, vibe.participant)).created
     go_on.set()
     strand.join(60)

@@ -91,12 +91,12 @@ def test_a_deleted_word_is_nowhere_before_and_after_summaries_are_made_anew(
     assert [text for text in words_anywhere(thread, session, ana, vibe) if SECRET in text] == []
     assert Summary.objects.filter(stale=True).count() >= 2
     assert find_violations(thread.pk) == []
-    asked = ScriptedModel([with_earlier])
-    rebuild_conversation(session, config={}, client=asked)
+    scripted_model = ScriptedModel([with_earlier])
+    rebuild_conversation(session, config={}, client=scripted_model)
     assert [text for text in words_anywhere(thread, session, ana, vibe) if SECRET in text] == []
     assert not Summary.objects.filter(stale=True).exists()
-    assert asked.calls
-    assert not any(SECRET in str(call) for call in asked.calls)
+    assert scripted_model.calls
+    assert not any(SECRET in str(call) for call in scripted_model.calls)
     assert find_violations(thread.pk) == []
 
 
@@ -204,8 +204,8 @@ def test_what_is_cut_from_its_source_depends_on_nothing_else(
     talk(thread, ana, vibe, 80)
     leaf(taken_in(thread), 1, 10, TELLS)
     compact_conversation(session, BUDGET, full=False, config={}, client=ScriptedModel(["I'm sorry, I can't."]))
-    made = Summary.objects.get(level="fallback", depth=0)
-    assert made.source_from_seq == made.first_seq
+    summary = Summary.objects.get(level="fallback", depth=0)
+    assert summary.source_from_seq == summary.first_seq
 
 
 # --- summaries of an earlier version, of which nobody kept what they were shown ---------------------------------------

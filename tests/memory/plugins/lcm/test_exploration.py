@@ -26,10 +26,10 @@ def all_of(session: Session, summary_id: int) -> list[ContextEntry]:
     entries: list[ContextEntry] = []
     cursor = None
     while True:
-        found = expand_summary(session, summary_id, cursor)
-        assert found.entries or cursor is None
-        entries += found.entries
-        cursor = found.cursor
+        expansion = expand_summary(session, summary_id, cursor)
+        assert expansion.entries or cursor is None
+        entries += expansion.entries
+        cursor = expansion.cursor
         if cursor is None:
             return entries
 
@@ -46,11 +46,21 @@ def messages_below(session: Session, summary_id: int) -> list[ContextEntry]:
 def test_a_summary_says_where_it_stands(session: Session, conversation: Conversation) -> None:
     low, high = leaf(conversation, 1, 10, "First."), leaf(conversation, 11, 20)
     above = condensed(conversation, [low, high])
-    found = describe_summary(session, low.pk)
-    assert (found.kind, found.depth, found.content, found.tokens) == ("leaf", 0, "First.", count_tokens("First."))
-    assert (found.first, found.last, found.message_count, found.container) == (1, 10, 10, above.pk)
-    assert (found.earliest, found.latest) == ("2026-03-01T12:01:00+00:00", "2026-03-01T12:10:00+00:00")
-    assert found.constituents == ()
+    description = describe_summary(session, low.pk)
+    assert (description.kind, description.depth, description.content, description.tokens) == (
+        "leaf",
+        0,
+        "First.",
+        count_tokens("First."),
+    )
+    assert (description.first, description.last, description.message_count, description.container) == (
+        1,
+        10,
+        10,
+        above.pk,
+    )
+    assert (description.earliest, description.latest) == ("2026-03-01T12:01:00+00:00", "2026-03-01T12:10:00+00:00")
+    assert description.constituents == ()
     higher = describe_summary(session, above.pk)
     assert (higher.kind, higher.depth, higher.container, higher.constituents) == (
         "condensed",
@@ -72,27 +82,29 @@ def test_expanding_goes_down_never_up(session: Session, conversation: Conversati
 
 def test_expanding_stops_at_the_cap_and_goes_on_from_there(session: Session, thread: Thread, ana: Member) -> None:
     told(thread, ana.participant, *["word " * 1_500] * 10)
-    made = leaf(taken_in(thread), 1, 10)
-    first = expand_summary(session, made.pk)
+    leaf_summary = leaf(taken_in(thread), 1, 10)
+    first = expand_summary(session, leaf_summary.pk)
     assert sum(count_tokens(entry.text) for entry in first.entries) <= MAX_EXPANSION_TOKENS
     assert [entry.ordinal for entry in first.entries] == [1, 2]
-    assert [entry.ordinal for entry in expand_summary(session, made.pk, first.cursor).entries] == [3, 4]
-    assert [entry.ordinal for entry in all_of(session, made.pk)] == list(range(1, 11))
+    assert [entry.ordinal for entry in expand_summary(session, leaf_summary.pk, first.cursor).entries] == [3, 4]
+    assert [entry.ordinal for entry in all_of(session, leaf_summary.pk)] == list(range(1, 11))
 
 
 def test_one_message_longer_than_the_cap_is_given_whole(session: Session, thread: Thread, ana: Member) -> None:
     told(thread, ana.participant, "語" * 20_000, *["short"] * 11)
-    made = leaf(taken_in(thread), 1, 12)
-    found = expand_summary(session, made.pk)
-    assert [len(entry.text) for entry in found.entries] == [20_000]
-    assert [entry.ordinal for entry in expand_summary(session, made.pk, found.cursor).entries] == list(range(2, 13))
+    leaf_summary = leaf(taken_in(thread), 1, 12)
+    entries = expand_summary(session, leaf_summary.pk)
+    assert [len(entry.text) for entry in entries.entries] == [20_000]
+    assert [entry.ordinal for entry in expand_summary(session, leaf_summary.pk, entries.cursor).entries] == list(
+        range(2, 13)
+    )
 
 
 def test_many_short_messages_come_in_pages(session: Session, thread: Thread, ana: Member) -> None:
     told(thread, ana.participant, *["a"] * (MAX_EXPANSION_ENTRIES + 50))
-    made = leaf(taken_in(thread), 1, MAX_EXPANSION_ENTRIES + 50)
-    assert len(expand_summary(session, made.pk).entries) == MAX_EXPANSION_ENTRIES
-    assert len(all_of(session, made.pk)) == MAX_EXPANSION_ENTRIES + 50
+    leaf_summary = leaf(taken_in(thread), 1, MAX_EXPANSION_ENTRIES + 50)
+    assert len(expand_summary(session, leaf_summary.pk).entries) == MAX_EXPANSION_ENTRIES
+    assert len(all_of(session, leaf_summary.pk)) == MAX_EXPANSION_ENTRIES + 50
 
 
 def test_expanding_all_the_way_gives_back_every_byte(session: Session, thread: Thread, ana: Member) -> None:
@@ -106,23 +118,23 @@ def test_expanding_all_the_way_gives_back_every_byte(session: Session, thread: T
 
 
 def test_what_was_deleted_is_not_given_back(session: Session, conversation: Conversation, ana: Member) -> None:
-    made = leaf(conversation, 1, 10)
+    leaf_summary = leaf(conversation, 1, 10)
     delete_message(message=Message.objects.get(thread=session.thread_id, seq=4), by=access(ana))
-    assert [entry.ordinal for entry in expand_summary(session, made.pk).entries] == [1, 2, 3, 5, 6, 7, 8, 9, 10]
-    assert describe_summary(session, made.pk).is_stale
+    assert [entry.ordinal for entry in expand_summary(session, leaf_summary.pk).entries] == [1, 2, 3, 5, 6, 7, 8, 9, 10]
+    assert describe_summary(session, leaf_summary.pk).is_stale
 
 
 def test_a_leaf_of_nothing_to_show_is_empty(session: Session, conversation: Conversation) -> None:
-    made = leaf(conversation, 1, 10)
+    leaf_summary = leaf(conversation, 1, 10)
     Message.objects.filter(thread=session.thread_id, seq__lte=10).update(kind="system")
-    assert expand_summary(session, made.pk).entries == ()
-    assert expand_summary(session, made.pk).cursor is None
+    assert expand_summary(session, leaf_summary.pk).entries == ()
+    assert expand_summary(session, leaf_summary.pk).cursor is None
 
 
 @pytest.mark.parametrize("cursor", [-5, 0, 10**30])
 def test_any_cursor_is_safe(session: Session, conversation: Conversation, cursor: int) -> None:
-    made = leaf(conversation, 1, 10)
-    assert len(expand_summary(session, made.pk, cursor).entries) in (0, 10)
+    leaf_summary = leaf(conversation, 1, 10)
+    assert len(expand_summary(session, leaf_summary.pk, cursor).entries) in (0, 10)
 
 
 @pytest.mark.parametrize("look", [describe_summary, expand_summary])
@@ -148,9 +160,9 @@ def test_unknown_and_out_of_scope_are_the_same(
         (Session(hers.pk, session.access), foreign.pk),
         (session_of(thread, vibe.participant, before=10), own.pk),
     ]:
-        with pytest.raises(Missing) as refused:
+        with pytest.raises(Missing) as error:
             look(asking, summary_id)
-        problems.add((refused.value.status, refused.value.code, refused.value.message))
+        problems.add((error.value.status, error.value.code, error.value.message))
     assert len(problems) == 1
     look(session, own.pk)
     look(session_of(thread, vibe.participant, before=11), own.pk)

@@ -57,27 +57,27 @@ def test_a_decision_in_other_words_is_there() -> None:
 
 def test_what_is_missing_is_added_without_asking_again() -> None:
     model = ScriptedModel(["Okafor gets 4,200 € for Lisbon, said Ana to Carla Meier; bed 17 stood still from 14:05."])
-    made = summarize(SOURCE, share=3, limit=500, client=model)
-    assert made is not None
-    assert (made.level, len(model.calls)) == ("normal", 1)
-    head, added = made.content.split("\n", 1)
+    summary = summarize(SOURCE, share=3, limit=500, client=model)
+    assert summary is not None
+    assert (summary.level, len(model.calls)) == ("normal", 1)
+    head, added = summary.content.split("\n", 1)
     assert head.startswith("Okafor gets")
     assert added.startswith("Also named: ")
     assert all(name in added for name in ("Ben", "Vibe", "PUMP-381", "89.50"))
-    assert missing_keys(made.content, FACTS.keys) == []
+    assert missing_keys(summary.content, FACTS.keys) == []
 
 
 def test_a_summary_that_misses_nothing_is_kept_as_it_is() -> None:
     text = f"{GOOD} Vibe changed PUMP-381 on PostgreSQL 16.3, see /var/log/pump.log, on Friday."
-    made = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([text]))
-    assert made is not None
-    assert made.content == text
+    summary = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([text]))
+    assert summary is not None
+    assert summary.content == text
 
 
 def test_decisions_and_questions_that_are_missing_are_added() -> None:
     facts = find_facts("[x | user | Ana] We agreed on red tiles for the hall. Still open: who lays the ceiling.")
-    made = complete_summary("Ana talked about a house.", facts, target=300, max_tokens=450)
-    assert made.splitlines() == [
+    summary_text = complete_summary("Ana talked about a house.", facts, target=300, max_tokens=450)
+    assert summary_text.splitlines() == [
         "Ana talked about a house.",
         "Also decided: We agreed on red tiles for the hall.",
         "Open questions: Still open: who lays the ceiling.",
@@ -92,17 +92,17 @@ def test_the_added_line_stays_within_the_limit_and_what_cannot_be_added_escalate
     facts = find_facts(source)
     text = "Then many came, with Mr Kimson, as Ana told. " * 3
     assert complete_summary(text, facts, target=256, max_tokens=count_tokens(text) + 8) == ""
-    made = complete_summary(text, facts, target=256, max_tokens=400)
-    assert count_tokens(made) <= count_tokens(text) + 64
-    assert "Also named: Mr" in made
+    summary_text = complete_summary(text, facts, target=256, max_tokens=400)
+    assert count_tokens(summary_text) <= count_tokens(text) + 64
+    assert "Also named: Mr" in summary_text
 
 
 def test_what_is_cut_from_the_source_names_what_the_rest_was_about() -> None:
     idle = "\n".join(["[2026-03-01 11:00 | user | Dora] The weather was fair and the coffee was good."] * 30)
     source = SummarySource(f"{idle}\n{SOURCE.text}", 1_200, 70)
-    made = summarize(source, share=3, limit=200, client=ScriptedModel(["I'm sorry, I can't."]))
-    assert made is not None
-    assert made.level == "fallback"
-    assert made.tokens <= 200
-    added = made.content.partition("Also named: ")[2]
+    summary = summarize(source, share=3, limit=200, client=ScriptedModel(["I'm sorry, I can't."]))
+    assert summary is not None
+    assert summary.level == "fallback"
+    assert summary.tokens <= 200
+    added = summary.content.partition("Also named: ")[2]
     assert all(name in added for name in ("Okafor", "Lisbon", "4,200"))

@@ -19,10 +19,10 @@ from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in, told
 def conversation(thread: Thread, ana: Member) -> Conversation:
     """Forty messages: two leaves in a container, a leaf, ten messages."""
     told(thread, ana.participant, *(f"Message {number}" for number in range(1, 41)))
-    made = taken_in(thread)
-    condensed(made, [leaf(made, 1, 10), leaf(made, 11, 20)])
-    leaf(made, 21, 30)
-    return made
+    new_conversation = taken_in(thread)
+    condensed(new_conversation, [leaf(new_conversation, 1, 10), leaf(new_conversation, 11, 20)])
+    leaf(new_conversation, 21, 30)
+    return new_conversation
 
 
 def by_force(statement: str) -> None:
@@ -159,9 +159,9 @@ def dive_result_inside(conversation: Conversation) -> None:
 )
 def test_what_is_broken_is_named(conversation: Conversation, spoil: Callable[[Conversation], None], rule: str) -> None:
     spoil(conversation)
-    found = find_violations(conversation.thread_id)
-    assert any(rule in sentence for sentence in found), found
-    assert all(sentence.startswith(f"Thread {conversation.thread_id}: ") for sentence in found)
+    violations = find_violations(conversation.thread_id)
+    assert any(rule in sentence for sentence in violations), violations
+    assert all(sentence.startswith(f"Thread {conversation.thread_id}: ") for sentence in violations)
 
 
 def test_what_was_not_taken_in_is_held_by_nothing(conversation: Conversation) -> None:
@@ -190,6 +190,6 @@ def test_many_broken_rows_are_named_up_to_a_number(thread: Thread, ana: Member) 
     told(thread, ana.participant, *["word"] * (MAX_NAMED_ROWS + 15))
     taken_in(thread)
     Item.objects.all().delete()
-    found = find_violations(thread.pk)
-    assert len(found) == MAX_NAMED_ROWS + 1
-    assert found[-1].startswith(f"Thread {thread.pk}: 15 more rows")
+    violations = find_violations(thread.pk)
+    assert len(violations) == MAX_NAMED_ROWS + 1
+    assert violations[-1].startswith(f"Thread {thread.pk}: 15 more rows")

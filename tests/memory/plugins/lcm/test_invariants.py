@@ -72,8 +72,8 @@ def new_world(thread: Thread, ana: Member, dora: Member, vibe: Agent) -> NewWorl
         with connection.cursor() as cursor:  # examples pile up in one transaction, where nothing else tells the planner
             cursor.execute(ANALYZE)
         EndpointFailures.objects.all().delete()
-        fresh = make_thread(thread.channel, ana)
-        return World(fresh, session_of(fresh, vibe.participant), cast, writer, budget)
+        private_thread = make_thread(thread.channel, ana)
+        return World(private_thread, session_of(private_thread, vibe.participant), cast, writer, budget)
 
     return made
 
@@ -97,14 +97,14 @@ def context_cost(world: World) -> int:
 @PURE
 @given(conversations)
 def test_no_orphan_call_or_result_after_assembly(entries: list[ContextEntry]) -> None:
-    kept = without_orphans(entries)
-    calls = Counter(entry.call_id for entry in kept if entry.kind == "tool_call")
-    results = Counter(entry.call_id for entry in kept if entry.kind == "tool_result")
+    entries_shown = without_orphans(entries)
+    calls = Counter(entry.call_id for entry in entries_shown if entry.kind == "tool_call")
+    results = Counter(entry.call_id for entry in entries_shown if entry.kind == "tool_result")
     assert calls == results
-    assert [entry for entry in kept if not entry.kind.startswith("tool")] == [
+    assert [entry for entry in entries_shown if not entry.kind.startswith("tool")] == [
         entry for entry in entries if not entry.kind.startswith("tool")
     ], "nothing else is dropped"
-    assert without_orphans(kept) == kept
+    assert without_orphans(entries_shown) == entries_shown
 
 
 @PURE
@@ -141,9 +141,9 @@ def test_the_budget_holds_and_cuts_no_pair(entries: list[ContextEntry], wanted: 
 @given(conversations)
 def test_results_that_are_referred_to_take_less(entries: list[ContextEntry]) -> None:
     long = {entry.ordinal: count_tokens(entry.text) for entry in entries}
-    shown = with_references(entries, long, None)
-    assert len(shown) == len(entries)
-    for before, after in zip(entries, shown, strict=True):
+    entries_shown = with_references(entries, long, None)
+    assert len(entries_shown) == len(entries)
+    for before, after in zip(entries, entries_shown, strict=True):
         assert after == before or (before.kind == "tool_result" and after.cost < before.cost)
         assert after == before or f"message {before.ordinal}" in after.text
 
@@ -153,15 +153,15 @@ def test_results_that_are_referred_to_take_less(entries: list[ContextEntry]) -> 
 def test_leaf_groups_leave_the_tail_and_pairs_alone(lines: list[Line], budget: int) -> None:
     places = [item_from_entry(entry) for entry in entries_of(lines)]
     tail = chunking.tail_index(places, FRESH_TAIL, chunking.fresh_tail_tokens(budget, {}))
-    found = chunking.leaf_chunks(places, tail)
-    assert all(after <= tail and after - first >= chunking.MIN_LEAF_MESSAGES for first, after in found)
-    assert all(high <= low for (_, high), (low, _) in pairwise(found))
-    held = [at for first, after in found for at in range(first, after)]
+    chunks = chunking.leaf_chunks(places, tail)
+    assert all(after <= tail and after - first >= chunking.MIN_LEAF_MESSAGES for first, after in chunks)
+    assert all(high <= low for (_, high), (low, _) in pairwise(chunks))
+    held = [at for first, after in chunks for at in range(first, after)]
     assert all(places[at].kind != "dive_result" for at in held)
     for call, result in chunking.tool_pairs(places):
         assert {
-            next((n for n, (low, high) in enumerate(found) if low <= at < high), None) for at in (call, result)
-        } in ([{None}] + [{n} for n in range(len(found))])
+            next((n for n, (low, high) in enumerate(chunks) if low <= at < high), None) for at in (call, result)
+        } in ([{None}] + [{n} for n in range(len(chunks))])
 
 
 # --- stored: what compaction leaves behind ------------------------------------------------------------------
@@ -208,10 +208,10 @@ def assert_coverage(world: World) -> None:
 
 
 def assert_one_place_for_every_summary(world: World) -> None:
-    made = Summary.objects.filter(conversation__thread=world.thread)
-    placed = Counter(made.filter(item__isnull=False).values_list("pk", flat=True))
-    placed += Counter(made.filter(edge_up__isnull=False).values_list("pk", flat=True))
-    assert placed == Counter(made.values_list("pk", flat=True))
+    summaries = Summary.objects.filter(conversation__thread=world.thread)
+    placed = Counter(summaries.filter(item__isnull=False).values_list("pk", flat=True))
+    placed += Counter(summaries.filter(edge_up__isnull=False).values_list("pk", flat=True))
+    assert placed == Counter(summaries.values_list("pk", flat=True))
 
 
 @STORED
@@ -223,11 +223,11 @@ def test_compaction_never_raises_the_total_and_lowers_it_when_it_created_somethi
     world.live(history)
     world.take(Compact(full=False))  # what was changed has its words again
     before = context_cost(world)
-    done = world.provider.compact(world.session, budget, full=full)
+    compaction_result = world.provider.compact(world.session, budget, full=full)
     after = context_cost(world)
     assert after <= before
-    assert after < before or not done.created
-    assert (done.tokens_before - done.tokens_after > 0) == bool(done.created)
+    assert after < before or not compaction_result.created
+    assert (compaction_result.tokens_before - compaction_result.tokens_after > 0) == bool(compaction_result.created)
 
 
 @STORED
@@ -243,8 +243,8 @@ def test_the_tail_and_the_newest_request_stay_as_they_are(
     request = chunking.newest_request_index(places)
     fresh = {place.ordinal for place in (*places[start:], *(places[at] for at in [request] if at is not None))}
     world.take(Compact(full))
-    kept = Item.objects.filter(conversation__thread=world.thread, message__isnull=False)
-    assert fresh <= set(kept.values_list("message__seq", flat=True))
+    tail_items = Item.objects.filter(conversation__thread=world.thread, message__isnull=False)
+    assert fresh <= set(tail_items.values_list("message__seq", flat=True))
 
 
 @STORED
@@ -258,9 +258,9 @@ def test_at_a_fixpoint_compacting_is_a_no_op_without_a_model_call(
         if not world.provider.compact(world.session, budget, full=True).created:
             break
     rows, calls = stored(), world.calls()
-    done = world.provider.compact(world.session, budget, full=True)
-    assert done.created == ()
-    assert done.tokens_before == done.tokens_after
+    compaction_result = world.provider.compact(world.session, budget, full=True)
+    assert compaction_result.created == ()
+    assert compaction_result.tokens_before == compaction_result.tokens_after
     assert stored() == rows
     assert world.calls() == calls
 
@@ -316,10 +316,10 @@ def below(world: World, summary_id: int) -> list[str]:
     said: list[str] = []
     cursor: int | None = None
     while True:
-        found = world.provider.expand(world.session, summary_id, cursor)
-        for entry in found.entries:
+        expansion = world.provider.expand(world.session, summary_id, cursor)
+        for entry in expansion.entries:
             said += [entry.text] if entry.summary_id is None else below(world, entry.summary_id)
-        if (cursor := found.cursor) is None:
+        if (cursor := expansion.cursor) is None:
             return said
 
 
@@ -333,14 +333,14 @@ def test_a_failing_model_leaves_everything_as_before_or_after_a_step(
     world.provider.bootstrap(world.session)
     rows = stored()
     was_stale = Summary.objects.filter(stale=True).exists()  # one whose sources are all gone is mended without a model
-    broken = ScriptedModel([brief] * works + [ModelUnavailable("Nobody answers.")])
-    world.provider.config, world.provider.client = {}, broken
+    scripted_model = ScriptedModel([brief] * works + [ModelUnavailable("Nobody answers.")])
+    world.provider.config, world.provider.client = {}, scripted_model
     code = ""
     try:
         world.provider.compact(world.session, budget, full=full)
     except Problem as problem:
         code = problem.code
-    assert (code == "compaction_failed") == (len(broken.calls) > works)
+    assert (code == "compaction_failed") == (len(scripted_model.calls) > works)
     assert EndpointFailures.objects.filter(workspace=world.thread.workspace_id, failures=1).exists() == bool(code)
     if code and not works and not was_stale:
         assert stored() == rows

@@ -76,8 +76,8 @@ def compacted(thread: Thread, provider: LcmProvider, vibe: Agent, *, budget: int
     assert (done.tokens_before, done.tokens_after) == (size, after)
     assert after < size if done.created else after == size
     assert not tail or planner.newest_items(conversation.pk, 10_000)[-len(tail) :] == tail
-    made = Summary.objects.filter(pk__in=done.created)
-    assert all(one.content.strip() and one.token_count < one.source_tokens for one in made)
+    summaries = Summary.objects.filter(pk__in=done.created)
+    assert all(one.content.strip() and one.token_count < one.source_tokens for one in summaries)
 
 
 @pytest.mark.parametrize("writer", ["deterministic", "long", "short"])

@@ -50,9 +50,9 @@ def message(thread: Thread, seq: int) -> Message:
 
 
 def renew(session: Session, *replies: ScriptedReply) -> ScriptedModel:
-    asked = ScriptedModel(replies or ("They spoke of roses.",))
-    rebuild_conversation(session, config={}, client=asked)
-    return asked
+    scripted_model = ScriptedModel(replies or ("They spoke of roses.",))
+    rebuild_conversation(session, config={}, client=scripted_model)
+    return scripted_model
 
 
 def test_deleted_text_is_in_no_summary_from_the_moment_it_is_deleted(

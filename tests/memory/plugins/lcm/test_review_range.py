@@ -70,7 +70,7 @@ def test_only_threads_the_agent_sees(session: Session, thread: Thread, ana: Memb
     for there, who in ((private, ana), (people, ana), (hers, cleo), (thread, ana)):
         there.refresh_from_db()
         told(there, who.participant, "word")
-    assert [found.thread_id for found in REVIEWS.list_unreviewed(session.access)] == [thread.pk]
+    assert [each.thread_id for each in REVIEWS.list_unreviewed(session.access)] == [thread.pk]
 
 
 def test_marks_are_each_agents_own(session: Session, thread: Thread, ana: Member, dora: Member) -> None:

@@ -19,16 +19,16 @@ from tests.factories import access, make_thread
 from tests.memory.plugins.lcm.factories import condensed, leaf, session_of, taken_in, told
 
 
-def numbers(found: list[MemoryHit]) -> list[int]:
-    return [hit.ordinal for hit in found]
+def numbers(hits: list[MemoryHit]) -> list[int]:
+    return [hit.ordinal for hit in hits]
 
 
 def test_the_newest_first_with_author_and_time(session: Session, thread: Thread, ana: Member, dora: Member) -> None:
     told(thread, ana.participant, "Prune the ROSE in March", "Feed the cat")
     (second,) = told(thread, dora.participant, "My roses bloom")
-    found = search_conversation(session, "rose")
-    assert found[0] == MemoryHit("message", second.pk, 3, "Dora", "2026-03-01T12:03:00+00:00", "My roses bloom")
-    assert numbers(found) == [3, 1]
+    hits = search_conversation(session, "rose")
+    assert hits[0] == MemoryHit("message", second.pk, 3, "Dora", "2026-03-01T12:03:00+00:00", "My roses bloom")
+    assert numbers(hits) == [3, 1]
 
 
 def test_every_term_has_to_be_there(session: Session, thread: Thread, ana: Member) -> None:
@@ -123,8 +123,8 @@ def test_summaries_are_found_too_wherever_they_are_in_the_graph(session: Session
     conversation = taken_in(thread)
     low = leaf(conversation, 1, 10, "They agreed on Tuesday.")
     above = condensed(conversation, [low, leaf(conversation, 11, 20)], "They agreed.")
-    found = search_conversation(session, "agreed")
-    assert {(hit.kind, hit.id) for hit in found} == {("summary", low.pk), ("summary", above.pk)}
+    hits = search_conversation(session, "agreed")
+    assert {(hit.kind, hit.id) for hit in hits} == {("summary", low.pk), ("summary", above.pk)}
     assert [hit.snippet for hit in search_conversation(session, "tuesday")] == ["They agreed on Tuesday."]
 
 

@@ -60,9 +60,9 @@ def test_a_tools_payload_is_shown_as_a_preview() -> None:
 def test_secrets_are_masked_before_a_model_sees_them_and_before_a_summary_is_cut() -> None:
     source = message_source([said(f"The key is sk-{'a1' * 20}. Keep it. " + "More words. " * 30)], chunk_tokens=9_000)
     assert "sk-a1" not in source.text
-    made = summarize(source, share=3, limit=200)
-    assert made is not None
-    assert "sk-a1" not in made.content
+    summary = summarize(source, share=3, limit=200)
+    assert summary is not None
+    assert "sk-a1" not in summary.content
 
 
 def test_a_very_long_message_is_shown_by_head_and_tail_and_the_whole_stays_within_the_chunk() -> None:
@@ -102,14 +102,14 @@ def test_an_injection_in_a_message_stays_data() -> None:
     source = message_source([said(attack)], chunk_tokens=9_000)
     _, user = build_prompt(source, 50, "normal", [attack])
     fences = parse_fences(user.content)
-    assert [found.tag for found in fences] == ["earlier", "data", "request"]
+    assert [fence.tag for fence in fences] == ["earlier", "data", "request"]
     assert attack in fences[1].text
     assert "HACKED" not in fences[2].text
 
 
 def test_up_to_two_preceding_summaries_are_earlier_context() -> None:
     _, user = build_prompt(SOURCE, 110, "normal", ["First.", "Second.", "Third."])
-    assert [found.text for found in parse_fences(user.content) if found.tag == "earlier"] == ["Second.", "Third."]
+    assert [each.text for each in parse_fences(user.content) if each.tag == "earlier"] == ["Second.", "Third."]
 
 
 def test_constituents_are_shown_with_what_they_stand_for() -> None:
@@ -132,54 +132,54 @@ def test_the_target_of_a_leaf_is_a_third_and_of_a_condensed_summary_a_half() -> 
 
 
 def test_a_good_answer_is_kept_as_it_is() -> None:
-    made = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([GOOD], model="gpt-4o"))
-    assert made == (GOOD, count_tokens(GOOD), "normal", "gpt-4o", False)
+    summary = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([GOOD], model="gpt-4o"))
+    assert summary == (GOOD, count_tokens(GOOD), "normal", "gpt-4o", False)
 
 
 def test_an_answer_over_150_percent_of_the_target_is_asked_for_again_as_durable_facts() -> None:
     model = ScriptedModel([LONG, GOOD])
-    made = summarize(SOURCE, share=3, limit=500, client=model)
-    assert made is not None
-    assert (made.content, made.level) == (GOOD, "aggressive")
+    summary = summarize(SOURCE, share=3, limit=500, client=model)
+    assert summary is not None
+    assert (summary.content, summary.level) == (GOOD, "aggressive")
     assert "durable facts" in model.calls[1].messages[-1].content
 
 
 def test_after_two_answers_that_are_too_long_the_source_is_cut() -> None:
     model = ScriptedModel([LONG])
-    made = summarize(SOURCE, share=3, limit=500, client=model)
-    assert made is not None
-    assert (made.level, made.model, len(model.calls)) == ("fallback", "none", 2)
-    assert made.tokens <= 110
-    assert made.content.startswith("[2026-03-01 12:00 | user | Ana] Sentence number 0")
+    summary = summarize(SOURCE, share=3, limit=500, client=model)
+    assert summary is not None
+    assert (summary.level, summary.model, len(model.calls)) == ("fallback", "none", 2)
+    assert summary.tokens <= 110
+    assert summary.content.startswith("[2026-03-01 12:00 | user | Ana] Sentence number 0")
 
 
 @pytest.mark.parametrize("nothing", ["", "   \n ", "\x00\x01"])
 def test_no_summary_is_empty_when_the_model_answers_nothing(nothing: str) -> None:
-    made = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([nothing]))
-    assert made is not None
-    assert made.level == "fallback"
-    assert made.content.strip()
+    summary = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([nothing]))
+    assert summary is not None
+    assert summary.level == "fallback"
+    assert summary.content.strip()
 
 
 def test_no_summary_is_empty_when_no_model_is_set() -> None:
-    made = summarize(SOURCE, share=3, limit=500, client=None)
-    assert made is not None
-    assert made.content.strip()
-    assert made.tokens == count_tokens(made.content) < SOURCE.tokens
+    summary = summarize(SOURCE, share=3, limit=500, client=None)
+    assert summary is not None
+    assert summary.content.strip()
+    assert summary.tokens == count_tokens(summary.content) < SOURCE.tokens
 
 
 def test_an_answer_that_broke_off_at_its_limit_is_not_kept() -> None:
     model = ScriptedModel(["word " * 2_000])
-    made = summarize(SummarySource(LINES * 20, 6_600), share=3, limit=1_200, client=model)
-    assert made is not None
-    assert made.level == "fallback"
+    summary = summarize(SummarySource(LINES * 20, 6_600), share=3, limit=1_200, client=model)
+    assert summary is not None
+    assert summary.level == "fallback"
 
 
 @pytest.mark.parametrize("error", [ModelUnavailable("Away."), RateLimited("Slow down."), BadAnswer("<html>404</html>")])
 def test_a_models_error_is_raised_and_its_text_is_never_a_summary(error: ModelError) -> None:
-    with pytest.raises(ModelError) as raised:
+    with pytest.raises(ModelError) as problem_error:
         summarize(SOURCE, share=3, limit=500, client=ScriptedModel([error]))
-    assert raised.value is error
+    assert problem_error.value is error
     with pytest.raises(ModelError):
         summarize(SOURCE, share=3, limit=500, client=ScriptedModel([ScriptedAnswer("Half an ans", then=error)]))
 
@@ -187,31 +187,31 @@ def test_a_models_error_is_raised_and_its_text_is_never_a_summary(error: ModelEr
 def test_an_answer_not_shorter_than_its_source_is_not_kept() -> None:
     source = message_source([said("Prune the roses in March, please.")] * 12, chunk_tokens=9_000)
     parrot = ScriptedModel([lambda _: source.text])
-    made = summarize(source, share=1, limit=1_200, client=parrot)
-    assert made is not None
-    assert made.level == "fallback"
-    assert made.tokens < source.tokens
+    summary = summarize(source, share=1, limit=1_200, client=parrot)
+    assert summary is not None
+    assert summary.level == "fallback"
+    assert summary.tokens < source.tokens
 
 
 def test_a_source_of_a_few_words_is_cut_without_asking() -> None:
     model = ScriptedModel([GOOD])
-    made = summarize(message_source([said("ok then")] * 10, chunk_tokens=9_000), share=3, limit=500, client=model)
+    summary = summarize(message_source([said("ok then")] * 10, chunk_tokens=9_000), share=3, limit=500, client=model)
     assert model.calls == []
-    assert made is not None
-    assert made.tokens < 20
+    assert summary is not None
+    assert summary.tokens < 20
 
 
 def test_a_secret_a_model_makes_up_is_masked_too() -> None:
-    made = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([f"The key is sk-{'b2' * 20}."]))
-    assert made is not None
-    assert "sk-b2" not in made.content
+    summary = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([f"The key is sk-{'b2' * 20}."]))
+    assert summary is not None
+    assert "sk-b2" not in summary.content
 
 
 def test_the_offline_model_writes_summaries_that_are_kept() -> None:
-    made = summarize(SOURCE, share=3, limit=500, client=OfflineModel())
-    assert made is not None
-    assert (made.level, made.model) == ("normal", "offline")
-    assert made.content.startswith("Ana: Sentence number")
+    summary = summarize(SOURCE, share=3, limit=500, client=OfflineModel())
+    assert summary is not None
+    assert (summary.level, summary.model) == ("normal", "offline")
+    assert summary.content.startswith("Ana: Sentence number")
 
 
 # --- the cut --------------------------------------------------------------------------------------------------------
@@ -237,9 +237,9 @@ TEXTS = st.text(alphabet="ab c.。!\n[]|é漢字😀👩‍👧\u0301 -\"'", min
 @settings(deadline=None, max_examples=examples(300))
 @given(TEXTS, st.integers(0, 120))
 def test_the_cut_of_any_text_stays_within_its_limit(text: str, limit: int) -> None:
-    found = truncate_source(text, limit)
-    assert count_tokens(found) <= limit
-    assert found == found.strip()
+    excerpt = truncate_source(text, limit)
+    assert count_tokens(excerpt) <= limit
+    assert excerpt == excerpt.strip()
 
 
 @settings(deadline=None, max_examples=examples(200))
@@ -259,9 +259,9 @@ def test_a_summary_of_anything_is_never_empty_and_always_shorter_than_its_source
         "long": ScriptedModel([LONG]),
         "parrot": ScriptedModel([lambda asked: asked[-1].content]),
     }
-    made = summarize(source, share=share, limit=limit, client=clients.get(writer))
-    if made is not None:
-        assert made.content.strip()
-        assert made.tokens == count_tokens(made.content)
-        assert made.tokens < source.tokens
-        assert made.tokens <= limit
+    summary = summarize(source, share=share, limit=limit, client=clients.get(writer))
+    if summary is not None:
+        assert summary.content.strip()
+        assert summary.tokens == count_tokens(summary.content)
+        assert summary.tokens < source.tokens
+        assert summary.tokens <= limit

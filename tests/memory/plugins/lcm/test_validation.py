@@ -97,20 +97,20 @@ SOURCE = message_source(talk(), chunk_tokens=20_000)
 @pytest.mark.parametrize("answer", NO_SUMMARIES)
 def test_what_is_no_summary_escalates_from_normal_to_durable_facts_to_the_cut(answer: str) -> None:
     model = ScriptedModel([answer])
-    made = summarize(SOURCE, share=3, limit=500, client=model)
+    summary = summarize(SOURCE, share=3, limit=500, client=model)
     levels = [call.messages[-1].content.partition('level="')[2].partition('"')[0] for call in model.calls]
     assert levels == ["normal", "aggressive"]
-    assert made is not None
-    assert (made.level, made.model) == ("fallback", "none")
-    assert made.content.startswith("[2026-03-01 12:00 | user | Ana] We decided that the budget")
+    assert summary is not None
+    assert (summary.level, summary.model) == ("fallback", "none")
+    assert summary.content.startswith("[2026-03-01 12:00 | user | Ana] We decided that the budget")
 
 
 @pytest.mark.parametrize("answer", [REFUSALS[0], ERRORS[0], INVISIBLE[0], THOUGHTS[1], TOO_LITTLE[0]])
 def test_the_second_answer_may_still_be_one(answer: str) -> None:
-    made = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([answer, GOOD]))
-    assert made is not None
-    assert made.level == "aggressive"
-    assert made.content.startswith(GOOD)
+    summary = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([answer, GOOD]))
+    assert summary is not None
+    assert summary.level == "aggressive"
+    assert summary.content.startswith(GOOD)
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,13 @@ def test_the_second_answer_may_still_be_one(answer: str) -> None:
 )
 def test_thoughts_and_invisible_signs_around_a_summary_are_stripped(answer: str) -> None:
     model = ScriptedModel([answer])
-    made = summarize(SOURCE, share=3, limit=500, client=model)
-    assert made is not None
-    assert made.level == "normal"
-    assert made.content.startswith(GOOD)
-    assert not any(word in made.content for word in ("think", "Reasoning", "Let me", "leave out", "\u200b", "\u200e"))
+    summary = summarize(SOURCE, share=3, limit=500, client=model)
+    assert summary is not None
+    assert summary.level == "normal"
+    assert summary.content.startswith(GOOD)
+    assert not any(
+        word in summary.content for word in ("think", "Reasoning", "Let me", "leave out", "\u200b", "\u200e")
+    )
     assert len(model.calls) == 1
 
 
@@ -142,10 +144,10 @@ def test_thoughts_and_invisible_signs_around_a_summary_are_stripped(answer: str)
     ],
 )
 def test_a_summary_of_refusals_and_errors_that_were_spoken_of_is_one(answer: str) -> None:
-    made = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([answer]))
-    assert made is not None
-    assert made.level == "normal"
-    assert made.content.startswith(answer)
+    summary = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([answer]))
+    assert summary is not None
+    assert summary.level == "normal"
+    assert summary.content.startswith(answer)
 
 
 @pytest.mark.parametrize(
@@ -158,10 +160,10 @@ def test_a_summary_of_refusals_and_errors_that_were_spoken_of_is_one(answer: str
 )
 def test_a_summary_in_another_language_is_kept_when_names_and_numbers_are_there(answer: str) -> None:
     model = ScriptedModel([answer])
-    made = summarize(SOURCE, share=3, limit=500, client=model)
-    assert made is not None
-    assert (made.level, len(model.calls)) == ("normal", 1)
-    assert made.content.startswith(answer)
+    summary = summarize(SOURCE, share=3, limit=500, client=model)
+    assert summary is not None
+    assert (summary.level, len(model.calls)) == ("normal", 1)
+    assert summary.content.startswith(answer)
 
 
 def test_twelve_tokens_for_380_messages_are_too_few_unless_there_was_nothing_to_say() -> None:
