@@ -109,6 +109,25 @@ def test_kept_answers_say_it_no_more(ana: Member, thread: Thread, client_of: Cal
     assert Message.objects.filter(thread=thread).count() == 2
 
 
+def test_kept_answers_show_erased_knowledge_no_more(ana: Member) -> None:
+    client = APIClient()
+    client.force_login(ana.user)
+    headers = {"Idempotency-Key": "k1", "X-Workspace": ana.workspace.slug}
+
+    def create() -> Any:
+        body = {"topic": "The vault", "content": SECRET}
+        response = client.post("/api/v1/knowledge/", body, format="json", headers=headers)
+        assert response.status_code == 201, response.data
+        return response.json()
+
+    entry_id = create()["id"]
+    erase_entry(entry=Entry.objects.get(pk=entry_id), by=access(ana))
+    settle()
+    again = create()
+    assert (again["id"], again["topic"]) == (entry_id, f"Deleted {entry_id}")
+    assert "tulip" not in stored_words()
+
+
 @pytest.fixture
 def client_of() -> Callable[[Member], Poster]:
     """Posts through the API with an Idempotency-Key."""

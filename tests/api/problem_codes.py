@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
 APPS = ("openvibe", "memory", "knowledge", "agents")
-CODE_THEN_SENTENCE = ("TextRefused", "_refused")
+CODE_THEN_SENTENCE = ("TextRefused", "_file_problem", "_picture_problem")
 HEAD = """# Codes
 
 Every `code` of a problem, by its status, with one of the sentences that come with it; `…` stands for what differs.

@@ -50,7 +50,7 @@ log_progress(thread=thread, by=by_vibe, checkpoint="Wall measured", changed="14 
              open_issues="The corner is damp", next_action="Order bubble wrap")
 execute_compaction(request_compaction(thread=thread, trigger="hand", full=True, by=ana).pk)
 asked = request_approval(thread=thread, by=by_vibe, what="Buy a heat pump", reason="The heater is 20 years old.")
-decide_approval(approval=asked, by=ana, granted=False, note="Next year.")
+decide_approval(approval=asked, by=ana, is_granted=False, note="Next year.")
 request_approval(thread=thread, by=by_vibe, what="Order bubble wrap for 80 euros", reason="It is cheaper until Friday.")
 blocks = ContextBlocks(vibe.participant)
 blocks.set("team", "Ana decides what is bought.")

@@ -1,5 +1,5 @@
-"""Taking erased knowledge out of what was stored of it. Tool calls lose it at once; stored prompts, of which there may
-be very many, by a job, and nobody is shown what they say of it until then."""
+"""Taking erased knowledge out of what was stored of it. Tool calls lose it at once; kept answers of the API and stored
+prompts, of which there may be very many, by a job, and nobody is shown what prompts say of it until then."""
 
 import json
 import re
@@ -14,12 +14,16 @@ from django.utils import timezone
 from agents.assembler.snapshots.store import rewrite_snapshot, unpack_text
 from agents.models import EntryErasure, Run, Snapshot, ToolCall, ToolSource
 from knowledge.models import Entry
+from openvibe.api.idempotency import rewrite_answers
 from openvibe.base.masking import mask_secrets
 from openvibe.base.quotation import Quotation
 from openvibe.llm.fences import escape_text
 
 SETTLING_TIME = timedelta(seconds=20)
 """How long passes go on at least: by then every prompt that was being made of the entry is stored."""
+
+CALL_TIME = timedelta(minutes=1)
+"""A call's answer counts from its beginning, which is before what it made."""
 
 SETTLED = (*Run.ENDED, Run.State.QUEUED, Run.State.WAITING)
 """States of runs that store no prompt which was made before."""
@@ -56,6 +60,7 @@ def _erase_once(pk: int, now: datetime) -> None:
     is_last = now - erasure.created_at >= SETTLING_TIME and not began_before.exclude(state__in=SETTLED).exists()
     _erase_calls(entry.pk)
     _erase_from_prompts(entry, json.loads(erasure.topics))
+    _erase_from_answers(entry)
     if is_last:
         erasure.delete()
 
@@ -83,10 +88,23 @@ def _erase_from_prompts(entry: Entry, topics: Collection[str]) -> None:
     is_named = re.compile("|".join(map(re.escape, marks)).encode()).search
     stored = Snapshot.objects.filter(run__workspace=entry.workspace_id, content__isnull=False)
     packed = stored.filter(created_at__gte=entry.created_at).values_list("pk", "content").iterator(chunk_size=100)
-    found = [pk for pk, content in packed if is_named(unpack_text(content or b""))]
-    rows = Snapshot.objects.select_for_update(of=("self",)).filter(pk__in=found, content__isnull=False)
+    named_ids = [pk for pk, content in packed if is_named(unpack_text(content or b""))]
+    rows = Snapshot.objects.select_for_update(of=("self",)).filter(pk__in=named_ids, content__isnull=False)
     for snapshot in rows.order_by("pk").iterator(chunk_size=20):
         rewrite_snapshot(snapshot, tells, Quotation(()), named=keys)
+
+
+def _erase_from_answers(entry: Entry) -> None:
+    """Answers that are kept for repeated API calls show the entry as it is now."""
+
+    def rewrite(value: Any) -> Any:
+        if isinstance(value, dict):
+            value = {name: rewrite(inner) for name, inner in value.items()}
+            shows_entry = value.get("id") == entry.pk and {"topic", "content"} <= value.keys()
+            return {**value, "topic": entry.topic, "content": entry.content} if shows_entry else value
+        return [rewrite(inner) for inner in value] if isinstance(value, list) else value
+
+    rewrite_answers(workspace_id=entry.workspace_id, since=entry.created_at - CALL_TIME, rewrite=rewrite)
 
 
 def erased_entry_keys(workspace_id: int) -> set[str]:
