@@ -7,7 +7,7 @@ key, and the same call sent twice at once waits for the first one's commit, then
 import hashlib
 import json
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any
 
@@ -138,14 +138,19 @@ def _replay_response(participant_id: int, key: str, request_hash: str) -> Respon
     )
 
 
+CALL_TIME = timedelta(minutes=1)
+"""A call's answer counts from its beginning, which is before what it made."""
+
+
 def rewrite_answers(*, workspace_id: int, since: datetime, rewrite: Callable[[Any], Any]) -> int:
-    """Rewrite the kept answers of a workspace's participants that were given since; how many said something else.
+    """Rewrite the kept answers of a workspace's participants that may tell of what was made at `since` or later; how
+    many said something else.
 
     `rewrite` takes an answer's data and returns it without what may not be kept.
     An answer that cannot be decrypted cannot be given again either.
     """
     keys = IdempotencyKey.objects.select_for_update().filter(
-        participant__workspace_id=workspace_id, created_at__gte=since, status__isnull=False
+        participant__workspace_id=workspace_id, created_at__gte=since - CALL_TIME, status__isnull=False
     )
     changed_count = 0
     for key in keys.exclude(body="").order_by("pk"):

@@ -22,8 +22,8 @@ from openvibe.llm.fences import escape_text
 SETTLING_TIME = timedelta(seconds=20)
 """How long passes go on at least: by then every prompt that was being made of the entry is stored."""
 
-CALL_TIME = timedelta(minutes=1)
-"""A call's answer counts from its beginning, which is before what it made."""
+FIRST_PASSES = timedelta(minutes=2)
+"""How long every pass looks through all stored prompts; later only the last one does, however long a run goes on."""
 
 SETTLED = (*Run.ENDED, Run.State.QUEUED, Run.State.WAITING)
 """States of runs that store no prompt which was made before."""
@@ -57,7 +57,10 @@ def _erase_once(pk: int, now: datetime) -> None:
         return
     entry = erasure.entry
     began_before = Run.objects.filter(workspace=entry.workspace_id, started_at__lte=erasure.created_at)
-    is_last = now - erasure.created_at >= SETTLING_TIME and not began_before.exclude(state__in=SETTLED).exists()
+    age = now - erasure.created_at
+    is_last = age >= SETTLING_TIME and not began_before.exclude(state__in=SETTLED).exists()
+    if age > FIRST_PASSES and not is_last:
+        return
     _erase_calls(entry.pk)
     _erase_from_prompts(entry, json.loads(erasure.topics))
     _erase_from_answers(entry)
@@ -104,7 +107,7 @@ def _erase_from_answers(entry: Entry) -> None:
             return {**value, "topic": entry.topic, "content": entry.content} if shows_entry else value
         return [rewrite(inner) for inner in value] if isinstance(value, list) else value
 
-    rewrite_answers(workspace_id=entry.workspace_id, since=entry.created_at - CALL_TIME, rewrite=rewrite)
+    rewrite_answers(workspace_id=entry.workspace_id, since=entry.created_at, rewrite=rewrite)
 
 
 def erased_entry_keys(workspace_id: int) -> set[str]:

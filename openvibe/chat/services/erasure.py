@@ -23,9 +23,6 @@ from openvibe.workspaces.access import Access
 SETTLING_TIME = timedelta(seconds=20)
 """How long passes go on at least: every call that had read the text has ended by then, or is a reply being written."""
 
-CALL_TIME = timedelta(minutes=1)
-"""A call's answer counts from its beginning, which is before what it posted."""
-
 log = structlog.get_logger(__name__)
 
 ERASED_TEXT = "[This text was deleted or changed since.]"
@@ -102,8 +99,7 @@ def _rewrite_kept_answers(erased: ErasedText) -> int:
             return [rewrite(inner) for inner in value]
         return ERASED_TEXT if isinstance(value, str) and erased.quotation.is_in(value) else value
 
-    since = erased.posted_at - CALL_TIME
-    return rewrite_answers(workspace_id=erased.workspace_id, since=since, rewrite=rewrite)
+    return rewrite_answers(workspace_id=erased.workspace_id, since=erased.posted_at, rewrite=rewrite)
 
 
 ANSWERS = TextEraser("answers kept for repeated API calls", _rewrite_kept_answers)
