@@ -120,7 +120,7 @@ export function gone() {
   getFragment(`${workspace}sidebar/`).then((response) => {
     if (response.ok) return; // still a member
     one("#sidebar").replaceChildren();
-    next.textContent = `You were removed from this workspace. ${STAYS}`;
+    if (response.status === 404) next.textContent = `You were removed from this workspace. ${STAYS}`;
   }, () => {});
 }
 
