@@ -9,7 +9,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from openvibe.base.markdown import mentioned_handles
+from openvibe.base.mentions import mentioned_handles
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.query_cache import CompiledQuery
