@@ -22,7 +22,6 @@ from memory.plugins.base import (
     CompactionResult,
     Session,
 )
-from memory.plugins.lcm import planner
 from memory.plugins.lcm.chunking import (
     MAX_CHUNK_TOKENS,
     ContextItem,
@@ -32,10 +31,18 @@ from memory.plugins.lcm.chunking import (
     newest_request_index,
     tail_index,
 )
-from memory.plugins.lcm.items import ingest_messages
+from memory.plugins.lcm.items import (
+    ingest_messages,
+    items_after,
+    last_summarized_seq,
+    newest_items,
+    summary_items,
+    total_cost,
+)
 from memory.plugins.lcm.models import Conversation, Item, Summary
 from memory.plugins.lcm.pause import check_not_paused, forget_failures, record_failure, summary_endpoint
-from memory.plugins.lcm.planner import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, rebuild_stale_summaries
+from memory.plugins.lcm.planner import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, plan_summary, write_summary
+from memory.plugins.lcm.stale_summaries import rebuild_stale_summaries
 from memory.plugins.lcm.summarizer import entry_cost, summarize
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
 from openvibe.base.locks import LockKind, advisory_lock
@@ -109,10 +116,10 @@ def rebuild_conversation(
         return CompactionResult(0, 0)
 
     def run_rebuild(conversation: Conversation, writer: SummaryWriter) -> CompactionResult:
-        before = planner.total_cost(conversation.pk, MEASURED_ITEMS)
+        before = total_cost(conversation.pk, MEASURED_ITEMS)
         limit = summary_limit(conversation.pk, context_budget(conversation.thread))
         rebuilt = rebuild_stale_summaries(conversation.pk, writer, limit)
-        return CompactionResult(before, planner.total_cost(conversation.pk, MEASURED_ITEMS), rounds=int(rebuilt > 0))
+        return CompactionResult(before, total_cost(conversation.pk, MEASURED_ITEMS), rounds=int(rebuilt > 0))
 
     return _run_exclusively(session, config, client, timezone.now, run_rebuild)
 
@@ -135,7 +142,7 @@ def _run_exclusively(
         return CompactionResult(0, 0)
     with advisory_lock(LockKind.SUMMARY_TREE, conversation.pk) as is_owner:
         if not is_owner:
-            size = planner.total_cost(conversation.pk, MEASURED_ITEMS)
+            size = total_cost(conversation.pk, MEASURED_ITEMS)
             return CompactionResult(size, size)
         if config.get("summaries") == "deterministic":
             return action(conversation, SummaryWriter(None))
@@ -151,10 +158,10 @@ def _run_exclusively(
 
 
 def _exceeds(conversation: Conversation, threshold: float) -> bool:
-    if planner.total_cost(conversation.pk, SIZE_CHECK_ITEMS) > threshold:
+    if total_cost(conversation.pk, SIZE_CHECK_ITEMS) > threshold:
         return True
     has_more = conversation.items.all()[SIZE_CHECK_ITEMS : SIZE_CHECK_ITEMS + 1].exists()
-    return has_more and planner.total_cost(conversation.pk, ALL_ITEMS) > threshold
+    return has_more and total_cost(conversation.pk, ALL_ITEMS) > threshold
 
 
 def _access_thread(session: Session) -> Thread | None:
@@ -237,7 +244,7 @@ class CompactionPasses:
     is_budget_spent: bool = False
 
     def run(self) -> CompactionResult:
-        before = planner.total_cost(self.conversation_id, ALL_ITEMS if self.is_full else MEASURED_ITEMS)
+        before = total_cost(self.conversation_id, ALL_ITEMS if self.is_full else MEASURED_ITEMS)
         if self.progress is not None:
             self.pending_messages = self._pending_message_count()
             if self.pending_messages:
@@ -275,7 +282,7 @@ class CompactionPasses:
         return self._summaries_cost() + room // TARGET_SUMMARIES <= room
 
     def _summaries_cost(self) -> int:
-        return sum(item.cost for item in planner.summary_items(self.conversation_id, ALL_SUMMARIES))
+        return sum(item.cost for item in summary_items(self.conversation_id, ALL_SUMMARIES))
 
     def _summary_limit(self, items: Sequence[ContextItem], *, is_leaf: bool) -> int:
         """Tokens that the summary of these items may take. In a full compaction leaves do not stand for long."""
@@ -289,7 +296,7 @@ class CompactionPasses:
 
     def _newest_items(self) -> tuple[list[ContextItem], int]:
         """The newest items, oldest first, and the index among them at which the fresh tail begins."""
-        newest = planner.newest_items(self.conversation_id, TAIL_WINDOW)
+        newest = newest_items(self.conversation_id, TAIL_WINDOW)
         return newest, tail_index(newest, FRESH_TAIL, fresh_tail_tokens(self.budget, self.config))
 
     def leaf_items(self) -> Iterator[list[ContextItem]]:
@@ -300,8 +307,8 @@ class CompactionPasses:
         tail = newest[start].ordinal if start < len(newest) else newest[-1].ordinal + 1
         request = newest_request_index(newest)
         excluded = () if request is None else (newest[request].ordinal,)
-        after = planner.last_summarized_seq(self.conversation_id)
-        while items := planner.items_after(self.conversation_id, after, CHUNK_WINDOW):
+        after = last_summarized_seq(self.conversation_id)
+        while items := items_after(self.conversation_id, after, CHUNK_WINDOW):
             end = next((index for index, item in enumerate(items) if item.ordinal >= tail), len(items))
             is_cut = end == len(items) == CHUNK_WINDOW  # what belongs to its last messages may stand after the window
             end -= MAX_PAIR_DISTANCE if is_cut else 0
@@ -315,16 +322,14 @@ class CompactionPasses:
 
     def condensed_items(self, limit: int) -> list[list[ContextItem]]:
         """Neighbouring summaries that one of the next depth may stand for, oldest first."""
-        items = planner.summary_items(self.conversation_id, limit)
+        items = summary_items(self.conversation_id, limit)
         return [items[first:stop] for first, stop in condensed_chunks(items, chunk_tokens=self.writer.chunk_tokens)]
 
     def _summarize(self, items: Sequence[ContextItem], *, is_leaf: bool) -> PassOutcome:
         """Make one summary. What was changed while it was made is read and tried once again."""
         share = LEAF_SHARE if is_leaf else CONDENSED_SHARE
         for _ in range(2):
-            plan = planner.plan_summary(
-                self.conversation_id, items, is_leaf=is_leaf, chunk_tokens=self.writer.chunk_tokens
-            )
+            plan = plan_summary(self.conversation_id, items, is_leaf=is_leaf, chunk_tokens=self.writer.chunk_tokens)
             limit = self._summary_limit(items, is_leaf=is_leaf)
             draft = summarize(
                 plan.source,
@@ -337,7 +342,7 @@ class CompactionPasses:
             saved_tokens = plan.cost - entry_cost(draft.tokens) if draft is not None else 0
             if draft is None or saved_tokens <= 0:
                 return PassOutcome.NOTHING
-            summary_id = planner.write_summary(plan, draft)
+            summary_id = write_summary(plan, draft)
             if summary_id is None:
                 continue
             self.is_budget_spent = self.is_budget_spent or draft.is_budget_spent
@@ -353,6 +358,6 @@ class CompactionPasses:
         newest, start = self._newest_items()
         if start == len(newest):
             return 0
-        after = planner.last_summarized_seq(self.conversation_id)
+        after = last_summarized_seq(self.conversation_id)
         pending_items = Item.objects.filter(conversation=self.conversation_id, ordinal__gt=after)
         return pending_items.filter(ordinal__lt=newest[start].ordinal).count()

@@ -7,7 +7,7 @@ from django.db.models import F, Q
 from memory.plugins.base import MAX_ENTRY_TOKENS, Session
 from memory.plugins.lcm.integrity import forget_summaries
 from memory.plugins.lcm.models import Conversation, Summary, SummaryCorrection
-from memory.plugins.lcm.planner import BUMP_VERSION
+from memory.plugins.lcm.summary_sources import BUMP_VERSION
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Conflict, Problem
 from openvibe.chat.services import clean_message_body

@@ -14,8 +14,8 @@ from django.db.models import QuerySet
 from memory.plugins.lcm.facts import find_facts
 from memory.plugins.lcm.items import fetch_rows
 from memory.plugins.lcm.models import STALE_CONTENT, STALE_TOKENS, Conversation, Summary
-from memory.plugins.lcm.planner import BUMP_VERSION, LOCK_CONVERSATION, read_source
-from memory.plugins.lcm.validation import clean_answer, find_problem
+from memory.plugins.lcm.summary_sources import BUMP_VERSION, LOCK_CONVERSATION, read_source
+from memory.plugins.lcm.summary_validation import clean_answer, find_problem
 from openvibe.chat.models import Message
 from openvibe.llm.tokens import count_tokens
 

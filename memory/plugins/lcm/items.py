@@ -1,4 +1,5 @@
-"""The items of a conversation: ingesting messages, one item for each, and reading what prompts may show of them.
+"""The items of a conversation: ingesting messages, one item for each, and reading what prompts may show of them and
+what compaction may put together.
 
 One reading statement, which the server keeps prepared. Its parts are told their thread by scalar subqueries, so that
 each walks its index backwards and stops: the cost depends on how much is asked for, never on how long the thread is."""
@@ -12,6 +13,8 @@ from django.db import connection, transaction
 from psycopg import sql
 
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS, ContextEntry, Session
+from memory.plugins.lcm.chunking import GAP_KIND, SUMMARY_KIND, ContextItem
+from memory.plugins.lcm.models import Item
 from openvibe.base.prepared_statements import fetch_prepared
 
 # Messages become visible in the order of their numbers (a number is given under the thread's row lock), so what is
@@ -184,3 +187,68 @@ def entry_from_row(row: tuple[Any, ...]) -> ContextEntry:
 def _normalize_time(at: str) -> str:
     """PostgreSQL leaves out zeros at the end of a fraction of a second."""
     return datetime.fromisoformat(at).isoformat()
+
+
+# What compaction reads: items as plain values, with the tokens that a prompt needs for each.
+
+ITEM_COST = (
+    f"CASE WHEN s.id IS NOT NULL THEN least(s.token_count, {MAX_ENTRY_TOKENS}) + {ENVELOPE_TOKENS}"
+    f" WHEN {PROMPT_FILTER} THEN least(m.token_count, {MAX_ENTRY_TOKENS}) + {ENVELOPE_TOKENS} ELSE 0 END"
+)
+# OFFSET 0: looked up by their keys, whatever the planner thinks of how many items there are
+ITEM_JOINS = """
+LEFT JOIN LATERAL (SELECT * FROM lcm_summary WHERE id = i.summary_id OFFSET 0) s ON true
+LEFT JOIN LATERAL (SELECT * FROM chat_message WHERE id = i.message_id OFFSET 0) m ON true
+"""
+ITEM_ROWS = f"""
+SELECT i.ordinal, coalesce(m.kind, '{SUMMARY_KIND}'), {ITEM_COST},
+    CASE WHEN m.kind IN ('tool_call', 'tool_result') THEN m.call_id ELSE '' END,
+    coalesce(m.kind = 'text' AND p.kind <> 'agent', false), coalesce(m.state = 'writing', false),
+    coalesce(s.depth, 0), coalesce(s.stale, false)
+FROM ({{items}}) i {ITEM_JOINS} LEFT JOIN workspaces_participant p ON p.id = m.author_id ORDER BY i.ordinal
+"""  # noqa: S608 - only constants of this package
+ITEM_KEYS = "SELECT ordinal, message_id, summary_id FROM lcm_item WHERE conversation_id = %s"
+NEWEST_ITEM_KEYS = f"{ITEM_KEYS} ORDER BY ordinal DESC LIMIT %s"
+NEWEST_ITEMS_STATEMENT = ITEM_ROWS.replace("{items}", NEWEST_ITEM_KEYS)
+ITEMS_AFTER_STATEMENT = ITEM_ROWS.replace("{items}", f"{ITEM_KEYS} AND ordinal > %s ORDER BY ordinal LIMIT %s")
+TOTAL_COST = " ".join(("SELECT coalesce(sum(", ITEM_COST, "), 0) FROM (", NEWEST_ITEM_KEYS, ") i", ITEM_JOINS))
+SUMMARY_ITEMS = """
+SELECT i.ordinal, s.token_count, s.depth, s.stale, s.id, (
+    SELECT before.summary_id FROM lcm_item before
+    WHERE before.conversation_id = i.conversation_id AND before.ordinal < i.ordinal ORDER BY before.ordinal DESC LIMIT 1
+)
+FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
+WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL ORDER BY i.ordinal DESC LIMIT %s
+"""
+
+
+def newest_items(conversation_id: int, limit: int) -> list[ContextItem]:
+    """The newest items, oldest first."""
+    return [ContextItem(*row) for row in fetch_rows(NEWEST_ITEMS_STATEMENT, [conversation_id, limit])]
+
+
+def items_after(conversation_id: int, ordinal: int, limit: int) -> list[ContextItem]:
+    return [ContextItem(*row) for row in fetch_rows(ITEMS_AFTER_STATEMENT, [conversation_id, ordinal, limit])]
+
+
+def total_cost(conversation_id: int, limit: int) -> int:
+    """Tokens that the newest `limit` items need in a prompt."""
+    return int(fetch_rows(TOTAL_COST, [conversation_id, limit])[0][0])
+
+
+def last_summarized_seq(conversation_id: int) -> int:
+    """The number of the last message that a summary among the items stands for; 0 without any."""
+    summaries = Item.objects.filter(conversation=conversation_id, summary__isnull=False).order_by("-ordinal")
+    return summaries.values_list("summary__last_seq", flat=True).first() or 0
+
+
+def summary_items(conversation_id: int, limit: int) -> list[ContextItem]:
+    """The newest summaries among the items, oldest first, with a GAP wherever something stands between two."""
+    items: list[ContextItem] = []
+    newer_id: int | None = None  # what the summary before this one would have to be
+    for ordinal, tokens, depth, stale, summary_id, older_id in fetch_rows(SUMMARY_ITEMS, [conversation_id, limit]):
+        if items and newer_id != summary_id:
+            items.append(ContextItem(ordinal, GAP_KIND, 0))
+        items.append(ContextItem(ordinal, SUMMARY_KIND, tokens + ENVELOPE_TOKENS, depth=depth, is_stale=stale))
+        newer_id = older_id
+    return items[::-1]

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS
 from memory.plugins.lcm.facts import Facts, find_facts, missing_keys, missing_sentences
-from memory.plugins.lcm.validation import clean_answer, find_problem
+from memory.plugins.lcm.summary_validation import clean_answer, find_problem
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.errors import BudgetExceeded, EmptyAnswer
 from openvibe.llm.fences import clean_text, fence

@@ -7,9 +7,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memory.plugins.base import ENVELOPE_TOKENS, Session
-from memory.plugins.lcm import planner
 from memory.plugins.lcm.compaction import needs_compaction
 from memory.plugins.lcm.integrity import find_violations
+from memory.plugins.lcm.items import summary_items, total_cost
 from memory.plugins.lcm.models import Conversation, Item, Summary
 from memory.plugins.lcm.provider import LcmProvider
 from openvibe.base.problems import Missing
@@ -73,7 +73,7 @@ def test_an_incremental_compaction_brings_the_context_down_to_half_of_the_budget
     assert needs_compaction(session, BUDGET, {})
     fold_result = fold(session)
     assert fold_result.tokens_after <= BUDGET / 2 < BUDGET < fold_result.tokens_before
-    assert fold_result.tokens_after == planner.total_cost(Conversation.objects.get(thread=long).pk, 10_000)
+    assert fold_result.tokens_after == total_cost(Conversation.objects.get(thread=long).pk, 10_000)
     assert not needs_compaction(session, BUDGET, {})
     assert find_violations(long.pk) == []
 
@@ -105,7 +105,7 @@ def test_neighbouring_leaves_are_condensed_once_another_would_not_fit(
     for _ in range(14):
         told(long, ana.participant, *[TEXT * 4] * 20)
         fold_result = fold(session, long_answer)
-        stood.append(sum(place.cost for place in planner.summary_items(Conversation.objects.get().pk, 100)))
+        stood.append(sum(place.cost for place in summary_items(Conversation.objects.get().pk, 100)))
         condensed += len(fold_result.created) - 1
     assert max(depths(long)) >= 1
     assert condensed <= 7  # every other time at most: what stands before the tail changes rarely

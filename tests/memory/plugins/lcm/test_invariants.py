@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.models import Agent
 from memory.plugins.base import FRESH_TAIL, MAX_PAIR_DISTANCE, ContextEntry, Session
-from memory.plugins.lcm import chunking, planner
+from memory.plugins.lcm import chunking
 from memory.plugins.lcm.assembly import (
     assemble_entries,
     first_fitting_index,
@@ -21,6 +21,7 @@ from memory.plugins.lcm.assembly import (
 )
 from memory.plugins.lcm.chunking import fresh_tail_index, item_from_entry, tool_pair_spans
 from memory.plugins.lcm.integrity import find_violations
+from memory.plugins.lcm.items import newest_items
 from memory.plugins.lcm.models import Conversation, EndpointFailures, Item, Summary, SummaryEdge, SummaryMessage
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
@@ -238,7 +239,7 @@ def test_the_tail_and_the_newest_request_stay_as_they_are(
     world = new_world(writer, budget)
     world.live(history)
     world.provider.bootstrap(world.session)
-    places = planner.newest_items(Conversation.objects.get(thread=world.thread).pk, 10_000)
+    places = newest_items(Conversation.objects.get(thread=world.thread).pk, 10_000)
     start = chunking.tail_index(places, FRESH_TAIL, chunking.fresh_tail_tokens(budget, {}))
     request = chunking.newest_request_index(places)
     fresh = {place.ordinal for place in (*places[start:], *(places[at] for at in [request] if at is not None))}

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from agents.models import Agent
 from memory.plugins.base import FRESH_TAIL
-from memory.plugins.lcm import planner
 from memory.plugins.lcm.chunking import fresh_tail_tokens, tail_index
 from memory.plugins.lcm.integrity import find_violations
+from memory.plugins.lcm.items import newest_items, total_cost
 from memory.plugins.lcm.models import Conversation, Summary
 from memory.plugins.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread
@@ -68,14 +68,14 @@ def compacted(thread: Thread, provider: LcmProvider, vibe: Agent, *, budget: int
     conversation = Conversation.objects.filter(thread=thread).first()
     if conversation is None:
         return
-    size = planner.total_cost(conversation.pk, 10_000)
-    places = planner.newest_items(conversation.pk, 10_000)
+    size = total_cost(conversation.pk, 10_000)
+    places = newest_items(conversation.pk, 10_000)
     tail = places[tail_index(places, FRESH_TAIL, fresh_tail_tokens(budget, {})) :]
     done = provider.compact(session, budget, full=full)
-    after = planner.total_cost(conversation.pk, 10_000)
+    after = total_cost(conversation.pk, 10_000)
     assert (done.tokens_before, done.tokens_after) == (size, after)
     assert after < size if done.created else after == size
-    assert not tail or planner.newest_items(conversation.pk, 10_000)[-len(tail) :] == tail
+    assert not tail or newest_items(conversation.pk, 10_000)[-len(tail) :] == tail
     summaries = Summary.objects.filter(pk__in=done.created)
     assert all(one.content.strip() and one.token_count < one.source_tokens for one in summaries)
 

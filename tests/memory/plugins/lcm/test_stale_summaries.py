@@ -15,8 +15,8 @@ from memory.plugins.base import Rebuilder, Session
 from memory.plugins.lcm.compaction import compact_conversation, rebuild_conversation
 from memory.plugins.lcm.integrity import find_violations
 from memory.plugins.lcm.models import STALE_CONTENT, Conversation, Summary
-from memory.plugins.lcm.planner import DELETED_CONTENT
 from memory.plugins.lcm.provider import LcmProvider
+from memory.plugins.lcm.summary_sources import DELETED_CONTENT
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
