@@ -11,7 +11,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
 from agents.access import TOTAL_TOKENS, token_rows
-from agents.charts import DayChart, Series, bar_chart, format_value, line_chart
+from agents.day_charts import DayChart, Series, bar_chart, format_value, line_chart
 from agents.models import Agent
 from memory.models import Feedback
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from agents.access import token_rows
-from agents.charts import DayChart, Series, bar_chart, line_chart
+from agents.day_charts import DayChart, Series, bar_chart, line_chart
 from agents.models import Run
 from agents.prompts.cache_rates import daily_rates
 from agents.prompts.points import total_rate

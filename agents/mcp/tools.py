@@ -19,7 +19,7 @@ from agents.tools.toolbox import UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from agents.trust import Effect
 from openvibe.base.audit import AuditAction, record_audit
-from openvibe.base.breaker import CircuitBreaker
+from openvibe.base.circuit_breaker import CircuitBreaker
 from openvibe.base.problems import Problem, Refused, Unavailable
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import Thread

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from openvibe.base.breaker import CircuitBreaker
+from openvibe.base.circuit_breaker import CircuitBreaker
 from openvibe.llm.errors import AuthRefused, ModelTimeout, ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient, ModelStream

@@ -20,16 +20,6 @@ from openvibe.chat.models.message import (
     break_long_words,
 )
 from openvibe.chat.models.notification import MailedMention, NotificationPreference
-from openvibe.chat.models.reach import (
-    Reach,
-    fresh,
-    load_reach,
-    open_to_agent,
-    reach_of,
-    sees_channel,
-    sees_thread,
-    visible_threads,
-)
 from openvibe.chat.models.reaction import MAX_EMOJI_CODE_POINTS, MAX_EMOJI_OF_MESSAGE, Reaction
 from openvibe.chat.models.readers import (
     agents_with_access,
@@ -39,6 +29,16 @@ from openvibe.chat.models.readers import (
 )
 from openvibe.chat.models.saved_message import SavedMessage
 from openvibe.chat.models.thread import MAX_PINNED_THREADS, Draft, ReadMarker, Thread
+from openvibe.chat.models.visibility import (
+    Reach,
+    fresh,
+    load_reach,
+    open_to_agent,
+    reach_of,
+    sees_channel,
+    sees_thread,
+    visible_threads,
+)
 
 __all__ = [
     "EXTRACT_TOKENS",

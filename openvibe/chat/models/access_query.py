@@ -12,7 +12,7 @@ from django.db.models import Model, QuerySet
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.chat.models.reach import Reach, reach_of
+from openvibe.chat.models.visibility import Reach, reach_of
 from openvibe.workspaces.access import Access
 
 Row = TypeVar("Row", bound=Model)

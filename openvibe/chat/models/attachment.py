@@ -10,8 +10,8 @@ from django.db.models import F, Func, Q
 from django.db.models.functions import Now
 
 from openvibe.chat.models.message import Message
-from openvibe.chat.models.reach import visible_threads
 from openvibe.chat.models.thread import Thread
+from openvibe.chat.models.visibility import visible_threads
 from openvibe.workspaces.access import Access
 
 MAX_ATTACHMENTS = 5

@@ -12,7 +12,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from openvibe.base.models import Timestamped
-from openvibe.chat.models.reach import reach_of
+from openvibe.chat.models.visibility import reach_of
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 

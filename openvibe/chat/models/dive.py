@@ -15,8 +15,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from openvibe.chat.models.message import Message
-from openvibe.chat.models.reach import visible_threads
 from openvibe.chat.models.thread import Thread
+from openvibe.chat.models.visibility import visible_threads
 from openvibe.llm.drafts import MAX_BULLETS, MAX_DEFERRED, MAX_HEADLINE_CHARACTERS, MAX_QUESTIONS, MIN_BULLETS
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant

@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from openvibe.chat.models.message import Message
-from openvibe.chat.models.reach import visible_threads
+from openvibe.chat.models.visibility import visible_threads
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -6,8 +6,8 @@ from django.db.models import Q, QuerySet
 
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models.channel import Channel, ChannelMembership
-from openvibe.chat.models.reach import load_reach, sees_channel, sees_thread
 from openvibe.chat.models.thread import Thread
+from openvibe.chat.models.visibility import load_reach, sees_channel, sees_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.queries import AGENT_ACCESSES

@@ -13,7 +13,7 @@ from django.db.models import Q
 from openvibe.base.models import Timestamped
 from openvibe.base.name_field import NameField
 from openvibe.chat.models.channel import Channel
-from openvibe.chat.models.reach import visible_threads
+from openvibe.chat.models.visibility import visible_threads
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 
-from agents.charts import CHART_HEIGHT, CHART_WIDTH
+from agents.day_charts import CHART_HEIGHT, CHART_WIDTH
 from agents.models import Agent, Run, Snapshot
+from agents.prompts.cache_rate_chart import build_rate_chart
 from agents.prompts.cache_rates import agent_cache, cache_history, thread_caches, visible_runs
 from agents.prompts.points import Rate, total_rate
-from agents.prompts.rate_chart import build_rate_chart
 from agents.runs.executor import execute_run
 from memory.models import Compaction
 from openvibe.chat.models import Thread

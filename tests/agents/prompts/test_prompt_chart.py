@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.charts import CHART_WIDTH, even_ticks
+from agents.day_charts import CHART_WIDTH, even_ticks
 from agents.models import Agent, Snapshot
-from agents.prompts.chart import BARS_HEIGHT, MAX_BARS, build_prompt_chart
 from agents.prompts.points import PromptPoint, Rate
+from agents.prompts.prompt_chart import BARS_HEIGHT, MAX_BARS, build_prompt_chart
 from agents.runs.executor import execute_run
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member

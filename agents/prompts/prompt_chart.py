@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from agents.assembler.stack import STACK
-from agents.charts import CHART_WIDTH, even_ticks
+from agents.day_charts import CHART_WIDTH, even_ticks
 from agents.prompts.points import PromptPoint
 from openvibe.base.text import pluralize
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from agents.charts import CHART_HEIGHT, CHART_WIDTH
+from agents.day_charts import CHART_HEIGHT, CHART_WIDTH
 from agents.prompts.points import Rate, RatesAround
 
 
