@@ -14,7 +14,7 @@ from django.db.models import F, QuerySet, Sum
 from agents.models import Agent, Run
 from agents.trust import Occasion, may_respond, trust_level
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.chat.models import Dive, Thread, load_reach, reach_of, sees_thread
+from openvibe.chat.models import Dive, Thread, load_visibility, sees_thread, visibility_of
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Spending
@@ -111,7 +111,7 @@ def schedule_denied_reasons(agent: Agent, threads: Sequence[Thread]) -> list[str
     """Why the agent may not speak on schedule in each of these threads, none of which is a dive; None where it may. As
     many queries for many as for one."""
     access = visible_to(agent)
-    load_reach([access])
+    load_visibility([access])
     everywhere = _agent_denial(agent) or _occasion_denial(agent, None, "scheduled")
     everywhere = everywhere or _paid_denial(agent, tokens_used_by_agent(agent.workspace_id))
     denials = (everywhere or _thread_denial(agent, thread, access) for thread in threads)
@@ -128,7 +128,7 @@ def reply_denials(
     """
     known_accesses = known_accesses or {}
     accesses = {agent.participant_id: known_accesses.get(agent.participant_id) or visible_to(agent) for agent in agents}
-    load_reach(accesses.values())
+    load_visibility(accesses.values())
     denials = {
         agent.participant_id: denial
         for agent in agents
@@ -162,7 +162,7 @@ def _thread_denial(agent: Agent, thread: Thread, access: Access) -> ReplyDenial 
         return None
     if thread.parent_id is not None and not access.reads_dive_results:
         return ReplyDenial(f"at L{agent.level} it takes no part in dives.", is_notified=False)
-    is_listed = (thread.parent_id or thread.pk) in reach_of(access).thread_ids
+    is_listed = (thread.parent_id or thread.pk) in visibility_of(access).thread_ids
     if thread.access == Thread.Access.AGENT_RESTRICTED and not is_listed:
         return ReplyDenial("this thread is open only to the agents it lists.", is_notified=False)
     return ReplyDenial("it is not in this channel. Somebody who runs the channel can add it.", is_notified=False)

@@ -18,7 +18,7 @@ from knowledge.expiry import EXPIRING_WITHIN
 from knowledge.models import Entry, EntryQuerySet
 from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.base.query_cache import array_literal
-from openvibe.chat.models import AccessQuery, reach_of
+from openvibe.chat.models import AccessQuery, visibility_of
 from openvibe.search.candidates import inline_ids_sql
 from openvibe.workspaces.access import Access
 
@@ -99,7 +99,7 @@ def visible_sql(access: Access) -> str:
 
 def asker_sql_values(access: Access) -> dict[str, object]:
     """Values of the placeholders in `visible_sql`."""
-    thread_ids = reach_of(access).threads if access.is_agent else None
+    thread_ids = visibility_of(access).threads if access.is_agent else None
     return {"workspace": access.workspace_id, "asker": access.participant_id, "listed": thread_ids}
 
 

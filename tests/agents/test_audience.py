@@ -16,7 +16,7 @@ from agents.tools.toolbox import TOOLS, Toolbox
 from agents.tools.values import Tool, ToolContext, ToolRegistration, tool_spec
 from knowledge.services import archive_entry, update_entry
 from memory.blocks.services import update_notes
-from openvibe.chat.models import Thread, fresh
+from openvibe.chat.models import Thread, reread_visibility
 from openvibe.chat.services import remove_from_channel
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
@@ -99,8 +99,8 @@ def test_an_agent_that_left_the_channel_reads_nothing_of_what_it_read_there(
     assert reusable_calls(agent, ana.participant_id).exists()
 
     remove_from_channel(channel=thread.channel, participant=vibe.participant, by=access(ana))
-    assert not reusable_calls(fresh(agent), ana.participant_id).exists()
-    assert not visible_calls(fresh(agent)).exists()
+    assert not reusable_calls(reread_visibility(agent), ana.participant_id).exists()
+    assert not visible_calls(reread_visibility(agent)).exists()
 
 
 def test_every_tool_says_what_its_calls_tell_of(ana: Member, thread: Thread, skill: WriteFile) -> None:

@@ -1,10 +1,19 @@
-"""What an access reaches: read once, and the same in statements as for rows at hand."""
+"""What an access sees: read once, and the same in statements as for rows at hand."""
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from openvibe.chat.models import Channel, Message, Thread, fresh, load_reach, reach_of, sees_channel, sees_thread
+from openvibe.chat.models import (
+    Channel,
+    Message,
+    Thread,
+    load_visibility,
+    reread_visibility,
+    sees_channel,
+    sees_thread,
+    visibility_of,
+)
 from openvibe.chat.services import add_to_channel, remove_from_channel
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.queries import participant_access
@@ -35,17 +44,17 @@ def test_rows_at_hand_and_statements_agree_for_everybody() -> None:
 def test_it_is_read_once_for_each_access_and_for_many_at_once(ana: Member, dora: Member) -> None:
     accesses = [access(ana), access(dora)]
     with CaptureQueriesContext(connection) as queries:
-        load_reach(accesses)
-        assert [reach_of(one).channel_ids for one in accesses] == [frozenset(), frozenset()]
+        load_visibility(accesses)
+        assert [visibility_of(one).channel_ids for one in accesses] == [frozenset(), frozenset()]
     assert len(queries) == 1
 
 
-def test_whoever_was_removed_reaches_it_no_more_with_the_next_access(ana: Member, dora: Member) -> None:
+def test_whoever_was_removed_sees_it_no_more_with_the_next_access(ana: Member, dora: Member) -> None:
     private = make_channel(ana, "private", private=True)
     message = say(make_thread(private, ana), ana, "Salaries")
     add_to_channel(channel=private, participant=dora.participant, by=access(ana))
     asker = access(dora)
     assert Message.objects.visible_to(asker).filter(pk=message.pk).exists()
     remove_from_channel(channel=private, participant=dora.participant, by=access(ana))
-    assert not Message.objects.visible_to(fresh(asker)).filter(pk=message.pk).exists()
-    assert not sees_channel(fresh(asker), private.pk)
+    assert not Message.objects.visible_to(reread_visibility(asker)).filter(pk=message.pk).exists()
+    assert not sees_channel(reread_visibility(asker), private.pk)

@@ -26,7 +26,7 @@ from agents.models import Run, Snapshot, ToolCall, ToolSource
 from knowledge.models import Entry
 from knowledge.queries import restricted_at, was_any_restricted_since
 from memory.models import CarriedVersion, Episode, WorkItem
-from openvibe.chat.models import Message, reach_of
+from openvibe.chat.models import Message, visibility_of
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.access import Access
 
@@ -162,8 +162,8 @@ def _withheld_episodes(keys: Iterable[str], access: Access) -> dict[str, str]:
     ids = key_ids(keys, "episode")
     episodes = Episode.objects.filter(pk__in=ids)
     existing = set(episodes.values_list("pk", flat=True))
-    in_reach = episodes.filter(channel__id__any_of=reach_of(access).channels)
-    visible = set(in_reach.values_list("pk", flat=True))
+    in_channels = episodes.filter(channel__id__any_of=visibility_of(access).channels)
+    visible = set(in_channels.values_list("pk", flat=True))
     visible |= set(episodes.filter(channel=None).values_list("pk", flat=True))
     return {f"episode:{pk}": NO_ACCESS if pk in existing else DELETED_SINCE for pk in ids - visible}
 

@@ -30,7 +30,7 @@ from openvibe.chat.api.serializers import (
     ThreadOut,
     ThreadsParams,
 )
-from openvibe.chat.models import Channel, Thread, fresh
+from openvibe.chat.models import Channel, Thread, reread_visibility
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
@@ -108,7 +108,7 @@ class DirectMessages(ApiView):
         handle = self.validated_body(DirectMessagesIn)["to"].strip().lstrip("@").lower()
         recipient = get_object_or_404(queries.participants_known_to(access), handle=handle)
         thread, _ = services.open_direct_messages(by=access, recipient=recipient)
-        row = visible_direct_messages(fresh(access)).get(pk=thread.pk)
+        row = visible_direct_messages(reread_visibility(access)).get(pk=thread.pk)
         return Response(DirectMessagesOut(row).data, status=201)
 
 

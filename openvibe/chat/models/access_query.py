@@ -12,7 +12,7 @@ from django.db.models import Model, QuerySet
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.chat.models.visibility import Reach, reach_of
+from openvibe.chat.models.visibility import Visibility, visibility_of
 from openvibe.workspaces.access import Access
 
 Row = TypeVar("Row", bound=Model)
@@ -48,7 +48,7 @@ class AccessQuery:
     def _compile(self, shape: Access, **options: object) -> CompiledQuery:
         def build(workspace_id: int, participant_id: int, channels: int, threads: int, *arguments: int) -> Any:
             access = replace(shape, workspace_id=workspace_id, participant_id=participant_id)
-            access.memo["reach"] = Reach(frozenset(), frozenset(), str(channels), str(threads))
+            access.memo["visibility"] = Visibility(frozenset(), frozenset(), str(channels), str(threads))
             return self._build(access, *arguments, **options)
 
         return CompiledQuery(build, 4 + self._argument_count)
@@ -73,5 +73,5 @@ def access_by(field: str, visible: Callable[[Access], QuerySet[Row]]) -> Callabl
 
 
 def _asker_values(access: Access) -> tuple[int, int, str, str]:
-    reach = reach_of(access)
-    return access.workspace_id, access.participant_id, reach.channels, reach.threads
+    visibility = visibility_of(access)
+    return access.workspace_id, access.participant_id, visibility.channels, visibility.threads

@@ -12,7 +12,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from openvibe.base.models import Timestamped
-from openvibe.chat.models.visibility import reach_of
+from openvibe.chat.models.visibility import visibility_of
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
@@ -26,7 +26,7 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         """Channels the asker was added to, and her workspace's public ones where her role or level reads them. Direct
         messages are in no list of channels and have no settings: their threads are visible as all are."""
         rooms = self.filter(first_participant=None)
-        return rooms.filter(workspace_id=access.workspace_id, pk__any_of=reach_of(access).channels)
+        return rooms.filter(workspace_id=access.workspace_id, pk__any_of=visibility_of(access).channels)
 
     def open(self) -> ChannelQuerySet:
         return self.filter(archived_at=None)

@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models.channel import Channel, ChannelMembership
 from openvibe.chat.models.thread import Thread
-from openvibe.chat.models.visibility import load_reach, sees_channel, sees_thread
+from openvibe.chat.models.visibility import load_visibility, sees_channel, sees_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.queries import AGENT_ACCESSES
@@ -43,7 +43,7 @@ def agents_with_access(row: Thread | Channel) -> list[Participant]:
     """
     agents: list[Participant] = _active_agents.objects(row.workspace_id)
     accesses = AGENT_ACCESSES.only()(agents)
-    load_reach(accesses.values())
+    load_visibility(accesses.values())
     seers = {
         pk
         for pk, one in accesses.items()

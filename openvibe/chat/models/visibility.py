@@ -1,8 +1,8 @@
-"""What an access reaches: the channels somebody reads and the threads that list an agent, as plain numbers.
+"""What an access sees: the channels somebody reads and the threads that list an agent, as plain numbers.
 
 Read by one statement the first time an access is asked, and kept on that object: every `visible_to` of the request
 puts the numbers into its statement, which then needs no sub-select and whose plan hangs on no statistics. Whoever has
-the same access object asks with what was true when it was first asked; `fresh` asks anew."""
+the same access object asks with what was true when it was first asked; `reread_visibility` asks anew."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.query_cache import array_literal
 from openvibe.workspaces.access import Access
 
-_SELECT_REACH = """
+_SELECT_VISIBILITY = """
 SELECT ARRAY(
     SELECT c.id FROM chat_channel c WHERE c.workspace_id = asker.workspace AND (asker.reads_public AND NOT c.is_private
     OR EXISTS (SELECT FROM chat_channelmembership m WHERE m.channel_id = c.id AND m.participant_id = asker.id))
@@ -28,7 +28,7 @@ ORDER BY asker.position
 
 
 @dataclass(frozen=True)
-class Reach:
+class Visibility:
     """`channels` and, for agents, `threads` that list it; the same as PostgreSQL's array literals for statements."""
 
     channel_ids: frozenset[int]
@@ -37,33 +37,33 @@ class Reach:
     threads: str
 
 
-def reach_of(access: Access) -> Reach:
-    """What the access reaches, read once for each access object."""
-    load_reach([access])
-    reach: Reach = access.memo["reach"]
-    return reach
+def visibility_of(access: Access) -> Visibility:
+    """What the access sees, read once for each access object."""
+    load_visibility([access])
+    visibility: Visibility = access.memo["visibility"]
+    return visibility
 
 
-def load_reach(accesses: Iterable[Access]) -> None:
-    """Read what these reach, where it is not known yet: one statement for all of them."""
-    accesses_without_reach = [access for access in accesses if "reach" not in access.memo]
-    if not accesses_without_reach:
+def load_visibility(accesses: Iterable[Access]) -> None:
+    """Read what these see, where it is not known yet: one statement for all of them."""
+    accesses_to_read = [access for access in accesses if "visibility" not in access.memo]
+    if not accesses_to_read:
         return
     columns: tuple[Sequence[object], ...] = tuple(
         zip(
-            *((a.workspace_id, a.participant_id, a.reads_public_channels, a.is_agent) for a in accesses_without_reach),
+            *((a.workspace_id, a.participant_id, a.reads_public_channels, a.is_agent) for a in accesses_to_read),
             strict=True,
         )
     )
-    rows = fetch_prepared(_SELECT_REACH, [list(column) for column in columns])
-    for access, (channels, threads) in zip(accesses_without_reach, rows, strict=True):
-        access.memo["reach"] = Reach(
+    rows = fetch_prepared(_SELECT_VISIBILITY, [list(column) for column in columns])
+    for access, (channels, threads) in zip(accesses_to_read, rows, strict=True):
+        access.memo["visibility"] = Visibility(
             frozenset(channels), frozenset(threads), array_literal(channels), array_literal(threads)
         )
 
 
-def fresh(access: Access) -> Access:
-    """The same access, whose reach is read anew: after a change of channels or lists in the same request."""
+def reread_visibility(access: Access) -> Access:
+    """The same access, whose visibility is read anew: after a change of channels or lists in the same request."""
     return replace(access)
 
 
@@ -75,7 +75,7 @@ def visible_threads(access: Access, thread: str = "") -> Q:
     not read dive results see no dives.
     """
     in_channels = Q(
-        **{f"{thread}workspace_id": access.workspace_id, f"{thread}channel__id__any_of": reach_of(access).channels}
+        **{f"{thread}workspace_id": access.workspace_id, f"{thread}channel__id__any_of": visibility_of(access).channels}
     )
     if not access.is_agent:
         return in_channels
@@ -85,7 +85,7 @@ def visible_threads(access: Access, thread: str = "") -> Q:
 
 def open_to_agent(access: Access, thread: str = "") -> Q:
     """The condition for a thread that is neither for people only nor for other agents only."""
-    listing = reach_of(access).threads
+    listing = visibility_of(access).threads
     is_listed = Q(**{f"{thread}id__any_of": listing}) | Q(**{f"{thread}parent__id__any_of": listing})
     return Q(**{f"{thread}access": "open"}) | Q(Q(**{f"{thread}access": "agent_restricted"}), is_listed)
 
@@ -101,17 +101,17 @@ class ThreadRow(Protocol):
 
 def sees_channel(access: Access, channel_id: int) -> bool:
     """Whether the asker reads the channel."""
-    return channel_id in reach_of(access).channel_ids
+    return channel_id in visibility_of(access).channel_ids
 
 
 def sees_thread(access: Access, thread: ThreadRow) -> bool:
     """The same as `visible_threads`, of a thread that was read."""
-    reach = reach_of(access)
-    if thread.channel_id not in reach.channel_ids:
+    visibility = visibility_of(access)
+    if thread.channel_id not in visibility.channel_ids:
         return False
     if not access.is_agent or (thread.access == "open" and thread.parent_id is None):
         return True
     if thread.parent_id is not None and not access.reads_dive_results:
         return False
-    is_listed = not reach.thread_ids.isdisjoint((thread.pk, thread.parent_id or 0))
+    is_listed = not visibility.thread_ids.isdisjoint((thread.pk, thread.parent_id or 0))
     return thread.access == "open" or (thread.access == "agent_restricted" and is_listed)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from django.urls import reverse
 
 from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.chat.models import reach_of
+from openvibe.chat.models import visibility_of
 from openvibe.chat.wiring import PLACE_SOURCES, Place, PlaceQuery
 from openvibe.workspaces.access import Access
 
@@ -51,7 +51,7 @@ def find_places(access: Access, query: PlaceQuery) -> list[Place]:
     Of each kind at most `PlaceQuery.limit`, the recent ones first. One statement here and one of each other source,
     each over an index on the names' words."""
     values = {
-        "channels": reach_of(access).channels,
+        "channels": visibility_of(access).channels,
         "recent": query.recent_ids("t"),
         "words": query.tsquery,
         "patterns": query.like_patterns,

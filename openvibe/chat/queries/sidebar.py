@@ -10,7 +10,7 @@ from typing import LiteralString
 from psycopg import sql
 
 from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.chat.models import reach_of
+from openvibe.chat.models import visibility_of
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import PRESENCE_SECONDS
 
@@ -182,7 +182,7 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
         "asker": access.participant_id,
         "user": user_id,
         "is_guest": access.is_guest,
-        "channels": reach_of(access).channels,
+        "channels": visibility_of(access).channels,
         "max_people": MAX_PEOPLE,
         "max_direct": MAX_DIRECT,
         "presence": PRESENCE_SECONDS,

@@ -12,7 +12,7 @@ from psycopg import sql
 from openvibe.base.markdown import plain_text
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.timestamps import parse_stored_time
-from openvibe.chat.models import Channel, Message, reach_of
+from openvibe.chat.models import Channel, Message, visibility_of
 from openvibe.chat.queries.sidebar import is_new_to
 from openvibe.workspaces.access import Access
 
@@ -108,9 +108,9 @@ def list_inbox_threads(
     """Threads that are not put away, nor their channel: those with something new first, then by their newest message.
 
     `mentions`: those where somebody named the asker. A channel she does not read has none."""
-    reach = reach_of(access)
-    is_read = channel_id is None or channel_id in reach.channel_ids
-    channels = reach.channels if channel_id is None else f"{{{channel_id}}}"
+    visibility = visibility_of(access)
+    is_read = channel_id is None or channel_id in visibility.channel_ids
+    channels = visibility.channels if channel_id is None else f"{{{channel_id}}}"
     values = {"channels": channels if is_read else "{}", "archived": False, "is_inbox": True}
     only = {"only_unread": show == "unread", "only_mentions": show == "mentions"}
     return _list_threads(access, {**values, **only, "offset": offset, "limit": limit})

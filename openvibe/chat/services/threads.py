@@ -11,7 +11,7 @@ from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_title
-from openvibe.chat.models import MAX_PINNED_THREADS, Channel, Dive, Draft, ReadMarker, Thread, reach_of
+from openvibe.chat.models import MAX_PINNED_THREADS, Channel, Dive, Draft, ReadMarker, Thread, visibility_of
 from openvibe.chat.services.permissions import check_not_direct, check_not_dive, may_manage_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -179,7 +179,7 @@ SET last_read_seq = greatest(chat_readmarker.last_read_seq, excluded.last_read_s
 def mark_all_read(*, by: Access) -> int:
     """Everything said so far in every thread the asker sees is read; dives count nowhere. How many threads that was."""
     with connection.cursor() as cursor:
-        cursor.execute(_MARK_ALL_READ, {"asker": by.participant_id, "channels": reach_of(by).channels})
+        cursor.execute(_MARK_ALL_READ, {"asker": by.participant_id, "channels": visibility_of(by).channels})
         count: int = cursor.rowcount
     if count:
         emit("read_changed", workspace_id=by.workspace_id, participant_id=by.participant_id)

@@ -18,7 +18,7 @@ from openvibe.base.params import int_param, words_param
 from openvibe.base.problems import Problem
 from openvibe.base.text import text_version
 from openvibe.chat import services
-from openvibe.chat.models import Channel, ChannelMembership, Thread, fresh, sees_channel
+from openvibe.chat.models import Channel, ChannelMembership, Thread, reread_visibility, sees_channel
 from openvibe.chat.queries import (
     access_channel,
     agents_with_access,
@@ -181,7 +181,7 @@ def channel_membership(request: WorkspaceRequest, channel_id: int) -> HttpRespon
         services.remove_from_channel(channel=channel, participant=participant, by=request.access)
     else:
         services.add_to_channel(channel=channel, participant=participant, by=request.access)
-    if not sees_channel(fresh(request.access), channel.pk):
+    if not sees_channel(reread_visibility(request.access), channel.pk):
         messages.info(request, f"You left {channel}.")
         return redirect("inbox", request.workspace.slug)
     return redirect("channel-members", request.workspace.slug, channel.pk)

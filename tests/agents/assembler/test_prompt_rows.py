@@ -20,7 +20,7 @@ from agents.models import Agent
 from memory.blocks.models import Block, ProfileNote
 from memory.episodes.services import give_feedback
 from memory.work.models import WorkItem
-from openvibe.chat.models import Message, Thread, reach_of
+from openvibe.chat.models import Message, Thread, visibility_of
 from openvibe.chat.search.thread import MAX_FULL_SCAN_MESSAGES as SPAN
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
@@ -53,7 +53,7 @@ def test_it_is_one_query_however_much_there_is(ana: Member, vibe: Agent, thread:
             answer = Message.objects.create(thread=thread, author=vibe.participant, body=f"Answer {n}")
             give_feedback(message=answer, by=access(ana), verdict="down", text=f"Shorter, {n}.")
         agent = visible_to(vibe)
-        reach_of(agent)
+        visibility_of(agent)
         with CaptureQueriesContext(connection) as queries:
             assert found(agent, thread) is not None
         assert len(queries) == 1

@@ -7,7 +7,7 @@ from memory.plugins.base import Session, UnreviewedSession
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.lcm.retrieval import MAX_REVIEW_MESSAGES
 from memory.plugins.models import ReviewMark
-from openvibe.chat.models import Message, Thread, reach_of
+from openvibe.chat.models import Message, Thread, visibility_of
 from openvibe.workspaces.models import Member
 from tests.factories import make_channel, make_thread
 from tests.memory.plugins.lcm.factories import leaf, session_of, taken_in, told
@@ -102,6 +102,6 @@ def test_the_list_takes_one_query(
 ) -> None:
     for there in (thread, make_thread(thread.channel, ana, "B"), make_thread(thread.channel, ana, "C")):
         told(there, ana.participant, "word")
-    reach_of(session.access)
+    visibility_of(session.access)
     with django_assert_num_queries(1):  # type: ignore[operator]  # pytest-django types it so
         assert len(REVIEWS.list_unreviewed(session.access)) == 3
