@@ -11,6 +11,7 @@ from django.utils import timezone
 from agents.models import Agent
 from openvibe.base.models import Event
 from openvibe.chat.live.batch import EventBatch, EventRow, LiveEvent, make_batch
+from openvibe.chat.live.notifications import is_notified
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import (
@@ -48,7 +49,7 @@ def last_batch() -> EventBatch:
 def notified(*members: Member, batch: EventBatch | None = None) -> list[bool]:
     batch = batch or last_batch()
     event: LiveEvent = batch.events[0]
-    return [viewer.sees(event) and viewer.is_notified(event, batch) for viewer in viewers_of(*members)]
+    return [viewer.sees(event) and is_notified(viewer, event, batch) for viewer in viewers_of(*members)]
 
 
 def test_each_is_notified_as_she_chose_and_nobody_of_her_own(ana: Member, dora: Member, thread: Thread) -> None:

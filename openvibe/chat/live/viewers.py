@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from openvibe.api.models import Token
-from openvibe.chat.live.batch import EventBatch, LiveEvent
+from openvibe.chat.live.batch import LiveEvent
 from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
 from openvibe.workspaces.access import Access, Role, role_access
 from openvibe.workspaces.models import DoNotDisturb, Member, NotificationLevel, Participant
@@ -56,24 +56,6 @@ class Viewer:
         if channel_id is not None and channel_id not in self.public_ids and channel_id not in self.own_ids:
             return False
         return not access.is_agent or self._agent_sees(event, access)
-
-    def level_for(self, event: LiveEvent, batch: EventBatch) -> tuple[str, bool]:
-        """What the viewer is notified of where the message of the event stands, and whether she muted that place."""
-        levels, thread = batch.notification_levels, event.thread
-        chosen_level = levels.get((self.participant_id, None, event.thread_id)) or (
-            levels.get((self.participant_id, thread.channel_id, None), "") if thread else ""
-        )
-        return chosen_level or self.notify_level, chosen_level == NotificationLevel.NOTHING
-
-    def is_notified(self, event: LiveEvent, batch: EventBatch) -> bool:
-        """Whether a notification of the event, which the viewer sees, is shown to her: the one place of this rule."""
-        message = event.message
-        if message is None or not event.announces or message.author_id == self.participant_id:
-            return False
-        level, _ = self.level_for(event, batch)
-        is_named = self.participant_id in message.named
-        is_wanted = level == NotificationLevel.ALL or (level == NotificationLevel.MENTIONS and is_named)
-        return is_wanted and self.do_not_disturb.ends_at(timezone.now()) is None
 
     def _agent_sees(self, event: LiveEvent, access: Access) -> bool:
         thread = event.thread

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from django.utils import timezone
 
 from openvibe.chat.live.batch import EventBatch, LiveEvent
+from openvibe.chat.live.notifications import is_muted, is_notified
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.web.presenters import (
@@ -138,12 +139,11 @@ def _sidebar_facts(event: LiveEvent, viewer: Viewer, batch: EventBatch) -> dict[
     """What the sidebar needs to know of an event, for this viewer."""
     if event.thread is None:
         return {}
-    notify: dict[str, object] = {"notify": True} if not batch.ids_only and viewer.is_notified(event, batch) else {}
+    notify: dict[str, object] = {"notify": True} if not batch.ids_only and is_notified(viewer, event, batch) else {}
     if event.kind == "message_posted" and event.message is not None:
-        _, is_muted = viewer.level_for(event, batch)
         return {
             **notify,
-            **({"muted": True} if is_muted else {}),
+            **({"muted": True} if is_muted(viewer, event, batch) else {}),
             "mine": event.message.author_id == viewer.participant_id,
             "named": viewer.participant_id in event.message.named,
             "dive": event.thread.parent_id is not None,
