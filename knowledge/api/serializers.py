@@ -12,7 +12,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 
-from knowledge.exchange.tabular import MAX_BYTES
+from knowledge.exchange.csv_jsonl import MAX_BYTES
 from knowledge.expiry import FRESHNESS_STATES, compute_freshness, parse_expiry
 from knowledge.filters import filter_entries
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision

@@ -43,8 +43,9 @@ from knowledge.api.serializers import (
     SuggestionOut,
     SupersedeIn,
 )
-from knowledge.exchange.import_export import export_entries, import_entries
-from knowledge.exchange.tabular import CONTENT_TYPES
+from knowledge.exchange.csv_jsonl import CONTENT_TYPES
+from knowledge.exchange.entry_export import export_entries
+from knowledge.exchange.entry_import import import_entries
 from knowledge.models import Entry
 from knowledge.queries import (
     access_contradiction,

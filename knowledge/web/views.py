@@ -13,8 +13,9 @@ from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingH
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from knowledge.exchange.import_export import export_entries, import_entries
-from knowledge.exchange.tabular import CONTENT_TYPES, MAX_BYTES
+from knowledge.exchange.csv_jsonl import CONTENT_TYPES, MAX_BYTES
+from knowledge.exchange.entry_export import export_entries
+from knowledge.exchange.entry_import import import_entries
 from knowledge.expiry import EXPIRY_PRESETS, FRESHNESS_STATES, format_instant
 from knowledge.filters import EntryCriteria, filter_entries
 from knowledge.models import LIVE_STATUSES, Contradiction, Entry, Revision

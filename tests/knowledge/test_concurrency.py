@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from knowledge.exchange.import_export import import_entries
+from knowledge.exchange.entry_import import import_entries
 from knowledge.maintenance import expire_entries
 from knowledge.models import Entry, Revision
 from knowledge.services import pin_result, supersede_entry, update_entry

@@ -23,7 +23,7 @@ from agents.services import (
     set_trust_level,
     update_agent,
 )
-from knowledge.exchange.import_export import export_entries
+from knowledge.exchange.entry_export import export_entries
 from memory.plugins.services import configure_plugin, disable_plugin, enable_plugin
 from openvibe.api.services import issue_token, revoke_token
 from openvibe.base.models import AuditRecord

@@ -9,8 +9,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from knowledge import maintenance
 from knowledge.contradictions.detect import detect_contradictions
-from knowledge.exchange.import_export import export_entries, import_entries
-from knowledge.exchange.tabular import MAX_BYTES
+from knowledge.exchange.csv_jsonl import MAX_BYTES
+from knowledge.exchange.entry_export import export_entries
+from knowledge.exchange.entry_import import import_entries
 from knowledge.models import Entry
 from openvibe.base.problems import Problem
 from openvibe.workspaces.access import Access

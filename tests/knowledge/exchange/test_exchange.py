@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from agents.access import visible_to
 from agents.models import Agent
-from knowledge.exchange.import_export import ImportReport, export_entries, import_entries
-from knowledge.exchange.tabular import COLUMNS, MAX_BYTES, read_rows, unescape_formula
+from knowledge.exchange.csv_jsonl import COLUMNS, MAX_BYTES, read_rows, unescape_formula
+from knowledge.exchange.entry_export import export_entries
+from knowledge.exchange.entry_import import ImportReport, import_entries
 from knowledge.models import Entry, Notice, Revision
 from knowledge.services import archive_entry, pin_result
 from knowledge.services.create import MAX_PENDING_SUGGESTIONS
@@ -261,7 +262,7 @@ def test_rows_of_one_file_meet_each_other_across_chunks(ana: Member, monkeypatch
     first = report.rows[0].entry_id
     assert report.rows[1].entry_id == first
     assert f"Entry {first} has the client_id 'k'" in report.rows[2].why
-    monkeypatch.setattr("knowledge.exchange.import_export.CHUNK_ROWS", 1)
+    monkeypatch.setattr("knowledge.exchange.entry_import.CHUNK_ROWS", 1)
     assert [row.outcome for row in imported(ana, text).rows] == ["same", "same", "refused", "same", "same", "same"]
 
 
