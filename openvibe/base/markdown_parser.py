@@ -80,7 +80,7 @@ def _strip_trailing_punctuation(url: str) -> str:
     return url
 
 
-MAXPARSER_STEPS = 20_000
+MAX_PARSER_STEPS = 20_000
 """An ordinary text of 100,000 characters takes 3,000 to 15,000; so many take about 150 ms of processor time."""
 
 MAX_TABLE_BARS = 20_000
@@ -113,7 +113,7 @@ def _add_steps(env: object, steps: int) -> bool:
     """False, so that the parser goes on with its next rule. Raises StepLimitExceeded."""
     assert isinstance(env, dict)
     env[_STEPS_KEY] = env.get(_STEPS_KEY, 0) + steps
-    if env[_STEPS_KEY] > MAXPARSER_STEPS:
+    if env[_STEPS_KEY] > MAX_PARSER_STEPS:
         raise StepLimitExceeded
     return False
 
