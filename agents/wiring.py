@@ -136,10 +136,10 @@ def _approval_call(name: str, arguments: str, is_visible: bool) -> ApprovalCall:
         return ApprovalCall(name, "", "Its arguments went with a deleted message. The call cannot be made any more.")
     with suppress(ValueError):
         arguments = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    return ApprovalCall(name, _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", clean_text(arguments)))
+    return ApprovalCall(name, _INVISIBLE_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", clean_text(arguments)))
 
 
-_UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_INVISIBLE_CHARACTERS = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that are not seen, or turn what stands around them: people decide about what is sent, letter by letter."""
 
 

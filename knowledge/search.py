@@ -260,7 +260,7 @@ _DECIDED_BY = "(SELECT name FROM workspaces_participant p WHERE p.id = coalesce(
 
 _REQUEST_SIMILARITY = "coalesce(-(v.own <#> %(request)s::halfvec)::float4, 'NaN')"
 
-_STANDING = """CASE WHEN status = 'active' AND (expires_at IS NULL OR expires_at > %(now)s) THEN 8 ELSE 0 END
+_AUTHORITY = """CASE WHEN status = 'active' AND (expires_at IS NULL OR expires_at > %(now)s) THEN 8 ELSE 0 END
 + CASE WHEN visibility = 'shared' THEN 4 ELSE 0 END
 + CASE WHEN source NOT IN ('import', 'suggestion') OR decided_by_id IS NOT NULL THEN 2 ELSE 0 END + is_pinned::int"""
 """How well established an entry is among its copies: that it holds counts most, then that everybody may read it, that
@@ -362,7 +362,7 @@ def _columns_sql(shape: QueryShape, visible: str, usable: str, has_request_vecto
         visible=sql.SQL(visible),
         usable=sql.SQL(usable),
         decided_by=sql.SQL("NULL" if usable == "TRUE" else _DECIDED_BY),
-        standing=sql.SQL(_STANDING),
+        standing=sql.SQL(_AUTHORITY),
     )
     return statement.as_string()
 

@@ -43,7 +43,7 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 MAX_INBOX_NOTES = 20
-MAX_COUNTED = 100
+MAX_SIDEBAR_COUNT = 100
 PREVIEW_CHARACTERS = 160
 _NOTICE_TEXTS = {
     "expired": "expired. Renew it, or let it go.",
@@ -111,13 +111,13 @@ def sidebar_counts(access: Access) -> dict[str, object]:
     if not may_manage(access):
         return {"to_review": 0, "notices": 0}
     entries, pairs, notices = _waiting_ids.rows(access)[0]
-    return {"to_review": min(len(entries) + len(pairs), MAX_COUNTED), "notices": len(notices)}
+    return {"to_review": min(len(entries) + len(pairs), MAX_SIDEBAR_COUNT), "notices": len(notices)}
 
 
 @AccessQuery
 def _waiting_ids(access: Access) -> QuerySet[Any, Any]:
     queues = entries_to_review(access, timezone.now()), open_contradictions(access), _unseen_notices(access)
-    ids = [ArraySubquery(rows.order_by().values("pk")[:MAX_COUNTED]) for rows in queues]
+    ids = [ArraySubquery(rows.order_by().values("pk")[:MAX_SIDEBAR_COUNT]) for rows in queues]
     return Participant.objects.filter(pk=access.participant_id).values_list(*ids)
 
 

@@ -201,7 +201,7 @@ def _rows(
             if value is None:
                 continue
             if reference:
-                row[each.name] = _refer(reference, value, row, numbers)
+                row[each.name] = _translate_reference(reference, value, row, numbers)
             elif each.related_model is User:
                 row[each.name] = accounts[value]
             elif isinstance(each.related_model, type):
@@ -213,7 +213,7 @@ def _rows(
             progress(CHUNK_ROWS)
 
 
-def _refer(reference: Reference, value: Any, row: Mapping[str, Any], numbers: Numbers) -> Any:
+def _translate_reference(reference: Reference, value: Any, row: Mapping[str, Any], numbers: Numbers) -> Any:
     return reference.translate(reference.load(value), row, numbers.number)
 
 

@@ -138,7 +138,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_QUOTED = {
+_QUOTE_MODELS = {
     **{"message": Message, "title": Thread, "file": Attachment, "work": WorkItem, "progress": ProgressEntry},
     **{"approval": Approval, "proposal": Proposal, "episode": Episode, "feedback": Feedback, "block": Block},
     **{"notes": ProfileNote, "handoff": Handoff, "summary": Summary, "entry": Entry},
@@ -146,7 +146,7 @@ _QUOTED = {
 REFERENCES: dict[tuple[type[Model], str], Reference] = {
     (Compaction, "summary_ids"): Reference(lambda ids, row, translate: [translate(Summary, each) for each in ids]),
     (Handoff, "sections"): Reference(_translate_keys),
-    (Quote, "ref"): _by_kind(_QUOTED),
+    (Quote, "ref"): _by_kind(_QUOTE_MODELS),
     (Revision, "changes"): Reference(_translate_superseded),
     (Run, "steps"): Reference(_translate_step_authors),
     (Snapshot, "content"): Reference(

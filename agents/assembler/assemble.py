@@ -43,7 +43,7 @@ from agents.assembler.stack import (
     MIN_REQUEST_TOKENS,
     TaskBudget,
     bounded_by_window,
-    raised_to,
+    raise_ceiling,
     with_stored_overrides,
 )
 from agents.models import Agent
@@ -150,7 +150,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
         *identity.narrower_instruction_candidates(request),
         situation.situation_candidates(request),
     ]
-    request = replace(request, budget=raised_to(request.budget, needed_tokens(request, basis)))
+    request = replace(request, budget=raise_ceiling(request.budget, needed_tokens(request, basis)))
     basis += constraints.constraint_candidates(request, request.budget.ceiling - needed_tokens(request, basis))
     tool_room = request.budget.ceiling - needed_tokens(request, basis) if may_drop_tools else None
     offered_tools, tool_candidates = _offer_tools(request, tools, tool_room)

@@ -146,12 +146,12 @@ def with_overrides(budget: TaskBudget, overrides: Mapping[str, object]) -> TaskB
 
 def with_stored_overrides(budget: TaskBudget, stored: object) -> TaskBudget:
     """The same for numbers saved before a rule was made: what is no budget counts as not written, and a ceiling below
-    MIN_CEILING holds as far as what every prompt needs allows it (`raised_to`)."""
+    MIN_CEILING holds as far as what every prompt needs allows it (`raise_ceiling`)."""
     overrides = stored if isinstance(stored, Mapping) else {}
     return _override(budget, {key: value for key, value in overrides.items() if _is_override(key, value)})
 
 
-def raised_to(budget: TaskBudget, needed: int) -> TaskBudget:
+def raise_ceiling(budget: TaskBudget, needed: int) -> TaskBudget:
     """The budget with a ceiling of at least `needed` tokens, as far as the model can read so much."""
     ceiling = max(budget.ceiling, needed if budget.max_ceiling is None else min(needed, budget.max_ceiling))
     return budget if ceiling == budget.ceiling else replace(budget, ceiling=ceiling)

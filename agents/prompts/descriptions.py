@@ -43,26 +43,26 @@ class ReadPart(NamedTuple):
     ending: str = ""
 
 
-def _is(kind: str) -> Callable[[Item], bool]:
+def _is_kind(kind: str) -> Callable[[Item], bool]:
     return lambda item: item.key.startswith(f"{kind}:")
 
 
-def _any(_item: Item) -> bool:
+def _is_any(_item: Item) -> bool:
     return True
 
 
 _NOUNS: tuple[tuple[SectionName, Callable[[Item], bool], str, str], ...] = (
-    ("recall", _any, "recalled message", ""),
-    ("later", _any, "message posted after the request", "messages posted after the request"),
-    ("files", _any, "file", ""),
-    ("knowledge", _any, "knowledge entry", "knowledge entries"),
-    ("dives", _any, "dive result", ""),
-    ("feedback", _any, "piece of feedback", "pieces of feedback"),
-    ("constraints", _any, "constraint", ""),
-    ("work", _is("observation"), "tool result", ""),
+    ("recall", _is_any, "recalled message", ""),
+    ("later", _is_any, "message posted after the request", "messages posted after the request"),
+    ("files", _is_any, "file", ""),
+    ("knowledge", _is_any, "knowledge entry", "knowledge entries"),
+    ("dives", _is_any, "dive result", ""),
+    ("feedback", _is_any, "piece of feedback", "pieces of feedback"),
+    ("constraints", _is_any, "constraint", ""),
+    ("work", _is_kind("observation"), "tool result", ""),
     ("work", lambda item: not item.key.startswith("observation:"), "item of work", "items of work"),
-    ("blocks", _any, "context block", ""),
-    ("episodes", _any, "memory of its own past", "memories of its own past"),
+    ("blocks", _is_any, "context block", ""),
+    ("episodes", _is_any, "memory of its own past", "memories of its own past"),
 )
 """Sections that are counted in the sentence, which of their items, and what one and many of them are called."""
 

@@ -136,7 +136,7 @@ _REPLACES = re.compile(
     r"\s+(?P<what>[^.;,()]{2,60}?)(?=\s+(?:to|with|by|in|as|for|since|because)\b|[.;,()]|$)",
     re.IGNORECASE,
 )
-_REPLACED = re.compile(
+_IS_REPLACED = re.compile(
     r"(?P<what>[^.;,()]{2,60}?)\s+(?:is|was|are|were|has been|have been|got)\s+"
     r"(?:replaced|superseded|retired|discontinued|dropped)\b",
     re.IGNORECASE,
@@ -339,5 +339,5 @@ def _quantity_label(clause: str, one: Quantity) -> str:
 
 
 def _replaced_stems(clause: str) -> frozenset[str]:
-    match = _REPLACED.search(clause) or _REPLACES.search(clause)
+    match = _IS_REPLACED.search(clause) or _REPLACES.search(clause)
     return stems(match["what"]) if match else frozenset()

@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 MAX_NEIGHBOURS = 10
 """Of each kind: the nearest in words and meaning, and the newest under the same topic."""
 
-MAX_JUDGED = 5
+MAX_JUDGED_ENTRIES = 5
 BATCH_LIMIT = 500
 
 
@@ -62,7 +62,7 @@ def detect_contradictions(
         with advisory_lock(LockKind.CONTRADICTION_SEARCH, pk) as is_mine:
             entry = pending.defer("search").filter(pk=pk).first() if is_mine else None
             if entry is not None:
-                _save_detected(entry, _detect(entry, _metered_client(entry.workspace_id, client)))
+                _save_contradictions(entry, _detect(entry, _metered_client(entry.workspace_id, client)))
                 compared_count += 1
         if seconds is not None and time.monotonic() - start_time > seconds:
             break
@@ -76,7 +76,7 @@ def _detect(entry: Entry, client: ModelClient | None) -> list[_DetectedContradic
     by_rule = [_DetectedContradiction(other, why, "rule") for other in neighbours if (why := reasons[other.pk])]
     if client is None or not neighbours:
         return by_rule
-    judged_entries = sorted(neighbours, key=lambda other: reasons[other.pk] is None)[:MAX_JUDGED]
+    judged_entries = sorted(neighbours, key=lambda other: reasons[other.pk] is None)[:MAX_JUDGED_ENTRIES]
     verdict = _judge_with_model(client, claim, judged_entries)
     if verdict is None:
         return by_rule
@@ -123,7 +123,7 @@ def _metered_client(workspace_id: int, client: ModelClient | None) -> ModelClien
 
 
 @transaction.atomic
-def _save_detected(entry: Entry, findings: Sequence[_DetectedContradiction]) -> None:
+def _save_contradictions(entry: Entry, findings: Sequence[_DetectedContradiction]) -> None:
     """Store what was found, unless the entry changed meanwhile: then it waits on."""
     rows_by_id = {row.pk: row for row in lock_rows([entry.pk, *(finding.other.pk for finding in findings)])}
     current = rows_by_id.get(entry.pk)
@@ -133,7 +133,7 @@ def _save_detected(entry: Entry, findings: Sequence[_DetectedContradiction]) -> 
         other = rows_by_id.get(finding.other.pk)
         if other is not None and other.version == finding.other.version and other.status == Entry.Status.ACTIVE:
             _record_contradiction(current, other, finding)
-    _settle_resolved(current, {finding.other.pk for finding in findings})
+    _settle_resolved_contradictions(current, {finding.other.pk for finding in findings})
     Entry.objects.filter(pk=entry.pk).update(compared_version=entry.version)
 
 
@@ -163,7 +163,7 @@ def _changed_since_settled(pair: Contradiction) -> bool:
     return Revision.objects.filter(is_reworded & is_newer).exists()
 
 
-def _settle_resolved(entry: Entry, still: set[int]) -> None:
+def _settle_resolved_contradictions(entry: Entry, still: set[int]) -> None:
     """Open pairs of the entry that contradict each other no more, since the words of one were changed."""
     pairs = Contradiction.objects.select_for_update().filter(Q(first=entry) | Q(second=entry), settled_at=None)
     for pair in pairs:

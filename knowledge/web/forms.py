@@ -26,7 +26,7 @@ ON_DATE = "on"
 _TAG_SEPARATORS = re.compile(r"[,\n;]")
 
 
-_PICKED = re.compile(r"(?:\d{4}-\d\d-\d\d(?P<time>T\d\d:\d\d(?::\d\d)?)?)?")
+_DATE_INPUT = re.compile(r"(?:\d{4}-\d\d-\d\d(?P<time>T\d\d:\d\d(?::\d\d)?)?)?")
 """What date pickers send, with a time or without."""
 
 
@@ -51,7 +51,7 @@ class EntryFormData:
     @property
     def expires_on_type(self) -> str:
         """Of the input that can show `expires_on`: a date picker, one with a time, or a text where it is neither."""
-        match = _PICKED.fullmatch(self.expires_on)
+        match = _DATE_INPUT.fullmatch(self.expires_on)
         try:
             datetime.fromisoformat(self.expires_on or "2030-06-30")
         except ValueError:

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 
 from memory.blocks import values
 from memory.blocks.models import Block, CarriedVersion, ProfileNote
-from memory.blocks.values import PREDEFINED_BLOCKS, UNSTORED, BlockAuthor, ContextBlock
+from memory.blocks.values import NO_STAMP, PREDEFINED_BLOCKS, BlockAuthor, ContextBlock
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.base.query_cache import CompiledQuery
@@ -232,7 +232,7 @@ class ContextBlocks:
         if self.store.get_block(label) is not None:
             raise Conflict(f'Block "{label}" is there already. Change it, or choose another label.', code="taken")
         return self.set(
-            label, content, description=description or None, max_tokens=max_tokens, readonly=readonly, based_on=UNSTORED
+            label, content, description=description or None, max_tokens=max_tokens, readonly=readonly, based_on=NO_STAMP
         )
 
     def append(self, label: str, content: str, *, based_on: str | None = None) -> ContextBlock:

@@ -12,7 +12,7 @@ LABEL_PATTERN = r"[a-z][a-z0-9_-]{0,39}"
 BLOCK_TOKEN_LIMIT = 2_000
 PROFILE_TOKEN_LIMIT = 500
 
-UNSTORED = "0"
+NO_STAMP = "0"
 """The stamp of a block that is not stored yet."""
 
 
@@ -39,7 +39,7 @@ class ContextBlock:
     @property
     def stamp(self) -> str:
         """Names this state of this block: what a writer says it has seen."""
-        return f"{self.id}.{self.version}" if self.version else UNSTORED
+        return f"{self.id}.{self.version}" if self.version else NO_STAMP
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def check_change(before: ContextBlock | None, after: ContextBlock, author: Block
 
 
 def check_stamp(block: ContextBlock | None, label: str, based_on: str | None) -> None:
-    check_seen(block.stamp if block else UNSTORED, based_on, f'Block "{label}" was')
+    check_seen(block.stamp if block else NO_STAMP, based_on, f'Block "{label}" was')
 
 
 def check_seen(current: str | int, based_on: str | int | None, what: str) -> None:

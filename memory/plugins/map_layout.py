@@ -41,7 +41,7 @@ class Interval(NamedTuple):
         return round(self.x + self.width, 2)
 
 
-NOTHING_SAID, NOWHERE = Measure(), Interval(0, 0)
+NO_MESSAGES, NOWHERE = Measure(), Interval(0, 0)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Piece:
     tokens: int = 0
     depth: int = 0
     summary_ids: tuple[int, ...] = ()
-    said: Measure = NOTHING_SAID
+    said: Measure = NO_MESSAGES
     is_new: bool = False
     above: Interval = NOWHERE
     below: Interval | None = None
@@ -201,7 +201,7 @@ def split_thread(
     pieces += _gap(last_seq + 1, min(end, last), spans, end)
     pieces += _gap(max(last_seq, end) + 1, last, (), end)
     clusters = _join(recalled_pieces, lambda before, after: after.first <= before.last + 1)
-    return [*_join(pieces, _is_same_stretch), *_fewer(clusters, _messages_between)]
+    return [*_join(pieces, _is_same_stretch), *_merge_nearest(clusters, _messages_between)]
 
 
 def _gap(first: int, last: int, spans: Sequence[SummarySpan], end: int) -> Iterator[Piece]:
@@ -249,7 +249,7 @@ def _merge(before: Piece, after: Piece) -> Piece:
     )
 
 
-def _fewer(pieces: list[Piece], distance: Callable[[Piece, Piece], int]) -> list[Piece]:
+def _merge_nearest(pieces: list[Piece], distance: Callable[[Piece, Piece], int]) -> list[Piece]:
     """At most MAX_PIECES: the nearest neighbours become one."""
     reach = 1
     while len(pieces) > MAX_PIECES:
@@ -276,11 +276,13 @@ def build_map_layout(
     """The layout. `measures`: what was said, by the first message of each piece that is not recalled; `tokens` is the
     size of the whole prompt."""
     stretches = [_measure_piece(piece, measures) for piece in pieces if piece.kind != "recalled"]
-    stretches = _fewer(_join([piece for piece in stretches if piece.said.messages], _is_same_stretch), _smaller_tokens)
+    stretches = _merge_nearest(
+        _join([piece for piece in stretches if piece.said.messages], _is_same_stretch), _smaller_tokens
+    )
     said_tokens = sum(piece.said.tokens for piece in stretches)
     placed_pieces = list(_place(stretches, max(said_tokens, 1)))
     recalled_pieces = [
-        _place_recalled(piece, placed_pieces) for piece in pieces if piece.kind == "recalled" and placed_pieces
+        _place_recalled_piece(piece, placed_pieces) for piece in pieces if piece.kind == "recalled" and placed_pieces
     ]
     prompt_tokens = sum(piece.tokens for piece in (*placed_pieces, *recalled_pieces))
     scale = WIDTH / max(budget, tokens, prompt_tokens, 1)
@@ -321,7 +323,7 @@ def _place(pieces: Iterable[Piece], said_tokens: int) -> Iterator[Piece]:
         x += width
 
 
-def _place_recalled(piece: Piece, placed_pieces: Sequence[Piece]) -> Piece:
+def _place_recalled_piece(piece: Piece, placed_pieces: Sequence[Piece]) -> Piece:
     """About where it was said: within its stretch, by the numbers of messages."""
     stretch = next((each for each in placed_pieces if each.first <= piece.first <= each.last), placed_pieces[-1])
     unit = stretch.above.width / (stretch.last - stretch.first + 1)

@@ -96,19 +96,19 @@ def _compactions(thread: Thread) -> QuerySet[Compaction]:
 
 def newest_step(thread: Thread) -> Step | None:
     """Two statements."""
-    return max(_beside(thread, None), default=None)
+    return max(_neighbour_steps(thread, None), default=None)
 
 
 def neighbours(thread: Thread, step: Step) -> Neighbours:
     """Two statements."""
-    beside = _beside(thread, step)
+    beside = _neighbour_steps(thread, step)
     return Neighbours(
         max((each for each in beside if each < step), default=None),
         min((each for each in beside if each > step), default=None),
     )
 
 
-def _beside(thread: Thread, step: Step | None) -> Iterable[Step]:
+def _neighbour_steps(thread: Thread, step: Step | None) -> Iterable[Step]:
     prompts = PROMPT_HISTORY.only().steps_beside(thread, step)
     return [*prompts, *steps_beside(_compactions(thread), "compaction", step, at="finished_at", id="pk")]
 

@@ -118,7 +118,7 @@ def _wait_for_result(pgconn: PGconn) -> PGresult | None:
 
 _AUTO = [PyFormat.AUTO]
 _CHANGES_OF_TABLES = (b"DROP", b"ALTER", b"DISCARD ALL", b"DEALLOCATE ALL")
-_NEVER = 1_000_000_000
+_NEVER_PREPARE = 1_000_000_000
 """Runs before the driver prepares a statement unasked."""
 
 
@@ -189,6 +189,6 @@ def _prepared_cursor(wrapper: BaseDatabaseWrapper) -> CursorWrapper:
     has_pooler = wrapper.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
     if wrapper.queries_logged or has_pooler or driver is None:
         return wrapper.cursor()
-    driver.prepare_threshold = _NEVER
+    driver.prepare_threshold = _NEVER_PREPARE
     cursor: Any = _PreparedCursor(driver)
     return wrapper.make_cursor(cursor)

@@ -70,7 +70,7 @@ def check_url(url: str, *, allow_private: bool = False, resolve: NameResolver = 
     _check_addresses(host, port, addresses, allow_private)
 
 
-class _Guarded(Generic[Transport]):
+class _TransportGuard(Generic[Transport]):
     """Connects only to checked addresses, and ends a response that takes longer than `total_seconds`.
 
     `resolve`, `inner` (what really connects) and `clock` are there to be replaced in tests.
@@ -99,7 +99,7 @@ class _Guarded(Generic[Transport]):
         return self._limit.was_too_large
 
 
-class GuardedTransport(_Guarded[httpx2.BaseTransport], httpx2.BaseTransport):
+class GuardedTransport(_TransportGuard[httpx2.BaseTransport], httpx2.BaseTransport):
     _default_inner = httpx2.HTTPTransport
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -119,7 +119,7 @@ class GuardedTransport(_Guarded[httpx2.BaseTransport], httpx2.BaseTransport):
         self._inner.close()
 
 
-class GuardedAsyncTransport(_Guarded[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport):
+class GuardedAsyncTransport(_TransportGuard[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport):
     """For asynchronous clients. Names are resolved in a thread: the system's resolver blocks."""
 
     _default_inner = httpx2.AsyncHTTPTransport

@@ -25,7 +25,7 @@ _INVISIBLE = re.compile(
 _FLAG_OR_INVISIBLE = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{2,6}\U000e007f|" + _INVISIBLE.pattern)
 _JOINER, _NON_JOINER, _EMOJI_STYLE, _TEXT_STYLE, _KEYCAP = "\u200d", "\u200c", "\ufe0f", "\ufe0e", "\u20e3"
 _VIRAMA = 9  # its combining class
-_UNJOINED = frozenset("آأؤإاةدذرزوٱڈڑژۆۇۈۋەے")
+_NON_JOINING_LETTERS = frozenset("آأؤإاةدذرزوٱڈڑژۆۇۈۋەے")
 """Arabic letters that never join the next one: there, a non-joiner cannot be seen."""
 _TRANSLITERATION = str.maketrans(
     {"ß": "ss", "ı": "i"}
@@ -113,7 +113,7 @@ def _shapes_neighbours(text: str, at: int) -> bool:
     if character == _JOINER:
         return _is_symbol(after) and _is_symbol(text[at - 2 : at - 1] if before == _EMOJI_STYLE else before)
     if character == _NON_JOINER:
-        return _is_arabic(before) and _is_arabic(after) and before not in _UNJOINED
+        return _is_arabic(before) and _is_arabic(after) and before not in _NON_JOINING_LETTERS
     if character in (_EMOJI_STYLE, _TEXT_STYLE):
         return _is_symbol(before) or (before in tuple("0123456789#*") and after == _KEYCAP)
     return False

@@ -38,8 +38,8 @@ PAUSES = {DigestFrequency.HOURLY: timedelta(hours=1), DigestFrequency.DAILY: tim
 """Between two e-mails to one member, at least."""
 RETRY = timedelta(minutes=15)
 """Until a mail server that said "not now" is asked again: longer than most let strangers wait."""
-MAX_LISTED = 20
-MAX_CLAIMED = 200
+MAX_LISTED_MENTIONS = 20
+MAX_CLAIMED_MENTIONS = 200
 FIRST_WORDS = 160  # characters
 TURN_SECONDS = 40.0
 """What is left is sent at the next turn."""
@@ -181,7 +181,7 @@ def _missed_messages(member: Member) -> list[Message]:
     messages = messages_mentioning(member_access(member)).filter(
         ~Exists(mailed), Q(("unseen", True)), created_at__gte=now - MAX_AGE, created_at__lte=now - _delay()
     )
-    missed_messages = list(messages.exclude(author=member.participant_id).defer("search")[:MAX_CLAIMED])
+    missed_messages = list(messages.exclude(author=member.participant_id).defer("search")[:MAX_CLAIMED_MENTIONS])
     rows = NotificationPreference.objects.filter(participant=member.participant_id)
     rows = rows.filter(
         Q(thread__in={m.thread_id for m in missed_messages})
@@ -201,7 +201,7 @@ def _missed_messages(member: Member) -> list[Message]:
 
 def _email(member: Member, messages: Sequence[Message]) -> EmailMultiAlternatives:
     with timezone.override(time_zone_or_utc(member.user.time_zone)):
-        mentions = [_missed_mention(member, message) for message in messages[:MAX_LISTED]]
+        mentions = [_missed_mention(member, message) for message in messages[:MAX_LISTED_MENTIONS]]
     workspace = member.workspace
     link = urljoin(settings.PUBLIC_URL, reverse("unsubscribe", args=[unsubscribe_token(member)]))
     context = {

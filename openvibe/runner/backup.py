@@ -51,7 +51,11 @@ BEGIN
     END LOOP;
 END $$;
 """
-LEFT_ALONE = (" SCHEMA - public ", " COMMENT - SCHEMA public ", " COMMENT - EXTENSION ")  # whoever owns them says
+UNRESTORED_ENTRIES = (
+    " SCHEMA - public ",
+    " COMMENT - SCHEMA public ",
+    " COMMENT - EXTENSION ",
+)  # whoever owns them says
 
 
 def write_backup(path: Path) -> int:
@@ -151,7 +155,7 @@ def _restore_database(folder: Path) -> None:
     """In one transaction: what was there goes only when all of it is back."""
     dump, listing, script, first = (folder / name for name in (DUMP, "restore.list", "restore.sql", "first.sql"))
     contents = run_program("pg_restore", "--list", str(dump)).splitlines()
-    listing.write_text("\n".join(line for line in contents if not any(part in line for part in LEFT_ALONE)))
+    listing.write_text("\n".join(line for line in contents if not any(part in line for part in UNRESTORED_ENTRIES)))
     run_program("pg_restore", "--no-owner", "--no-privileges", f"--use-list={listing}", f"--file={script}", str(dump))
     first.write_text(DROP_EVERYTHING)
     options = ("--quiet", "--no-psqlrc", "--single-transaction", "--set=ON_ERROR_STOP=1", "--output=/dev/null")

@@ -128,7 +128,7 @@ class VectorTable:
                 [timezone.now() + SET_ASIDE_PERIOD, space_id, list(ids)],
             )
 
-    def count_embedded(self, space_id: int) -> int:
+    def count_vectors(self, space_id: int) -> int:
         """How many texts have a vector in this space."""
         return self.fetch_numbers("SELECT count(*) FROM {vectors} WHERE space_id = %s", [space_id])[0]
 

@@ -45,10 +45,10 @@ def query_terms(text: str) -> tuple[str, ...]:
     into a tsquery without quoting.
     """
     words = list(dict.fromkeys(_tokenize(text)))
-    words_without_stops = _unstopped(words)
+    words_without_stops = _without_stop_words(words)
     content_words = [word for word in words_without_stops if word not in QUERY_STOP_WORDS]
     words_without_frame = [
-        word for word in _unstopped(_tokenize(strip_stop_phrases(text))) if word not in QUERY_STOP_WORDS
+        word for word in _without_stop_words(_tokenize(strip_stop_phrases(text))) if word not in QUERY_STOP_WORDS
     ]
     ranked_words = sorted(
         dict.fromkeys(words_without_frame) or content_words or words_without_stops or words, key=lambda word: -len(word)
@@ -56,7 +56,7 @@ def query_terms(text: str) -> tuple[str, ...]:
     return tuple(ranked_words[:MAX_QUERY_TERMS])
 
 
-def _unstopped(words: Iterable[str]) -> list[str]:
+def _without_stop_words(words: Iterable[str]) -> list[str]:
     return [word for word in words if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
 
 

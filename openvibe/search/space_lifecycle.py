@@ -141,7 +141,7 @@ def space_statuses(workspace_id: int) -> list[SpaceStatus]:
     return [
         SpaceStatus(
             space,
-            embedded=sum(table.count_embedded(space.pk) for table in VECTOR_TABLES),
+            embedded=sum(table.count_vectors(space.pk) for table in VECTOR_TABLES),
             pending=sum(table.count_pending(space.pk) for table in VECTOR_TABLES),
             set_aside=sum(table.count_set_aside(space.pk) for table in VECTOR_TABLES),
         )

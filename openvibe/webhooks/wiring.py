@@ -24,12 +24,12 @@ def resting_notes(access: Access) -> list[InboxNote]:
         return []
     return [
         InboxNote(reverse("webhook", args=[slug, pk]), f"The webhook to {url} rests. {reason}", at)
-        for slug, pk, url, reason, at in _resting.rows(access)
+        for slug, pk, url, reason, at in _resting_webhooks.rows(access)
     ]
 
 
 @AccessQuery
-def _resting(access: Access) -> QuerySet[Any, Any]:
+def _resting_webhooks(access: Access) -> QuerySet[Any, Any]:
     rows = Webhook.objects.visible_to(access).filter(state=Webhook.State.RESTING).order_by("-updated_at")
     return rows.values_list("workspace__slug", "pk", "url", "reason", "updated_at")[:MAX_NOTES]
 

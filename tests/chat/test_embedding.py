@@ -144,7 +144,7 @@ def test_a_limit_is_kept_and_the_rest_waits(ana: Member, thread: Thread) -> None
     assert embed_pending_messages(seconds=0) == 0
     tasks.embed_messages()
     assert MESSAGE_VECTORS.count_pending(space.pk) == 0
-    assert MESSAGE_VECTORS.count_embedded(space.pk) == 5
+    assert MESSAGE_VECTORS.count_vectors(space.pk) == 5
 
 
 def test_more_than_a_batch_is_worked_off_in_order(ana: Member, thread: Thread) -> None:

@@ -49,6 +49,6 @@ def test_each_workspace_has_its_own_vectors(ana: Member, cleo: Member) -> None:
     hers = VectorSpace.objects.get(workspace=cleo.workspace)
 
     assert embed_pending_entries(hers.pk) == 2
-    assert ENTRY_VECTORS.count_embedded(hers.pk) == 2
+    assert ENTRY_VECTORS.count_vectors(hers.pk) == 2
     assert EntryToEmbed.objects.get().space.workspace == ana.workspace
     assert alike(Entry.objects.get(topic="Keys"), "Keys: password=[secret removed]")

@@ -42,7 +42,7 @@ SEARCH_SURPLUS = 1.15
 MIN_EXCERPT_TOKENS = 60
 """The least room in which an excerpt of a long message still says something."""
 
-BEARING_SCORE, BEARING_SHARE, MAX_BEARING = 1.2, 0.75, 40
+RELEVANT_SCORE, RELEVANT_SHARE, MAX_RELEVANT_MESSAGES = 1.2, 0.75, 40
 """What bears on a request always stands in its prompt: messages that stand out by about so many standard deviations
 (`search.ranking.rank`), up to so much of the room and so many: of thousands, hundreds stand out. The rest of the room
 is for what was recalled before, then for what else was found."""
@@ -58,7 +58,7 @@ class Recall(NamedTuple):
     blocks: tuple[RecallBlock, ...]
 
 
-NOTHING = Recall(section_candidates("recall", ()), ())
+NO_RECALL = Recall(section_candidates("recall", ()), ())
 
 
 def recall_messages(request: PromptRequest, history: Iterable[Item], room: int) -> Recall:
@@ -70,13 +70,13 @@ def recall_messages(request: PromptRequest, history: Iterable[Item], room: int) 
     history = sorted(history, key=lambda item: item.order)
     window_start, in_view = _running_window(request, history)
     if window_start <= 1 or room <= MIN_EXCERPT_TOKENS:
-        return NOTHING
+        return NO_RECALL
     hits = _find_hits(request, window_start, in_view, room)
     standing = standing_blocks(request, history, window_start=window_start, in_view=in_view)
     kept_blocks = _keep(standing, hits, room)
     kept_seqs = {seq for each in kept_blocks for seq, _ in each.block.messages}
     entries = [_hit_entry(hit) for hit in hits if hit.seq not in kept_seqs]
-    unseen = _Unseen(request, window_start, {*in_view, *kept_seqs})
+    unseen = _MessagesOutOfView(request, window_start, {*in_view, *kept_seqs})
     checksum = history_checksum(history, request.end_seq)
     blocks = [
         *kept_blocks,
@@ -119,7 +119,7 @@ def _shown_limit(room: int) -> int:
 
 def _keep(standing: Sequence[StandingBlock], hits: Sequence[MessageHit], room: int) -> Sequence[StandingBlock]:
     """As many of the blocks, the first ones, as leave room for what bears on the request and does not stand there."""
-    bearing = dict(_bearing(hits, room))
+    bearing = dict(_relevant_messages(hits, room))
     block_tokens, kept_count = 0, 0
     needed = sum(bearing.values())
     for count, each in enumerate(standing, 1):
@@ -130,18 +130,18 @@ def _keep(standing: Sequence[StandingBlock], hits: Sequence[MessageHit], room: i
     return standing[:kept_count]
 
 
-def _bearing(hits: Sequence[MessageHit], room: int) -> Iterator[tuple[int, int]]:
+def _relevant_messages(hits: Sequence[MessageHit], room: int) -> Iterator[tuple[int, int]]:
     """The numbers of the messages that bear on the request, each with the tokens it takes."""
-    limit, tokens_left = _shown_limit(room), room * BEARING_SHARE
-    for hit in hits[:MAX_BEARING]:
+    limit, tokens_left = _shown_limit(room), room * RELEVANT_SHARE
+    for hit in hits[:MAX_RELEVANT_MESSAGES]:
         cost = min(hit.tokens, limit) + LINE_TOKENS
         tokens_left -= cost
-        if hit.score < BEARING_SCORE or tokens_left < 0:
+        if hit.score < RELEVANT_SCORE or tokens_left < 0:
             return
         yield hit.seq, cost
 
 
-class _Unseen(NamedTuple):
+class _MessagesOutOfView(NamedTuple):
     """The messages out of view of which none was found: what was said and called just before the window."""
 
     request: PromptRequest
@@ -159,7 +159,7 @@ class _Unseen(NamedTuple):
 
 
 def _new_blocks(
-    request: PromptRequest, entries: Sequence[ContextEntry], unseen: _Unseen, room: int, checksum: int
+    request: PromptRequest, entries: Sequence[ContextEntry], unseen: _MessagesOutOfView, room: int, checksum: int
 ) -> Iterator[StandingBlock]:
     """What fills `room` tokens, in blocks that hold the best, the next best and the rest."""
     parts = 1 if request.task == "mention" else min(max(room // MIN_PART_TOKENS, 1), MAX_PARTS)

@@ -76,7 +76,7 @@ class Viewer:
 
 def refresh_viewers(viewers: Collection[Viewer]) -> None:
     """Ask anew whether they may listen and what they may see. At most seven queries, whatever their number."""
-    accesses, habits = _standing_accesses({viewer.participant_id for viewer in viewers})
+    accesses, habits = _current_accesses({viewer.participant_id for viewer in viewers})
     sessions, tokens = _open_sessions(viewers), _valid_tokens(viewers)
     public_ids = _public_channel_ids({access.workspace_id for access in accesses.values()})
     own_ids = _own_channel_ids(accesses)
@@ -99,7 +99,7 @@ Habits = tuple[str, str, DoNotDisturb]
 NO_HABITS: Habits = ("", NotificationLevel.NOTHING, DoNotDisturb())
 
 
-def _standing_accesses(participant_ids: Collection[int]) -> tuple[dict[int, Access], dict[int, Habits]]:
+def _current_accesses(participant_ids: Collection[int]) -> tuple[dict[int, Access], dict[int, Habits]]:
     """What each may see; of members, what signs their sessions and what they are notified of, and when not."""
     members = Member.objects.filter(participant__in=participant_ids, removed_at=None, user__is_active=True)
     columns = ("participant_id", "workspace_id", "role", "user__password", "notify_level")

@@ -69,7 +69,7 @@ _NEARBY = "seq = ANY(ARRAY(SELECT seq FROM nearby)) AND seq < %(since)s"
 _NEARBY_SEQS = """SELECT DISTINCT older.seq + step AS seq
 FROM ({older}) older, generate_series(-%(distance)s::int, %(distance)s::int) step"""
 
-_OLDER = """e.thread_id = %(thread)s AND e.seq < %(since)s AND e.kind = ANY(%(kinds)s)
+_IS_OLDER = """e.thread_id = %(thread)s AND e.seq < %(since)s AND e.kind = ANY(%(kinds)s)
 AND e.state IN ('complete', 'stopped') AND e.deleted_at IS NULL"""
 
 _SELECT_TEXTS = """SELECT m.id, m.seq, m.thread_id, m.kind, m.body, m.token_count, m.author_id, p.name, p.kind,
@@ -196,7 +196,7 @@ def _columns_statement(shape: QueryShape, dimension: int, older: Older | None) -
     bits = term_bits_sql(shape)
     ways: list[sql.Composable] = []
     if older and older.by_words:
-        ways.append(MESSAGES.rare_words_sql(shape, sql.SQL(_OLDER), key="seq", most=LEXICAL_CANDIDATES))
+        ways.append(MESSAGES.rare_words_sql(shape, sql.SQL(_IS_OLDER), key="seq", most=LEXICAL_CANDIDATES))
     if older and dimension:
         nearest = sql.SQL(_OLDER_BY_INDEX if older.use_index else _OLDER_BY_EXACT_SCAN)
         numbers = {"most": VECTOR_CANDIDATES, "nearest": SIGNS_OVERSAMPLING * VECTOR_CANDIDATES, "dimension": dimension}

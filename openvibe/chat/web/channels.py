@@ -36,7 +36,7 @@ from openvibe.workspaces.queries import is_here, named_like
 MAX_DERIVED_TITLE_CHARACTERS = 80
 PEOPLE_ON_A_PAGE = 50
 CHANNELS_ON_A_PAGE = 100
-MAX_OFFERED = 200
+MAX_OFFERED_PARTICIPANTS = 200
 """People and agents to choose from at a time; others are searched for."""
 
 
@@ -83,7 +83,7 @@ def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     people = members_with_access(channel).filter(named_like(words)).annotate(added=Exists(added), is_here=is_here("pk"))
     page = Paginator(people, PEOPLE_ON_A_PAGE).get_page(request.GET.get("page"))
     addable = addable.none() if request.access.is_guest else addable.filter(named_like(words)).order_by("kind", "name")
-    others = list(addable[: MAX_OFFERED + 1])
+    others = list(addable[: MAX_OFFERED_PARTICIPANTS + 1])
     added_agents = channel.memberships.filter(participant__kind=Participant.Kind.AGENT)
     context = {
         "channel": channel,
@@ -93,8 +93,8 @@ def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
         "words": words,
         "words_query": urlencode({"q": words}) if words else "",
         "added_ids": set(added_agents.values_list("participant_id", flat=True)),
-        "others": others[:MAX_OFFERED],
-        "offered_all": len(others) <= MAX_OFFERED,
+        "others": others[:MAX_OFFERED_PARTICIPANTS],
+        "offered_all": len(others) <= MAX_OFFERED_PARTICIPANTS,
         "may_manage": may_manage_channel(channel, request.access),
         "instructions": scoped_instructions(request.access, request.workspace, channel),
     }

@@ -11,7 +11,7 @@ from openvibe.base.problems import Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat import services
 from openvibe.chat.queries import access_recipient, find_direct_thread, list_recipients
-from openvibe.chat.web.channels import MAX_OFFERED
+from openvibe.chat.web.channels import MAX_OFFERED_PARTICIPANTS
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 
@@ -30,7 +30,7 @@ def direct_message(request: WorkspaceRequest) -> HttpResponse:
     elif to is not None and (thread := find_direct_thread(by=request.access, participant_id=to)) is not None:
         return redirect("thread", request.workspace.slug, thread.pk)
     words = words_param(request.GET)
-    page = Paginator(list_recipients(request.access, words), MAX_OFFERED).get_page(1)
+    page = Paginator(list_recipients(request.access, words), MAX_OFFERED_PARTICIPANTS).get_page(1)
     recipients = list(page)
     if to is not None and all(one.pk != to for one in recipients):
         recipients[:0] = list_recipients(request.access).filter(pk=to)

@@ -31,7 +31,7 @@ from openvibe.workspaces.services import end_first_steps
 PAGE_SIZE = 50
 
 
-SHOWS: dict[Show, str] = {"all": "All", "unread": "Unread", "mentions": "Mentions"}
+SHOW_LABELS: dict[Show, str] = {"all": "All", "unread": "Unread", "mentions": "Mentions"}
 
 
 @workspace_view
@@ -40,13 +40,13 @@ def inbox(request: WorkspaceRequest) -> HttpResponse:
     """Threads, those with something new first, beside what waits for the reader.
 
     `?show=unread` or `mentions` and `?channel=` choose which; what is none of them shows all."""
-    show: Show = next((name for name in SHOWS if name == request.GET.get("show")), "all")
+    show: Show = next((name for name in SHOW_LABELS if name == request.GET.get("show")), "all")
     channel_id = int_param(request.GET, "channel")
     list_threads = partial(list_inbox_threads, request.access, show=show, channel_id=channel_id)
     context = thread_list_context(request, list_threads, show_channel=channel_id is None)
     context["notes"] = [note for source in INBOX_NOTES for note in source(request.access)]
     context["first_steps"] = _first_steps(request)
-    context |= {"shows": SHOWS, "show": show, "channel_id": channel_id}
+    context |= {"shows": SHOW_LABELS, "show": show, "channel_id": channel_id}
     return render(request, "chat/_inbox.html" if request.htmx else "chat/inbox.html", context)
 
 

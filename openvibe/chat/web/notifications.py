@@ -29,7 +29,7 @@ CHOICES = (
     (NotificationLevel.NOTHING, "Nothing (mute)"),
 )
 LABELS = dict(NotificationLevel.choices)
-MAX_LISTED = 500
+MAX_LISTED_PREFERENCES = 500
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def notifications(request: WorkspaceRequest) -> HttpResponse:
 
 def _listed_preferences(request: WorkspaceRequest) -> list[ListedPreference]:
     slug, rows = request.workspace.slug, []
-    for each in notification_preferences(request.access)[:MAX_LISTED]:
+    for each in notification_preferences(request.access)[:MAX_LISTED_PREFERENCES]:
         view, row = ("thread", each.thread) if each.thread else ("channel", each.channel)
         assert row is not None
         place = str(row.channel) if isinstance(row, Thread) else ""

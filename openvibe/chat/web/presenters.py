@@ -171,7 +171,7 @@ def render_safe_html(text: str, handles: frozenset[str] = frozenset()) -> SafeSt
 
 
 GROUPING_INTERVAL = timedelta(minutes=5)
-NOBODY = frozenset[str]()
+NO_HANDLES = frozenset[str]()
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ def message_row(row: ListedMessage, access: Access) -> MessageRow:
     is_writing = message.state == Message.State.WRITING
     starts_day = previous is None or not _is_same_day(previous.created_at, message.created_at)
     writable = not message.is_deleted and not is_writing
-    handles = frozenset(mention["handle"] for mention in mentions) if mentions else NOBODY
+    handles = frozenset(mention["handle"] for mention in mentions) if mentions else NO_HANDLES
     return MessageRow(
         message=message,
         html=render_unfinished(message.body) if is_writing else render_safe_html(_readable_body(message), handles),

@@ -9,7 +9,7 @@ from agents.assembler.stack import (
     SECTION_ORDER,
     STACK,
     bounded_by_window,
-    raised_to,
+    raise_ceiling,
     with_overrides,
     with_stored_overrides,
 )
@@ -74,9 +74,9 @@ def test_numbers_saved_before_a_rule_are_read_as_far_as_they_make_sense() -> Non
 
 def test_a_ceiling_rises_to_what_is_needed_but_never_over_the_models_window() -> None:
     small = with_stored_overrides(BUDGETS["mention"], {"ceiling": 900})
-    assert raised_to(small, 1_200).ceiling == 1_200
-    assert raised_to(small, 800).ceiling == 900
-    assert raised_to(bounded_by_window(small, 1_500, 500), 1_200).ceiling == 1_000
+    assert raise_ceiling(small, 1_200).ceiling == 1_200
+    assert raise_ceiling(small, 800).ceiling == 900
+    assert raise_ceiling(bounded_by_window(small, 1_500, 500), 1_200).ceiling == 1_000
 
 
 def test_the_models_window_bounds_the_ceiling() -> None:

@@ -33,7 +33,7 @@ def test_a_first_message_begins_them_and_the_link_leads_back(
 def test_of_many_the_first_are_offered_and_others_are_searched_for(
     ana: Member, dora: Member, home: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openvibe.chat.web.direct_messages.MAX_OFFERED", 1)
+    monkeypatch.setattr("openvibe.chat.web.direct_messages.MAX_OFFERED_PARTICIPANTS", 1)
     browser, zoe = signed_in(ana), make_member("Zoe", ana.workspace)
     page = browser.get(f"{home}direct/").content.decode()
     assert "the first 1 of 2" in page
