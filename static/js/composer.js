@@ -1,7 +1,7 @@
 // The composer: mentions, sending with a key of its own, retry.
 
 import { chooseFiles, chosenFiles, fileNames, filesProblem, requestBody } from "./attach.js";
-import { draftSoon, draftsSaved, keepRest } from "./drafts.js";
+import { draftSoon, draftsSaved, draftVersion, keepRest } from "./drafts.js";
 import { all, body, elements, getFragment, one, oneAtATime, post, settled } from "./page.js";
 import { conversation, currentRow, isShown, threadId, toBottom, toNewest } from "./feed.js";
 import { leadBack } from "./rows.js";
@@ -100,7 +100,7 @@ async function deliver(text, key, files) {
   try {
     const state = one(".send-state", row);
     const onProgress = files.length ? (share) => { state.textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
-    said = await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files), onProgress });
+    said = await post(form.action, {}, { body: requestBody({ body: text, client_id: key, draft_version: draftVersion(field) }, files), onProgress });
   } catch (problem) {
     if (problem.status >= 400 && problem.status < 500 && problem.status !== 401) {
       forget(key);

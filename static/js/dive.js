@@ -1,7 +1,7 @@
 // The dive that is shown, in the panel or on its page: its messages live, its head and foot as they are now, its composer.
 
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
-import { draftsSaved, keepRest } from "./drafts.js";
+import { draftsSaved, draftVersion, keepRest } from "./drafts.js";
 import { all, body, elements, focusWithin, getElements, one, oneAtATime, post, replace, settled, workspace } from "./page.js";
 import { close as closePanel } from "./panel.js";
 import { addWords, insertPage, isInHand, pageLoads, place, rowsOf, seqOf } from "./rows.js";
@@ -84,6 +84,7 @@ const written = (foot) => one("#dive-body, #dive-unsent", foot);
 function keepWritten(old, now) {
   if (!written(old)?.value.trim() || !written(now)) return;
   written(now).value = written(old).value;
+  written(now).dataset.version = draftVersion(written(old));
   written(now).closest("label")?.removeAttribute("hidden");
 }
 
@@ -176,7 +177,8 @@ async function send(form) {
   await draftsSaved();
   try {
     const onProgress = files.length ? (share) => { one("[data-saved]", form).textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
-    await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files), onProgress });
+    const sent = requestBody({ body: text, client_id: key, draft_version: draftVersion(field) }, files);
+    await post(form.action, {}, { body: sent, onProgress });
     keyed = "";
     chooseFiles(form, chosenFiles(form).filter((file) => !files.includes(file)));
     new Set([field, written(shown)]).forEach((each) => takeSent(each, text)); // of this dive, whichever is shown by now

@@ -3,6 +3,7 @@
 import { all, one, post, settled } from "./page.js";
 
 const unsaved = new Set(); // fields whose text is not saved yet, be they on the page or not
+const tried = new WeakMap(); // of a field: the texts that were sent to be saved since the last answer
 let saving = Promise.resolve();
 
 const isDrafted = (field) => field.matches("#composer-body, #dive-body");
@@ -11,17 +12,28 @@ const isDrafted = (field) => field.matches("#composer-body, #dive-body");
 export const isTyped = (root = document) => all("form[method=post] :is(textarea, input:not([type=hidden], [type=checkbox], [type=radio]))", root)
   .some((field) => !isDrafted(field) && (field.value !== field.defaultValue || (field.value.trim() && field.form.dataset.typed !== undefined)));
 
-/** Of a form whose `data-sending` is set it is not known yet what is left of its text. */
-async function save(field, options) {
+/** The version of the draft that is known here: it goes with the message that is sent of it. */
+export const draftVersion = (field) => field.dataset.version;
+
+/** Of a form whose `data-sending` is set it is not known yet what is left of its text. `leaves`: nobody is there to choose. */
+async function save(field, { leaves = false } = {}) {
   if (field.form.dataset.sending) return;
   const text = field.value;
-  const state = await post(field.form.dataset.draftUrl, { body: text }, options).then(
-    () => {
-      if (field.value === text) unsaved.delete(field);
-      return text.trim() && field.value ? "Draft saved" : "";
-    },
-    (problem) => (problem.status ? problem.message : "Draft not saved: offline"),
-  );
+  const before = tried.get(field) ?? [];
+  tried.set(field, [...before, text]);
+  const fields = { body: text, version: draftVersion(field), sent: before.at(-1) ?? "", ...(leaves && { leaves: "1" }) };
+  let state;
+  try {
+    const { version } = await post(field.form.dataset.draftUrl, fields, { keepalive: leaves });
+    field.dataset.version = version;
+    tried.delete(field);
+    offered(field)?.remove();
+    if (field.value === text) unsaved.delete(field);
+    state = text.trim() && field.value ? "Draft saved" : "";
+  } catch (problem) {
+    if (problem.code === "draft_changed") return onChanged(field, problem, before, leaves);
+    state = problem.status ? problem.message : "Draft not saved: offline";
+  }
   one("[data-saved]", field.form).textContent = state;
 }
 const saveAll = (options) => Promise.all([...unsaved].map((field) => save(field, options)));
@@ -42,10 +54,53 @@ export const draftsSaved = () => saving;
 
 /** What was sent is no draft any more; what was not, or was typed on, is one. */
 export function keepRest(field) {
-  if (field.value.trim()) draftSoon(field);
+  if (field.value.trim() || tried.has(field)) draftSoon(field);
   else unsaved.delete(field);
+}
+
+// --- two texts for one composer -----------------------------------------------------------------------------
+const offered = (field) => (field.form ? one(".draft-choice", field.form) : null);
+
+/** Another text stands: our own of an answer that was lost, or one that another tab or device saved. */
+function onChanged(field, { text, version }, before, leaves) {
+  tried.delete(field);
+  if (before.includes(text)) {
+    field.dataset.version = version;
+    return save(field, { leaves });
+  }
+  if (!leaves && !field.isConnected) return save(field, { leaves: true });
+  one("[data-saved]", field.form).textContent = "Draft not saved";
+  if (!leaves) offer(field, text, version);
+}
+
+/** Show the other text and let its writer choose. Shown already, only what it reads is put right. */
+function offer(field, text, version) {
+  let box = offered(field);
+  if (!box) {
+    box = one("[data-draft-choice]", field.form).content.firstElementChild.cloneNode(true);
+    one(".composer-box", field.form).before(box);
+    one("[data-keep]", box).addEventListener("click", () => take(field, field.value));
+    one("[data-use]", box).addEventListener("click", () => take(field, box.text));
+    one("[data-both]", box).addEventListener("click", () => take(field, `${box.text}\n\n${field.value}`));
+  }
+  [box.text, box.version] = [text, version];
+  one(".draft-other", box).textContent = text;
+}
+
+/** From the other text on: what `text` is from now on is saved in its place. */
+function take(field, text) {
+  field.dataset.version = offered(field).version;
+  offered(field).remove();
+  if (field.value !== text) {
+    field.value = text;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  field.focus();
+  unsaved.add(field);
+  saveNow();
 }
 
 document.addEventListener("input", ({ target }) => { if (isDrafted(target)) draftSoon(target); });
 document.addEventListener("change", ({ target }) => { if (target.id === "dive-body") saveNow(); }); // its dive may be left
-addEventListener("pagehide", () => saveAll({ keepalive: true }));
+document.addEventListener("openvibe:connected", () => { if (unsaved.size) saveNow(); });
+addEventListener("pagehide", () => saveAll({ leaves: true }));

@@ -12,7 +12,7 @@ from agents.services import save_soul, set_trust_level, update_daily_budgets
 from memory.plugins.services import configure_plugin
 from openvibe.base.models import Event
 from openvibe.chat.models import Message, ReadMarker, Thread
-from openvibe.chat.services import get_or_create_speaker, post_message, save_draft
+from openvibe.chat.services import DraftChanged, get_or_create_speaker, post_message, save_draft
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import add_member, create_snippet
 from tests.factories import SOUL, access, make_user, say
@@ -52,6 +52,25 @@ def test_a_message_sent_again_touches_nothing(ana: Member, thread: Thread) -> No
     second_message = post_message(thread=thread, by=access(ana), body="Once more", client_id="k")
     assert (second_message.pk, second_message.body) == (first.pk, "Once")
     assert thread.drafts.get().body == "The next thing"
+
+
+def try_to_save(thread: Thread, by: Member, body: str) -> str:
+    try:
+        save_draft(thread=thread, by=access(by), body=body)
+    except DraftChanged as problem:
+        return problem.text
+    finally:
+        connection.close()
+    return ""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_drafts_saved_at_once_one_stands_and_the_others_are_told(ana: Member, thread: Thread) -> None:
+    with ThreadPoolExecutor(4) as callers:
+        standing = list(callers.map(lambda n: try_to_save(thread, ana, f"Text {n}"), range(4)))
+    body = thread.drafts.get().body
+    assert sorted(standing) == sorted(["", body, body, body])
+    assert standing[int(body[-1])] == ""
 
 
 def test_the_message_that_comes_back_is_the_stored_one(ana: Member, thread: Thread) -> None:

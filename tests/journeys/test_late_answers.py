@@ -2,12 +2,14 @@
 
 import re
 
-from playwright.sync_api import Locator, Page, expect
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.late_answers import Held, hear, wait_for_event
 from tests.journeys.test_conversation import replies, say, start_thread
+from tests.operations.processes import wait_until
 
 WIDE = {"width": 1440, "height": 640}  # the panel beside the page
 TELL = """
@@ -124,6 +126,81 @@ def test_what_is_typed_on_while_a_message_is_sent_stays_a_draft(people: People) 
     ana.goto(ana.url)
     expect(ana.locator("#messages .prose")).to_have_text(["Hello.", "One"])
     expect(composer).to_have_value("Two")
+
+
+@pytest.mark.parametrize(("name", "kept"), [("mine", "Desk"), ("other", "Phone"), ("both", "Phone\n\nDesk")])
+def test_two_tabs_write_and_neither_text_is_lost(people: People, name: str, kept: str) -> None:
+    desk, phone = people.ana(), people.ana()
+    start_thread(desk, f"Two tabs, {name}", "Hello.")
+    phone.goto(desk.url)
+    write(phone, "Phone")
+    composer, choice = desk.locator("#composer-body"), desk.get_by_role("group", name="Two texts for this message")
+    composer.press_sequentially("Desk")
+    expect(choice.locator(".draft-other")).to_have_text("Phone")
+    expect(composer).to_have_value("Desk")
+    expect(composer).to_be_focused()
+    button = choice.get_by_role("button", name=name)
+    with desk.expect_response("**/draft/"):
+        button.press("Enter")
+    expect(composer).to_have_value(kept)
+    expect(composer).to_be_focused()
+    expect(choice).to_have_count(0)
+    expect(desk.get_by_text("Draft saved")).to_be_visible()
+    desk.reload()
+    expect(composer).to_have_value(kept)
+
+
+def write(page: Page, text: str) -> None:
+    page.locator("#composer-body").fill(text)
+    expect(page.get_by_text("Draft saved")).to_be_visible()
+
+
+def test_whoever_leaves_before_choosing_finds_both_texts(people: People) -> None:
+    desk, phone = people.ana(), people.ana()
+    start_thread(desk, "Two tabs, left", "Hello.")
+    address = desk.url
+    phone.goto(address)
+    write(phone, "Phone")
+    desk.locator("#composer-body").fill("Desk")
+    desk.goto("/w/willow/")  # before it was saved
+
+    def is_back() -> bool:
+        desk.goto(address)
+        return desk.locator("#composer-body").input_value() == "Phone\n\nDesk"
+
+    wait_until(is_back, "both are saved")
+    phone.locator("#composer-body").press_sequentially("!")
+    expect(phone.locator(".draft-other")).to_contain_text("Desk")
+    phone.locator("#composer-body").press("Enter")
+    expect(phone.locator("#messages .prose")).to_have_text(["Hello.", "Phone!"])
+    desk.goto(address)
+    expect(desk.locator("#composer-body")).to_have_value("Phone\n\nDesk")  # it was not sent, so it stays
+
+
+def test_a_draft_whose_answer_was_lost_is_written_on(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Lost answers", "Hello.")
+    composer = ana.locator("#composer-body")
+    lost = list[str]()
+
+    def lose(route: Route) -> None:
+        if len(lost) < 2:  # the first is stored and its answer lost, the second never comes
+            if not lost:
+                route.fetch()
+            lost.append(route.request.url)
+            return route.abort()
+        route.continue_()
+
+    ana.route("**/draft/", lose)
+    for number, text in enumerate(("One", "One two"), start=1):
+        with ana.expect_event("requestfailed"):
+            composer.fill(text)
+        assert len(lost) == number
+    composer.fill("Three")
+    expect(ana.get_by_text("Draft saved")).to_be_visible()
+    expect(ana.locator(".draft-choice")).to_have_count(0)
+    ana.reload()
+    expect(composer).to_have_value("Three")
 
 
 def test_a_form_whose_button_is_pressed_again_is_sent_once(people: People) -> None:

@@ -34,6 +34,7 @@ from openvibe.chat.services.permissions import check_dive_active, check_not_arch
 from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
 from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
 from openvibe.chat.services.threads import (
+    DraftChanged,
     audit_thread_export,
     create_thread,
     mark_all_read,
@@ -49,6 +50,7 @@ from openvibe.chat.services.threads import (
 __all__ = [
     "ERASED_TEXT",
     "OFFERED_EMOJI",
+    "DraftChanged",
     "ImportedLine",
     "ImportedThread",
     "add_reaction",

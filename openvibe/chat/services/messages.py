@@ -56,6 +56,7 @@ WITH said AS (
 ), sent AS (
     DELETE FROM chat_draft USING said
     WHERE thread_id = %(thread)s::bigint AND participant_id = %(author)s::bigint AND %(by_person)s::bool
+    AND (body = %(body)s::text OR left(encode(sha256(convert_to(body, 'UTF8')), 'hex'), 8) = %(draft_version)s::text)
 ), read AS (
     INSERT INTO chat_readmarker (thread_id, participant_id, last_read_seq)
     SELECT %(thread)s::bigint, %(author)s::bigint, seq FROM said WHERE %(by_person)s::bool
@@ -120,13 +121,15 @@ def post_message(
     call_id: str = "",
     files: Sequence[NewAttachment] = (),
     is_answered: bool = True,
+    draft_version: str = "",
 ) -> Message:
     """Say something in a thread. The same `client_id` from the same author is the same message, returned again.
 
     `thread` must be visible to `by`. Message, files, mentions, events and, through `message_posted`, the runs it causes
     are one transaction. Without words, the names of the files are the message. Raises Problem (empty, too long, NUL, a
     file too many), Refused (archived, somebody else's dive, one that is over). Not `is_answered`: agents that it names
-    are told, and none answers.
+    are told, and none answers. A draft that reads the same, or is of `draft_version`, is done; of another tab's or
+    device's nothing is lost.
     """
     text = clean_message_body(body if body.strip() or not files else _names_as_text(files))
     check_not_archived(thread)
@@ -152,7 +155,7 @@ def post_message(
     try:
         with transaction.atomic(savepoint=bool(client_id or thread.parent_id)):
             check_dive_party(thread, by)
-            is_new = _insert_message(message, by, files, is_answered=is_answered)
+            is_new = _insert_message(message, by, files, is_answered=is_answered, draft_version=draft_version)
             return message if is_new else _get_by_client_id(thread, by, client_id)
     except IntegrityError as error:  # the same message, posted twice at once
         try:
@@ -166,7 +169,12 @@ def _names_as_text(files: Sequence[NewAttachment]) -> str:
 
 
 def _insert_message(
-    message: Message, by: Access, files: Sequence[NewAttachment] = (), *, is_answered: bool = True
+    message: Message,
+    by: Access,
+    files: Sequence[NewAttachment] = (),
+    *,
+    is_answered: bool = True,
+    draft_version: str = "",
 ) -> bool:
     """Store the message, its files and whom it names; its author has read up to it, and its draft is done.
 
@@ -183,6 +191,7 @@ def _insert_message(
         "tokens": message.token_count,
         "handles": _handles_to_name(message, by),
         "by_person": not by.is_agent,
+        "draft_version": draft_version[:8],
         "direct": [] if by.is_agent else message.thread.channel.direct_ids,  # an agent is meant without being named
     }
     rows = fetch_prepared(INSERT_MESSAGE, values)

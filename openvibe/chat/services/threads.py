@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
-from openvibe.base.problems import Problem, Refused
-from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_title
+from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_title, text_version
 from openvibe.chat.models import MAX_PINNED_THREADS, Channel, Dive, Draft, ReadMarker, Thread, visibility_of
 from openvibe.chat.services.permissions import check_not_direct, check_not_dive, may_manage_thread
 from openvibe.workspaces.access import Access
@@ -197,19 +197,61 @@ def mark_unread_from(*, thread: Thread, by: Access, seq: int) -> int:
     return seq - 1
 
 
-def save_draft(*, thread: Thread, by: Access, body: str) -> None:
-    """Keep what stands in the composer; an empty text removes the draft."""
+class DraftChanged(Conflict):
+    """Another tab or device of the writer's saved `text` meanwhile."""
+
+    code = "draft_changed"
+
+    def __init__(self, text: str) -> None:
+        super().__init__("In another tab or on another device you wrote something else here.")
+        self.text = text
+
+
+@transaction.atomic
+def save_draft(
+    *, thread: Thread, by: Access, body: str, version: str = "", sent: str = "", leaves: bool = False
+) -> str:
+    """Keep what stands in the composer and return its version; an empty text removes the draft.
+
+    `version` is the one that the composer began from, `sent` what it tried to save since without having heard of it.
+    Another text that stands is not written over: DraftChanged, or, where the page `leaves` and nobody is left to
+    choose, both are kept, one below the other.
+    """
     body = body.replace("\x00", "")
+    body = body if body.strip() else ""
+    _check_draft_length(body)
+    own = {"thread": thread, "participant_id": by.participant_id}
+    drafts = Draft.objects.select_for_update()
+    draft = drafts.get_or_create(**own, defaults={"body": body})[0] if body else drafts.filter(**own).first()
+    if draft is None:
+        return text_version("")
+    known = {text_version(body), version, text_version(sent.replace("\x00", ""))}
+    if text_version(draft.body) not in known:
+        if not leaves:
+            raise DraftChanged(draft.body)
+        body = _both_texts(draft.body, body)
+        if len(body) > MAX_BODY_CHARACTERS:
+            raise DraftChanged(draft.body)
+    if not body:
+        draft.delete()
+    elif body != draft.body:
+        draft.body = body
+        draft.save(update_fields=["body", "updated_at"])
+    return text_version(body)
+
+
+def _both_texts(stored: str, body: str) -> str:
+    longer, shorter = sorted((stored, body), key=len, reverse=True)
+    return longer if shorter in longer else f"{stored}\n\n{body}"
+
+
+def _check_draft_length(body: str) -> None:
     if len(body) > MAX_BODY_CHARACTERS:
         raise Problem(
             f"A draft holds at most {MAX_BODY_CHARACTERS:,} characters; the last saved version is kept.",
             code="too_long",
             field="body",
         )
-    if not body.strip():
-        Draft.objects.filter(thread=thread, participant_id=by.participant_id).delete()
-        return
-    Draft.objects.update_or_create(thread=thread, participant_id=by.participant_id, defaults={"body": body})
 
 
 def audit_thread_export(thread: Thread, by: Access, form: str) -> None:

@@ -12,7 +12,7 @@ from django_htmx.http import reswap, retarget
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.base.text import MAX_BODY_CHARACTERS, text_version
 from openvibe.chat import queries, services
 from openvibe.chat.models import MAX_ACTIVE_DIVES, Dive, DiveResult, Draft, Message, Thread
 from openvibe.chat.services.dives import InvalidResult, may_end_dive, reply_denied_reasons
@@ -90,6 +90,7 @@ def dive_context(request: WorkspaceRequest, dive: Dive, **more: Any) -> dict[str
     may_end = dive.is_active and may_end_dive(dive, request.access)
     is_closed = is_archived(dive.thread)
     drafts = Draft.objects.filter(thread=dive.thread, participant_id=request.access.participant_id)
+    draft = drafts.values_list("body", flat=True).first() or "" if is_mine else ""
     source = dive.source
     return {
         "dive": dive,
@@ -103,7 +104,8 @@ def dive_context(request: WorkspaceRequest, dive: Dive, **more: Any) -> dict[str
         "may_end": may_end,
         "may_publish": may_end and not is_closed,
         "is_closed": is_closed,
-        "text": drafts.values_list("body", flat=True).first() or "" if is_mine else "",
+        "text": draft,
+        "draft_version": request.POST.get("draft_version", text_version(draft)),
         "max_characters": MAX_BODY_CHARACTERS,
         **message_page_context(request, dive.thread),
         **more,

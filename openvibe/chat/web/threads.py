@@ -86,6 +86,7 @@ def _render_thread_page(
             title=other.name if other else thread.title,
             closed_reason=closed_reason,
             text=text if text is not None else surroundings.draft,
+            draft_version=request.POST.get("draft_version", text_version(surroundings.draft)),
             problem=problem.message if problem else "",
             followers=answering,
             enter_sends=request.member.enter_sends,
@@ -106,6 +107,7 @@ class Composer:
     title: str
     closed_reason: str
     text: str
+    draft_version: str
     problem: str
     followers: tuple[NamedAgent, ...]
     enter_sends: bool
@@ -197,9 +199,9 @@ def post_from_composer(
     """
     body = request.POST.get("body", "").replace("\r\n", "\n")
     try:
-        client_id = request.POST.get("client_id", "")
+        keys = {name: request.POST.get(name, "") for name in ("client_id", "draft_version")}
         files = read_uploads(request.FILES.getlist("files"))
-        message = services.post_message(thread=thread, by=request.access, body=body, client_id=client_id, files=files)
+        message = services.post_message(thread=thread, by=request.access, body=body, files=files, **keys)
     except Problem as problem:
         if wants_json(request):
             raise
@@ -284,10 +286,17 @@ def thread_read(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def thread_draft(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Keep what stands in the composer."""
+    """Keep what stands in the composer. 409 with `text` and its `version` where another tab or device saved that."""
     thread = access_thread(request.access, thread_id)
-    services.save_draft(thread=thread, by=request.access, body=request.POST.get("body", ""))
-    return HttpResponse(status=204)
+    body, version, sent = (request.POST.get(name, "") for name in ("body", "version", "sent"))
+    try:
+        version = services.save_draft(
+            thread=thread, by=request.access, body=body, version=version, sent=sent, leaves="leaves" in request.POST
+        )
+    except services.DraftChanged as problem:
+        answer = {"message": problem.message, "code": problem.code, "text": problem.text}
+        return JsonResponse({**answer, "version": text_version(problem.text)}, status=problem.status)
+    return JsonResponse({"version": version})
 
 
 MAX_NAMES = 50

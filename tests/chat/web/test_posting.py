@@ -6,8 +6,9 @@ import pytest
 from django.test import Client
 
 from openvibe.chat.models import Draft, Message, ReadMarker, Thread
+from openvibe.chat.services import post_message
 from openvibe.workspaces.models import Member
-from tests.factories import say
+from tests.factories import access, say
 
 SignedIn = Callable[[Member], Client]
 JSON = {"Accept": "application/json"}
@@ -103,9 +104,74 @@ def test_a_draft_is_kept_and_comes_back_until_it_is_sent(
     ana: Member, thread: Thread, address: str, signed_in: SignedIn
 ) -> None:
     browser = signed_in(ana)
-    assert browser.post(f"{address}draft/", {"body": "half a thought"}).status_code == 204
-    assert b"half a thought" in browser.get(address).content
-    browser.post(address, {"body": "a whole thought"})
+    version = browser.post(f"{address}draft/", {"body": "half a thought"}, headers=JSON).json()["version"]
+    page = browser.get(address).content.decode()
+    assert "half a thought" in page
+    assert f'data-version="{version}"' in page
+    assert f'name="draft_version" value="{version}"' in page
+    browser.post(address, {"body": "a whole thought", "draft_version": version})
+    assert not Draft.objects.exists()
+
+
+def saved(browser: Client, address: str, body: str, **more: str) -> tuple[int, dict[str, str]]:
+    answer = browser.post(f"{address}draft/", {"body": body, **more}, headers=JSON)
+    return answer.status_code, answer.json()
+
+
+def test_a_draft_of_another_tab_is_not_written_over(
+    ana: Member, thread: Thread, address: str, signed_in: SignedIn
+) -> None:
+    phone, desk = signed_in(ana), signed_in(ana)
+    _, first = saved(phone, address, "Written on the phone")
+    status, problem = saved(desk, address, "Written at the desk", version="")
+    assert status == 409
+    assert (problem["code"], problem["text"], problem["version"]) == (
+        "draft_changed",
+        "Written on the phone",
+        first["version"],
+    )
+    assert saved(desk, address, "")[0] == 409  # nor is it removed by a field that was emptied
+    assert thread.drafts.get().body == "Written on the phone"
+    assert saved(desk, address, "Written at the desk", version=problem["version"])[0] == 200
+    assert thread.drafts.get().body == "Written at the desk"
+
+
+def test_a_draft_goes_on_from_what_this_tab_tried_to_save(
+    ana: Member, thread: Thread, address: str, signed_in: SignedIn
+) -> None:
+    """The answer to the save before it was lost, or is still on its way."""
+    browser = signed_in(ana)
+    saved(browser, address, "One")
+    assert saved(browser, address, "One two", sent="One")[0] == 200
+    assert saved(browser, address, "One two")[0] == 200  # the same once more
+    assert saved(browser, address, "One")[0] == 409  # what comes late writes over nothing
+    assert thread.drafts.get().body == "One two"
+
+
+def test_a_page_that_is_left_leaves_both_texts(ana: Member, thread: Thread, address: str, signed_in: SignedIn) -> None:
+    phone, desk = signed_in(ana), signed_in(ana)
+    saved(phone, address, "Written on the phone")
+    for _ in range(2):
+        assert saved(desk, address, "Written at the desk", leaves="1")[0] == 200
+        assert thread.drafts.get().body == "Written on the phone\n\nWritten at the desk"
+    saved(desk, address, "", leaves="1")
+    saved(desk, address, "Written on the phone\n\nWritten at the desk, and on", leaves="1")
+    assert thread.drafts.get().body == "Written on the phone\n\nWritten at the desk, and on"
+    assert saved(desk, address, "x" * 99_990, leaves="1")[0] == 409  # together they are no message any more
+
+
+@pytest.mark.parametrize("sent_by", ["page", "api"])
+def test_a_message_takes_no_draft_of_another_tab_with_it(
+    sent_by: str, ana: Member, thread: Thread, address: str, signed_in: SignedIn
+) -> None:
+    browser = signed_in(ana)
+    saved(browser, address, "Half a thought of the phone")
+    if sent_by == "page":
+        browser.post(address, {"body": "Yes", "draft_version": ""})
+    else:
+        post_message(thread=thread, by=access(ana), body="Yes")
+    assert thread.drafts.get().body == "Half a thought of the phone"
+    post_message(thread=thread, by=access(ana), body="Half a thought of the phone")  # said, it is no draft any more
     assert not Draft.objects.exists()
 
 
