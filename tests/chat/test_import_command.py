@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from openvibe.base.models import Event
-from openvibe.chat.importing.readers import ImportedLine, ImportedThread, ImportFailed, read_jsonl
+from openvibe.chat.importing.readers import ImportedLine, ImportedThread, ImportFailed, fingerprint, read_jsonl
 from openvibe.chat.models import Channel, Mention, Message, Thread
 from openvibe.chat.queries import find_messages, participants_known_to
 from openvibe.chat.services import archive_channel, post_message
@@ -238,3 +238,30 @@ def test_attached_files_are_named_where_they_stood(ana: Member, tmp_path: Path) 
         "- Attached, and not imported: `alone.md`",
         "Nothing.",
     ]
+
+
+def imported_without_files(channel: Channel, rows: list[dict[str, Any]]) -> Thread:
+    """As versions that left out files brought these rows of talk.jsonl in."""
+    lines = [ImportedLine(row["author"], row["text"]) for row in rows if row["text"]]
+    external_id = f"jsonl:{fingerprint('talk', lines[0].author, lines[0].text, '')}"
+    return import_thread(channel=channel, imported=ImportedThread(external_id, "talk", lines)).thread
+
+
+@pytest.mark.parametrize("alone", [(0,), (1,), (4,), (0, 2, 4)])
+def test_what_was_imported_before_files_were_named_is_doubled_by_no_second_import(
+    alone: tuple[int, ...], ana: Member, tmp_path: Path
+) -> None:
+    """Rows `alone` are files alone: they were no messages then."""
+    channel = make_channel(ana)
+    rows: list[dict[str, Any]] = [{"author": "Zoë", "text": f"Row {number}", "files": ["a.md"]} for number in range(5)]
+    for number in alone:
+        rows[number]["text"] = ""
+    thread = imported_without_files(channel, rows)
+    before = list(thread.messages.values_list("body", flat=True))
+    late = [f"- Attached, and not imported: `{name}`" for row in rows[4:] if not row["text"] for name in row["files"]]
+    for more in ([], [], [{"author": "Zoë", "text": "", "files": ["b.md"]}], [{"author": "Zoë", "text": "Last"}]):
+        rows += more
+        late += [row["text"] or "- Attached, and not imported: `b.md`" for row in more]
+        report = import_thread(channel=channel, imported=next(read_jsonl(jsonl(tmp_path, *rows))))
+        assert report.thread == thread
+        assert list(thread.messages.order_by("seq").values_list("body", flat=True)) == [*before, *late]

@@ -57,12 +57,14 @@ class ImportedThread:
     """One conversation. `external_id` is the same each time the same conversation is read.
 
     `lines` is in the order things were said and may be an iterator: go through it once, before asking the
-    reader for the next thread.
+    reader for the next thread. `former_id` is under what versions knew it that left out files, and lines of files
+    alone; where there is one, `lines` can be gone through again.
     """
 
     external_id: str
     title: str
     lines: Iterable[ImportedLine]
+    former_id: str = ""
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -165,6 +167,7 @@ class _ThreadIndex:
     """Where the lines of one thread stand in the file: line numbers and byte offsets."""
 
     external_id: str
+    former_id: str = ""
     numbers: "array[int]" = field(default_factory=lambda: array("Q"))
     offsets: "array[int]" = field(default_factory=lambda: array("Q"))
 
@@ -183,7 +186,7 @@ def read_jsonl(path: Path | str) -> Iterator[ImportedThread]:
         threads = _index_threads(source, path.stem)
     for name, index in threads.items():
         title = shorten(name, TITLE_CHARACTERS) or "Imported conversation"
-        yield ImportedThread(index.external_id, title, _read_lines(path, index))
+        yield ImportedThread(index.external_id, title, _JsonlLines(path, index), index.former_id)
 
 
 def _index_threads(source: BinaryIO, default: str) -> dict[str, _ThreadIndex]:
@@ -194,21 +197,28 @@ def _index_threads(source: BinaryIO, default: str) -> dict[str, _ThreadIndex]:
         if line is None:
             continue
         name = _parse_thread_name(value, number) or default
+        key = fingerprint(name, line.author, line.text, line.at.isoformat() if line.at else "")
         if name not in threads:
-            at = line.at.isoformat() if line.at else ""
-            threads[name] = _ThreadIndex(f"jsonl:{fingerprint(name, line.author, line.text, at)}")
+            threads[name] = _ThreadIndex(f"jsonl-2:{key}")
+        if line.text and not threads[name].former_id:
+            threads[name].former_id = f"jsonl:{key}"
         threads[name].numbers.append(number)
         threads[name].offsets.append(offset)
     return threads
 
 
-def _read_lines(path: Path, index: _ThreadIndex) -> Iterator[ImportedLine]:
-    with open_file(path) as source:
-        for number, offset in zip(index.numbers, index.offsets, strict=True):
-            source.seek(offset)
-            line = _parse_line(parse_json_object(source.readline(), number), number)
-            if line is not None:
-                yield line
+@dataclass(frozen=True, slots=True)
+class _JsonlLines:
+    path: Path
+    index: _ThreadIndex
+
+    def __iter__(self) -> Iterator[ImportedLine]:
+        with open_file(self.path) as source:
+            for number, offset in zip(self.index.numbers, self.index.offsets, strict=True):
+                source.seek(offset)
+                line = _parse_line(parse_json_object(source.readline(), number), number)
+                if line is not None:
+                    yield line
 
 
 def _parse_line(value: dict[str, object], number: int) -> ImportedLine | None:

@@ -75,6 +75,7 @@ def import_thread(
 
 
 def _get_or_create_thread(channel: Channel, imported: ImportedThread) -> Thread:
+    _adopt_former_thread(channel, imported)
     external_id = imported.external_id
     if len(external_id) > MAX_EXTERNAL_ID_CHARACTERS:
         external_id = fingerprint(external_id)
@@ -86,6 +87,32 @@ def _get_or_create_thread(channel: Channel, imported: ImportedThread) -> Thread:
     if created:
         thread.refresh_from_db()
     return thread
+
+
+@transaction.atomic
+def _adopt_former_thread(channel: Channel, imported: ImportedThread) -> None:
+    """A thread that a version without files imported is this conversation's, and counts its messages as it is read now.
+
+    Lines of files alone that stand before the last message there stay left out: there is no place between messages.
+    """
+    threads = Thread.objects.select_for_update(no_key=True).filter(channel=channel)
+    former = threads.filter(external_id=imported.former_id).first() if imported.former_id else None
+    if former is None or threads.filter(external_id=imported.external_id).exists():
+        return
+    former.external_id = imported.external_id
+    former.imported_count = _count_with_files(imported.lines, former.imported_count)
+    former.save(update_fields=["external_id", "imported_count"])
+
+
+def _count_with_files(lines: Iterable[ImportedLine], former_count: int) -> int:
+    """Up to which message the first `former_count` go that were made of these lines without their files."""
+    former = count = 0
+    for line in lines:
+        if former >= former_count:
+            break
+        former += len(list(_split_body(line.text)))
+        count += len(list(_split_body(_with_file_names(line))))
+    return count - (former - former_count)  # it may have ended between two parts of a line, or the file be shorter now
 
 
 def _split_into_messages(lines: Iterable[ImportedLine]) -> Iterator[ImportedLine]:
