@@ -199,9 +199,11 @@ def post_from_composer(
     """
     body = request.POST.get("body", "").replace("\r\n", "\n")
     try:
-        keys = {name: request.POST.get(name, "") for name in ("client_id", "draft_version")}
+        client_id, draft_version = (request.POST.get(name, "") for name in ("client_id", "draft_version"))
         files = read_uploads(request.FILES.getlist("files"))
-        message = services.post_message(thread=thread, by=request.access, body=body, files=files, **keys)
+        message = services.post_message(
+            thread=thread, by=request.access, body=body, client_id=client_id, files=files, draft_version=draft_version
+        )
     except Problem as problem:
         if wants_json(request):
             raise
