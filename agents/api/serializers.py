@@ -93,6 +93,9 @@ class RunOut(serializers.ModelSerializer[Run]):
     approval = serializers.IntegerField(
         source="approval_id", read_only=True, allow_null=True, help_text="What it waits, or waited, for."
     )
+    regenerates = serializers.IntegerField(
+        source="regenerates_id", read_only=True, allow_null=True, help_text="The run whose answer this one gives anew."
+    )
 
     class Meta:
         model = Run
@@ -107,6 +110,7 @@ class RunOut(serializers.ModelSerializer[Run]):
             "state",
             "attempt",
             "approval",
+            "regenerates",
             "stop_requested_at",
             "error_code",
             "error",
@@ -373,9 +377,6 @@ class TimelineEventOut(serializers.Serializer[Any]):
 class RunDetailOut(RunOut):
     """With everything that happened to it, oldest first."""
 
-    regenerates = serializers.IntegerField(
-        source="regenerates_id", read_only=True, allow_null=True, help_text="The run whose answer this one gives anew."
-    )
     cost = serializers.DecimalField(
         max_digits=None, decimal_places=None, read_only=True, allow_null=True, help_text="Null where no price is set."
     )
@@ -386,7 +387,7 @@ class RunDetailOut(RunOut):
     events = serializers.SerializerMethodField()
 
     class Meta(RunOut.Meta):
-        fields = (*RunOut.Meta.fields, "regenerates", "cost", "first_word_seconds", "total_seconds", "events")
+        fields = (*RunOut.Meta.fields, "cost", "first_word_seconds", "total_seconds", "events")
         read_only_fields = fields
 
     @extend_schema_field(TimelineEventOut(many=True))

@@ -11,6 +11,7 @@ urlpatterns = [
     path("runs/<int:pk>/finish/", views.FinishRun.as_view(), name="api-run-finish"),
     path("runs/<int:pk>/stop/", views.StopRun.as_view(), name="api-run-stop"),
     path("runs/<int:pk>/retry/", views.RetryRun.as_view(), name="api-run-retry"),
+    path("runs/<int:pk>/regenerate/", views.RegenerateRun.as_view(), name="api-run-regenerate"),
     path("schedules/", schedules.Schedules.as_view(), name="api-schedules"),
     path("schedules/<int:pk>/", schedules.OneSchedule.as_view(), name="api-schedule"),
     path("schedules/<int:pk>/stop/", schedules.StopSchedule.as_view(), name="api-schedule-stop"),

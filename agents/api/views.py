@@ -45,7 +45,7 @@ from agents.runs.external import (
     finish_external_run,
     keep_context,
 )
-from agents.runs.lifecycle import retry_run, stop_run
+from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.timeline import run_timeline
 from agents.services import apply_feedback_always, save_soul, set_trust_level, update_answering
 from agents.soul import SoulError
@@ -234,7 +234,8 @@ class Runs(ApiView):
     @idempotent
     def post(self, request: Request) -> Response:
         """Begin to answer a message: agents that answer themselves. 409 `being_written` while they write in its thread
-        already, `answered` afterwards; a run that failed is begun anew."""
+        already, `answered` afterwards; a run that failed is begun anew. Where people pressed Retry or Regenerate, or
+        asked for a dive's draft, it is that run, which was `queued`."""
         access, data = request_access(request), self.validated_body(RunIn)
         agent = _access_own_agent(access)
         run = begin_external_run(agent=agent, message=access_message(access, data["message"]))
@@ -278,7 +279,7 @@ class RunContext(ApiView):
         """Assemble what the agent reads for a run that it began, and keep it as what the run saw."""
         data, access = self.validated_body(RunContextIn), request_access(request)
         run = _access_begun_run(access, pk, data.pop("attempt"))
-        tools = Toolbox.for_agent(run.agent, run.thread).specs
+        tools = () if run.task == Run.Task.PUBLISH else Toolbox.for_agent(run.agent, run.thread).specs
         prompt = assemble(agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, tools=tools, **data)
         keep_context(run=run, prompt=prompt)
         shared = Snapshot.objects.values_list("prefix_shared", flat=True).get(run=run)
@@ -322,11 +323,23 @@ class StopRun(ApiView):
 class RetryRun(ApiView):
     @extend_schema(operation_id="runs_retry", request=None, responses={202: RunOut})
     def post(self, request: Request, pk: int) -> Response:
-        """Put a failed or stopped run back in the queue. People only."""
+        """Put a failed or stopped run back in the queue. People only. An agent elsewhere is told as of a mention, and
+        has some minutes to begin."""
         access = request_access(request)
         run = retry_run(run=_access_run(access, pk), by=access)
         enqueue_run_on_commit(run.pk)
         return Response(RunOut(_access_run(access, pk)).data, status=202)
+
+
+class RegenerateRun(ApiView):
+    @extend_schema(operation_id="runs_regenerate", request=None, responses={202: RunOut})
+    def post(self, request: Request, pk: int) -> Response:
+        """Have the same message answered once more, by a run of its own; the earlier answer stays. People only. Twice
+        is once while the other answer is not over."""
+        access = request_access(request)
+        run = regenerate_run(run=_access_run(access, pk), by=access)
+        enqueue_run_on_commit(run.pk)
+        return Response(RunOut(_access_run(access, run.pk)).data, status=202)
 
 
 class Assemble(ApiView):

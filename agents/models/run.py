@@ -65,7 +65,8 @@ class Run(Job):
     reply = models.OneToOneField(Message, null=True, on_delete=models.SET_NULL, related_name="run")
     heard_at = models.DateTimeField(
         null=True,
-        help_text="When the agent that answers it through the API was last heard. Empty: a worker here carries it out.",
+        help_text="When the agent that answers it through the API was last heard, or asked while it is queued."
+        " Empty: a worker here carries it out.",
     )
     regenerates = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="regenerations")
     stop_requested_at = models.DateTimeField(null=True)
@@ -110,7 +111,7 @@ class Run(Job):
             ),
             models.CheckConstraint(condition=~Q(state="failed") | ~Q(error=""), name="run_failure_has_reason"),
             models.CheckConstraint(
-                condition=Q(heard_at=None) | ~Q(state__in=["queued", "waiting_approval"]), name="run_external_is_begun"
+                condition=Q(heard_at=None) | ~Q(state="waiting_approval"), name="run_external_asks_nobody"
             ),
         ]
         indexes = [

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from psycopg.errors import DeadlockDetected
 
@@ -82,9 +82,11 @@ def _next_in_thread(run_id: int) -> int | None:
 
 @CompiledQuery
 def _unfinished_beside(run_id: int) -> QuerySet[Any, Any]:
-    """Id and state of each unfinished run of the same agent and thread, itself included."""
+    """Id and state of each unfinished run of the same agent and thread, itself included. What an agent elsewhere was
+    asked and has not begun holds up nobody."""
     this = Run.objects.filter(pk=run_id)[:1]
-    runs = Run.objects.filter(agent=this.values("agent"), thread=this.values("thread"), state__in=RUNS.unfinished)
+    is_unfinished = Q(state__in=RUNS.active) | (Q(state=Run.State.QUEUED) & RUNS.condition)
+    runs = Run.objects.filter(is_unfinished, agent=this.values("agent"), thread=this.values("thread"))
     return runs.order_by("pk").values_list("pk", "state")
 
 

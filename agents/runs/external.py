@@ -1,14 +1,18 @@
-"""Runs that an agent carries out elsewhere and answers through the API: begin, context, words, end, silence.
+"""Runs that an agent carries out elsewhere and answers through the API: request, begin, context, words, end, silence.
 
 The agent begins a run for a message that is meant for it, and sends the words of its reply as it writes them. Whatever
 it sends names the run's attempt and where the words go, so that a call sent twice, or by a process that lost the run,
-changes nothing. A person's Stop ends the run at once; the agent is told with its next words."""
+changes nothing. A person's Stop ends the run at once; the agent is told with its next words.
+
+What people ask it for besides, another try, another answer or a draft, waits as a run that is queued: its events tell
+the agent of the message once more, and it begins the run as any other. Nobody waits for ever (`fail_silent_runs`)."""
 
 from datetime import timedelta
 from typing import NamedTuple
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from agents.access import reply_denied_reason, visible_to
@@ -17,7 +21,8 @@ from agents.assembler.snapshots.store import store_snapshot
 from agents.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import StepKind, add_step
-from agents.runs.store import clean_reply_body
+from agents.runs.store import clean_reply_body, emit_answered_again, emit_reply_changed
+from openvibe.base.events import emit
 from openvibe.base.jobs import JobLost
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Conflict, Problem, Refused
@@ -30,6 +35,11 @@ from openvibe.workspaces.models import Participant
 MAX_ERROR_CHARACTERS = 2_000
 END_STEPS: dict[str, StepKind] = {"done": "done", "failed": "failed", "stopped": "stopped"}
 BATCH_SIZE = 200
+RUN_REQUESTED = "run_requested"
+"""The event that asks an agent elsewhere. Nobody else is told."""
+NOT_BEGUN = (
+    "{name} runs elsewhere and did not begin within {minutes} min. See that its program is running, then press Retry."
+)
 
 
 class ReplyState(NamedTuple):
@@ -48,31 +58,59 @@ class Usage(NamedTuple):
     output_tokens: int | None = None
 
 
+def queue_external_run(run: Run) -> None:
+    """Ask the agent elsewhere for the answer, in the transaction that holds the run. Its events tell it of the message
+    as of one that names it; what it does not begin in time fails (`fail_silent_runs`)."""
+    run.state, run.heard_at = Run.State.QUEUED, timezone.now()
+    run.queued_at = run.heard_at  # what it uses counts for today
+    run.save()
+    thread = run.thread
+    emit(
+        RUN_REQUESTED,
+        workspace_id=thread.workspace_id,
+        channel_id=thread.channel_id,
+        thread_id=thread.pk,
+        message_id=run.trigger_id,
+        participant_id=run.agent.participant_id,
+    )
+
+
 def begin_external_run(*, agent: Agent, message: Message) -> Run:
     """The run in which the agent answers `message`, which it sees: `reading`, its own until it is over.
 
-    A run that failed is begun anew, with the next attempt. Raises Refused where the agent may not answer, or the
-    message is not meant for it; Conflict `being_written` while it writes here already, `answered` when it has answered.
+    What people asked it for and it has not begun comes first, then what failed, which is begun anew with the next
+    attempt. Raises Refused where the agent may not answer, or the message is not meant for it; Conflict `being_written`
+    while it writes here already, `answered` when it has answered.
     """
-    task = _check_addressed(agent, message)
+    if not agent.answers_itself:
+        raise Refused(
+            "OpenVibe answers for this agent. Choose “A program elsewhere, through the API” in its settings first.",
+            code="answered_here",
+        )
     check_not_archived(message.thread)
-    reason = reply_denied_reason(agent, message.thread, task)
-    if reason is not None:
-        raise Refused(reason, code="agent_silent")
     try:
         with transaction.atomic():
-            return _create_or_restart(agent, message, task)
+            run = _lock_latest(agent, message)
+            is_asked = run is not None and run.state == Run.State.QUEUED
+            task = run.task if run is not None and is_asked else _check_addressed(agent, message)
+            reason = reply_denied_reason(agent, message.thread, task)
+            if reason is not None:
+                raise Refused(reason, code="agent_silent")
+            return _create_or_restart(agent, message, run, task)
     except IntegrityError:  # two processes of the agent began at once
         raise _unfinished_answer_error() from None
 
 
+def _lock_latest(agent: Agent, message: Message) -> Run | None:
+    """The agent's run for the message that is to be begun now, if any: one that people asked for, else the newest."""
+    rows = Run.objects.select_for_update(no_key=True, of=("self",)).filter(agent=agent, trigger=message)
+    runs = list(rows.order_by("-pk"))
+    asked_runs = [run for run in runs if run.is_external and run.state == Run.State.QUEUED]
+    return next(iter((*reversed(asked_runs), *runs)), None)
+
+
 def _check_addressed(agent: Agent, message: Message) -> str:
-    """The task that the message is for the agent. Raises Refused when it is none, or OpenVibe answers itself."""
-    if not agent.answers_itself:
-        raise Refused(
-            "OpenVibe answers for this agent. Tick “Answers itself” on its page in the admin first.",
-            code="answered_here",
-        )
+    """The task that the message is for the agent. Raises Refused when it is none."""
     thread = message.thread
     dive_agent = thread.parent_id and Dive.objects.filter(thread=thread).values_list("agent_id", flat=True).first()
     is_from_person = message.author.kind == Participant.Kind.MEMBER and message.kind == Message.Kind.TEXT
@@ -89,13 +127,13 @@ def _check_addressed(agent: Agent, message: Message) -> str:
     )
 
 
-def _create_or_restart(agent: Agent, message: Message, task: str) -> Run:
-    rows = Run.objects.select_for_update(no_key=True, of=("self",))
-    run = rows.filter(agent=agent, trigger=message, regenerates=None).first()
+def _create_or_restart(agent: Agent, message: Message, run: Run | None, task: str) -> Run:
     if run is not None and run.state in (Run.State.DONE, Run.State.STOPPED):
         raise Conflict("This message is answered, or people stopped the answer.", code="answered")
-    unfinished = Run.objects.filter(agent=agent, thread=message.thread_id, state__in=RUNS.unfinished)
-    if unfinished.exists() or (run is not None and run.state != Run.State.FAILED):
+    if message.is_deleted:
+        raise Conflict("The message was deleted. There is nothing to answer.", code="deleted")
+    is_here = Q(state__in=RUNS.active) | (Q(state=Run.State.QUEUED) & RUNS.condition)
+    if Run.objects.filter(is_here, agent=agent, thread=message.thread_id).exists():
         raise _unfinished_answer_error()
     if run is None:
         run = Run(
@@ -166,6 +204,8 @@ def append_words(*, run: Run, offset: int, words: str) -> ReplyState:
 
 def _create_reply(run: Run) -> Message:
     """The empty reply of this attempt; that of an earlier one is written again."""
+    if run.reply_id is None:
+        emit_answered_again(run, run.thread)
     run.reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
     run.state, run.first_word_at = Run.State.WRITING, timezone.now()
     return run.reply
@@ -239,24 +279,56 @@ def _lock_run(run: Run) -> Run:
 
 
 def fail_silent_runs() -> None:
-    """End external runs whose agent was not heard any more, whose message was deleted, or whose thread it lost."""
-    under_way = Run.objects.filter(heard_at__isnull=False, state__in=EXTERNAL_RUNS.active)
-    for run_id in under_way.order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE]:
+    """End external runs whose agent was not heard any more or did not begin, whose message was deleted, or whose thread
+    it lost."""
+    awaited = Run.objects.filter(heard_at__isnull=False, state__in=EXTERNAL_RUNS.unfinished)
+    for run_id in awaited.order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE]:
         with transaction.atomic():
-            rows = under_way.select_for_update(no_key=True, of=("self",), skip_locked=True)
+            rows = awaited.select_for_update(no_key=True, of=("self",), skip_locked=True)
             run = rows.select_related("agent__participant", "thread__channel", "trigger").filter(pk=run_id).first()
-            code, reason = _lapse_of(run) if run else ("", "")
-            if run is not None and code:
+            if run is None or _finish_posted_draft(run):
+                continue
+            code, reason = _lapse_of(run)
+            if code and run.state == Run.State.QUEUED:
+                _fail_queued(run, code, reason)
+            elif code:
                 fail_external_run(run=run, error=reason, usage=Usage(), code=code)
+
+
+def _finish_posted_draft(run: Run) -> bool:
+    """Whether the agent posted the draft as a message, without beginning the run: it is done then."""
+    if run.task != Run.Task.PUBLISH or run.state != Run.State.QUEUED:
+        return False
+    messages = Message.objects.filter(thread=run.thread_id, seq__gt=run.trigger.seq, author=run.agent.participant_id)
+    reply = messages.filter(kind=Message.Kind.TEXT, deleted_at=None, run=None).order_by("seq").first()
+    if reply is None:
+        return False
+    run.reply, run.state, run.finished_at = reply, Run.State.DONE, timezone.now()
+    add_step(run, "done", attempt=run.attempt)
+    run.save(update_fields=["reply", "state", "finished_at", "steps"])
+    return True
+
+
+def _fail_queued(run: Run, code: str, reason: str) -> None:
+    """Nothing was written: the reply of an earlier attempt stays as it is."""
+    run.state, run.finished_at, run.error_code, run.error = Run.State.FAILED, timezone.now(), code, reason
+    add_step(run, "failed", attempt=run.attempt, error=reason[:STEP_ERROR_CHARACTERS])
+    run.save(update_fields=["state", "finished_at", "error_code", "error", "steps"])
+    emit_reply_changed(run)
 
 
 def _lapse_of(run: Run) -> tuple[str, str]:
     """Why the run cannot go on, as a code and words for people; empty when it can."""
-    seconds = settings.AGENT_SILENCE_SECONDS
-    if run.heard_at is not None and run.heard_at < timezone.now() - timedelta(seconds=seconds):
-        return "silent", f"It fell silent while it answered: nothing was heard of it for {seconds:g} seconds."
+    is_queued = run.state == Run.State.QUEUED
+    seconds = 60 * settings.AGENT_BEGIN_MINUTES if is_queued else settings.AGENT_SILENCE_SECONDS
     if run.trigger.is_deleted:
         return "deleted", "The message was deleted before it was answered."
     if not sees_thread(visible_to(run.agent), run.thread):
         return "agent_silent", reply_denied_reason(run.agent, run.thread, run.task) or "It sees this thread no more."
-    return "", ""
+    if is_queued and not run.agent.answers_itself:
+        return "answered_here", "Its answers are written here by now, and not elsewhere. Press Retry."
+    if run.heard_at is None or run.heard_at > timezone.now() - timedelta(seconds=seconds):
+        return "", ""
+    if is_queued:
+        return "not_begun", NOT_BEGUN.format(name=run.agent.participant.name, minutes=settings.AGENT_BEGIN_MINUTES)
+    return "silent", f"It fell silent while it answered: nothing was heard of it for {seconds:g} seconds."

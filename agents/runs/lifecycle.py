@@ -6,11 +6,11 @@ from django.utils import timezone
 
 from agents.access import reply_denied_reason
 from agents.models import RUNS, Agent, Run
-from agents.runs.external import stop_external_run
+from agents.runs.external import queue_external_run, stop_external_run
 from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step
+from agents.runs.store import emit_reply_changed
 from memory.models import Approval
 from memory.services import lapse_approval
-from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Dive, Mention, Message
 from openvibe.chat.services import is_archived
@@ -22,7 +22,8 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
 
     When the agent may not answer there is no run, and a mention holds the reason for people to see: in a dive even
     where it was not named, for everything said there is said to it. Agents that answer by themselves, through the API,
-    get no run either: they hear of the message through their event stream.
+    get no run either: they hear of the message through their event stream. What they are to draft is the exception,
+    which people wait for.
     """
     reason = reply_denied_reason(agent, message.thread, task)
     if reason is not None:
@@ -31,9 +32,9 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
                 message=message, participant_id=agent.participant_id, defaults={"note": reason[:200]}
             )
         return None
-    if agent.answers_itself:
+    if agent.answers_itself and task != Run.Task.PUBLISH:
         return None
-    run, _ = Run.objects.get_or_create(
+    run, is_new = Run.objects.get_or_create(
         agent=agent,
         trigger=message,
         regenerates=None,
@@ -44,11 +45,14 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
             "task": task,
         },
     )
+    if is_new and agent.answers_itself:
+        queue_external_run(run)
     return run
 
 
 def request_draft_run(*, dive: Dive, message: Message) -> Run | None:
-    """The run that drafts a dive's result, in the caller's transaction; None for an agent that answers by itself.
+    """The run that drafts a dive's result, in the caller's transaction. An agent that answers by itself is asked for it
+    (`queue_external_run`); None where the agent may not answer.
 
     Raises Conflict while the agent has another run to finish in the dive.
     """
@@ -109,12 +113,12 @@ def stop_run(*, run: Run, by: Access) -> Run:
         raise Refused("Only people and the agent itself may stop a run.")
     if current.is_over:
         return current
-    if current.is_external:
+    if current.is_external and current.state != Run.State.QUEUED:
         stop_external_run(current, by=by.participant_id)
         return current
     is_waiting = current.state == Run.State.WAITING
-    if is_waiting:
-        _emit_reply_changed(current)
+    if is_waiting or current.is_external:
+        emit_reply_changed(current)
     if current.state in (Run.State.QUEUED, Run.State.WAITING):
         current.state, current.finished_at = Run.State.STOPPED, timezone.now()
         add_step(current, "stopped", by=by.participant_id)
@@ -129,35 +133,29 @@ def stop_run(*, run: Run, by: Access) -> Run:
     return current
 
 
-def _emit_reply_changed(run: Run) -> None:
-    """The reply of a run that waited does not change, but what its page says of it does."""
-    if run.reply_id:
-        thread = run.thread
-        emit(
-            "message_changed",
-            workspace_id=thread.workspace_id,
-            channel_id=thread.channel_id,
-            thread_id=thread.pk,
-            message_id=run.reply_id,
-        )
-
-
 @transaction.atomic
 def retry_run(*, run: Run, by: Access) -> Run:
-    """Put a failed or stopped run back in the queue. Its reply, when there is one, is written again in place."""
+    """Put a failed or stopped run back in the queue. Its reply, when there is one, is written again in place.
+
+    Who carries it out is asked anew: a worker here, or the agent elsewhere, which is told.
+    """
     current = _lock_run(run)
     if by.is_agent:
         raise Refused("Only people may try a run again.")
     if current.state not in (Run.State.FAILED, Run.State.STOPPED):
         raise Conflict("This run is under way or done already.", code="not_failed")
-    _check_carried_out_here(current)
     if current.trigger.is_deleted or (current.reply and current.reply.is_deleted):
         raise Conflict("The message was deleted. Ask anew.", code="deleted")
     _check_may_answer(current)
     add_step(current, "retried", by=by.participant_id)
     current.error, current.error_code = "", ""
     current.stop_requested_at = current.finished_at = current.started_at = current.first_word_at = None
-    RUNS.restart(current)
+    if current.agent.answers_itself:
+        queue_external_run(current)
+        emit_reply_changed(current)
+    else:
+        current.heard_at = None
+        RUNS.restart(current)
     return current
 
 
@@ -167,11 +165,6 @@ def _check_may_answer(run: Run) -> None:
     reason = reply_denied_reason(run.agent, run.thread, run.task)
     if reason is not None:
         raise Refused(reason, code="agent_silent")
-
-
-def _check_carried_out_here(run: Run) -> None:
-    if run.is_external:
-        raise Refused(f"@{run.agent.handle} answers by itself: ask it again with a message.", code="answers_itself")
 
 
 def _lock_waiting(approval: Approval) -> QuerySet[Run]:
@@ -198,7 +191,7 @@ def fail_waiting_runs(*, approval: Approval) -> None:
         run.error_code, run.error = "approval_lapsed", f"It waited for “{approval.what}”. {approval.note} Try again."
         add_step(run, "failed", error=approval.note[:MAX_ERROR_CHARACTERS])
         run.save(update_fields=["state", "finished_at", "error_code", "error", "steps"])
-        _emit_reply_changed(run)
+        emit_reply_changed(run)
 
 
 @transaction.atomic
@@ -209,12 +202,13 @@ def regenerate_run(*, run: Run, by: Access) -> Run:
         raise Refused("Only people may ask for another answer.")
     if not current.is_over:
         raise Conflict("This run is not over yet. Wait until it is, or stop it first.", code="not_over")
-    _check_carried_out_here(current)
     if current.trigger.is_deleted:
         raise Conflict("The message that was asked has been deleted.", code="deleted")
     _check_may_answer(current)
     under_way = current.regenerations.exclude(state__in=Run.ENDED).first()
-    return under_way or Run.objects.create(
+    if under_way is not None:
+        return under_way
+    run = Run.objects.create(
         workspace_id=current.workspace_id,
         agent=current.agent,
         thread=current.thread,
@@ -223,3 +217,6 @@ def regenerate_run(*, run: Run, by: Access) -> Run:
         task=current.task,
         regenerates=current,
     )
+    if run.agent.answers_itself:
+        queue_external_run(run)
+    return run

@@ -120,7 +120,7 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
         Message.objects.filter(pk=reply.pk).update(body=said)
         reply.body = said
     if current.reply_id is None:
-        _emit_answered_again(current, run.thread)
+        emit_answered_again(current, run.thread)
     current.state, current.reply, current.model = Run.State.WRITING, reply, prompt.model
     current.is_free = is_free and (current.is_free or not current.input_tokens)
     current.price_in, current.price_out = prices.tokens_in, prices.tokens_out
@@ -132,7 +132,20 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     return reply
 
 
-def _emit_answered_again(run: Run, thread: Thread) -> None:
+def emit_reply_changed(run: Run) -> None:
+    """The reply of a run that waited does not change, but what its page says of it does."""
+    if run.reply_id:
+        thread = run.thread
+        emit(
+            "message_changed",
+            workspace_id=thread.workspace_id,
+            channel_id=thread.channel_id,
+            thread_id=thread.pk,
+            message_id=run.reply_id,
+        )
+
+
+def emit_answered_again(run: Run, thread: Thread) -> None:
     """The reply that this run replaces, if any, says from now on that there is another."""
     if run.regenerates is not None and run.regenerates.reply_id is not None:
         emit(
@@ -294,9 +307,10 @@ def _runs_with_relations() -> QuerySet[Run]:
 def next_run(run_id: int) -> QuerySet[Run]:
     """For the claim, when it is the run's turn: no run of its agent in its thread is under way or comes first. One that
     waits for an approval holds up no other. Nine tables, whose SQL took a tenth of a run to write."""
-    unfinished = Run.objects.filter(agent=OuterRef("agent"), thread=OuterRef("thread"), state__in=RUNS.unfinished)
-    is_held_up = Exists(unfinished.filter(Q(pk__lt=OuterRef("pk")) | Q(state__in=RUNS.active)))
-    return lock_queued(_runs_with_relations().filter(~is_held_up), run_id)
+    beside = Run.objects.filter(agent=OuterRef("agent"), thread=OuterRef("thread"))
+    is_ahead = Q(pk__lt=OuterRef("pk"), state=Run.State.QUEUED) & RUNS.condition
+    is_held_up = Exists(beside.filter(is_ahead | Q(state__in=RUNS.active)))
+    return lock_queued(_runs_with_relations().filter(RUNS.condition, ~is_held_up), run_id)
 
 
 @CompiledQuery

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Left
 from django.utils.text import Truncator
@@ -150,8 +151,8 @@ def _run_card(run: Run, access: Access) -> RunCard:
         question=Truncator(" ".join(getattr(run, "question", "").split())).chars(MAX_QUESTION_CHARACTERS),
         answered_again=getattr(run, "answered_again", None),
         may_stop=is_person and not run.is_over and run.stop_requested_at is None,
-        may_retry=is_person and is_retriable and run.agent.is_active and not run.is_external,
-        may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active and not run.is_external,
+        may_retry=is_person and is_retriable and run.agent.is_active,
+        may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,
         thread_id=run.thread_id,
         approval_id=run.approval_id if run.state == Run.State.WAITING else None,
         is_scheduled=run.task == Run.Task.SCHEDULED,
@@ -166,6 +167,8 @@ def _run_state_label(run: Run) -> str:
     name = run.agent.participant.name
     if not run.is_over and run.stop_requested_at is not None:
         return f"{name} is stopping…"
+    if run.state == Run.State.QUEUED and run.is_external:
+        return f"{name} runs elsewhere and was asked; it has {settings.AGENT_BEGIN_MINUTES} min to begin"
     return {
         "queued": f"{name} will answer as soon as it can…",
         "reading": f"{name} is reading…",

@@ -160,7 +160,8 @@ class JobKind(Generic[JobT]):
 
     @transaction.atomic
     def _mark_resent(self) -> list[int]:
-        rows = self.model._default_manager.filter(state=QUEUED, sent_at__lt=timezone.now() - RESEND_AFTER)
+        queued_rows = self.model._default_manager.filter(self.condition, state=QUEUED)
+        rows = queued_rows.filter(sent_at__lt=timezone.now() - RESEND_AFTER)
         locked = rows.select_for_update(no_key=True, skip_locked=True).order_by("pk")
         ids = list(locked.values_list("pk", flat=True)[:BATCH_SIZE])
         self.model._default_manager.filter(pk__in=ids).update(sent_at=timezone.now())

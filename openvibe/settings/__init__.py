@@ -68,6 +68,7 @@ WEBHOOK_DELIVERY_DAYS = ENV.webhook_delivery_days
 MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
 MODEL_TOTAL_SECONDS = ENV.model_total_seconds
 AGENT_SILENCE_SECONDS = ENV.agent_silence_seconds
+AGENT_BEGIN_MINUTES = ENV.agent_begin_minutes
 OWNERS_EXPORT = ENV.owners_export
 METRICS_TOKEN = ENV.metrics_token
 CONTENT_SECURITY_POLICY: dict[str, Any] = {

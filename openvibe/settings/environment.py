@@ -78,6 +78,9 @@ class Environment(BaseSettings):
         ge=10,
         description="How long an agent elsewhere may be silent while it writes, before its answer is marked failed.",
     )
+    agent_begin_minutes: int = Field(
+        5, ge=1, description="How long a retry, another answer or a draft waits for an agent elsewhere to begin it."
+    )
     owners_export: bool = Field(
         False, description="Owners may take out archives of their workspace, private conversations in them too."
     )

@@ -254,6 +254,7 @@ ROWS = {
     "POST api-run-finish": Row("runs/{run}/finish/", "run", 403, body={"attempt": 1}),
     "POST api-run-stop": Row("runs/{run}/stop/", "run"),
     "POST api-run-retry": Row("runs/{run}/retry/", "run", 409, NOT_AGENTS),
+    "POST api-run-regenerate": Row("runs/{run}/regenerate/", "run", 409, NOT_AGENTS),
     "POST api-assemble": Row(
         "context/assemble/", "prompt", 200, {"dora": 403}, {"thread": "{thread}", "task": "mention"}, refused_first=True
     ),

@@ -4,16 +4,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
+from pytest_django.fixtures import Settings
 
 from agents.access import tokens_used_today
 from agents.models import Agent, Run
+from agents.runs.executor import execute_run
 from agents.runs.lifecycle import stop_run
 from agents.runs.recovery import recover_runs
 from memory.episodes.models import Episode
 from openvibe.base.text import MAX_BODY_CHARACTERS
-from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import delete_message, set_thread_access
+from openvibe.chat.api.event_frames import event_kind
+from openvibe.chat.live.batch import read_batch
+from openvibe.chat.live.viewers import Viewer, refresh_viewers
+from openvibe.chat.models import Channel, Dive, Message, Thread
+from openvibe.chat.services import delete_message, set_thread_access, start_dive
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.client import Api, is_problem
@@ -217,3 +223,165 @@ def test_nothing_is_written_into_a_reply_that_was_deleted(ana: Member, api: Api,
     assert finish(api, run, attempt=2, body="In March.") == (409, "deleted")
     assert finish(api, run, attempt=2, error="Nothing can be said.") == (200, "failed")
     assert reply_of(run) == ("failed", "", "failed")
+
+
+# --- what people ask for besides: another try, another answer, a draft ---------------------------------------
+
+
+@pytest.fixture
+def by_ana(ana: Member, by_token: Enter) -> Api:
+    return by_token(ana.participant)
+
+
+def asked_kinds(agent: Agent, message: Message) -> list[str]:
+    """What the agent's own event stream tells of the message, as `mention`s and the like."""
+    viewer = Viewer(agent.workspace_id, agent.participant_id)
+    refresh_viewers([viewer])
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # events are numbered, as at the commit
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+    events = [event for event in read_batch(agent.workspace_id, after=0).events if viewer.sees(event)]
+    return [event_kind(event, agent.participant_id) for event in events if event.message_id == message.pk]
+
+
+def test_retry_asks_the_agent_again_and_its_reply_is_written_anew(
+    api: Api, by_ana: Api, reed: Agent, run: Run, question: Message
+) -> None:
+    write(api, run, 0, "In Mar")
+    finish(api, run, error="The model is away.")
+    before = asked_kinds(reed, question).count("mention")
+    response = by_ana.post(f"runs/{run.pk}/retry/")
+    assert (response.status_code, response.json()["state"]) == (202, "queued")
+    assert asked_kinds(reed, question).count("mention") == before + 1
+    assert reply_of(run) == ("queued", "In Mar", "failed")
+    assert execute_run(run.pk) is None
+    assert api.get("runs/?state=queued").json()["results"][0]["trigger"] == question.pk
+
+    assert begin(api, question)["attempt"] == 2
+    write(api, run, 0, "In March.", attempt=2)
+    finish(api, run, attempt=2)
+    assert reply_of(run) == ("done", "In March.", "complete")
+    assert steps_of(api, run)[3:6] == ["Failed", "Ana tried it again", "Taken up"]
+
+
+def test_a_stopped_answer_can_be_tried_again_too(api: Api, by_ana: Api, run: Run, question: Message) -> None:
+    by_ana.post(f"runs/{run.pk}/stop/")
+    assert is_problem(api.post("runs/", {"message": question.pk}), 409, "answered")
+    by_ana.post(f"runs/{run.pk}/retry/")
+    assert begin(api, question)["state"] == "reading"
+
+
+def test_regenerate_is_a_run_of_its_own_and_keeps_the_answer(
+    api: Api, by_ana: Api, reed: Agent, run: Run, question: Message
+) -> None:
+    finish(api, run, body="In March.")
+    answers = [by_ana.post(f"runs/{run.pk}/regenerate/") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [202, 202]
+    again = Run.objects.get(pk=answers[0].json()["id"])
+    assert answers[1].json()["id"] == again.pk
+    assert asked_kinds(reed, question).count("mention") == 2
+
+    begun = begin(api, question)
+    assert (begun["id"], begun["regenerates"], begun["state"]) == (again.pk, run.pk, "reading")
+    finish(api, again, body="In April.")
+    assert (reply_of(run)[1], reply_of(again)[1]) == ("In March.", "In April.")
+    assert is_problem(api.post("runs/", {"message": question.pk}), 409, "answered")
+    assert is_problem(api.post(f"runs/{run.pk}/regenerate/"), 403, "not_allowed")
+
+
+def test_one_answer_at_a_time_and_what_waits_holds_up_no_other(
+    api: Api, by_ana: Api, ana: Member, run: Run, question: Message
+) -> None:
+    finish(api, run, body="In March.")
+    again = by_ana.post(f"runs/{run.pk}/regenerate/").json()
+    other = begin(api, say(question.thread, ana, "@reed and the ivy?"))
+    assert is_problem(api.post("runs/", {"message": question.pk}), 409, "being_written")
+    api.post(f"runs/{other['id']}/finish/", {"attempt": 1, "body": "In June."})
+    assert begin(api, question)["id"] == again["id"]
+
+
+def test_nobody_begins_in_time_and_people_read_why(
+    api: Api, by_ana: Api, run: Run, question: Message, settings: Settings
+) -> None:
+    settings.AGENT_BEGIN_MINUTES = 3
+    write(api, run, 0, "In Mar")
+    finish(api, run, error="The model is away.")
+    used = Run.objects.get().input_tokens
+    by_ana.post(f"runs/{run.pk}/retry/")
+    Run.objects.update(heard_at=timezone.now() - timedelta(minutes=2.9))
+    assert recover_runs() == []
+    assert reply_of(run)[0] == "queued"
+    Run.objects.update(heard_at=timezone.now() - timedelta(minutes=3.1))
+    assert recover_runs() == []
+    assert reply_of(run) == ("failed", "In Mar", "failed")
+    assert (run.error_code, run.input_tokens) == ("not_begun", used)
+    assert "did not begin within 3 min" in run.error
+    assert begin(api, question)["state"] == "reading"  # late is better than never
+
+
+def test_what_waits_can_be_stopped(api: Api, by_ana: Api, run: Run, question: Message) -> None:
+    finish(api, run, body="In March.")
+    again = by_ana.post(f"runs/{run.pk}/regenerate/").json()["id"]
+    assert by_ana.post(f"runs/{again}/stop/").json()["state"] == "stopped"
+    assert is_problem(api.post("runs/", {"message": question.pk}), 409, "answered")
+
+
+def test_an_agent_that_is_answered_here_by_now_is_tried_here(by_ana: Api, api: Api, reed: Agent, run: Run) -> None:
+    finish(api, run, error="The model is away.")
+    by_ana.post(f"runs/{run.pk}/retry/")
+    Agent.objects.update(answers_itself=False)
+    recover_runs()
+    assert reply_of(run)[0] == "failed"
+    assert "written here" in run.error
+    by_ana.post(f"runs/{run.pk}/retry/")
+    run.refresh_from_db()
+    assert (run.state, run.is_external) == ("queued", False)
+
+
+def test_what_was_deleted_meanwhile_is_not_begun(
+    api: Api, by_ana: Api, ana: Member, run: Run, question: Message
+) -> None:
+    finish(api, run, error="The model is away.")
+    by_ana.post(f"runs/{run.pk}/retry/")
+    delete_message(message=question, by=access(ana))
+    assert is_problem(api.post("runs/", {"message": question.pk}), 409, "deleted")
+    recover_runs()
+    assert reply_of(run)[0] == "failed"
+
+
+@pytest.fixture
+def dive(ana: Member, reed: Agent, thread: Thread) -> Dive:
+    return start_dive(source=say(thread, ana, "Roses are red."), by=access(ana), agent=reed.participant)
+
+
+DRAFT = "## Headline\nMarch\n## Key points\n- One\n- Two\n- Three\n## Full text\nAll of it"
+
+
+def test_a_dive_s_draft_is_asked_of_the_agent(api: Api, by_ana: Api, reed: Agent, dive: Dive) -> None:
+    asked = Message.objects.get(pk=by_ana.post(f"dives/{dive.pk}/draft/").json()["id"])
+    assert is_problem(by_ana.post(f"dives/{dive.pk}/draft/"), 409, "being_written")
+    assert asked_kinds(reed, asked).count("mention") == 1
+    begun = begin(api, asked)
+    assert begun["task"] == "publish"
+    prompt = api.post(f"runs/{begun['id']}/context/", {"attempt": 1}).json()
+    assert (prompt["tools"], "## Headline" in str(prompt["messages"])) == ([], True)
+
+    assert finish(api, Run.objects.get(), body=DRAFT) == (200, "done")
+    assert by_ana.get(f"dives/{dive.pk}/draft/").json()["draft"]["headline"] == "March"
+
+
+def test_a_draft_that_is_posted_as_a_message_is_the_answer(api: Api, by_ana: Api, dive: Dive) -> None:
+    api.post(f"threads/{dive.thread_id}/messages/", {"body": "Before."})
+    by_ana.post(f"dives/{dive.pk}/draft/")
+    recover_runs()
+    assert Run.objects.get().state == "queued"
+    api.post(f"threads/{dive.thread_id}/messages/", {"body": DRAFT})
+    recover_runs()
+    assert reply_of(Run.objects.get())[:2] == ("done", DRAFT)
+
+
+def test_a_draft_nobody_writes_holds_up_no_publishing(by_ana: Api, dive: Dive) -> None:
+    by_ana.post(f"dives/{dive.pk}/draft/")
+    result = {"headline": "March", "bullets": ["One", "Two", "Three"]}
+    assert by_ana.post(f"dives/{dive.pk}/publish/", result).status_code == 201
+    assert Run.objects.get().state == "stopped"

@@ -31,7 +31,8 @@ class Vibe:
 
     def mentions(self, *, position_file: Path | None = None) -> Iterator["Mention"]:
         """What people say to this agent, for as long as the token holds: by its name, in its dives, and in threads it
-        follows. Breaks in between are bridged.
+        follows. What they want once more (*Retry*, *Regenerate*) is told again, and so is the draft of a dive's result
+        that they ask for. Breaks in between are bridged.
 
         With a `position_file`, what was said while nobody listened is told too: the file holds how far the one who
         asks for the next mention has come. What is answered already is not answered again (`Mention.answer`).
@@ -42,7 +43,9 @@ class Vibe:
             if frame.kind == "thread_changed":
                 self._owes_all.pop(frame.data.get("thread") or 0, None)
             elif (
-                message and _is_said_by_person(message) and (frame.kind == "mention" or self._owes_all_answers(message))
+                message
+                and message["author"]["kind"] == "member"
+                and (frame.kind == "mention" or (message["kind"] == "text" and self._owes_all_answers(message)))
             ):
                 yield Mention(self, message)
             if position_file is not None:
@@ -225,10 +228,6 @@ class Mention:
         """Say in the thread's progress log how far things are."""
         body = {"thread": self.thread, "checkpoint": checkpoint, **fields}
         return self.vibe.api.call("POST", "progress/", body, is_repeatable=True)
-
-
-def _is_said_by_person(message: Message) -> bool:
-    return message["author"]["kind"] == "member" and message["kind"] == "text"
 
 
 def _read_position(path: Path | None) -> int | None:

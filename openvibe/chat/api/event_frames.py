@@ -46,7 +46,7 @@ class ApiFrames:
         return b""
 
     def _kind(self, event: LiveEvent, viewer: Viewer) -> str:
-        """`mention` for a post that names the viewer, unless only posts are asked for."""
+        """`mention` for a post that is meant for the viewer, unless only posts are asked for."""
         if self.is_plain or (self.kinds and "mention" not in self.kinds):
             return event.kind
         return event_kind(event, viewer.participant_id)
@@ -64,6 +64,7 @@ def event_data(event: LiveEvent, kind: str, batch: EventBatch) -> dict[str, Any]
 
 
 def event_kind(event: LiveEvent, participant_id: int) -> str:
-    """The kind of an event as this participant knows it: a post that names them is a `mention`."""
-    is_mention = event.kind == "message_posted" and event.message is not None and participant_id in event.message.named
-    return "mention" if is_mention else event.kind
+    """The kind of an event as this participant knows it: a post that names them is a `mention`, and so is one that they
+    are asked to answer by themselves."""
+    is_named = event.kind == "message_posted" and event.message is not None and participant_id in event.message.named
+    return "mention" if is_named or event.kind == "run_requested" else event.kind

@@ -1,5 +1,7 @@
 """The doors of runs, and what a message shows of them."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 from django.utils import timezone
@@ -8,6 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run
+from agents.runs.recovery import recover_runs
 from agents.services import set_trust_level
 from agents.web.run_cards import RunCard, runs_by_message
 from openvibe.api.models import SCOPES
@@ -57,6 +60,22 @@ def test_regenerating_keeps_the_answer_and_sends_a_new_run(ana: Member, answered
     assert answered.reply_id is not None
     assert sent == [new.pk]
     assert Message.objects.filter(pk=answered.reply_id).exists()
+
+
+def test_an_agent_elsewhere_is_waited_for_and_the_page_says_so(ana: Member, answered: Run, sent: list[int]) -> None:
+    Agent.objects.update(answers_itself=True)
+    page = f"/w/{ana.workspace.slug}/m/{answered.trigger_id}/"
+    assert "runs elsewhere" not in signed_in(ana).get(page, headers=HTMX).content.decode()
+    signed_in(ana).post(f"/w/{ana.workspace.slug}/runs/{answered.pk}/regenerate/", headers=HTMX)
+    shown = signed_in(ana).get(page, headers=HTMX).content.decode()
+    assert "runs elsewhere and was asked; it has 5 min to begin" in shown
+    assert "Stop Vibe" in shown
+
+    Run.objects.filter(state="queued").update(heard_at=timezone.now() - timedelta(minutes=6))
+    recover_runs()
+    shown = signed_in(ana).get(page, headers=HTMX).content.decode()
+    assert "did not begin within 5 min" in shown
+    assert "Retry: let Vibe try again" in shown
 
 
 def test_what_is_over_cannot_be_retried(ana: Member, answered: Run) -> None:
