@@ -8,7 +8,6 @@ break, every part of a message is stripped and ends in PART_SEPARATOR, even the 
 the parts' tokens sum to exactly the message's."""
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -20,7 +19,7 @@ from agents.assembler.stack import SECTION_ORDER, STACK, LayerName, SectionName,
 from openvibe.base.includes import CutReason
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.fences import fence
-from openvibe.llm.tokens import MESSAGE_OVERHEAD, TokenCounter, truncate_middle
+from openvibe.llm.tokens import MESSAGE_OVERHEAD, TokenCounter, count_text, truncate_middle
 from openvibe.llm.transcripts import CLOSING
 from openvibe.llm.values import ToolSpec
 
@@ -144,15 +143,8 @@ PART_SEPARATOR = "\n\n"
 TOOL_OVERHEAD = 8
 """Tokens around each tool definition, on top of its JSON, which providers rewrite into something shorter."""
 
-_COUNT_BREAK = re.compile(r"(?<=\n)(?=[^\s/])|(?<=\n\n)(?= /)")
-
 _LAYERS: dict[SectionName, LayerName] = {section: layer.name for layer in STACK for section in layer.sections}
 _SLOTS: dict[SectionName, Slot] = {section: slot for slot, sections in SECTION_ORDER.items() for section in sections}
-
-
-def count_text(text: str, counter: TokenCounter) -> int:
-    """Tokens of a text, line by line, so that counts of parts add up to the count of the whole."""
-    return sum(map(counter.count, _COUNT_BREAK.split(text))) if text else 0
 
 
 def count_tool(tool: ToolSpec, counter: TokenCounter) -> int:

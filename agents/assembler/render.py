@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby, takewhile
 
-from agents.assembler.items import PART_SEPARATOR, FitResult, Item, count_text, count_tool, message_part, opening_tokens
+from agents.assembler.items import PART_SEPARATOR, FitResult, Item, count_tool, message_part, opening_tokens
 from agents.assembler.stack import SECTION_ORDER, SectionName, Slot
-from openvibe.llm.tokens import MESSAGE_OVERHEAD, PROMPT_OVERHEAD, TokenCounter
+from openvibe.llm.tokens import MESSAGE_OVERHEAD, PROMPT_OVERHEAD, TokenCounter, count_text
 from openvibe.llm.transcripts import CLOSING
 from openvibe.llm.values import ChatMessage, ToolSpec
 

@@ -59,6 +59,7 @@ _ENCODING_PREFIXES = (  # the first prefix that fits decides
     ("o200k_base", ("offline", "scripted")),
 )
 _WORD_BREAK = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")
+_LINE_BREAK = re.compile(r"(?<=\n)(?=[^\s/])|(?<=\n\n)(?= /)")
 _load_lock = Lock()
 _encodings: dict[str, tiktoken.Encoding] = {}
 
@@ -86,11 +87,17 @@ def counter_for(model: str) -> TokenCounter:
     return _OVERCOUNTING_COUNTER
 
 
+def count_text(text: str, counter: TokenCounter) -> int:
+    """Tokens of a text, line by line, so that counts of parts add up to the count of the whole: both known vocabularies
+    begin a new word at these breaks. A line that was counted lately is not counted again."""
+    return sum(map(counter.count, _LINE_BREAK.split(text))) if text else 0
+
+
 def count_prompt_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], counter: TokenCounter) -> int:
     """Tokens of a whole prompt: texts, tool calls, tool definitions as JSON, and the wrapping of each."""
     total = PROMPT_OVERHEAD
     for message in messages:
-        total += MESSAGE_OVERHEAD + counter.count(message.content)
+        total += MESSAGE_OVERHEAD + count_text(message.content, counter)
         for call in message.tool_calls:
             total += MESSAGE_OVERHEAD + counter.count(call.name) + counter.count(call.arguments)
     for tool in tools:

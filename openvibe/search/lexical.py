@@ -90,6 +90,9 @@ def _is_stop_word(word: str) -> bool:
 def _tokenize(text: str) -> Iterator[str]:
     for match in _WORD.finditer(text.lower()):
         run = match[0]
+        if run.isalnum() and run.isascii():  # nearly all words
+            yield run[:_MAX_TERM_CHARACTERS]
+            continue
         if is_cjk(run):
             yield from _bigrams(run)
             continue

@@ -46,7 +46,8 @@ class Query:
     def vector_literal(self) -> str:
         """The question's vector as PostgreSQL reads it."""
         assert self.embedding is not None
-        return "[" + ",".join(f"{number:.5g}" for number in self.embedding.vector.tolist()) + "]"
+        numbers = self.embedding.vector.tolist()
+        return f"[{','.join(['%.5g'] * len(numbers))}]" % tuple(numbers)
 
     @property
     def sign_bits(self) -> str:

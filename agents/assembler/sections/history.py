@@ -6,11 +6,10 @@ Which messages and summaries there are is the plugin's business; how they stand 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import lru_cache, partial, reduce
-from operator import or_
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from agents.assembler.items import (
     AtomicGroup,
@@ -44,6 +43,7 @@ from memory.queries import (
     provider_named,
 )
 from openvibe.base.masking import mask_secrets
+from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import Message
 from openvibe.llm.fences import fence
@@ -115,11 +115,14 @@ FIRST_MESSAGE = JsonRows("first_message", SeqRow, _first_message)
 def count_unsaid(request: PromptRequest, spans: Sequence[range]) -> tuple[int, int]:
     """Of the numbers before the request, how many hold nothing that a prompt could (what was deleted, lines of ours,
     answers that failed), and how many of these lie outside of `spans`. One query, of an index that holds only these."""
-    unsaid = Q(body="") | Q(kind=Message.Kind.SYSTEM) | Q(state=Message.State.FAILED)
-    rows = Message.objects.filter(unsaid, thread=request.thread.thread_id, seq__lt=request.end_seq)
-    inside = (Q(seq__range=(span.start, span.stop - 1)) for span in spans)
-    counts = rows.aggregate(all=Count("seq"), inside=Count("seq", filter=reduce(or_, inside, Q(seq=0))))
-    return counts["all"], counts["all"] - counts["inside"]
+    ranges = ",".join(f'"[{span.start},{span.stop})"' for span in spans)
+    (row,) = fetch_prepared(_COUNT_UNSAID, [f"{{{ranges}}}", request.thread.thread_id, request.end_seq])
+    return row[0], row[1]
+
+
+_COUNT_UNSAID = """SELECT count(*), count(*) FILTER (WHERE (seq <@ ANY(%s::int8range[])) IS NOT TRUE)
+FROM chat_message WHERE (body = '' OR kind = 'system' OR state = 'failed') AND thread_id = %s AND seq < %s"""
+"""The condition of the index `message_not_said`, as it stands there."""
 
 
 def memory_session(thread_id: int, access: Access, *, before: Message | None, asker: Participant | None) -> Session:
