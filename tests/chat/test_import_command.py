@@ -257,11 +257,13 @@ def test_what_was_imported_before_files_were_named_is_doubled_by_no_second_impor
     for number in alone:
         rows[number]["text"] = ""
     thread = imported_without_files(channel, rows)
-    before = list(thread.messages.values_list("body", flat=True))
+    bodies = thread.messages.order_by("seq").values_list("body", flat=True)
+    before = list(bodies)
     late = ["- Attached, and not imported: `a.md`"] if 4 in alone else []
-    for more in ([], [], [{"author": "Zoë", "text": "", "files": ["b.md"]}], [{"author": "Zoë", "text": "Last"}]):
+    additions: list[list[dict[str, Any]]] = [[], [], [{"author": "Zoë", "text": "", "files": ["b.md"]}]]
+    for more in [*additions, [{"author": "Zoë", "text": "Last"}]]:
         rows += more
-        late += [str(row["text"] or "- Attached, and not imported: `b.md`") for row in more]
+        late += [row["text"] or "- Attached, and not imported: `b.md`" for row in more]
         report = import_thread(channel=channel, imported=next(read_jsonl(jsonl(tmp_path, *rows))))
         assert report.thread == thread
-        assert list(thread.messages.order_by("seq").values_list("body", flat=True)) == [*before, *late]
+        assert list(bodies.all()) == [*before, *late]
