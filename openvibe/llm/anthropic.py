@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -26,7 +26,7 @@ from openvibe.llm.endpoint_errors import (
     no_answer_error,
 )
 from openvibe.llm.errors import BadAnswer, ContextTooLong, EmptyAnswer, ModelError, ModelUnavailable
-from openvibe.llm.fences import clean_text
+from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
@@ -237,6 +237,7 @@ class _Block:
     start: Any
     pieces: list[str] = field(default_factory=list)
     signature: str = ""
+    cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
 
     @property
     def text(self) -> str:
@@ -292,7 +293,7 @@ class _StreamAccumulator:
 
     def _start_block(self, index: int, start: Any) -> str:
         block = self._blocks[int(index)] = _Block(str(start.type), start)
-        text = _decode_text(getattr(start, "text" if block.type == "text" else "thinking", None))
+        text = _decode_text(getattr(start, "text" if block.type == "text" else "thinking", None), block.cleaner.clean)
         block.pieces.append(text)
         return text if block.type == "text" else ""
 
@@ -302,7 +303,7 @@ class _StreamAccumulator:
             block.signature = str(delta.signature)
             return ""
         name = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}.get(delta.type)
-        text = _decode_text(getattr(delta, name, None)) if name else ""
+        text = _decode_text(getattr(delta, name, None), block.cleaner.clean) if name else ""
         block.pieces.append(text)
         return text if block.type == "text" else ""
 
@@ -340,9 +341,9 @@ def _tool_call(number: int, block: _Block) -> ToolCallRequest:
     return ToolCallRequest(str(block.start.id or f"call_{number}"), clean_text(name)[:200], arguments)
 
 
-def _decode_text(text: Any) -> str:
+def _decode_text(text: Any, clean: Callable[[str], str] = clean_text) -> str:
     if text is None:
         return ""
     if not isinstance(text, str):
         raise BadAnswer("The endpoint answered with something that is not text.")
-    return clean_text(text)
+    return clean(text)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _LINE_BREAK = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _TAG_LETTERS = re.compile("(\U0001f3f4[\U000e0030-\U000e007a]{3,6}\U000e007f)|[\U000e0000-\U000e007f]+")
 """A flag, such as England's; or letters that no font draws and models read all the same."""
 _FENCE = re.compile(r'<([a-z][a-z0-9_]*)((?: [a-z][a-z0-9_]*="[^"<>\n]*")*)>\n([^<>]*)\n</\1>')
@@ -30,12 +31,25 @@ class Fence:
 
 
 def clean_text(text: str) -> str:
-    """The text without control characters (tabs stay) and without lone surrogates. Whatever breaks a line is a new
-    line; where invisible letters stood, a � stands."""
+    """The text without control characters (tabs stay) and without lone surrogates; two that make a character are it.
+    Whatever breaks a line is a new line; where invisible letters stood, a � stands."""
     if text.isascii():
         return _CONTROL_CHARACTERS.sub("", _LINE_BREAK.sub("\n", text))
+    text = _SURROGATE_PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
     visible = _TAG_LETTERS.sub(lambda match: match[1] or "\ufffd", text)
     return _CONTROL_CHARACTERS.sub("", _LINE_BREAK.sub("\n", visible))
+
+
+class IncrementalCleaner:
+    """`clean_text` for a text that comes in pieces: a character that was cut in two waits for its other half."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def clean(self, piece: str) -> str:
+        text = self._half + piece
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return clean_text(text.removesuffix(self._half))
 
 
 def escape_text(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
@@ -21,7 +21,7 @@ import openai
 from openvibe.llm import tokens
 from openvibe.llm.endpoint_errors import empty_answer_error, no_answer_error
 from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelUnavailable
-from openvibe.llm.fences import clean_text
+from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.http_client import Connection, ResponseHead
 from openvibe.llm.openai_sdk import (
     SDK_ERRORS,
@@ -211,6 +211,7 @@ class _StreamAccumulator:
     _calls: list[_CallFragments] = field(default_factory=list)
     _usage: Usage | None = None
     _stop_reason: str | None = None
+    _cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
 
     def add(self, chunk: Any) -> str:
         """Take in one chunk; the text it brings, which may be empty."""
@@ -224,7 +225,7 @@ class _StreamAccumulator:
         delta = choices[0].delta
         for fragment in (delta.tool_calls if delta else None) or ():
             self._add_call(fragment)
-        text = _decode_text(delta.content if delta else None)
+        text = _decode_text(delta.content if delta else None, self._cleaner.clean)
         self._pieces.append(text)
         return text
 
@@ -293,15 +294,15 @@ def _decode_arguments(arguments: Any) -> str:
     return arguments
 
 
-def _decode_text(content: Any) -> str:
+def _decode_text(content: Any, clean: Callable[[str], str] = clean_text) -> str:
     """The text of an answer. Some endpoints give it in parts, and what the model thought as parts of other types."""
     if content is None:
         return ""
     if isinstance(content, list):
-        return "".join(_decode_text(part["text"]) for part in content if part["type"] == "text")
+        return "".join(_decode_text(part["text"], clean) for part in content if part["type"] == "text")
     if not isinstance(content, str):
         raise BadAnswer("The endpoint answered with something that is not text.")
-    return clean_text(content)
+    return clean(content)
 
 
 def _decode_usage(usage: Any) -> Usage | None:

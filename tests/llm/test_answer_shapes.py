@@ -94,6 +94,12 @@ def test_text_in_parts_is_text() -> None:
     assert whole({"content": [*parts, {"type": "text", "text": " in March."}]}).text == "Prune in March."
 
 
+def test_a_character_cut_in_two_is_whole() -> None:
+    assert streamed(stream_of({"content": "Well \ud83c"}, {"content": "\udf31 done \ud83c"})).text == "Well 🌱 done "
+    halves = (fragment("a", '{"x": "\ud83c', index=0, id="1"), fragment(None, '\udf31"}', index=0))
+    assert streamed(stream_of(*halves, reason="tool_calls")).tool_calls[0].arguments == '{"x": "🌱"}'
+
+
 def test_an_answer_that_ends_without_a_reason_is_whole() -> None:
     completion = streamed(stream_of({"content": "Prune"}, {"content": " in March."}, reason=None))
     assert (completion.text, completion.stop_reason) == ("Prune in March.", "stop")

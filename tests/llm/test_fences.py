@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.llm.fences import Fence, clean_text, fence, parse_fences
+from openvibe.llm.fences import Fence, IncrementalCleaner, clean_text, fence, parse_fences
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=300)
 HOSTILE = st.lists(
@@ -67,3 +67,12 @@ def test_invisible_letters_are_seen_and_flags_stay() -> None:
     assert clean_text(f"Roses{hidden}.") == "Roses\ufffd."
     assert clean_text(f"{england} plays") == f"{england} plays"
     assert clean_text(f"\U0001f3f4{hidden * 3}") == "\U0001f3f4\ufffd"
+
+
+def test_a_text_in_pieces_is_cleaned_as_the_whole() -> None:
+    text = "Prune 🌱\u2028 and\x00 the 🏴\ude00 rest 🍂"
+    halves = text.encode("utf-16-le", "surrogatepass")
+    units = [halves[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(halves), 2)]
+    cleaner = IncrementalCleaner()
+    assert "".join(map(cleaner.clean, units)) == clean_text(text) == clean_text("".join(units))
+    assert cleaner.clean("\ud83c") == ""
