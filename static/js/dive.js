@@ -1,7 +1,7 @@
 // The dive that is shown, in the panel or on its page: its messages live, its head and foot as they are now, its composer.
 
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
-import { draftsSaved, draftVersion, keepRest } from "./drafts.js";
+import { draftsSaved, draftVersion, keepRest, succeed } from "./drafts.js";
 import { all, body, elements, focusWithin, getElements, one, oneAtATime, post, replace, settled, workspace } from "./page.js";
 import { close as closePanel } from "./panel.js";
 import { addWords, insertPage, isInHand, pageLoads, place, rowsOf, seqOf } from "./rows.js";
@@ -84,7 +84,7 @@ const written = (foot) => one("#dive-body, #dive-unsent", foot);
 function keepWritten(old, now) {
   if (!written(old)?.value.trim() || !written(now)) return;
   written(now).value = written(old).value;
-  written(now).dataset.version = draftVersion(written(old));
+  succeed(written(old), written(now));
   written(now).closest("label")?.removeAttribute("hidden");
 }
 

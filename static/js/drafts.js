@@ -15,6 +15,18 @@ export const isTyped = (root = document) => all("form[method=post] :is(textarea,
 /** The version of the draft that is known here: it goes with the message that is sent of it. */
 export const draftVersion = (field) => field.dataset.version;
 
+const successors = new WeakMap(); // of a field: the one that has its text since it left the page
+
+/** `next` goes on with the text of `field`: what is saved of that one, now or on its way, is known to it. */
+export function succeed(field, next) {
+  next.dataset.version = draftVersion(field);
+  successors.set(field, next);
+}
+
+function setVersion(field, version) {
+  for (let each = field; each; each = successors.get(each)) each.dataset.version = version;
+}
+
 /** Of a form whose `data-sending` is set it is not known yet what is left of its text. `leaves`: nobody is there to choose. */
 async function save(field, { leaves = false } = {}) {
   if (field.form.dataset.sending) return;
@@ -25,7 +37,7 @@ async function save(field, { leaves = false } = {}) {
   let state;
   try {
     const { version } = await post(field.form.dataset.draftUrl, fields, { keepalive: leaves });
-    field.dataset.version = version;
+    setVersion(field, version);
     tried.delete(field);
     offered(field)?.remove();
     if (field.value === text) unsaved.delete(field);
@@ -65,7 +77,7 @@ const offered = (field) => (field.form ? one(".draft-choice", field.form) : null
 function onChanged(field, { text, version }, before, leaves) {
   tried.delete(field);
   if (before.includes(text)) {
-    field.dataset.version = version;
+    setVersion(field, version);
     return save(field, { leaves });
   }
   if (!leaves && !field.isConnected) return save(field, { leaves: true });
