@@ -52,7 +52,7 @@ const saveAll = (options) => Promise.all([...unsaved].map((field) => save(field,
 
 function saveNow() {
   saveSoon.cancel();
-  saving = saving.then(() => saveAll()); // one after the other, or an older one might come last
+  saving = saving.then(() => saveAll()).catch(reportError); // one after the other, or an older one might come last
 }
 const saveSoon = settled(saveNow, 800);
 
@@ -63,6 +63,13 @@ export function draftSoon(field) {
 
 /** Resolves once what is on its way is saved: it would come after what is sent of it. */
 export const draftsSaved = () => saving;
+
+/** Load the page anew once what is typed is saved: the new page would not know of it. */
+export async function reloadSaved() {
+  saveNow();
+  await saving;
+  location.reload();
+}
 
 /** What was sent is no draft any more; what was not, or was typed on, is one. */
 export function keepRest(field) {

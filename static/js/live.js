@@ -4,7 +4,7 @@
 import { all, announce, body, getFragment, isAnswered, one, oneAtATime, refocus, spread, toast, workspace } from "./page.js";
 import { arrive, catchUp, conversation, threadId } from "./feed.js";
 import { forgetNames, showProblem } from "./composer.js";
-import { isTyped } from "./drafts.js";
+import { isTyped, reloadSaved } from "./drafts.js";
 
 const RETRY = 3000;
 let source = null;
@@ -44,7 +44,7 @@ const sidebarSoon = spread(refreshSidebar, 400, 5000);
 function onComposerChanged(fresh) {
   const reason = one(".composer-closed", fresh)?.textContent.trim();
   if (reason && one("#composer-body")?.value.trim()) showProblem(`${reason} What you typed is still here, to be copied.`);
-  else if (!isTyped()) location.reload();
+  else if (!isTyped()) reloadSaved();
 }
 
 /** Replace parts of the page by what the server shows now; the whole content goes when it is not visible any more. */
@@ -320,7 +320,7 @@ function onEventAgain(given) {
 
 /** What this page missed is not kept any more. What is typed in the composer is a draft; of anything else nothing is taken. */
 function onReload() {
-  if (!isTyped()) return location.reload();
+  if (!isTyped()) return reloadSaved();
   toast("This page was open for so long that it no longer shows all that was said. What you typed is still here: send it or copy it, then reload.", { lasts: true });
 }
 

@@ -101,7 +101,9 @@ def test_what_is_typed_for_a_dive_outlives_the_archive(people: People, installat
     installation.api("PATCH", f"threads/{thread}/", token, {"archived": True})
     unsent = panel.get_by_label("What you wrote and did not send")
     expect(unsent).to_have_value("And in winter? And the figs?")
+    expect(ana.locator(".composer-closed")).to_be_visible()  # the page of the archived thread
     installation.api("PATCH", f"threads/{thread}/", token, {"archived": False})
+    expect(ana.locator("#composer-body")).to_be_visible()  # and of the thread brought back
     expect(composer).to_have_value("And in winter? And the figs?")
     with ana.expect_response("**/draft/"):
         composer.fill("And in winter? And the figs, too?")
