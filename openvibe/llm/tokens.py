@@ -219,9 +219,11 @@ def _split_pieces(text: str) -> Iterator[tuple[str, bool]]:
 def _load_encoding(name: str) -> tiktoken.Encoding:
     with _load_lock:
         if name not in _encodings:
+            ranks = _load_ranks(name)
             _encodings[name] = tiktoken.Encoding(
-                name=name, pat_str=_PATTERNS[name], mergeable_ranks=_load_ranks(name), special_tokens={}
+                name=name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
             )
+            ranks.clear()  # the encoding's compiled part has its own copy: this one, 40 MB, is for pickling alone
         return _encodings[name]
 
 

@@ -1,6 +1,7 @@
 """What `manage.py serve` keeps running: the web processes, the workers that carry out agents' runs, and the worker of
 all other jobs, with the scheduler in it. Each is a function that runs until its process is told to stop."""
 
+import ctypes
 import gc
 import json
 import os
@@ -9,6 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -51,7 +53,14 @@ def preload() -> None:
     os.environ["CELERY_SKIP_CHECKS"] = "1"  # Django's system checks would run again in each worker
     app.loader.import_default_modules()
     gc.collect()
+    _return_free_memory()
     gc.freeze()  # a collection would write to all of it
+
+
+def _return_free_memory() -> None:
+    """What loading needed for a moment goes back to the system, where the C library can do so (glibc)."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def run_web(host: str, port: int) -> None:
