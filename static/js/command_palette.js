@@ -3,6 +3,7 @@
 // somebody was, only keys are kept: the server says which of them are still there for her, and how they are called.
 
 import { all, body, one, post, settled, toast, workspace } from "./page.js";
+import { reloadIfSaved } from "./drafts.js";
 import { threadId } from "./feed.js";
 import { register, shortcuts } from "./keys.js";
 
@@ -92,8 +93,7 @@ function switchTheme() {
 async function readAll() {
   try {
     const { read } = await post(list.dataset.readAll, {});
-    if (threadId) location.reload();
-    else toast(read ? `${read} thread${read === 1 ? "" : "s"} marked as read.` : "Everything was read already.");
+    if (!threadId || !(await reloadIfSaved())) toast(read ? `${read} thread${read === 1 ? "" : "s"} marked as read.` : "Everything was read already.");
   } catch (problem) {
     toast(problem.message);
   }

@@ -64,11 +64,14 @@ export function draftSoon(field) {
 /** Resolves once what is on its way is saved: it would come after what is sent of it. */
 export const draftsSaved = () => saving;
 
-/** Load the page anew once what is typed is saved: the new page would not know of it. */
-export async function reloadSaved() {
+/** Load the page anew, unless more is typed than drafts; answers whether it does. Drafts are saved first: the new page
+    would not know of them. */
+export async function reloadIfSaved() {
   saveNow();
   await saving;
+  if (isTyped()) return false;
   location.reload();
+  return true;
 }
 
 /** What was sent is no draft any more; what was not, or was typed on, is one. */

@@ -1,6 +1,7 @@
 // The list of messages: loading as one scrolls, keeping the place, reading, and what arrives meanwhile.
 
 import { all, elements, getElements, getFragment, one, oneAtATime, post, spread, toast, workspace } from "./page.js";
+import { reloadIfSaved } from "./drafts.js";
 import { addWords, insertPage, isInHand, pageLoads, place as put, rowsOf, seqOf } from "./rows.js";
 
 const MOST_ROWS = 400;
@@ -88,8 +89,14 @@ export const catchUp = oneAtATime(async () => {
     append(arrived);
     if (!found.some((item) => item.dataset.newer)) return;
   }
-  location.reload();
+  reloadMissed();
 });
+
+/** What this page missed is too much, or not kept any more. What is typed in the composer is a draft; of anything else nothing is taken. */
+export async function reloadMissed() {
+  if (await reloadIfSaved()) return;
+  toast("This page was open for so long that it no longer shows all that was said. What you typed is still here: send it or copy it, then reload.", { lasts: true });
+}
 
 function append(arrived) {
   const wasAtBottom = isAtBottom();

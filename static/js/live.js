@@ -1,10 +1,10 @@
 // One event stream per tab. Events hold what the page needs of them: messages of the thread that is shown as HTML, what
 // the sidebar marks as data. The little that they do not hold is fetched, not by all pages at once.
 
-import { all, announce, body, getFragment, isAnswered, one, oneAtATime, refocus, spread, toast, workspace } from "./page.js";
-import { arrive, catchUp, conversation, threadId } from "./feed.js";
+import { all, announce, body, getFragment, isAnswered, one, oneAtATime, refocus, spread, workspace } from "./page.js";
+import { arrive, catchUp, conversation, reloadMissed, threadId } from "./feed.js";
 import { forgetNames, showProblem } from "./composer.js";
-import { isTyped, reloadSaved } from "./drafts.js";
+import { reloadIfSaved } from "./drafts.js";
 
 const RETRY = 3000;
 let source = null;
@@ -44,7 +44,7 @@ const sidebarSoon = spread(refreshSidebar, 400, 5000);
 function onComposerChanged(fresh) {
   const reason = one(".composer-closed", fresh)?.textContent.trim();
   if (reason && one("#composer-body")?.value.trim()) showProblem(`${reason} What you typed is still here, to be copied.`);
-  else if (!isTyped()) reloadSaved();
+  else reloadIfSaved();
 }
 
 /** Replace parts of the page by what the server shows now; the whole content goes when it is not visible any more. */
@@ -318,12 +318,6 @@ function onEventAgain(given) {
   document.dispatchEvent(new CustomEvent("openvibe:event", { detail: event }));
 }
 
-/** What this page missed is not kept any more. What is typed in the composer is a draft; of anything else nothing is taken. */
-function onReload() {
-  if (!isTyped()) return reloadSaved();
-  toast("This page was open for so long that it no longer shows all that was said. What you typed is still here: send it or copy it, then reload.", { lasts: true });
-}
-
 function onHeard() {
   heardAt = Date.now();
 }
@@ -351,7 +345,7 @@ function connect(after = last) {
   });
   source.addEventListener("gone", onGone);
   source.addEventListener("presence", ({ data }) => document.dispatchEvent(new CustomEvent("openvibe:presence", { detail: JSON.parse(data) })));
-  source.addEventListener("reload", onReload);
+  source.addEventListener("reload", reloadMissed);
   source.addEventListener("open", onConnected);
   source.addEventListener("error", () => {
     body.dataset.live = "off";

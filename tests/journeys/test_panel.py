@@ -301,3 +301,16 @@ def test_a_run_that_somebody_looked_into_is_shown_as_it_is_once_they_are_done(
     call.click()
     expect(panel.get_by_role("button", name="Regenerate")).to_be_visible()
     expect(panel.get_by_role("button", name="Stop")).to_have_count(0)
+
+
+def test_a_page_is_not_loaded_anew_over_words_that_are_no_draft(people: People) -> None:
+    ana = asked_thread(people, "Edited meanwhile")
+    ana.locator("#composer-body").press("ArrowUp")
+    field = ana.locator('.message[data-mine="yes"] textarea')
+    expect(field).to_be_focused()
+    field.fill("Half a correction")
+    ana.keyboard.press("Control+k")
+    ana.keyboard.type("Mark all as read")
+    ana.keyboard.press("Enter")
+    expect(ana.locator(".toast")).to_contain_text("read")
+    expect(field).to_have_value("Half a correction")
