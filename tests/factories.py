@@ -1,18 +1,26 @@
 """The cast and its props. Ana belongs, Ben may only read what he was added to, Cleo is a stranger."""
 
 from collections.abc import Iterable
+from datetime import timedelta
+from functools import cache
 from typing import Any
 
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
+from django.utils.crypto import get_random_string
 from django.utils.text import slugify
 
 from agents.access import visible_to
-from agents.models import Agent
-from agents.services import create_agent
+from agents.models import Agent, SoulVersion
+from agents.services import check_soul
+from agents.soul import soul_to_dict
 from knowledge.models import Entry
 from knowledge.services import create_entry, suggest_entry
 from openvibe.base.events import emit
+from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.chat.attachments import make_attachment
 from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
 from openvibe.chat.services import post_message
@@ -21,6 +29,8 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant, User, Workspace
 from openvibe.workspaces.queries import member_access
+from openvibe.workspaces.sessions import SessionStore
+from tests.rows import insert
 
 PASSWORD = "correct horse battery"
 SOUL = """\
@@ -36,19 +46,21 @@ constraints:
 
 
 def make_user(name: str = "Ana") -> User:
-    return User.objects.create_user(f"{name.lower()}@example.org", PASSWORD, name=name)
+    user = User(email=f"{name.lower()}@example.org", name=name)
+    user.set_password(PASSWORD)
+    return insert(user)
 
 
 def make_member(name: str = "Ana", workspace: Workspace | None = None, role: str = "member") -> Member:
     """A member of `workspace`, or the owner of a new one of their own (which has an event); past the services."""
     user, handle = make_user(name), slugify(name)
     if workspace is None:
-        workspace = Workspace.objects.create(name=f"{name}'s garden", slug=f"{handle}s-garden")
+        workspace = insert(Workspace(name=f"{name}'s garden", slug=f"{handle}s-garden"))
         role = "owner"
         emit("members_changed", workspace_id=workspace.pk)
-    participant = Participant.objects.create(workspace=workspace, kind="member", handle=handle, name=name)
-    return Member.objects.create(
-        participant=participant, workspace=workspace, user=user, role=role, first_steps_since=timezone.now()
+    participant = insert(Participant(workspace=workspace, kind="member", handle=handle, name=name))
+    return insert(
+        Member(participant=participant, workspace=workspace, user=user, role=role, first_steps_since=timezone.now())
     )
 
 
@@ -70,17 +82,17 @@ def access(member: Member) -> Access:
 
 def make_channel(by: Member, name: str = "general", *, private: bool = False) -> Channel:
     """A channel with `by` in it, past the services."""
-    channel = Channel.objects.create(
-        workspace_id=by.workspace_id, name=name, is_private=private, created_by_id=by.participant_id
+    channel = insert(
+        Channel(workspace_id=by.workspace_id, name=name, is_private=private, created_by_id=by.participant_id)
     )
-    ChannelMembership.objects.create(channel=channel, participant_id=by.participant_id)
+    insert(ChannelMembership(channel=channel, participant_id=by.participant_id))
     return channel
 
 
 def make_thread(channel: Channel, by: Member, title: str = "Pruning") -> Thread:
     """An empty thread, past the services."""
-    return Thread.objects.create(
-        workspace_id=channel.workspace_id, channel=channel, title=title, created_by_id=by.participant_id
+    return insert(
+        Thread(workspace_id=channel.workspace_id, channel=channel, title=title, created_by_id=by.participant_id)
     )
 
 
@@ -106,16 +118,34 @@ def attach(thread: Thread, by: Member, body: str = "Look at this.", /, **files: 
 
 
 def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Channel | None = None) -> Agent:
-    """An active agent with a SOUL, put into `channel` past the services. `by` must administer the workspace."""
-    agent = create_agent(
-        by=access(by), workspace=by.workspace, handle=handle, name=handle.title(), soul=SOUL.format(name=handle.title())
+    """An active agent with a SOUL, put into `channel`, past the services. `by` must administer the workspace."""
+    name, workspace = handle.title(), by.workspace
+    participant = insert(Participant(workspace=workspace, kind="agent", handle=handle, name=name))
+    agent = insert(Agent(participant=participant, workspace=workspace, level=level))
+    source, content, tokens = _soul(name)
+    agent.soul = insert(
+        SoulVersion(
+            agent=agent,
+            number=1,
+            content=content,
+            source=source,
+            token_count=tokens,
+            note="First version",
+            author_id=by.participant_id,
+        )
     )
-    if level != agent.level:
-        agent.level = level
-        agent.save(update_fields=["level"])
+    fetch_prepared("UPDATE agents_agent SET soul_id = %s WHERE id = %s RETURNING id", (agent.soul.pk, agent.pk))
     if channel is not None:
-        ChannelMembership.objects.create(channel=channel, participant=agent.participant)
+        insert(ChannelMembership(channel=channel, participant=participant))
     return agent
+
+
+@cache
+def _soul(name: str) -> tuple[str, dict[str, Any], int]:
+    """As it is written, its content and its tokens."""
+    source = SOUL.format(name=name)
+    soul, tokens = check_soul(source)
+    return source, soul_to_dict(soul), tokens
 
 
 def make_paid_endpoint(by: Member) -> Endpoint:
@@ -137,7 +167,14 @@ def make_suggestion(by: Agent, topic: str = "Pricing", content: str = "Pro costs
 
 
 def signed_in(member: Member) -> Client:
-    """A browser of hers."""
-    client = Client()
-    client.force_login(member.user)
+    """A browser of hers, with the session that signing in leaves."""
+    client, key = Client(), get_random_string(32)
+    content = {
+        SESSION_KEY: str(member.user_id),
+        BACKEND_SESSION_KEY: settings.AUTHENTICATION_BACKENDS[0],
+        HASH_SESSION_KEY: member.user.get_session_auth_hash(),
+    }
+    expires = timezone.now() + timedelta(seconds=settings.SESSION_COOKIE_AGE)
+    insert(Session(session_key=key, session_data=SessionStore().encode(content), expire_date=expires))
+    client.cookies[settings.SESSION_COOKIE_NAME] = key
     return client
