@@ -114,7 +114,7 @@ def test_a_frame_tells_the_place_and_the_first_words_for_one_statement_each(
     set_notification_level(scope=thread, by=access(dora), level="all")
     message = say(thread, ana, "**Prune** in\n\nMarch. " + "Roses " * 100)
     frames, batch = PageFrames("anas-garden", "UTC", frozenset()), last_batch()
-    batch.kept.clear()
+    batch.cache.clear()
     viewers = viewers_of(ana, dora)
     with CaptureQueriesContext(connection) as statements:
         frame_list = [frames.frame(batch.events[0], viewer, batch) for viewer in viewers * 20]

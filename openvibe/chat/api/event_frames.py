@@ -36,9 +36,9 @@ class ApiFrames:
         if (self.kinds and kind not in self.kinds) or (self.with_data and event.is_outdated):
             return b""
         key = (self, event.position, kind)
-        if key not in batch.kept:
-            batch.kept[key] = self._encode(event, kind, batch)
-        frame: bytes = batch.kept[key]
+        if key not in batch.cache:
+            batch.cache[key] = self._encode(event, kind, batch)
+        frame: bytes = batch.cache[key]
         return frame
 
     def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:

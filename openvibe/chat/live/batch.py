@@ -131,7 +131,7 @@ class Notice(NamedTuple):
 
 @dataclass
 class EventBatch:
-    """Events after a position. `position` is where the next batch starts. Formats keep in `kept` what they share;
+    """Events after a position. `position` is where the next batch starts. `cache` is what formats share;
     with `ids_only`, they show nothing else."""
 
     workspace_id: int
@@ -140,7 +140,7 @@ class EventBatch:
     has_more: bool = False
     progress: dict[int, ReplyProgress] = field(default_factory=dict)
     wanted_ids: frozenset[int] = frozenset()
-    kept: dict[Hashable, Any] = field(default_factory=dict)
+    cache: dict[Hashable, Any] = field(default_factory=dict)
     ids_only: bool = False
 
     @cached_property

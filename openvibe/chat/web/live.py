@@ -66,9 +66,9 @@ class PageFrames:
             personal = viewer.participant_id if _is_personal(message, viewer, event, batch) else 0
         role = viewer.access.role if viewer.access else None
         key = (self, event.position, tuple(facts.items()), role if message else None, personal)
-        if key not in batch.kept:
-            batch.kept[key] = self._encode(event, facts, message, viewer, personal, batch)
-        frame: bytes = batch.kept[key]
+        if key not in batch.cache:
+            batch.cache[key] = self._encode(event, facts, message, viewer, personal, batch)
+        frame: bytes = batch.cache[key]
         return frame
 
     def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:
@@ -115,16 +115,16 @@ class PageFrames:
         )
         messages = list(batch.messages.values())
         with timezone.override(ZoneInfo(self.zone)):
-            if "chips" not in batch.kept:
-                batch.kept["chips"], batch.kept["cards"] = dive_chips(messages), result_cards(messages)
-            if reader_access not in batch.kept:
-                batch.kept[reader_access] = decorate_messages(messages, reader_access)
+            if "chips" not in batch.cache:
+                batch.cache["chips"], batch.cache["cards"] = dive_chips(messages), result_cards(messages)
+            if reader_access not in batch.cache:
+                batch.cache[reader_access] = decorate_messages(messages, reader_access)
             row = ListedMessage(
                 message,
                 previous=batch.previous.get(message.pk),
-                extras=batch.kept[reader_access][message.pk],
-                dives=batch.kept["chips"].get(message.pk, ()),
-                result=batch.kept["cards"].get(message.pk),
+                extras=batch.cache[reader_access][message.pk],
+                dives=batch.cache["chips"].get(message.pk, ()),
+                result=batch.cache["cards"].get(message.pk),
             )
             thread = Thread(pk=message.thread_id, parent_id=event.thread.parent_id)
             reader = LiveReader(access, Workspace(slug=self.slug))
@@ -179,11 +179,11 @@ def _is_personal(message: Message, viewer: Viewer, event: LiveEvent, batch: Even
 
 def _decorated_for(batch: EventBatch) -> dict[int, set[int]]:
     """For whom decorators have something of their own, by message id."""
-    if "decorated for" not in batch.kept:
+    if "decorated for" not in batch.cache:
         participants_by_message: defaultdict[int, set[int]] = defaultdict(set)
         for source in PERSONAL_MESSAGE_VIEWS:
             for message_id, participants in source(list(batch.messages.values())).items():
                 participants_by_message[message_id].update(participants)
-        batch.kept["decorated for"] = dict(participants_by_message)
-    views: dict[int, set[int]] = batch.kept["decorated for"]
+        batch.cache["decorated for"] = dict(participants_by_message)
+    views: dict[int, set[int]] = batch.cache["decorated for"]
     return views

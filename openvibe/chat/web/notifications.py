@@ -34,40 +34,40 @@ MAX_LISTED_PREFERENCES = 500
 
 @dataclass(frozen=True)
 class NotifyMenu:
-    """What `chat/_notify_menu.html` shows: the choice for one channel or thread. `chosen` is empty where nothing was,
+    """What `chat/_notify_menu.html` shows: the level of one channel or thread. `level` is empty where none is set,
     `default` is what holds then, and `origin` says whence."""
 
     action: str
     what: str
-    chosen: str
+    level: str
     default: str
     origin: str
     choices: tuple[tuple[str, str], ...] = CHOICES
 
     @property
     def is_muted(self) -> bool:
-        return self.chosen == NotificationLevel.NOTHING
+        return self.level == NotificationLevel.NOTHING
 
     @property
     def label(self) -> str:
-        return LABELS[NotificationLevel(self.chosen or self.default)]
+        return LABELS[NotificationLevel(self.level or self.default)]
 
     @property
     def default_label(self) -> str:
         return f"{self.origin}: {LABELS[NotificationLevel(self.default)].lower()}"
 
 
-def thread_notify_menu(request: WorkspaceRequest, thread: Thread, chosen_level: str, of_channel: str) -> NotifyMenu:
+def thread_notify_menu(request: WorkspaceRequest, thread: Thread, own_level: str, of_channel: str) -> NotifyMenu:
     action = reverse("thread-notify", args=[request.workspace.slug, thread.pk])
     origin = f"As {thread.channel}" if of_channel else "Your default"
-    return NotifyMenu(action, "thread", chosen_level, of_channel or request.member.notify_level, origin)
+    return NotifyMenu(action, "thread", own_level, of_channel or request.member.notify_level, origin)
 
 
 def channel_notify_menu(request: WorkspaceRequest, channel: Channel) -> NotifyMenu:
     """Of a channel that was looked up by `access_channel`."""
     action = reverse("channel-notify", args=[request.workspace.slug, channel.pk])
-    chosen_level = str(getattr(channel, "notify_level", ""))
-    return NotifyMenu(action, "channel", chosen_level, request.member.notify_level, "Your default")
+    own_level = str(getattr(channel, "notify_level", ""))
+    return NotifyMenu(action, "channel", own_level, request.member.notify_level, "Your default")
 
 
 @workspace_view
