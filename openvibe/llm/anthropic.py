@@ -24,8 +24,10 @@ from openvibe.llm.endpoint_errors import (
     content_filter_error,
     empty_answer_error,
     no_answer_error,
+    read_error,
 )
 from openvibe.llm.errors import BadAnswer, ContextTooLong, EmptyAnswer, ModelError, ModelUnavailable
+from openvibe.llm.event_stream import Event, EventStream
 from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.protocol import ModelStream
@@ -79,15 +81,16 @@ class AnthropicModel:
         while True:
             has_text = False
             try:
-                with self._connect(retries) as sdk:
+                events = EventStream(_adapt_event)
+                with self._connect(retries, events) as sdk:
                     accumulator = _StreamAccumulator()
                     request = build_request(self.model, messages, tools, max_output_tokens)
-                    with sdk.messages.create(**request, stream=True) as events:
-                        for event in events:
+                    with sdk.messages.create(**request, stream=True) as stream:
+                        for event in stream:
                             if text := accumulator.add(event):
                                 has_text = True
                                 yield TextDelta(text)
-                    completion = tokens.with_usage(accumulator.completion(), self.model, messages, tools)
+                    completion = tokens.with_usage(accumulator.completion(events), self.model, messages, tools)
                 yield StreamEnd(completion)
                 return
             except ModelError as error:
@@ -101,7 +104,7 @@ class AnthropicModel:
             return [_decode_text(model.id) for model in sdk.models.list(limit=1_000).data]
 
     @contextmanager
-    def _connect(self, retries: Retries) -> Iterator[anthropic.Anthropic]:
+    def _connect(self, retries: Retries, events: EventStream | None = None) -> Iterator[anthropic.Anthropic]:
         """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError.
 
         The key stands in `x-api-key`, as the API documents it for keys; the package itself sends it as a bearer token.
@@ -110,7 +113,10 @@ class AnthropicModel:
         headers: dict[str, Any] = {"X-Api-Key": key or "none", "Authorization": anthropic.Omit()}
         try:
             with open_http_client(
-                self._connection, read_timeout=retries.first_answer_seconds(), total_seconds=retries.remaining_seconds()
+                self._connection,
+                read_timeout=retries.first_answer_seconds(),
+                total_seconds=retries.remaining_seconds(),
+                events=events,
             ) as (http, head):
                 yield anthropic.Anthropic(
                     base_url=self._connection.base_url,
@@ -133,7 +139,7 @@ def _to_model_error(error: Exception, key: str, head: ResponseHead) -> ModelErro
     if isinstance(error, anthropic.APIStatusError):
         retry_after = error.response.headers.get("retry-after")
         if error.status_code == 200 and error.type is None:  # an `error` event in a form of somebody's own
-            return no_answer_error(head, key, ErrorReport(200, "", str(error.body or "")).to_model_error(key))
+            return no_answer_error(head, key, read_error(error.body).to_model_error(key))
         report = ErrorReport(error.status_code, str(error.type or ""), str(error.api_message or ""), retry_after)
         return report.to_model_error(key)
     if failure := connection_error(error):
@@ -229,6 +235,21 @@ def _encode_arguments(arguments: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"malformed": clean_text(arguments)}
 
 
+def _adapt_event(event: Event) -> Event:
+    """An event by the name of its type, which the official package goes by; a whole message as one that has begun."""
+    if event.name:
+        return event
+    try:
+        value = json.loads(event.data)
+    except (ValueError, RecursionError):
+        return event
+    if not isinstance(value, dict):
+        return event
+    if value.get("type") == "message":
+        return Event(json.dumps({"type": "message_start", "message": value}), "message_start")
+    return Event(event.data, "error" if value.get("error") else str(value.get("type") or ""))
+
+
 @dataclass
 class _Block:
     """One block of an answer as it grows: text, thinking or a call."""
@@ -260,20 +281,22 @@ class _StreamAccumulator:
             case "message_start":
                 self._has_begun = True
                 self._add_usage(event.message.usage)
+                self._add_end(event.message)
+                blocks = enumerate(event.message.content or ())  # an endpoint that does not stream has them all
+                return "".join([self._start_block(index, block) for index, block in blocks])
             case "content_block_start":
                 return self._start_block(event.index, event.content_block)
             case "content_block_delta":
                 return self._add_delta(event.index, event.delta)
             case "message_delta":
-                self._stop_reason = event.delta.stop_reason or self._stop_reason
-                self._explanation = getattr(event.delta.stop_details, "explanation", None) or ""
+                self._add_end(event.delta)
                 self._add_usage(event.usage)
         return ""
 
-    def completion(self) -> Completion:
+    def completion(self, events: EventStream) -> Completion:
         """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none."""
         if self._stop_reason is None:
-            if self._has_begun:
+            if self._has_begun or events.is_silent:
                 raise ModelUnavailable("The model broke off in the middle of its answer.")
             raise BadAnswer("The endpoint did not answer in the format of the Messages API.")
         reason = _STOP_REASONS.get(str(self._stop_reason), clean_text(str(self._stop_reason))[:40])
@@ -291,14 +314,23 @@ class _StreamAccumulator:
             raise empty
         return Completion(text, calls, self._total_usage(), reason, tuple(_thinking(blocks)))
 
+    def _add_end(self, end: Any) -> None:
+        self._stop_reason = getattr(end, "stop_reason", None) or self._stop_reason
+        details = getattr(end, "stop_details", None)
+        self._explanation = getattr(details, "explanation", None) or self._explanation
+
     def _start_block(self, index: int, start: Any) -> str:
-        block = self._blocks[int(index)] = _Block(str(start.type), start)
+        block = self._blocks[int(index)] = _Block(
+            str(start.type), start, signature=str(getattr(start, "signature", ""))
+        )
         text = _decode_text(getattr(start, "text" if block.type == "text" else "thinking", None), block.cleaner.clean)
         block.pieces.append(text)
         return text if block.type == "text" else ""
 
     def _add_delta(self, index: int, delta: Any) -> str:
         block = self._blocks[int(index)]
+        if delta is None:
+            return ""
         if delta.type == "signature_delta":
             block.signature = str(delta.signature)
             return ""
@@ -309,9 +341,8 @@ class _StreamAccumulator:
 
     def _add_usage(self, usage: Any) -> None:
         for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
-            value = getattr(usage, name, None)
-            if isinstance(value, int) and 0 <= value < 1_000_000_000:
-                self._usage[name] = value
+            if (count := tokens.read_count(getattr(usage, name, None))) is not None:
+                self._usage[name] = count
 
     def _total_usage(self) -> Usage:
         """The protocol counts what is read from the cache and what is written to it apart from the rest."""

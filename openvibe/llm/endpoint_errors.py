@@ -107,10 +107,10 @@ def no_answer_error(head: ResponseHead, key: str, default: ModelError) -> ModelE
         return BadAnswer("The endpoint answered with nothing at all: its answer is empty.", advice=_ADDRESS_ADVICE)
     if text.startswith("<"):
         return BadAnswer("The endpoint answered with a web page, not as a model does.", advice=_ADDRESS_ADVICE)
-    if text.startswith(("data:", "event:", "id:", ":", "[", '"')):
+    if text.startswith(("data:", "event:", "id:", "retry:", ":", '"')):
         return default
-    if text.startswith("{"):
-        report = _report_in(text)
+    if text.startswith(("{", "[")):
+        report = report_in(_parse(text))
         return report.to_model_error(key) if report else default
     if len(text) < 6:  # null, true, 42
         return default
@@ -180,18 +180,44 @@ def _quota_error(detail: str) -> RateLimited:
     )
 
 
-def _report_in(text: str) -> ErrorReport | None:
-    """The error that a JSON object with HTTP 200 reports, as common servers write it, if it reports one."""
+def read_error(error: Any, status: int = 200) -> ErrorReport:
+    """What an error says, as common servers write it. Where the answer had begun, its code may be an HTTP status."""
+    if isinstance(error, list) and error:
+        error = error[0]
+    if isinstance(error, dict) and isinstance(error.get("error"), dict | str):
+        error = error["error"]
+    if not isinstance(error, dict):
+        return ErrorReport(status, "", str(error or ""))
+    code, message = error.get("code"), error.get("message")
+    if status == 200 and _is_status(code):
+        status = int(str(code))
+    code = error.get("type") if code is None or _is_status(code) else code
+    return ErrorReport(status, str(code or ""), message if isinstance(message, str) else "")
+
+
+def report_in(answer: Any) -> ErrorReport | None:
+    """The error that an object with HTTP 200 reports, if it reports one."""
+    if isinstance(answer, list) and answer:
+        answer = answer[0]
+    if not isinstance(answer, dict) or answer.get("choices") or answer.get("content"):
+        return None
+    if isinstance(error := answer.get("error"), dict | str) and error:
+        return read_error(error)
+    if answer.get("object") == "error" or answer.get("type") == "error":
+        return read_error(answer)
+    detail = answer.get("detail") or answer.get("message")
+    return ErrorReport(200, "", detail) if isinstance(detail, str) else None
+
+
+def _parse(text: str) -> Any:
     try:
-        body: Any = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
-    error = body.get("error") or body.get("detail") or body.get("message")
-    if not error or isinstance(body.get("choices"), list) or isinstance(body.get("content"), list):
-        return None
-    if isinstance(error, dict):
-        return ErrorReport(200, str(error.get("type") or error.get("code") or ""), str(error.get("message") or ""))
-    return ErrorReport(200, "", str(error))
+
+
+def _is_status(code: Any) -> bool:
+    return isinstance(code, int | str) and str(code).isdecimal() and 400 <= int(code) < 600
 
 
 def _exception_chain(error: BaseException | None) -> Iterator[BaseException]:

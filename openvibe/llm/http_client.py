@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import httpx2
 
 from openvibe.base.fields import UnreadableSecret
 from openvibe.base.ssrf_guard import GuardedTransport
 from openvibe.llm.errors import AuthRefused
+from openvibe.llm.event_stream import EventStream
 
 _HEADERS = {"Accept-Encoding": "identity"}  # what comes is as big as it looks
 _HEAD_BYTES = 8_192
-_TAIL_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -29,39 +30,44 @@ class Connection:
 
 
 class ResponseHead:
-    """The first bytes of the answer, to say what it is when it is no answer; and the last ones that were read."""
+    """The first bytes of the answer, to say what it is when it is no answer."""
 
     def __init__(self) -> None:
-        self.content = self.tail = b""
+        self.content = b""
 
     def record(self, response: httpx2.Response) -> None:
-        self.content = self.tail = b""
+        self.content = b""
         if isinstance(response.stream, httpx2.SyncByteStream):
-            response.stream = _RecordedStream(response.stream, self)
+            response.stream = _Body(response.stream, self._record_chunks)
 
-
-class _RecordedStream(httpx2.SyncByteStream):
-    def __init__(self, stream: httpx2.SyncByteStream, head: ResponseHead) -> None:
-        self._stream, self._head = stream, head
-
-    def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._stream:
-            if len(self._head.content) < _HEAD_BYTES:
-                self._head.content += chunk[:_HEAD_BYTES]
-            self._head.tail = (self._head.tail + chunk[-_TAIL_BYTES:])[-_TAIL_BYTES:]
+    def _record_chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            if len(self.content) < _HEAD_BYTES:
+                self.content += chunk[:_HEAD_BYTES]
             yield chunk
 
+
+class _Body(httpx2.SyncByteStream):
+    """What another body holds, read through a function."""
+
+    def __init__(self, body: httpx2.SyncByteStream, read: Callable[[Iterable[bytes]], Iterator[bytes]]) -> None:
+        self._body, self._read = body, read
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._read(self._body)
+
     def close(self) -> None:
-        self._stream.close()
+        self._body.close()
 
 
 @contextmanager
 def open_http_client(
-    connection: Connection, *, read_timeout: float, total_seconds: float
+    connection: Connection, *, read_timeout: float, total_seconds: float, events: EventStream | None = None
 ) -> Iterator[tuple[httpx2.Client, ResponseHead]]:
     """A client for one call: `read_timeout` seconds for anything to come, `total_seconds` in all.
 
-    It follows no redirect and reads no environment. Raises AuthRefused where the stored key cannot be read."""
+    It follows no redirect and reads no environment. An answer passes through `events`, if given. Raises AuthRefused
+    where the stored key cannot be read."""
     if isinstance(connection.api_key, UnreadableSecret):
         raise AuthRefused(
             "The stored key of this endpoint cannot be read: the server's secret key is another one now.",
@@ -72,8 +78,14 @@ def open_http_client(
     )
     head = ResponseHead()
     timeout = httpx2.Timeout(read_timeout, connect=min(10.0, read_timeout))
-    hooks = {"response": [head.record]}
+    hooks = {"response": [head.record, *([partial(_read_events, events)] if events else ())]}
     with httpx2.Client(
         transport=transport, trust_env=False, timeout=timeout, headers=_HEADERS, event_hooks=hooks
     ) as client:
         yield client, head
+
+
+def _read_events(events: EventStream, response: httpx2.Response) -> None:
+    is_plain = response.headers.get("content-encoding", "identity") == "identity"
+    if response.is_success and is_plain and isinstance(response.stream, httpx2.SyncByteStream):
+        response.stream = _Body(response.stream, events.read)

@@ -3,17 +3,17 @@
 The package's own retries, environment variables and redirects are off: this module decides when to try again
 (only before the first piece of text), how long a call may take, and where it may connect. Endpoints differ in what
 they leave out, so answers are read leniently: what is missing is taken as absent, and only what cannot be an answer
-at all is refused.
+at all is refused. Some stream though they were not asked to, some do not though they were: there is one way to read
+both.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 from urllib.parse import urlsplit
 
 import openai
@@ -21,6 +21,7 @@ import openai
 from openvibe.llm import tokens
 from openvibe.llm.endpoint_errors import empty_answer_error, no_answer_error
 from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelUnavailable
+from openvibe.llm.event_stream import Event, EventStream
 from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.http_client import Connection, ResponseHead
 from openvibe.llm.openai_sdk import (
@@ -33,8 +34,6 @@ from openvibe.llm.openai_sdk import (
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
-
-_DONE = re.compile(rb"[\r\n]data: ?\[DONE\]")
 
 
 class OpenAIModel:
@@ -56,9 +55,10 @@ class OpenAIModel:
         retries = _Retries(self)
         while True:
             try:
-                with self._connect(retries, retries.remaining_seconds()) as (sdk, _):
-                    response = sdk.chat.completions.create(**self._build_request(messages, tools, max_output_tokens))
-                    return self._with_usage(_decode_completion(response), messages, tools)
+                request = self._build_request(messages, tools, max_output_tokens)
+                *_, end = self._read(request | {"extra_body": {"stream": False}}, retries, retries.remaining_seconds())
+                assert isinstance(end, StreamEnd)
+                return self._with_usage(end.completion, messages, tools)
             except ModelError as error:
                 retries.wait_or_raise(error)
 
@@ -69,19 +69,15 @@ class OpenAIModel:
         while True:
             has_text = False
             try:
-                with self._connect(retries, retries.first_answer_seconds()) as (sdk, head):
-                    request = self._build_request(messages, tools, max_output_tokens)
-                    request["stream"] = True
-                    if self._asks_for_usage:
-                        request["stream_options"] = {"include_usage": True}
-                    accumulator = _StreamAccumulator()
-                    for chunk in sdk.chat.completions.create(**request):
-                        if text := accumulator.add(chunk):
-                            has_text = True
-                            yield TextDelta(text)
-                    is_done = _DONE.search(head.tail) is not None
-                    completion = self._with_usage(accumulator.completion(is_done=is_done), messages, tools)
-                yield StreamEnd(completion)
+                request = self._build_request(messages, tools, max_output_tokens)
+                if self._asks_for_usage:
+                    request["stream_options"] = {"include_usage": True}
+                with closing(self._read(request, retries, retries.first_answer_seconds())) as pieces:
+                    for piece in pieces:
+                        if isinstance(piece, StreamEnd):
+                            piece = StreamEnd(self._with_usage(piece.completion, messages, tools))
+                        has_text = True
+                        yield piece
                 return
             except ModelError as error:
                 if has_text:
@@ -91,19 +87,30 @@ class OpenAIModel:
     def list_models(self) -> list[str]:
         """The names of the models that the endpoint offers. Raises ModelError."""
         retries = _Retries(self)
-        with self._connect(retries, retries.first_answer_seconds()) as (sdk, _):
+        with self._connect(retries, retries.first_answer_seconds()) as sdk:
             return [_decode_text(model.id) for model in sdk.models.list().data]
 
+    def _read(self, request: dict[str, Any], retries: _Retries, read_timeout: float) -> ModelStream:
+        """One call: the pieces of its answer, then the whole, without usage where the endpoint reports none."""
+        events, accumulator = EventStream(_adapt_event), _StreamAccumulator()
+        with self._connect(retries, read_timeout, events) as sdk:
+            for chunk in sdk.chat.completions.create(**request, stream=True):
+                if text := accumulator.add(chunk):
+                    yield TextDelta(text)
+            completion = accumulator.completion(events)
+        yield StreamEnd(completion)
+
     @contextmanager
-    def _connect(self, retries: _Retries, read_timeout: float) -> Iterator[tuple[openai.OpenAI, ResponseHead]]:
-        """The official client over a guarded connection, and the head of what it is answered; whatever goes wrong
-        inside leaves as a ModelError."""
+    def _connect(
+        self, retries: _Retries, read_timeout: float, events: EventStream | None = None
+    ) -> Iterator[openai.OpenAI]:
+        """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError."""
         head, key = ResponseHead(), self._connection.api_key
         try:
             with open_client(
-                self._connection, read_timeout=read_timeout, total_seconds=retries.remaining_seconds()
+                self._connection, read_timeout=read_timeout, total_seconds=retries.remaining_seconds(), events=events
             ) as (sdk, head):
-                yield sdk, head
+                yield sdk
         except SDK_ERRORS as error:
             retries.output_limit_name = other_output_limit_name(error)
             retries.refuses_usage = self._asks_for_usage and refuses_stream_options(error)
@@ -172,18 +179,37 @@ def _encode_message(message: ChatMessage) -> dict[str, Any]:
     return encoded_message
 
 
-def _decode_completion(response: Any) -> Completion:
-    """An unstreamed answer. Raises BadAnswer if it is not one."""
-    choices = getattr(response, "choices", None)
-    if not isinstance(choices, list) or not choices:
-        raise BadAnswer("The endpoint did not answer in the chat-completions format.")
-    answer = choices[0].message
-    calls = tuple(
-        _tool_call(index, call.id, call.function.name, call.function.arguments)
-        for index, call in enumerate(answer.tool_calls or ())
-    )
-    stop_reason = clean_text(str(choices[0].finish_reason or "stop"))[:40]
-    return Completion(_decode_text(answer.content), calls, _decode_usage(response.usage) or Usage(0, 0), stop_reason)
+def _adapt_event(event: Event) -> Event:
+    """A whole message as the delta, and an error in the place, where the official package looks for them."""
+    if event.name != "error" and '"message"' not in event.data:
+        return event
+    try:
+        chunk = json.loads(event.data)
+    except (ValueError, RecursionError):
+        return event
+    if not isinstance(chunk, dict) or chunk.get("error"):
+        return event
+    choices = chunk.get("choices")
+    choices = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
+    is_error = event.name == "error" or chunk.get("object") == "error"
+    if error := chunk if is_error else next((each["error"] for each in choices if each.get("error")), None):
+        return Event(json.dumps({"error": error}))
+    for choice in choices:
+        if isinstance(choice.get("message"), dict) and choice.get("delta") is None:
+            choice["delta"] = _whole_delta(choice["message"])
+            if chunk.get("object") != "chat.completion.chunk":
+                choice["finish_reason"] = choice.get("finish_reason") or "stop"
+    return Event(json.dumps(chunk), event.name)
+
+
+def _whole_delta(message: dict[str, Any]) -> dict[str, Any]:
+    """The message with its calls counted, as they are in a stream."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return message
+    return message | {
+        "tool_calls": [call | {"index": index} if isinstance(call, dict) else call for index, call in enumerate(calls)]
+    }
 
 
 @dataclass
@@ -211,16 +237,20 @@ class _StreamAccumulator:
     _calls: list[_CallFragments] = field(default_factory=list)
     _usage: Usage | None = None
     _stop_reason: str | None = None
+    _has_begun: bool = False
     _cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
 
     def add(self, chunk: Any) -> str:
         """Take in one chunk; the text it brings, which may be empty."""
-        self._usage = _decode_usage(getattr(chunk, "usage", None)) or self._usage
+        usage = _decode_usage(getattr(chunk, "usage", None))
+        if usage and (usage.input_tokens or usage.output_tokens):
+            self._usage = usage
         choices = getattr(chunk, "choices", None)
         if choices is not None and not isinstance(choices, list):
             raise BadAnswer("The endpoint did not answer in the chat-completions format.")
         if not choices:
             return ""
+        self._has_begun = True
         self._stop_reason = choices[0].finish_reason or self._stop_reason
         delta = choices[0].delta
         for fragment in (delta.tool_calls if delta else None) or ():
@@ -229,18 +259,15 @@ class _StreamAccumulator:
         self._pieces.append(text)
         return text
 
-    def completion(self, *, is_done: bool) -> Completion:
-        """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none.
-
-        `is_done`: the endpoint said that this is all. Some never say why.
-        """
+    def completion(self, events: EventStream) -> Completion:
+        """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none."""
         text = "".join(self._pieces)
-        if self._stop_reason is None and is_done and (text or self._calls):
+        if self._stop_reason is None and events.is_done:  # some never say why
             self._stop_reason = "tool_calls" if self._calls else "stop"
         if self._stop_reason is None:
-            if text or self._calls:
+            if self._has_begun or events.is_silent:
                 raise ModelUnavailable("The model broke off in the middle of its answer.")
-            raise BadAnswer("The model answered nothing.")
+            raise BadAnswer("The endpoint did not answer in the chat-completions format.")
         calls = tuple(_tool_call(number, call.id, call.name, call.arguments) for number, call in enumerate(self._calls))
         return Completion(text, calls, self._usage or Usage(0, 0), clean_text(str(self._stop_reason))[:40])
 
@@ -299,7 +326,10 @@ def _decode_text(content: Any, clean: Callable[[str], str] = clean_text) -> str:
     if content is None:
         return ""
     if isinstance(content, list):
-        return "".join(_decode_text(part["text"], clean) for part in content if part["type"] == "text")
+        return "".join(_decode_text(part, clean) for part in content)
+    if isinstance(content, dict) and ("type" in content or "text" in content):
+        is_text = content.get("type", "text") in ("text", "output_text")
+        return _decode_text(content.get("text"), clean) if is_text else ""
     if not isinstance(content, str):
         raise BadAnswer("The endpoint answered with something that is not text.")
     return clean(content)
@@ -308,8 +338,8 @@ def _decode_text(content: Any, clean: Callable[[str], str] = clean_text) -> str:
 def _decode_usage(usage: Any) -> Usage | None:
     if usage is None:
         return None
-    input_tokens = _token_count(getattr(usage, "prompt_tokens", 0))
-    output_tokens = _token_count(getattr(usage, "completion_tokens", 0))
+    input_tokens = tokens.read_count(getattr(usage, "prompt_tokens", None)) or 0
+    output_tokens = tokens.read_count(getattr(usage, "completion_tokens", None)) or 0
     return Usage(input_tokens, output_tokens, _cached_tokens(usage, input_tokens))
 
 
@@ -317,15 +347,6 @@ def _cached_tokens(usage: Any, input_tokens: int) -> int | None:
     """What the endpoint read from its cache, by OpenAI's name, else by DeepSeek's; None where it does not say."""
     details = getattr(usage, "prompt_tokens_details", None)
     for value in (getattr(details, "cached_tokens", None), getattr(usage, "prompt_cache_hit_tokens", None)):
-        if _is_token_count(value):
-            return min(input_tokens, value)
+        if (cached := tokens.read_count(value)) is not None:
+            return min(input_tokens, cached)
     return None
-
-
-def _token_count(value: Any) -> int:
-    """A count of tokens; one that is none, or absurd, counts as not reported."""
-    return value if _is_token_count(value) else 0
-
-
-def _is_token_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and 0 <= value < 1_000_000_000

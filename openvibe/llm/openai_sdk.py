@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import openai
 
-from openvibe.llm.endpoint_errors import DECODE_ERRORS, ErrorReport, connection_error, no_answer_error
+from openvibe.llm.endpoint_errors import DECODE_ERRORS, ErrorReport, connection_error, no_answer_error, read_error
 from openvibe.llm.errors import BadAnswer, ModelError, ModelUnavailable
+from openvibe.llm.event_stream import EventStream
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 
 SDK_ERRORS = (openai.OpenAIError, *DECODE_ERRORS)
@@ -17,13 +19,16 @@ _OUTPUT_LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 
 @contextmanager
 def open_client(
-    connection: Connection, *, read_timeout: float, total_seconds: float
+    connection: Connection, *, read_timeout: float, total_seconds: float, events: EventStream | None = None
 ) -> Iterator[tuple[openai.OpenAI, ResponseHead]]:
-    """A client for one call, which never retries, and the head of what it is answered.
+    """A client for one call, which never retries, and the head of what it is answered, through `events` if given.
 
     What goes wrong leaves as one of SDK_ERRORS.
     """
-    with open_http_client(connection, read_timeout=read_timeout, total_seconds=total_seconds) as (http, head):
+    with open_http_client(connection, read_timeout=read_timeout, total_seconds=total_seconds, events=events) as (
+        http,
+        head,
+    ):
         sdk = openai.OpenAI(
             base_url=connection.base_url,
             api_key=connection.api_key or "none",
@@ -64,7 +69,7 @@ def refuses_stream_options(error: Exception) -> bool:
 
 
 def _report(error: openai.APIError, status: int, retry_after: str | None) -> ErrorReport:
-    body = error.body
-    text = body.get("message") if isinstance(body, dict) else body if status == 200 else None
-    message = text if isinstance(text, str) else ""
-    return ErrorReport(status, str(error.code or error.type or ""), message, retry_after)
+    """What the endpoint itself said: of an answer that is no JSON only what it said inside of a stream."""
+    if isinstance(error.body, str) and status != 200:
+        return ErrorReport(status, "", "", retry_after)
+    return replace(read_error(error.body, status), retry_after=retry_after)

@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from importlib.metadata import distribution
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import tiktoken
 
@@ -106,14 +107,24 @@ def count_prompt_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpe
     return total
 
 
+def read_count(value: Any) -> int | None:
+    """A count of tokens as endpoints report it, some as text; None for what is none, or absurd."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value < 1_000_000_000 else None
+
+
 def with_usage(
     completion: Completion, model: str, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
 ) -> Completion:
-    """The completion with its usage counted here where the endpoint reported none."""
-    if completion.usage.input_tokens:
-        return completion
-    counter = counter_for(model)
-    usage = Usage(count_prompt_tokens(messages, tools, counter), counter.count(completion.text))
+    """The completion with its usage counted here where the endpoint reported none, or half of it."""
+    usage, counter = completion.usage, counter_for(model)
+    if not usage.input_tokens:
+        usage = Usage(count_prompt_tokens(messages, tools, counter), 0)
+    if not usage.output_tokens:
+        usage = replace(usage, output_tokens=counter.count(completion.text))
     return replace(completion, usage=usage)
 
 

@@ -132,9 +132,8 @@ def _give(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
         answer.hold.wait(LONGEST_WAIT)
     streams = bool(asked.body.get("stream")) and answer.status == 200 and answer.body is None
     to.send_response(answer.status)
-    to.send_header("Content-Type", "text/event-stream" if streams else "application/json")
-    to.send_header("Connection", "close")
-    for name, value in answer.headers.items():
+    headers = {"Content-Type": "text/event-stream" if streams else "application/json", "Connection": "close"}
+    for name, value in (headers | answer.headers).items():
         to.send_header(name, value)
     to.end_headers()
     if streams:

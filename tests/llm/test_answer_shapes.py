@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from openvibe.llm.errors import BadAnswer, ModelUnavailable
-from openvibe.llm.values import Completion, StreamEnd
+from openvibe.llm.errors import AuthRefused, BadAnswer, EmptyAnswer, ModelError, ModelUnavailable, RateLimited
+from openvibe.llm.values import Completion, StreamEnd, ToolCallRequest, Usage
+from tests.llm import messages_protocol, test_anthropic
 from tests.llm.conformance import PROMPT
-from tests.llm.model_server import Answer, serving
+from tests.llm.model_server import Answer, Asked, serving
 from tests.llm.test_openai import client
 
 ONE = [("a", '{"x": 1}')]
@@ -34,6 +35,42 @@ def streamed(body: bytes) -> Completion:
         *_, last = client(server, attempts=1).stream(PROMPT)
     assert isinstance(last, StreamEnd)
     return last.completion
+
+
+def stream_chunks(*chunks: Any, end: str = "\n\n", is_ended: bool = True) -> bytes:
+    lines = [*map(json.dumps, chunks), *(["[DONE]"] if is_ended else [])]
+    return "".join(f"data: {line}{end}" for line in lines).encode()
+
+
+def delta(content: Any, reason: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": reason}], **more}
+
+
+def completion(message: Any, reason: str | None = "stop", **more: Any) -> bytes:
+    choice = {"index": 0, "message": message, "finish_reason": reason}
+    return json.dumps({"id": "chat-1", "object": "chat.completion", "choices": [choice], **more}).encode()
+
+
+def both(body: bytes, media_type: str = "application/json") -> Completion:
+    """What is read of the answer, whether or not a stream was asked for."""
+    with serving(Answer(body=body, headers={"Content-Type": media_type})) as server:
+        *pieces, last = client(server, attempts=1).stream(PROMPT)
+        assert isinstance(last, StreamEnd)
+        assert "".join(piece.text for piece in pieces if not isinstance(piece, StreamEnd)) == last.completion.text
+        assert client(server, attempts=1).complete(PROMPT) == last.completion
+    assert [bool(asked.body["stream"]) for asked in server.asked] == [True, False]
+    return last.completion
+
+
+def error_of(body: bytes) -> ModelError:
+    with serving(Answer(body=body)) as server:
+        errors = []
+        for ask in (client(server, attempts=1).complete, lambda prompt: [*client(server, attempts=1).stream(prompt)]):
+            with pytest.raises(ModelError) as raised:
+                ask(PROMPT)
+            errors.append(raised.value)
+    assert (type(errors[0]), str(errors[0])) == (type(errors[1]), str(errors[1]))
+    return errors[0]
 
 
 def whole(message: dict[str, Any]) -> Completion:
@@ -109,3 +146,192 @@ def test_an_answer_that_ends_without_a_reason_is_whole() -> None:
 def test_an_answer_that_does_not_end_is_not_whole() -> None:
     with pytest.raises(ModelUnavailable, match="broke off"):
         streamed(stream_of({"content": "Prune [DONE]"}, reason=None, is_ended=False))
+
+
+USAGE = {"prompt_tokens": 20, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}}
+MESSAGE = {"role": "assistant", "content": "Prune in März.", "reasoning_content": "Hm."}
+CALL = {"id": "1", "type": "function", "function": {"name": "a", "arguments": '{"x": 1}'}}
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "text/event-stream", "text/plain; charset=utf-8"])
+def test_a_whole_answer_in_place_of_a_stream_is_the_answer(media_type: str) -> None:
+    body = completion(MESSAGE, "length", usage=USAGE)
+    pretty = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+    for shape in (body, pretty.encode(), b"\xef\xbb\xbf" + pretty.replace("\n", "\r\n").encode()):
+        assert both(shape, media_type) == Completion("Prune in März.", (), Usage(20, 3, 5), "length")
+
+
+def test_calls_of_a_whole_answer_are_calls() -> None:
+    broken = {"type": "function", "function": {"name": "b", "arguments": '{"y": '}}
+    answer = both(completion({"content": None, "tool_calls": [CALL, broken, broken]}, "tool_calls", usage=USAGE))
+    assert (answer.stop_reason, answer.usage) == ("tool_calls", Usage(20, 3, 5))
+    assert answer.tool_calls == (
+        ToolCallRequest("1", "a", '{"x": 1}'),
+        ToolCallRequest("call_1", "b", '{"y": '),
+        ToolCallRequest("call_2", "b", '{"y": '),
+    )
+
+
+def test_a_whole_answer_needs_no_reason_for_its_end() -> None:
+    assert both(completion(MESSAGE, None)).stop_reason == "stop"
+    assert str(error_of(completion({"content": None, "reasoning_content": "Hm."}, "length"))).endswith("said a word.")
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "text/html", ""])
+@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n", "\n"])
+def test_a_stream_is_read_however_it_is_sent(media_type: str, end: str) -> None:
+    body = stream_chunks(delta("Prune"), delta(" it."), delta(None, "stop"), delta("", usage=USAGE), end=end)
+    for before in (b"", b"\xef\xbb\xbf", b": wait\n\n" * 50, b"retry: 3000\n\nid: 7\n\nevent: ping\n\ndata:\n\n"):
+        assert both(before + body, media_type) == Completion("Prune it.", (), Usage(20, 3, 5), "stop")
+
+
+@pytest.mark.parametrize(
+    ("last", "usage"),
+    [
+        ([{"choices": [], "usage": USAGE}], Usage(20, 3, 5)),  # Azure
+        ([{"choices": None, "usage": USAGE}], Usage(20, 3, 5)),
+        ([{"usage": USAGE}, {"choices": [], "usage": None}], Usage(20, 3, 5)),
+        ([{"usage": USAGE}, {"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0}}], Usage(20, 3, 5)),
+        ([{"choices": [], "usage": {"prompt_tokens": "20", "completion_tokens": 3.0}}], Usage(20, 3)),
+        ([{"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": None}}], Usage(20, 4)),
+        ([{"choices": [], "usage": {"prompt_tokens": True, "completion_tokens": "many"}}], Usage(80, 4)),
+        ([{"choices": [], "usage": "many"}], Usage(80, 4)),
+        ([], Usage(80, 4)),
+    ],
+)
+def test_usage_is_read_as_it_is_written_or_counted_here(last: list[Any], usage: Usage) -> None:
+    chunks = [{"choices": [], "prompt_filter_results": []}, delta("Prune it.", usage=None), delta(None, "stop")]
+    counted = both(stream_chunks(*chunks, *last)).usage
+    assert counted == usage or (usage.input_tokens, counted.output_tokens) == (80, usage.output_tokens)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"type": "text", "text": "Prune it."}],
+        [{"type": "output_text", "text": "Prune"}, {"text": " it."}],
+        [{"type": "reasoning", "text": "Hm."}, "Prune it.", {"type": "text", "text": None}, {"type": "image_url"}],
+        {"type": "text", "text": "Prune it."},
+    ],
+)
+def test_parts_of_an_answer_are_its_text(content: Any) -> None:
+    thought = {"choices": [{"index": 0, "delta": {"reasoning_content": "Hm.", "content": None}}]}
+    end = {"choices": [{"index": 0, "delta": None, "finish_reason": "stop"}]}
+    assert both(stream_chunks(thought, delta(content), end)).text == "Prune it."
+    assert both(completion({"content": content})).text == "Prune it."
+
+
+def test_a_message_that_repeats_what_was_streamed_is_not_read_twice() -> None:
+    repeated = {"choices": [{"index": 0, "delta": {}, "message": MESSAGE, "finish_reason": "stop"}]}
+    assert both(stream_chunks(delta("Prune"), delta(" it."), repeated)).text == "Prune it."
+    messages = [{"choices": [{"index": 0, "message": {"content": text}}]} for text in ("Prune", " it.")]
+    assert both(stream_chunks(*messages)).text == "Prune it."
+
+
+@pytest.mark.parametrize(
+    ("error", "type_", "words"),
+    [
+        ({"error": {"message": "out of memory", "type": "server_error"}}, ModelUnavailable, "It says: out of memory."),
+        ({"error": "out of memory"}, ModelUnavailable, "It says: out of memory."),
+        ({"error": {"message": "Slow down", "code": 429}}, RateLimited, "too often (HTTP 429). It says: Slow down."),
+        ({"error": {"message": "No", "code": "401"}}, AuthRefused, "(HTTP 401)"),
+        ({"error": {"message": "Gone", "code": 502}}, ModelUnavailable, "trouble of its own (HTTP 502)"),
+        ({"object": "error", "message": "Too big", "code": 400}, BadAnswer, "(HTTP 400). It says: Too big."),
+        ({"choices": [], "error": {"message": "out of memory"}}, ModelUnavailable, "out of memory"),
+        (
+            {"choices": [{"delta": {}, "finish_reason": "error", "error": {"message": "Gone", "code": 502}}]},
+            ModelUnavailable,
+            "It says: Gone.",
+        ),
+    ],
+)
+def test_an_error_is_told_whole_in_a_stream_and_in_its_middle(error: Any, type_: type[ModelError], words: str) -> None:
+    for body in (json.dumps(error).encode(), stream_chunks(error), stream_chunks(delta("Prune"), error)):
+        raised = error_of(body)
+        assert isinstance(raised, type_)
+        assert words in str(raised)
+
+
+def test_an_error_event_and_a_list_of_errors_are_errors() -> None:
+    assert "out of memory" in str(error_of(b'event: error\ndata: {"message": "out of memory"}\n\n'))
+    assert "(HTTP 400). It says: No such" in str(error_of(b'[{"error": {"code": 400, "message": "No such model."}}]'))
+    answer = Answer(status=400, body=b'[{"error": {"code": 400, "message": "No such model."}}]')
+    with serving(answer) as server, pytest.raises(BadAnswer, match="It says: No such model"):
+        client(server).complete(PROMPT)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"data: {" + b'"choices": [{"del',
+        stream_chunks(delta(""), is_ended=False),
+        stream_chunks(delta(""), delta("Prune"), is_ended=False) + b'data: {"choices": [{"del',
+        b": wait\n\n" * 50,
+    ],
+)
+def test_what_is_over_too_early_was_broken_off(body: bytes) -> None:
+    assert str(error_of(body)) == "The model broke off in the middle of its answer."
+
+
+def test_a_stream_that_only_ends_is_an_empty_answer() -> None:
+    assert isinstance(error_of(stream_chunks(delta(""), {"choices": [], "usage": USAGE}, is_ended=True)), EmptyAnswer)
+    assert isinstance(error_of(b"data: [DONE]\n\n"), EmptyAnswer)
+
+
+class TestAnthropic:
+    """The same of the Messages protocol."""
+
+    blocks = (
+        {"type": "thinking", "thinking": "Hm.", "signature": "signed"},
+        {"type": "text", "text": "Prune it."},
+        {"type": "tool_use", "id": "toolu_1", "name": "a", "input": {"x": 1}},
+    )
+    message = {"type": "message", "role": "assistant", "stop_reason": "tool_use"}
+    usage = {"input_tokens": 20, "output_tokens": "3", "cache_read_input_tokens": 5}
+
+    def read(self, body: bytes) -> Completion:
+        with serving(Answer(body=body)) as server:
+            return test_anthropic.answer_of(server)
+
+    def streamed(self) -> bytes:
+        asked = Asked("/v1/messages", {}, {"model": "claude", "messages": []})
+        return b"".join(messages_protocol.pieces(asked, Answer("Prune it.")))
+
+    def test_a_whole_answer_in_place_of_a_stream_is_the_answer(self) -> None:
+        body = json.dumps(self.message | {"content": self.blocks, "usage": self.usage}, indent=2)
+        for shape in (body.encode(), b"\xef\xbb\xbf" + body.replace("\n", "\r\n").encode()):
+            answer = self.read(shape)
+            assert (answer.text, answer.stop_reason, answer.usage) == ("Prune it.", "tool_calls", Usage(25, 3, 5))
+            assert answer.tool_calls == (ToolCallRequest("toolu_1", "a", '{"x": 1}'),)
+            assert answer.thinking == (self.blocks[0],)
+
+    def test_a_whole_refusal_is_a_refusal(self) -> None:
+        details = {"type": "refusal", "explanation": "Not this."}
+        refused = self.message | {"content": [], "stop_reason": "refusal", "stop_details": details}
+        with pytest.raises(EmptyAnswer, match=r"content filter.*Not this"):
+            self.read(json.dumps(refused).encode())
+
+    def test_a_stream_is_read_however_it_is_sent(self) -> None:
+        body = self.streamed()
+        whole = self.read(body)
+        nameless = b"".join(line for line in body.splitlines(keepends=True) if not line.startswith(b"event:"))
+        for shape in (
+            b"\xef\xbb\xbf" + body,
+            body.replace(b"\n", b"\r\n"),
+            body.replace(b"\n\n", b"\n\n: wait\n\n"),
+            body.replace(b"\n\n", b"\n"),
+            nameless,
+            body + b"data: [DONE]\n\n",
+        ):
+            assert self.read(shape) == whole
+
+    @pytest.mark.parametrize("error", [{"type": "error", "error": {"type": "overloaded_error", "message": "Later"}}])
+    def test_an_error_is_told_whole_and_in_a_stream_without_names(self, error: dict[str, Any]) -> None:
+        for body in (json.dumps(error).encode(), b"data: " + json.dumps(error).encode() + b"\n\n"):
+            with pytest.raises(ModelUnavailable, match="It says: Later"):
+                self.read(body)
+
+    def test_nothing_but_comments_was_broken_off(self) -> None:
+        for body in (b": wait\n\n" * 50, self.streamed()[:40]):
+            with pytest.raises(ModelUnavailable, match="broke off"):
+                self.read(body)

@@ -1,0 +1,123 @@
+"""Server-sent events as endpoints really write them, put into the form that the vendors' packages read.
+
+Pure: bytes in, bytes out. The packages stop at an event without data, lose an event whose blank line is missing, and
+read nothing at all where one whole JSON object stands in place of a stream.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FIELDS = ("data", "event", "id", "retry")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event: its data, which may have several lines, and its name, which may be empty."""
+
+    data: str
+    name: str = ""
+
+
+class EventStream:
+    """Reads the body of one answer. `adapt` says how the vendor writes the event.
+
+    One whole JSON object is one event without a name.
+    """
+
+    def __init__(self, adapt: Callable[[Event], Event]) -> None:
+        self._adapt = adapt
+        self._has_fields = self._has_events = False
+        self.is_done = False  # the endpoint said `[DONE]`
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is a stream that was over before its first event was whole."""
+        return self._has_fields and not self._has_events
+
+    def read(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The same events, each whole, without comments, ids, a byte order mark and what has no data."""
+        start, rest = _read_start(iter(chunks))
+        if start.startswith(b"{"):
+            events: Iterable[Event] = (Event(_decode(start + b"".join(rest))),)
+        else:
+            events = self._split_events(_split_lines(chain((start,), rest)))
+        for event in events:
+            self._has_events = True
+            self.is_done = self.is_done or event.data.startswith("[DONE]")
+            yield _encode(self._adapt(event))
+
+    def _split_events(self, lines: Iterator[str]) -> Iterator[Event]:
+        name, data = "", list[str]()
+        for line in lines:
+            field, colon, value = line.partition(":")
+            self._has_fields = self._has_fields or bool(colon and (not field or field in _FIELDS))
+            is_next = field == "event" or (field == "data" and value.lstrip().startswith(("{", "[DONE]")))
+            if data and (not line or (is_next and _is_whole(data))):
+                yield Event("\n".join(data), name)
+                name, data = "", []
+            if not line:
+                name = ""
+            elif field == "data" and value.strip():
+                data.append(value.removeprefix(" "))
+            elif field == "event":
+                name = value.strip()
+        if data and _is_whole(data):
+            yield Event("\n".join(data), name)
+
+
+def _read_start(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The beginning, without a byte order mark and white space, and what follows."""
+    start = b""
+    for chunk in chunks:
+        start = (start + chunk).lstrip()
+        if not _BYTE_ORDER_MARK.startswith(start):
+            start = start.removeprefix(_BYTE_ORDER_MARK).lstrip()
+            if start:
+                break
+    return start, chunks
+
+
+def _split_lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Lines that end in CR, LF or both, and the last one however it ends."""
+    pieces: list[bytes] = []
+    is_after_cr = False
+    for chunk in filter(None, chunks):
+        first, *others = _LINE_END.split(chunk.removeprefix(b"\n") if is_after_cr else chunk)
+        is_after_cr = chunk.endswith(b"\r")
+        pieces.append(first)
+        if others:
+            yield _decode(b"".join(pieces))
+            yield from map(_decode, others[:-1])
+            pieces = [others[-1]]
+    if line := b"".join(pieces):
+        yield _decode(line)
+
+
+def _decode(line: bytes) -> str:
+    return line.decode("utf-8", "replace")
+
+
+def _is_whole(data: list[str]) -> bool:
+    """Whether these lines are a whole event though no blank line ends them."""
+    if data[-1].startswith("[DONE]"):
+        return True
+    if not data[-1].rstrip().endswith("}"):
+        return False
+    try:
+        json.loads("\n".join(data))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _encode(event: Event) -> bytes:
+    name = f"event: {event.name}\n" if event.name else ""
+    data = "".join(f"data: {line}\n" for line in re.split(r"\r\n|\r|\n", event.data))
+    return f"{name}{data}\n".encode()
