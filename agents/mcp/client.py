@@ -11,13 +11,15 @@ import json
 import queue
 import re
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx2
 from django.conf import settings
 
+from agents.mcp.lenient_messages import LenientMessages, result_text
 from agents.models import McpServer
 from openvibe.base.ssrf_guard import AddressRefused, GuardedAsyncTransport
 from openvibe.llm.fences import clean_text
@@ -25,15 +27,13 @@ from openvibe.llm.fences import clean_text
 if TYPE_CHECKING:
     import mcp_types
     from mcp import Client
+    from mcp.client._transport import Transport, TransportStreams
 
 MAX_TOOLS = 200
 """Tools of one server that are kept; further ones are not."""
 
 MAX_PAGES = 20
 """Pages of one list of tools."""
-
-MAX_RESULT_CHARS = 60_000
-"""Characters of a result that are looked at; the toolbox cuts it to its tokens."""
 
 GRACE_SECONDS = 2.0
 """How long after its time-out a call may take to end; then it is left alone."""
@@ -80,13 +80,15 @@ class _Progress:
 
     was_sent: bool = False
     trouble: str = ""
+    refused_tools: list[str] = field(default_factory=list)  # names of tools that cannot be read
 
 
 def fetch_tools(server: McpServer) -> ToolList:
     """The tools the server has now, at most MAX_TOOLS. Raises McpError."""
 
-    async def fetch(client: Client, _: _Progress) -> ToolList:
-        return await _list_tools(client)
+    async def fetch(client: Client, progress: _Progress) -> ToolList:
+        tool_list = await _list_tools(client)
+        return replace(tool_list, unusable=[*tool_list.unusable, *progress.refused_tools])
 
     tool_list = _within_limits(server, fetch)
     tools = [tool for tool in tool_list.tools if _is_schema(tool.input_schema)]
@@ -105,7 +107,7 @@ def call_tool(server: McpServer, name: str, arguments: Mapping[str, Any], *, fin
                 "tools again."
             )
         progress.was_sent = True
-        return _result_text(await _call(client, name, arguments))
+        return result_text(await _call(client, name, arguments))
 
     return _within_limits(server, call)
 
@@ -181,28 +183,6 @@ def _clean_value(value: Any) -> Any:
     return [_clean_value(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _result_text(result: mcp_types.CallToolResult) -> str:
-    """Its texts; of anything else its kind."""
-    parts = [_block_text(block) for block in result.content]
-    if not parts and result.structured_content is not None:
-        parts = [json.dumps(result.structured_content, ensure_ascii=False)]
-    text = "\n".join(parts)
-    if len(text) > MAX_RESULT_CHARS:
-        text = f"{text[:MAX_RESULT_CHARS]}\n[… {len(text) - MAX_RESULT_CHARS:,} more characters were left out …]"
-    if result.result_type != "complete":
-        return "The tool did not answer: it asks for more input, which nobody can give it here."
-    if not result.is_error:
-        return text
-    return f"The tool says that it failed:\n{text}" if text.strip() else "The tool says that it failed, and not why."
-
-
-def _block_text(block: Any) -> str:
-    if block.type == "text":
-        return str(block.text)
-    text = getattr(getattr(block, "resource", None), "text", None)
-    return text if isinstance(text, str) else f"[{block.type}: left out]"
-
-
 def _within_limits(server: McpServer, operation: Callable[[Client, _Progress], Awaitable[T]]) -> T:
     """What the operation returns. It runs in a thread, which is left alone if it does not end in time."""
     results: queue.SimpleQueue[T | McpError] = queue.SimpleQueue()
@@ -240,7 +220,9 @@ async def _run_connected(
         async with (
             asyncio.timeout(server.timeout_seconds),
             httpx2.AsyncClient(transport=transport, headers=headers, timeout=timeout, trust_env=False) as http,
-            Client(streamable_http_client(server.url, http_client=http), cache=None) as client,
+            Client(
+                _lenient_transport(streamable_http_client(server.url, http_client=http), progress), cache=None
+            ) as client,
         ):
             results.append(await operation(client, progress))
     except Exception as error:  # when only leaving failed, there is a result
@@ -249,6 +231,12 @@ async def _run_connected(
                 progress.trouble = f"It answered more than {server.max_bytes:,} bytes, which were not read."
             raise (_timeout_error(server, progress) if isinstance(error, TimeoutError) else error) from None
     return results[0]
+
+
+@asynccontextmanager
+async def _lenient_transport(transport: Transport, progress: _Progress) -> AsyncIterator[TransportStreams]:
+    async with transport as (messages, requests):
+        yield LenientMessages(messages, progress.refused_tools), requests
 
 
 def _headers(server: McpServer) -> dict[str, str]:

@@ -26,6 +26,7 @@ class Remote:
         self.misbehave: Behaviour | None = None
         self.misbehave_at = "tools/call"
         self.has_sessions = False
+        self.has_handshake = False
         self.is_over = threading.Event()
 
     def app(self) -> Any:
@@ -61,6 +62,9 @@ def remote_server() -> Iterator[Remote]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             remote.headers = {name.lower(): value for name, value in self.headers.items()}
+            if remote.has_handshake and json.loads(body)["method"] == "server/discover":
+                unknown_method(self, body)
+                return
             if remote.misbehave is not None and json.loads(body)["method"] == remote.misbehave_at:
                 remote.misbehave(self, body)
                 return
