@@ -1,6 +1,6 @@
 // What is typed and not sent: for a thread or a dive there is a draft, saved soon, and at once where it is left.
 
-import { all, one, post, settled } from "./page.js";
+import { all, body, one, post, settled } from "./page.js";
 
 const unsaved = new Set(); // fields whose text is not saved yet, be they on the page or not
 const tried = new WeakMap(); // of a field: the texts that were sent to be saved since the last answer
@@ -27,23 +27,26 @@ function setVersion(field, version) {
   for (let each = field; each; each = successors.get(each)) each.dataset.version = version;
 }
 
-/** Of a form whose `data-sending` is set it is not known yet what is left of its text. `leaves`: nobody is there to choose. */
-async function save(field, { leaves = false } = {}) {
+/** Of a form whose `data-sending` is set it is not known yet what is left of its text. `leaves`: nobody is there to choose;
+    `hides`: nor is the page. */
+async function save(field, { leaves = false, hides = false } = {}) {
   if (field.form.dataset.sending) return;
   const text = field.value;
   const before = tried.get(field) ?? [];
   tried.set(field, [...before, text]);
   const fields = { body: text, version: draftVersion(field), sent: before.at(-1) ?? "", ...(leaves && { leaves: "1" }) };
+  if (hides && !fits(fields)) return keepHere(field, fields.sent);
   let state;
   try {
-    const { version } = await post(field.form.dataset.draftUrl, fields, { keepalive: leaves });
+    const { version } = await post(field.form.dataset.draftUrl, fields, { keepalive: hides });
     setVersion(field, version);
     tried.delete(field);
+    forgetKept(field.form.dataset.draftUrl, text);
     offered(field)?.remove();
     if (field.value === text) unsaved.delete(field);
     state = text.trim() && field.value ? "Draft saved" : "";
   } catch (problem) {
-    if (problem.code === "draft_changed") return onChanged(field, problem, before, leaves);
+    if (problem.code === "draft_changed") return onChanged(field, problem, before, { leaves, hides });
     state = problem.status ? problem.message : "Draft not saved: offline";
   }
   one("[data-saved]", field.form).textContent = state;
@@ -84,11 +87,11 @@ export function keepRest(field) {
 const offered = (field) => (field.form ? one(".draft-choice", field.form) : null);
 
 /** Another text stands: our own of an answer that was lost, or one that another tab or device saved. */
-function onChanged(field, { text, version }, before, leaves) {
+function onChanged(field, { text, version }, before, { leaves, hides }) {
   tried.delete(field);
   if (before.includes(text)) {
     setVersion(field, version);
-    return save(field, { leaves });
+    return save(field, { leaves, hides });
   }
   if (!leaves && !field.isConnected) return save(field, { leaves: true });
   one("[data-saved]", field.form).textContent = "Draft not saved";
@@ -122,7 +125,71 @@ function take(field, text) {
   saveNow();
 }
 
+// --- what was too long to be saved while its page was left ----------------------------------------------------
+// Browsers send 64 KiB of a page that is left. What is longer stays in this browser until a later page has saved it.
+const KEPT = `draft-${body.dataset.participant}-`;
+const MOST_SENT = 60_000; // bytes
+let leftBytes = MOST_SENT;
+
+function fits(fields) {
+  const bytes = new URLSearchParams(fields).toString().length;
+  if (bytes > leftBytes) return false;
+  leftBytes -= bytes;
+  return true;
+}
+
+function kept(url) {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT + url));
+  } catch {
+    return null; // it may keep nothing
+  }
+}
+
+function keepHere(field, sent) {
+  const url = field.form.dataset.draftUrl;
+  const other = kept(url)?.text; // another tab's
+  const text = other && !field.value.includes(other) ? `${other}\n\n${field.value}` : field.value;
+  try {
+    localStorage.setItem(KEPT + url, JSON.stringify({ text, version: draftVersion(field), sent }));
+  } catch { /* no room: the version that was saved last stands */ }
+}
+
+function forgetKept(url, text) {
+  const here = kept(url);
+  if (here && text.includes(here.text)) localStorage.removeItem(KEPT + url);
+}
+
+/** Save what is kept: from its composer, if that is here, where its writer sees it and what else was saved; or from any page. */
+function saveKept() {
+  leftBytes = MOST_SENT;
+  for (const url of keptUrls()) {
+    const { text, version, sent } = kept(url);
+    const field = all("form[data-draft-url] textarea").find((each) => isDrafted(each) && each.form.dataset.draftUrl === url);
+    if (!field) {
+      post(url, { body: text, version, sent, leaves: "1" }).then(() => forgetKept(url, text), ({ status }) => {
+        if (status === 403 || status === 404) localStorage.removeItem(KEPT + url); // nobody of here writes there any more
+      });
+    } else if (!unsaved.has(field)) {
+      [field.value, field.dataset.version] = [text, version];
+      tried.set(field, [sent]);
+      unsaved.add(field);
+    }
+  }
+  if (unsaved.size) saveNow();
+}
+
+function keptUrls() {
+  try {
+    return Object.keys(localStorage).filter((key) => key.startsWith(KEPT)).map((key) => key.slice(KEPT.length)).filter(kept);
+  } catch {
+    return [];
+  }
+}
+
 document.addEventListener("input", ({ target }) => { if (isDrafted(target)) draftSoon(target); });
 document.addEventListener("change", ({ target }) => { if (target.id === "dive-body") saveNow(); }); // its dive may be left
 document.addEventListener("openvibe:connected", () => { if (unsaved.size) saveNow(); });
-addEventListener("pagehide", () => saveAll({ leaves: true }));
+addEventListener("pagehide", () => saveAll({ leaves: true, hides: true }));
+addEventListener("pageshow", ({ persisted }) => { if (persisted) saveKept(); });
+saveKept();

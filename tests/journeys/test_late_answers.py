@@ -302,3 +302,43 @@ def test_the_keyboard_stays_in_what_is_shown_anew(people: People, installation: 
     go_on.set()
     expect(panel.get_by_role("button", name="Regenerate")).to_be_visible()
     expect(panel.locator("#run-page")).to_be_focused()  # not on a button that does something else
+
+
+LONG = "Тюльпаны и розы. " * 1_500  # 25,500 characters, 130 kB as a form sends them
+
+
+def test_a_long_draft_outlives_a_page_that_is_left_at_once(people: People) -> None:
+    """Browsers send 64 KiB of a page that is left; the rest is saved by the next page, here or wherever one goes."""
+    ana = people.ana()
+    start_thread(ana, "Long drafts", "Hello.")
+    address, composer = ana.url, ana.locator("#composer-body")
+    composer.fill(LONG + "One")
+    ana.reload()
+    expect(composer).to_have_value(LONG + "One")
+    expect(ana.get_by_text("Draft saved")).to_be_visible()
+
+    composer.fill(LONG + "Two")
+    with ana.expect_response("**/draft/"):
+        ana.goto("/w/willow/")
+    elsewhere = people.ana()
+    elsewhere.goto(address)
+    expect(elsewhere.locator("#composer-body")).to_have_value(LONG + "Two")
+    assert ana.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('draft-'))") == []
+
+
+def test_a_long_draft_that_was_kept_stands_beside_what_another_device_saved(people: People) -> None:
+    desk, phone = people.ana(), people.ana()
+    start_thread(desk, "Long drafts on two devices", "Hello.")
+    address, composer = desk.url, desk.locator("#composer-body")
+    composer.fill(LONG)
+    desk.goto("about:blank")
+    phone.goto(address)
+    write(phone, "Phone")
+    desk.goto(address)
+    expect(composer).to_have_value(LONG)
+    expect(desk.locator(".draft-other")).to_have_text("Phone")
+    with desk.expect_response("**/draft/"):
+        desk.get_by_role("group", name="Two texts for this message").get_by_role("button", name="both").click()
+    expect(composer).to_have_value(f"Phone\n\n{LONG}")
+    expect(desk.get_by_text("Draft saved")).to_be_visible()
+    assert desk.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('draft-'))") == []
