@@ -255,8 +255,7 @@ def _end(
     """Write the end of a locked run: its reply's last words, and its tokens, once."""
     if reply is not None:
         finish_reply(reply=reply, body=body, state=reply_state)
-    prompt_tokens = Snapshot.objects.filter(run=run).values_list("tokens", flat=True).first() or 0
-    tokens = prompt_tokens if usage.input_tokens is None else usage.input_tokens
+    tokens = _prompt_tokens(run) if usage.input_tokens is None else usage.input_tokens
     output_tokens = count_tokens(body) if usage.output_tokens is None else usage.output_tokens
     most = run.agent.daily_token_budget  # nobody checks what it says: it must not use up the whole workspace's
     run.input_tokens = min(run.input_tokens + tokens, most)
@@ -267,6 +266,13 @@ def _end(
         add_step(run, "answered", **step)
     add_step(run, END_STEPS[state], attempt=run.attempt, by=by, error=run.error[:STEP_ERROR_CHARACTERS])
     run.save()
+
+
+def _prompt_tokens(run: Run) -> int:
+    """Of the prompt that this attempt was given; that of an earlier one was counted at its end."""
+    if not any(step["kind"] == "assembled" and step.get("attempt") == run.attempt for step in run.steps):
+        return 0
+    return Snapshot.objects.filter(run=run).values_list("tokens", flat=True).first() or 0
 
 
 def _lock_run(run: Run) -> Run:

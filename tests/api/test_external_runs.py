@@ -144,6 +144,28 @@ def test_whoever_falls_silent_fails_with_its_words_kept_and_may_begin_anew(
     assert reply_of(run) == ("done", "In April.", "complete")
 
 
+def test_each_prompt_counts_once_whatever_attempts_there_are(api: Api, run: Run, question: Message) -> None:
+    def end(attempt: int, **body: object) -> int:
+        assert finish(api, run, attempt=attempt, **body)[0] == 200
+        run.refresh_from_db()
+        return run.input_tokens
+
+    def read_context(attempt: int) -> int:
+        tokens: int = api.post(f"runs/{run.pk}/context/", {"attempt": attempt}).json()["tokens"]
+        return tokens
+
+    first = read_context(1)
+    assert read_context(1) == first
+    assert end(1, error="Away.") == first > 0
+    begin(api, question)
+    assert end(2, error="Away again.") == first
+    begin(api, question)
+    second = read_context(3)
+    assert end(3, error="Once more.") == first + second
+    begin(api, question)
+    assert end(4, body="In March.", input_tokens=7) == first + second + 7
+
+
 def test_a_failure_is_told_in_words_without_secrets(api: Api, run: Run) -> None:
     write(api, run, 0, "In Mar")
     assert finish(api, run, error="exit code 1: bad key sk-abcdefghijklmnopqrstuv") == (200, "failed")
