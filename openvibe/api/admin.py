@@ -82,21 +82,23 @@ class TokenAdmin(WorkspaceScopedAdmin):
         "name",
         "ends_in",
         "participant",
+        "maker",
         "scopes",
         "created_at",
         "last_used_at",
         "expires_at",
         "revoked_at",
     )
-    list_select_related = ("participant",)
-    search_fields = ("name", "participant__handle")
+    list_select_related = ("participant", "made_by")
+    search_fields = ("name", "participant__handle", "made_by__handle")
     ordering = ("-created_at",)
     actions = ("revoke",)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         if obj is None:
             return ("participant", "name", "scopes", "days")
-        return ("participant", "name", "ends_in", "scopes", "created_at", "expires_at", "revoked_at", "last_used_at")
+        dates = ("created_at", "expires_at", "revoked_at", "last_used_at")
+        return ("participant", "maker", "name", "ends_in", "scopes", *dates)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return () if obj is None else tuple(self.get_fields(request, obj))
@@ -123,6 +125,10 @@ class TokenAdmin(WorkspaceScopedAdmin):
         token, secret = form.made
         obj.__dict__.update(token.__dict__)
         self.message_user(request, f"Copy the token now, it is not shown again: {secret}", messages.WARNING)
+
+    @admin.display(description="Made by", ordering="made_by__handle")
+    def maker(self, token: Token) -> str:
+        return token.maker
 
     @admin.display(description="Ends in")
     def ends_in(self, token: Token) -> str:

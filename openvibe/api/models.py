@@ -53,6 +53,11 @@ class Token(models.Model):
         return hashlib.sha256(secret.encode()).hexdigest()
 
     @property
+    def maker(self) -> str:
+        """Who holds its secret, in words."""
+        return str(self.made_by) if self.made_by_id else "whoever runs the server"
+
+    @property
     def is_valid(self) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > timezone.now())
 

@@ -233,7 +233,10 @@ def test_the_command_issues_lists_and_revokes(vibe: Agent) -> None:
     output = StringIO()
     call_command("token", "list", "--workspace", slug, stdout=output)
     assert "@vibe\tbot" in output.getvalue()
+    assert output.getvalue().endswith("\tread,write\tvalid\tmade by whoever runs the server\n")
     assert secret not in output.getvalue()
+    made = AuditRecord.objects.get(action=AuditRecord.Action.TOKEN)
+    assert (made.actor_id, made.actor, made.after) == (None, "the command line", "made, for read, write")
 
     call_command("token", "revoke", str(Token.objects.get(name="bot").pk), stdout=StringIO())
     assert api.get("me/").status_code == 401

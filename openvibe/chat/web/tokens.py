@@ -73,7 +73,7 @@ def tokens(request: WorkspaceRequest) -> HttpResponse:
         except Problem as problem:
             form.add_problem(problem)
     rows = Token.objects.filter(participant__in=token_owners(request.access), revoked_at=None)
-    page = {"form": form, "made": new_token, "tokens": rows.select_related("participant").order_by("-id")}
+    page = {"form": form, "made": new_token, "tokens": rows.select_related("participant", "made_by").order_by("-id")}
     return render(request, "workspaces/tokens.html", page, status=form.status)
 
 

@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from agents.models import Agent
 from openvibe.api.models import Token
+from openvibe.api.services import issue_token
 from openvibe.chat.services import add_to_channel, open_direct_messages
 from openvibe.workspaces.models import Member
 from tests import factories
@@ -30,6 +31,18 @@ def test_an_admin_makes_and_revokes_a_token_of_an_agent(ana: Member, vibe: Agent
     browser.post(reverse("token-revoke", args=[ana.workspace.slug, Token.objects.get().pk]))
     assert Client().get("/api/v1/me/", headers=bearer).status_code == 401
     assert "watering" not in browser.get(page).content.decode()
+
+
+def test_the_list_says_who_made_a_token_for_another(ana: Member, dora: Member, vibe: Agent) -> None:
+    """Also one that was made on the command line, which nobody of the workspace did."""
+    dora.role = "admin"
+    dora.save()
+    for owner, by in ((vibe, dora), (vibe, None), (ana, None), (ana, ana)):
+        maker = by and factories.access(by)
+        issue_token(participant=owner.participant, name="x", scopes=["read"], by=maker)
+    html = signed_in(ana).get(reverse("tokens", args=[ana.workspace.slug])).content.decode()
+    makers = re.findall(r"made \d+ \w+ \d+( by [^,]*)?,", html)
+    assert makers == ["", " by whoever runs the server", " by whoever runs the server", " by @dora"]
 
 
 def test_what_is_wrong_is_said_and_kept(ana: Member, vibe: Agent) -> None:

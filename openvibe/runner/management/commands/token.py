@@ -47,11 +47,10 @@ class Command(BaseCommand):
 
     def list(self, options: dict[str, Any]) -> None:
         tokens = Token.objects.filter(participant__workspace__slug=options["workspace"])
-        for token in tokens.select_related("participant").order_by("id"):
+        for token in tokens.select_related("participant", "made_by").order_by("id"):
             state = "valid" if token.is_valid else "revoked" if token.revoked_at else "expired"
-            self.stdout.write(
-                f"{token.pk}\t@{token.participant.handle}\t{token.name}\t…{token.hint}\t{','.join(token.scopes)}\t{state}"
-            )
+            facts = (token.name, f"…{token.hint}", ",".join(token.scopes), state, f"made by {token.maker}")
+            self.stdout.write("\t".join((str(token.pk), f"@{token.participant.handle}", *facts)))
 
     def revoke(self, options: dict[str, Any]) -> None:
         token = Token.objects.filter(pk=options["id"]).first()
