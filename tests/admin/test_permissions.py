@@ -172,7 +172,7 @@ def test_a_token_is_shown_once(ana: Member) -> None:
     )
     assert "ovk_" not in again
     assert token.token_hash not in again
-    assert again.count("Made by") == 2, "in the list and on its page"
+    assert again.lower().count("made by") >= 2, "in the list and on its page"
     issue_token(participant=ana.participant, name="server", scopes=["read"])
     assert "whoever runs the server" in client.get("/admin/api/token/").content.decode()
 
