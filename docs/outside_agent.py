@@ -1,10 +1,11 @@
-"""An agent of your own: hears that it is mentioned, assembles its context, answers with any model. Python alone.
+"""An agent of your own: hears what is meant for it, reads its context, answers with any model. Python alone.
 
 OPENVIBE_URL=http://127.0.0.1:8000 OPENVIBE_TOKEN=ovk_… python docs/outside_agent.py
 """
 
 import json
 import os
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 API = os.environ["OPENVIBE_URL"] + "/api/v1/"
@@ -25,14 +26,28 @@ def ask_a_model(messages):
     return f"I read {len(messages)} messages and carry {lessons} lessons."
 
 
-me, events = call("me/")["participant"], open_call("events/")
+def answer(message):
+    """Take the message, read what there is to know, say the answer, or why there is none."""
+    try:
+        run = call("runs/", {"message": message})
+        address, attempt = f"runs/{run['id']}/", {"attempt": run["attempt"]}
+        prompt = call(address + "context/", attempt)
+        try:
+            end = {"body": ask_a_model(prompt["messages"])}
+        except Exception as error:
+            end = {"error": f"The model did not answer: {error}"}
+        call(address + "finish/", attempt | end)
+    except HTTPError as refusal:
+        if refusal.code not in (403, 404, 409):  # not meant for it, gone, or answered by a copy of this script
+            raise
+
+
+me, events = call("me/")["participant"], open_call("events/?include=data&kind=mention&kind=message_posted")
 print(f"@{me['handle']} listens.", flush=True)
+for waiting in call("runs/?state=queued")["results"]:  # asked for while it was away
+    answer(waiting["trigger"])
 for line in events:
     event = json.loads(line[5:]) if line.startswith(b"data:") else {}
-    if event.get("kind") != "message_posted":
-        continue
-    said = call(f"messages/{event['message']}/")
-    if said["author"]["kind"] == "member" and me["handle"] in [m["handle"] for m in said["mentions"]]:
-        prompt = call("context/assemble/", {"thread": said["thread"], "task": "mention"})
-        answer = {"body": ask_a_model(prompt["messages"]), "client_id": f"answer-to-{said['id']}"}
-        call(f"threads/{said['thread']}/messages/", answer)
+    author = (event.get("data") or {}).get("author") or {}
+    if event.get("kind") == "mention" or author.get("kind") == "member":  # its name, Retry, a draft; its dives
+        answer(event["message"])

@@ -26,12 +26,12 @@ from openvibe.workspaces.queries import member_access
 owner = Member.objects.get(role="owner", workspace__slug="willow")
 reed = create_agent(by=member_access(owner), workspace=owner.workspace, handle="reed", name="Reed",
                     soul="identity: {name: Reed, role: Counts what it reads}")
-Agent.objects.filter(pk=reed.pk).update(answers_itself=True)
+Agent.objects.filter(pk=reed.pk).update(answers_itself=True, level=2)
 add_to_channel(channel=Channel.objects.get(name="general"), participant=reed.participant, by=member_access(owner))
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def reed(installation: Installation) -> Iterator[None]:
     """The script, listening."""
     installation.shell(MAKE_REED)
@@ -60,6 +60,33 @@ def test_it_answers_once_and_learns(installation: Installation, reed: None) -> N
     installation.api("POST", f"threads/{thread}/messages/", token, {"body": "@reed and now?"})
     wait_until(lambda: len(answers()) == 2, "the second answer", pause=API_PAUSE)
     assert answers()[1]["body"].endswith("carry 1 lessons.")
+
+
+def test_it_answers_what_people_ask_for_besides(installation: Installation, reed: None) -> None:
+    """Another answer, what is said in its dive without its name, and the draft of the dive's result."""
+    token = installation.token("ana")
+    thread, question = ask(installation, token, "@reed what do you count?")
+
+    def api(method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        answer: dict[str, Any] = installation.api(method, path, token, body)
+        return answer
+
+    def wait_for_answers(thread_id: int, count: int) -> None:
+        def answers() -> int:
+            return sum(m["author"]["handle"] == "reed" for m in messages(installation, token, thread_id))
+
+        wait_until(lambda: answers() == count, f"answer {count}", pause=API_PAUSE)
+
+    wait_for_answers(thread, 1)
+    (run,) = [run for run in api("GET", f"runs/?thread={thread}")["results"] if run["trigger"] == question]
+    assert (run["state"], run["agent"]) == ("done", "reed"), "the answer is a run that people can look into"
+    api("POST", f"runs/{run['id']}/regenerate/")
+    wait_for_answers(thread, 2)
+
+    dive = api("POST", "dives/", {"message": question, "agent": "reed", "body": "And in here?"})
+    wait_for_answers(dive["thread"], 1)
+    api("POST", f"dives/{dive['id']}/draft/")
+    wait_for_answers(dive["thread"], 2)
 
 
 def test_the_official_mcp_client_reads_a_thread_and_answers_in_it(installation: Installation) -> None:
