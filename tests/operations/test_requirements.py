@@ -12,6 +12,7 @@ import pytest
 from django.conf import settings
 
 ROOT = Path(settings.BASE_DIR)
+IMPORT = re.compile(r"(?:^|[;:])[ \t]*(?:from[ \t]+([\w\\]+)|import[ \t]+(.+))", re.MULTILINE)
 OURS = {"openvibe", "agents", "memory", "knowledge", "tests", "openvibe_client"}
 
 
@@ -37,18 +38,34 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
             yield from statements(statement)
 
 
+def mentioned_names(source: str) -> Iterator[str]:
+    """What could be a module that a file imports: all of them, and whatever follows such a word in a sentence."""
+    for module, names in IMPORT.findall(source):
+        yield from [module] if module else (re.split(r"[.\s]", name.strip())[0] for name in names.split(","))
+
+
+def imported_names(source: str) -> set[str]:
+    """Top-level modules that a file imports."""
+    names: set[str] = set()
+    for node in statements(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
 def imported(*folders: str) -> dict[str, str]:
     """Top-level modules that are neither ours nor Python's, each with a file that imports it."""
     modules: dict[str, str] = {}
     for path in (path for folder in folders for path in sorted(ROOT.joinpath(folder).rglob("*.py"))):
-        for node in statements(ast.parse(path.read_bytes())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                names = [node.module]
-            modules |= {name.partition(".")[0]: str(path.relative_to(ROOT)) for name in names}
-    if modules.get("pytest", "").startswith("memory/plugins/testing/"):
-        del modules["pytest"]  # the suite for authors of plugins ships; who runs it has pytest
-    return {name: path for name, path in modules.items() if name not in OURS | sys.stdlib_module_names}
+        place, source = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+        known = {*OURS, *sys.stdlib_module_names, *modules}
+        if place.startswith("memory/plugins/testing/"):
+            known.add("pytest")  # the suite for authors of plugins ships; who runs it has pytest
+        if set(mentioned_names(source)) - known:  # in few files: to parse them all takes seconds
+            modules |= dict.fromkeys(imported_names(source) - known, place)
+    return modules
 
 
 @pytest.mark.parametrize(

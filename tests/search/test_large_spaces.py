@@ -1,8 +1,7 @@
 """Where there are more texts than are compared one by one, what a filter leaves is found all the same; and a small
 workspace's own beside a large one."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -59,12 +58,21 @@ def near_and_far(workspace: Workspace) -> tuple[int, Floats, Floats]:
     return embedding.space_id, embedding.vector, farther / np.float32(np.linalg.norm(farther))
 
 
-def index_vectors(index: str, texts: str, vectors: Sequence[Any]) -> None:
-    """Make these, and the index anew of all there are."""
-    model = type(vectors[0])
+def write_vectors(column: str, ids: Sequence[int], vector: EntryVector | MessageVector, **values: str) -> None:
+    """This vector for each of the texts, whose ids go into `column`; `values` as for `copy_row`."""
+    first, *others = ids
+    setattr(vector, column, first)
+    vector.save()
+    if others:
+        copy_row(vector, len(others), **{column: f"('{{{','.join(map(str, others))}}}'::bigint[])[copy]", **values})
+
+
+def index_vectors(index: str, texts: str, write: Callable[[], object]) -> None:
+    """Make the index anew of all vectors there are, when more were written."""
+    model = EntryVector if texts == "knowledge_entry" else MessageVector
     with connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX {index}")
-        model._default_manager.bulk_create(vectors)
+        write()
         cursor.execute(
             f"CREATE INDEX {index} ON {model._meta.db_table}"
             " USING hnsw ((own::halfvec(256)) halfvec_cosine_ops) WHERE dimension = 256"
@@ -74,15 +82,12 @@ def index_vectors(index: str, texts: str, vectors: Sequence[Any]) -> None:
 
 def index_entries(*rows: tuple[int, Iterable[int], Floats]) -> None:
     """Each is a space, entries and their vector."""
-    index_vectors(
-        "entry_vector_hnsw_256",
-        "knowledge_entry",
-        [
-            EntryVector(space_id=space, entry_id=pk, dimension=256, own=own.tolist())
-            for space, pks, own in rows
-            for pk in pks
-        ],
-    )
+
+    def write() -> None:
+        for space, pks, own in rows:
+            write_vectors("entry_id", list(pks), EntryVector(space_id=space, dimension=256, own=own.tolist()))
+
+    index_vectors("entry_vector_hnsw_256", "knowledge_entry", write)
 
 
 def test_a_filter_of_knowledge_is_not_lost_among_thousands_that_are_nearer(ana: Member) -> None:
@@ -97,11 +102,13 @@ def test_a_filter_of_messages_is_not_lost_among_thousands_that_are_nearer(ana: M
     dora = make_member("Dora", ana.workspace)
     common, wanted = say(thread, ana, "Opening hours"), say(thread, dora, "Deliveries")
     copies = copy_row(common, 4_000, seq="seq + 10 + copy")
-    vectors = [
-        MessageVector(space_id=space, message_id=pk, thread=thread, seq=seq, dimension=256, own=own.tolist())
-        for seq, (pk, own) in enumerate([(pk, near) for pk in copies] + [(wanted.pk, far)])
-    ]
-    index_vectors("message_vector_hnsw_256", "chat_message", vectors)
+
+    def write() -> None:
+        for ids, own in ((copies, near), ([wanted.pk], far)):
+            vector = MessageVector(space_id=space, thread=thread, seq=len(ids), dimension=256, own=own.tolist())
+            write_vectors("message_id", ids, vector, seq="copy - 1")
+
+    index_vectors("message_vector_hnsw_256", "chat_message", write)
     of_dora = search_messages(access(ana), "", author="dora")
     assert best_messages(access(ana), QUESTION, of_dora, are_few=True) == [wanted]
     assert best_messages(access(ana), QUESTION, of_dora) == [], "or this tells nothing of `are_few`"
