@@ -133,7 +133,8 @@ def _write(archive: Archive, workspace: Workspace, progress: Progress) -> dict[s
     accounts = {pk: place for place, pk in enumerate(sorted(emails, key=lambda pk: emails[pk]), 1)}
     entries = [{"name": USERS, "columns": list(USER_FIELDS), **archive.write_lines(entry_name(USERS), iter(users))}]
     for table in tables:
-        rows = _rows(table, workspace.pk, numbers, accounts, progress)
+        is_empty = table.has_number and not ids[table.model]
+        rows = iter(()) if is_empty else _rows(table, workspace.pk, numbers, accounts, progress)
         columns = [each.name for each in table.fields()]
         entries.append({"name": table.name, "columns": columns, **archive.write_lines(entry_name(table.name), rows)})
     for table in tables:

@@ -12,6 +12,8 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -126,13 +128,19 @@ def _read_manifest(file: zipfile.ZipFile) -> Manifest:
 
 
 def _check_version(manifest: Mapping[str, Any]) -> None:
-    migration_keys = MigrationLoader(None).disk_migrations
+    migration_keys = _migration_keys()
     unknown = [f"{app}.{name}" for app, name in manifest["migrations"].items() if (app, name) not in migration_keys]
     if manifest["version"] != FORMAT_VERSION or unknown:
         raise BadArchive(
             "The archive was written by a newer OpenVibe"
             f"{f' (it has {unknown[0]!s:.80})' if unknown else ''}. Update this one first. Nothing was changed."
         )
+
+
+@cache
+def _migration_keys() -> frozenset[tuple[str, str]]:
+    """App and name of every migration that this version has; they are read from disk."""
+    return frozenset(MigrationLoader(None).disk_migrations)
 
 
 class _Import:
@@ -244,14 +252,17 @@ class _Import:
             yield user.pk
 
     def _copy(self, table: Table) -> None:
-        columns = self._columns(table)
+        columns, rows = self._columns(table), self._lines(table.name)
+        first_row = next(rows, None)
+        if first_row is None:  # as in most tables of a small workspace
+            return
         key_columns = [table.key_column] if table.has_number else []
         names = [sql.Identifier(name) for name in (*key_columns, *(str(each.column) for each in columns))]
         statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
             sql.Identifier(table.model._meta.db_table), sql.SQL(", ").join(names)
         )
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for number, row in enumerate(self._lines(table.name), 1):
+            for number, row in enumerate(chain((first_row,), rows), 1):
                 values = [self._value(table, each, row, number) for each in columns]
                 copy.write_row([self._ids[table.model][number - 1], *values] if key_columns else values)
 
@@ -315,12 +326,14 @@ def iter_lines(stream: IO[bytes], *, whole: bool = False) -> Iterator[bytes]:
 
 def _reserve_ids(table: Table, count: int) -> Sequence[int]:
     """So many ids that no other row will have, ascending."""
-    meta = table.model._meta
+    if not count:
+        return array("q")
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_get_serial_sequence(%s, %s)", [f'"{meta.db_table}"', table.key_column])
-        sequence = cursor.fetchone()[0]
-        cursor.execute("SELECT array_agg(nextval(%s)) FROM generate_series(1, %s)", [sequence, count])
-        return array("q", cursor.fetchone()[0] or ())
+        cursor.execute(
+            "SELECT array_agg(nextval((SELECT pg_get_serial_sequence(%s, %s)::regclass))) FROM generate_series(1, %s)",
+            [f'"{table.model._meta.db_table}"', table.key_column, count],
+        )
+        return array("q", cursor.fetchone()[0])
 
 
 def _want_vectors(workspace: Workspace) -> None:

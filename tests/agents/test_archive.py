@@ -4,10 +4,10 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tracemalloc
 import zipfile
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from django.apps import apps
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
 from django.db.models import Value
-from django.test import Client
+from django.test import Client, override_settings
 from django.utils import timezone
 
 from agents.archive import restore
@@ -56,8 +56,8 @@ from tests.factories import PASSWORD, access, attach, say
 CANARY = "sk-canary-0123456789abcdef"
 
 
-@pytest.fixture
-def willow(db: None) -> Member:
+@pytest.fixture(scope="module")
+def made_willow(module_transaction: None) -> Member:
     """The demo workspace with a file, an answered question, a verdict, a key, a token, a reference to what is gone, and
     what people keep for themselves."""
     owner = create_demo_workspace(password="x" * 12)
@@ -90,6 +90,11 @@ def willow(db: None) -> Member:
     return owner
 
 
+@pytest.fixture
+def willow(made_willow: Member, db: None) -> Member:
+    return Member.objects.select_related("workspace", "user", "participant").get(pk=made_willow.pk)
+
+
 NOTES = b"\xff\x00 no text"
 FOLDER_FILES = ["SYSTEM.md", "skills/graft/SKILL.md", "skills/graft/notes.txt"]
 
@@ -98,7 +103,11 @@ FOLDER_FILES = ["SYSTEM.md", "skills/graft/SKILL.md", "skills/graft/notes.txt"]
 def folder(settings: LazySettings, tmp_path: Path) -> Path:
     """Vibe's, with a skill, what is no text, and a link that leads out of it."""
     settings.HOME = tmp_path / "home"
-    folder = tmp_path / "home/workspaces/vibe"
+    return write_folder(tmp_path / "home")
+
+
+def write_folder(home: Path) -> Path:
+    folder = home / "workspaces/vibe"
     (folder / "skills/graft").mkdir(parents=True)
     (folder / "SYSTEM.md").write_text("You garden.")
     (folder / "skills/graft/SKILL.md").write_text("Cut at an angle.")
@@ -110,6 +119,21 @@ def folder(settings: LazySettings, tmp_path: Path) -> Path:
 def export(workspace: Workspace, path: Path) -> str:
     export_workspace(workspace=workspace, path=path)
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def exported(made_willow: Member, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("exported")
+    write_folder(home)
+    with override_settings(HOME=home):
+        export_workspace(workspace=made_willow.workspace, path=home / "willow.zip")
+    return home / "willow.zip"
+
+
+@pytest.fixture
+def archive(exported: Path, folder: Path, willow: Member, tmp_path: Path) -> Path:
+    """Of Willow, which still stands, with Vibe's folder."""
+    return Path(shutil.copy(exported, tmp_path))
 
 
 def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path, folder: Path) -> None:
@@ -168,21 +192,19 @@ def test_what_a_killed_export_left_is_in_nobodys_way(ana: Member, tmp_path: Path
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_a_killed_import_left_is_in_nobodys_way(willow: Member, tmp_path: Path, folder: Path) -> None:
-    export(willow.workspace, tmp_path / "willow.zip")
+def test_what_a_killed_import_left_is_in_nobodys_way(archive: Path, folder: Path) -> None:
     half = folder.parent / f".vibe@elm.{os.getpid()}/SYSTEM.md"
     half.parent.mkdir()
     half.write_text("You ga")
 
-    import_workspace(path=tmp_path / "willow.zip", slug="elm")
+    import_workspace(path=archive, slug="elm")
 
     assert (folder.parent / "vibe@elm/SYSTEM.md").read_text() == "You garden."
     assert sorted(place.name for place in folder.parent.iterdir()) == ["vibe", "vibe@elm"]
 
 
-def test_no_secret_is_in_an_archive(willow: Member, tmp_path: Path) -> None:
-    export(willow.workspace, tmp_path / "willow.zip")
-    with zipfile.ZipFile(tmp_path / "willow.zip") as file:
+def test_no_secret_is_in_an_archive(willow: Member, archive: Path) -> None:
+    with zipfile.ZipFile(archive) as file:
         everything = b"\n".join(file.read(name) for name in file.namelist())
     session = UserSession.objects.get().session_key
     for secret in (CANARY, "enc1:", willow.user.password, "token_hash", "pbkdf2", "ovk_", session, "Presence"):
@@ -190,11 +212,10 @@ def test_no_secret_is_in_an_archive(willow: Member, tmp_path: Path) -> None:
     assert b"Roses in March" in everything
 
 
-def test_people_without_an_account_get_one_that_opens_nothing(willow: Member, tmp_path: Path) -> None:
-    export(willow.workspace, tmp_path / "willow.zip")
+def test_people_without_an_account_get_one_that_opens_nothing(willow: Member, archive: Path) -> None:
     delete_workspace(workspace=willow.workspace)
     User.objects.all().delete()
-    back = import_workspace(path=tmp_path / "willow.zip", slug="elm")
+    back = import_workspace(path=archive, slug="elm")
     ana = Member.objects.get(workspace=back).user
     assert not ana.has_usable_password()
     assert not ana.is_superuser
@@ -233,12 +254,12 @@ def test_every_table_of_ours_is_in_the_archive_or_left_out_with_a_reason() -> No
 NO_IDS = {"call_id", "client_id", "external_id"}  # what callers name things
 
 
-def test_texts_are_not_all_in_memory_at_once(willow: Member, tmp_path: Path) -> None:
+def test_texts_are_not_all_in_memory_at_once(ana: Member, thread: Thread, tmp_path: Path) -> None:
     """Revisions, since nothing indexes them: every table goes the same way."""
-    message = Message.objects.filter(thread__workspace=willow.workspace).latest("pk")
+    message = say(thread, ana, "Roses.")
     MessageRevision.objects.bulk_create(MessageRevision(message=message, body="Roses. " * 3_000) for _ in range(400))
     path = tmp_path / "long.zip"
-    assert peak_megabytes(lambda: export(willow.workspace, path)) < 5
+    assert peak_megabytes(lambda: export(ana.workspace, path)) < 5
     assert peak_megabytes(lambda: import_workspace(path=path, slug="other")) < 5
     assert MessageRevision.objects.count() == 800
 
@@ -339,30 +360,27 @@ HOSTILE: dict[str, tuple[dict[str, Callable[[bytes], bytes]], str]] = {
 }
 
 
-def test_a_hostile_archive_is_refused_with_a_sentence(willow: Member, tmp_path: Path, folder: Path) -> None:
-    export(willow.workspace, tmp_path / "willow.zip")
+def test_a_hostile_archive_is_refused_with_a_sentence(archive: Path, tmp_path: Path, folder: Path) -> None:
     for changes, sentence in HOSTILE.values():
         with pytest.raises(BadArchive, match=sentence):
-            import_workspace(path=forged(tmp_path / "willow.zip", **changes), slug="other")
+            import_workspace(path=forged(archive, **changes), slug="other")
     assert Workspace.objects.count() == 1
     assert [place.name for place in folder.parent.iterdir()] == ["vibe"]
     assert list(tmp_path.rglob("evil*")) == []
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_an_archive_packed_by_another_method_is_refused(willow: Member, tmp_path: Path, method: int) -> None:
+def test_an_archive_packed_by_another_method_is_refused(archive: Path, method: int) -> None:
     """LZMA says itself how much memory it takes."""
-    export(willow.workspace, tmp_path / "willow.zip")
-    path = tmp_path / "other.zip"
-    with zipfile.ZipFile(tmp_path / "willow.zip") as old, zipfile.ZipFile(path, "w", method) as new:
+    path = archive.with_name("other.zip")
+    with zipfile.ZipFile(archive) as old, zipfile.ZipFile(path, "w", method) as new:
         for name in old.namelist():
             new.writestr(name, old.read(name))
     with pytest.raises(BadArchive, match="packed in a way"):
         import_workspace(path=path, slug="other")
 
 
-def test_an_archive_cannot_say_where_folders_go(willow: Member, tmp_path: Path, folder: Path) -> None:
-    export(willow.workspace, tmp_path / "willow.zip")
+def test_an_archive_cannot_say_where_folders_go(archive: Path, tmp_path: Path, folder: Path) -> None:
     table = "workspaces.Workspace"
     changes = with_digest(table, lambda rows: re.sub(rb'"slug":"[^"]*",', b"", rows))
     agree = changes["manifest.json"]
@@ -375,41 +393,22 @@ def test_an_archive_cannot_say_where_folders_go(willow: Member, tmp_path: Path, 
         return json.dumps(manifest).encode()
 
     with pytest.raises(BadArchive, match="no workspace has"):
-        import_workspace(path=forged(tmp_path / "willow.zip", **{**changes, "manifest.json": change_manifest}))
+        import_workspace(path=forged(archive, **{**changes, "manifest.json": change_manifest}))
     assert list(tmp_path.rglob("evil*")) == []
     assert [place.name for place in folder.parent.iterdir()] == ["vibe"]
 
 
 def test_what_is_cut_off_too_large_or_no_zip_is_refused(
-    willow: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export(willow.workspace, tmp_path / "willow.zip")
-    whole = (tmp_path / "willow.zip").read_bytes()
+    whole = archive.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"", b"<html>", whole[:200] + b"\xff" * 50 + whole[250:]):
         (tmp_path / "damaged.zip").write_bytes(damaged)
         with pytest.raises(CommandError, match="Nothing was changed"):
             call_command("workspace", "import", str(tmp_path / "damaged.zip"), "--slug=other")
     with pytest.raises(BadArchive, match="larger than"):
-        import_workspace(path=tmp_path / "willow.zip", slug="other", max_bytes=10_000)
+        import_workspace(path=archive, slug="other", max_bytes=10_000)
     monkeypatch.setattr(restore, "MAX_LINE_BYTES", 500)
     with pytest.raises(BadArchive, match="longer than"):
-        import_workspace(path=tmp_path / "willow.zip", slug="other")
+        import_workspace(path=archive, slug="other")
     assert Workspace.objects.count() == 1
-
-
-def test_the_commands_create_and_delete(db: None) -> None:
-    out = StringIO()
-    call_command("workspace", "create", "Elm & Co", owner="Mia@Example.org", stdout=out)
-    mia = User.objects.get(email="mia@example.org")
-    assert mia.is_superuser  # of an installation that had nobody
-    password = re.search(r"with password (\S+) ", out.getvalue())
-    assert password
-    assert mia.check_password(password[1])
-    call_command("workspace", "create", "Oak", owner="jo@example.org", stdout=out)
-    assert not User.objects.get(email="jo@example.org").is_superuser
-    with pytest.raises(CommandError, match="not its name"):
-        call_command("workspace", "delete", "elm-co", confirm="Elm")
-    call_command("workspace", "delete", "elm-co", confirm="Elm & Co", stdout=out)
-    assert [each.name for each in Workspace.objects.all()] == ["Oak"]
-    with pytest.raises(CommandError, match="Enter a valid email address"):
-        call_command("workspace", "create", "Ash", owner="nobody")
