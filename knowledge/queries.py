@@ -78,7 +78,13 @@ def _entry_by_id(access: Access, pk: int) -> QuerySet[Entry]:
 
 def reload_entry(entry: Entry, access: Access) -> Entry:
     """An entry as it stands after the asker changed it, even where that took it out of the asker's sight."""
-    return with_api_fields(Entry.objects.filter(workspace_id=access.workspace_id), access).get(pk=entry.pk)
+    row: Entry = _entry_of_workspace.objects(access, entry.pk)[0]
+    return row
+
+
+@AccessQuery
+def _entry_of_workspace(access: Access, pk: int) -> QuerySet[Entry]:
+    return with_api_fields(Entry.objects.filter(workspace_id=access.workspace_id), access).filter(pk=pk)
 
 
 def accessible_contradictions(access: Access) -> QuerySet[Contradiction]:

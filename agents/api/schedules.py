@@ -4,14 +4,13 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.api.views import agents_visible_to
+from agents.api.views import access_agent_by_handle
 from agents.models import Schedule
 from agents.schedules.recurrence import next_times
 from agents.schedules.services import ScheduleDraft, create_schedule, delete_schedule, stop_schedules, update_schedule
@@ -89,7 +88,7 @@ class Schedules(ApiView):
         """Let an agent of L3 or L4 post on schedule: at most 20 times a day, its cooldown apart. Admins."""
         access, body = request_access(request), self.validated_body(ScheduleIn)
         channel, thread = _place(access, body)
-        agent = get_object_or_404(agents_visible_to(access), participant__handle=body["agent"])
+        agent = access_agent_by_handle(access, body["agent"])
         names = ("name", "cron", "time_zone", "prompt", "is_active")
         draft = ScheduleDraft(**{name: body[name] for name in names}, channel=channel, thread=thread)
         schedule = create_schedule(agent=agent, by=access, draft=draft)
@@ -143,11 +142,15 @@ _access_schedule = access_by("pk", _visible_schedules)
 
 
 def _place(access: Access, body: dict[str, Any]) -> tuple[Channel, Thread | None]:
-    """Raises Http404 for what the caller does not see, Problem where both or neither is named."""
+    """Raises Missing for what the caller does not see, Problem where both or neither is named."""
     if ("channel" in body) == ("thread" in body):
         raise Problem("Name either a channel or a thread.", code="bad_place", field="channel")
     if "channel" in body:
         return access_channel(access, body["channel"]), None
-    threads = Thread.objects.visible_to(access).exclude_dives().select_related("channel")
-    thread: Thread = get_object_or_404(threads, pk=body["thread"])
+    thread: Thread = _access_thread(access, body["thread"])
     return thread.channel, thread
+
+
+_access_thread = access_by(
+    "pk", lambda access: Thread.objects.visible_to(access).exclude_dives().select_related("channel")
+)

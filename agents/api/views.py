@@ -83,7 +83,7 @@ def agents_visible_to(access: Access) -> QuerySet[Agent]:
     return agents if access.administers else agents.filter(participant__in=participant_ids)
 
 
-_agent_by_handle = access_by("participant__handle", agents_visible_to)
+access_agent_by_handle = access_by("participant__handle", agents_visible_to)
 
 
 class Agents(ApiView):
@@ -187,7 +187,7 @@ class SoulRules(ApiView):
 
 
 def _access_agent(handle: str, access: Access) -> Agent:
-    return _agent_by_handle(access, handle)
+    return access_agent_by_handle(access, handle)
 
 
 def _check_soul_access(agent: Agent, access: Access) -> Agent:
@@ -400,7 +400,7 @@ def _access_agent_to_assemble(handle: str | None, access: Access) -> Agent:
         raise Refused("Only owners, admins and the agent itself may assemble its context.")
     if handle is None:
         raise Problem("Say for which agent, by its handle.", code="required", field="agent")
-    return _agent_by_handle(access, handle.lstrip("@"))
+    return access_agent_by_handle(access, handle.lstrip("@"))
 
 
 def _clean_request_text(request: str | None) -> str | None:

@@ -12,7 +12,7 @@ from memory.blocks.models import CarriedVersion, ProfileNote
 from memory.blocks.values import BLOCK_TOKEN_LIMIT, MAX_BLOCKS, PREDEFINED_BLOCKS, PROFILE_TOKEN_LIMIT, BlockAuthor
 from openvibe.base.problems import Missing, Refused
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import Message, Thread, access_by
 from openvibe.chat.queries import participants_known_to
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -59,17 +59,17 @@ def _public_thread(thread_id: int) -> QuerySet[Any, Any]:
 
 def access_agent(by: Access, handle: str) -> Participant:
     """An agent by its handle. Admins also know deactivated ones, an agent always itself. Raises Missing."""
-    agents = Participant.objects.filter(workspace_id=by.workspace_id, kind=Participant.Kind.AGENT)
-    if not by.administers:
-        agents = agents.filter(pk__in=participants_known_to(by).order_by().values("pk"))
-    return _access_by_handle(agents, handle)
+    return _agent_by_handle(by, handle)
 
 
-def _access_by_handle(participants: QuerySet[Participant], handle: str) -> Participant:
-    participant = participants.filter(handle=handle).first() if "\x00" not in handle else None
-    if participant is None:
-        raise Missing
-    return participant
+def _visible_agents(access: Access) -> QuerySet[Participant]:
+    agents = Participant.objects.filter(workspace_id=access.workspace_id, kind=Participant.Kind.AGENT)
+    if access.administers:
+        return agents
+    return agents.filter(pk__in=participants_known_to(access).order_by().values("pk"))
+
+
+_agent_by_handle = access_by("handle", _visible_agents)
 
 
 def may_write_blocks(agent: Participant, by: Access) -> bool:
@@ -94,7 +94,12 @@ def read_notes(agent_id: int, person_id: int) -> str:
 
 def access_person(by: Access, handle: str) -> Participant:
     """Somebody notes can be about: a member by handle. Raises Missing."""
-    return _access_by_handle(participants_known_to(by).filter(kind=Participant.Kind.MEMBER), handle)
+    return _member_by_handle(by, handle)
+
+
+_member_by_handle = access_by(
+    "handle", lambda access: participants_known_to(access).filter(kind=Participant.Kind.MEMBER)
+)
 
 
 def access_last_speaker(by: Access, thread_id: int) -> Participant:

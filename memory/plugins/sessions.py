@@ -45,10 +45,13 @@ _KIND_BY_ROLE = {
 
 def open_session(access: Access, thread_id: int, *, before: int | None = None, person_id: int | None = None) -> Session:
     """The thread as the asker sees it. Raises Missing where there is none to see, or when it is for people only."""
-    threads = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
-    if not threads.filter(pk=thread_id).exists():
-        raise Missing
+    _access_remembered_thread(access, thread_id)
     return Session(thread_id, access, before, person_id)
+
+
+_access_remembered_thread = access_by(
+    "pk", lambda access: Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
+)
 
 
 def session_of(thread: Thread, access: Access) -> Session:

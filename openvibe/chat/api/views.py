@@ -30,7 +30,7 @@ from openvibe.chat.api.serializers import (
     ThreadOut,
     ThreadsParams,
 )
-from openvibe.chat.models import Channel, Thread, reread_visibility
+from openvibe.chat.models import Channel, Thread, access_by, reread_visibility
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
@@ -93,6 +93,9 @@ def visible_direct_messages(access: Access) -> QuerySet[Thread]:
     return threads.select_related("channel__first_participant", "channel__second_participant")
 
 
+_access_recipient = access_by("handle", queries.participants_known_to)
+
+
 class DirectMessages(ApiView):
     @extend_schema(operation_id="direct_messages_list", responses=DirectMessagesOut(many=True))
     def get(self, request: Request) -> Response:
@@ -106,7 +109,7 @@ class DirectMessages(ApiView):
         agents, which answer there each message without being named."""
         access = request_access(request)
         handle = self.validated_body(DirectMessagesIn)["to"].strip().lstrip("@").lower()
-        recipient = get_object_or_404(queries.participants_known_to(access), handle=handle)
+        recipient = _access_recipient(access, handle)
         thread, _ = services.open_direct_messages(by=access, recipient=recipient)
         row = visible_direct_messages(reread_visibility(access)).get(pk=thread.pk)
         return Response(DirectMessagesOut(row).data, status=201)

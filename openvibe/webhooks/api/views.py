@@ -11,6 +11,7 @@ from openvibe.api.auth import caller_of
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Problem
+from openvibe.chat.models import access_by
 from openvibe.chat.queries import participants_known_to
 from openvibe.webhooks import services
 from openvibe.webhooks.api.serializers import (
@@ -33,13 +34,14 @@ def _token_maker_id(request: Request) -> int | None:
     return caller.token.made_by_id if caller.token and request_access(request).is_agent else None
 
 
+_access_webhook = access_by("pk", lambda access: Webhook.objects.visible_to(access).select_related("participant"))
+
+
 class WebhookView(ApiView):
     scopes = dict.fromkeys(("GET", "POST", "PATCH", "DELETE"), "admin")
 
     def access_webhook(self, pk: int) -> Webhook:
-        rows = Webhook.objects.visible_to(request_access(self.request)).select_related("participant")
-        webhook: Webhook = get_object_or_404(rows, pk=pk)
-        return webhook
+        return _access_webhook(request_access(self.request), pk)
 
 
 class Webhooks(WebhookView):
