@@ -11,7 +11,7 @@ from agents.models import Agent, Snapshot
 from agents.tools.toolbox import Toolbox
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
-from tests.factories import make_channel, make_thread, say
+from tests.factories import make_channel, make_thread, say, say_all
 
 
 def show(thread: Thread, *more: str, agent: str = "vibe") -> str:
@@ -22,8 +22,7 @@ def show(thread: Thread, *more: str, agent: str = "vibe") -> str:
 
 @pytest.mark.parametrize("task", ["mention", "thread"])
 def test_json_fits_the_ceiling_and_adds_up(ana: Member, vibe: Agent, thread: Thread, task: str) -> None:
-    for n in range(40):
-        say(thread, ana, f"Row {n}: " + "roses want water and mulch " * 60)
+    say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch " * 60 for n in range(40)))
     say(thread, ana, "@vibe what do roses want?")
     answer = json.loads(show(thread, "--task", task, "--json"))
     assert set(answer) == {

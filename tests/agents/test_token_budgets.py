@@ -27,7 +27,7 @@ from openvibe.workspaces.models import Member, Spending, Workspace
 from openvibe.workspaces.services import meter_client
 from tests.agents.runs.scripted_runs import LOG, ask, calling, reply_of
 from tests.agents.runs.scripted_runs import told as run_with
-from tests.factories import access, make_entry, make_paid_endpoint, say
+from tests.factories import access, make_entry, make_paid_endpoint, say, say_all
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.memory.episodes.sample_reviews import LEARNING, review, suggesting
 
@@ -46,8 +46,11 @@ def told(ana: Member, thread: Thread) -> Thread:
 
 @pytest.fixture
 def long_thread(ana: Member, vibe: Agent, thread: Thread) -> Thread:
-    for number in range(40):
-        say(thread, ana, f"Row {number}. " + "The roses want sun, water, mulch and a little patience. " * 40)
+    say_all(
+        thread,
+        ana,
+        (f"Row {number}. " + "The roses want sun, water, mulch and a little patience. " * 40 for number in range(40)),
+    )
     return thread
 
 

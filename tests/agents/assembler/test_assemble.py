@@ -20,7 +20,7 @@ from openvibe.chat.services import delete_message, open_direct_messages, set_thr
 from openvibe.llm.tokens import MESSAGE_OVERHEAD
 from openvibe.llm.transcripts import parse_blocks
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_agent, make_channel, make_thread, say
+from tests.factories import access, make_agent, make_channel, make_thread, say, say_all
 
 
 def text_of(prompt: Prompt) -> str:
@@ -44,8 +44,7 @@ def test_a_mention_carries_soul_neighbours_and_request(ana: Member, vibe: Agent,
 
 
 def test_the_same_input_gives_the_same_bytes(ana: Member, vibe: Agent, thread: Thread) -> None:
-    for n in range(30):
-        say(thread, ana, f"Row {n} of roses needs {n} litres of water.")
+    say_all(thread, ana, (f"Row {n} of roses needs {n} litres of water." for n in range(30)))
     question = say(thread, ana, "@vibe how much water for row 3 of the roses?")
     one = assemble(agent=vibe, thread=thread, task="mention", request=question)
     two = assemble(agent=vibe, thread=thread, task="mention", request=question)
@@ -53,8 +52,7 @@ def test_the_same_input_gives_the_same_bytes(ana: Member, vibe: Agent, thread: T
 
 
 def test_tokens_are_exact_and_within_the_ceiling(ana: Member, vibe: Agent, thread: Thread) -> None:
-    for n in range(80):
-        say(thread, ana, f"Zeile {n}: 玫瑰 🌹 " + "long talk about roses and water " * 20)
+    say_all(thread, ana, (f"Zeile {n}: 玫瑰 🌹 " + "long talk about roses and water " * 20 for n in range(80)))
     question = say(thread, ana, "@vibe roses " * 3000)
     for task in ("mention", "thread"):
         prompt = assemble(agent=vibe, thread=thread, task=task, request=question)
@@ -162,8 +160,7 @@ def test_keys_are_masked(ana: Member, vibe: Agent, thread: Thread) -> None:
 
 def test_what_was_said_long_ago_is_recalled(ana: Member, vibe: Agent, thread: Thread) -> None:
     say(thread, ana, "The greenhouse thermostat is set to 17 degrees.")
-    for n in range(300):
-        say(thread, ana, f"Filler talk number {n} about lunch and the weather outside. " * 3)
+    say_all(thread, ana, (f"Filler talk number {n} about lunch and the weather outside. " * 3 for n in range(300)))
     question = say(thread, ana, "@vibe what is the greenhouse thermostat set to?")
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "17 degrees" in text_of(prompt)
@@ -245,8 +242,7 @@ def test_of_two_agents_asked_at_once_the_second_reads_what_the_first_answered(
 def test_every_message_is_shown_summarised_or_left_out_once(
     task: str, ana: Member, vibe: Agent, thread: Thread
 ) -> None:
-    for n in range(200):
-        say(thread, ana, f"Row {n} of roses: " + "water and mulch " * 20)
+    say_all(thread, ana, (f"Row {n} of roses: " + "water and mulch " * 20 for n in range(200)))
     prompt = assemble(agent=vibe, thread=thread, task=task, request=say(thread, ana, "@vibe which rows?"))
     keys = {item.key for item in prompt.included if item.key.startswith("message:") and item.section != "request"}
     named = [left for left in prompt.dropped if left.key.startswith("message:")]

@@ -12,7 +12,7 @@ from memory.models import Compaction
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
-from tests.factories import make_channel, make_thread, say, signed_in
+from tests.factories import make_channel, make_thread, say, say_all, signed_in
 from tests.memory.plugins.lcm.factories import leaf, taken_in
 
 
@@ -107,8 +107,7 @@ def test_the_same_statements_however_long_the_thread(ana: Member, vibe: Agent, t
     compacted(thread, 1, 1)
     statements()
     few = statements()
-    for n in range(30):
-        say(thread, ana, f"Roses number {n}.")
+    say_all(thread, ana, (f"Roses number {n}." for n in range(30)))
     answers.append(answered(thread, ana))
     thread.refresh_from_db()
     compacted(thread, 2, 9)

@@ -25,7 +25,7 @@ from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import counter_for
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, WorkerDied, ask, calling, is_whole, meanwhile, reply_of, results, told
-from tests.factories import access, say
+from tests.factories import access, say, say_all
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.memory.task_queue import take_sent
 
@@ -120,8 +120,7 @@ def test_usage_is_summed_over_the_rounds(ana: Member, vibe: Agent, thread: Threa
 
 
 def test_a_growing_prompt_stays_within_its_budget(ana: Member, vibe: Agent, thread: Thread) -> None:
-    for number in range(60):
-        say(thread, ana, f"Row {number}: " + "roses want water and mulch " * 40)
+    say_all(thread, ana, (f"Row {number}: " + "roses want water and mulch " * 40 for number in range(60)))
     run = ask(thread, ana)
     search = ("memory", {"action": "search", "query": "roses"})
     model = told(run, *[calling(search, search, search)] * 8, "In March.")
@@ -238,8 +237,7 @@ def then_in_background(thread: Thread) -> Iterator[None]:
 
 
 def test_a_bulky_result_asks_for_a_compaction(ana: Member, vibe: Agent, thread: Thread) -> None:
-    for number in range(40):
-        say(thread, ana, f"Row {number}: " + "roses want water and mulch " * 40)
+    say_all(thread, ana, (f"Row {number}: " + "roses want water and mulch " * 40 for number in range(40)))
     run = ask(thread, ana)
     with then_in_background(thread):
         told(run, calling(("memory", {"action": "search", "query": "roses"})), "In March.")
@@ -253,8 +251,7 @@ def test_a_thread_past_its_threshold_is_compacted_and_a_short_one_is_not(
     with then_in_background(thread):
         told(ask(thread, ana), "In March.")
     assert not Compaction.objects.exists()
-    for number in range(100):
-        say(thread, ana, f"Row {number}: " + "roses want water and mulch " * 40)
+    say_all(thread, ana, (f"Row {number}: " + "roses want water and mulch " * 40 for number in range(100)))
     with then_in_background(thread):
         told(ask(thread, ana), "In March.")
     assert Compaction.objects.get(thread=thread).trigger == "threshold"

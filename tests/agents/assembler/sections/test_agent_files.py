@@ -11,7 +11,7 @@ from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.sessions import open_session
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
-from tests.factories import say
+from tests.factories import say, say_all
 
 
 @pytest.fixture
@@ -59,8 +59,11 @@ def test_a_skill_is_an_index_line_until_it_is_taken_up(ana: Member, vibe: Agent,
 
 def test_a_skill_taken_up_is_there_after_a_compaction(ana: Member, vibe: Agent, thread: Thread, folder: Path) -> None:
     LoadedSkill.objects.create(agent=vibe, thread=thread, name="pruning")
-    for n in range(40):
-        say(thread, ana, f"Row {n}: " + "the roses want water and mulch and patience from everybody here. " * 5)
+    say_all(
+        thread,
+        ana,
+        (f"Row {n}: " + "the roses want water and mulch and patience from everybody here. " * 5 for n in range(40)),
+    )
     provider = LcmProvider({"summaries": "deterministic"})
     session = open_session(visible_to(vibe), thread.pk)
     provider.bootstrap(session)

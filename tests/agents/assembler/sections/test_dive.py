@@ -8,7 +8,7 @@ from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.services import delete_message, publish_dive, start_dive
 from openvibe.llm.drafts import DRAFT_FORMAT, ResultDraft
 from openvibe.workspaces.models import Member
-from tests.factories import access, say
+from tests.factories import access, say, say_all
 
 RESULT = ResultDraft(
     headline="Prune in the last week of March",
@@ -79,8 +79,7 @@ def test_headlines_of_results_out_of_view_stand_in_the_thread(
     ana: Member, vibe: Agent, thread: Thread, dive: Dive
 ) -> None:
     published(dive, ana)
-    for n in range(40):
-        say(thread, ana, f"Row {n}: " + "water and mulch for every bed " * 20)
+    say_all(thread, ana, (f"Row {n}: " + "water and mulch for every bed " * 20 for n in range(40)))
     question = say(thread, ana, "@vibe when is the van back?")
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     (headline,) = [entry for entry in prompt.included if entry.section == "dives"]

@@ -9,7 +9,7 @@ from agents.models import Agent
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.agents.assembler.prompt_factories import O200K
-from tests.factories import say
+from tests.factories import say, say_all
 
 PADDING = "The committee met again and everybody agreed that the weather had been pleasant this week. "
 NOTE = "[… passages of message 7, which is stored whole …]"
@@ -65,8 +65,7 @@ def test_it_never_costs_more_than_it_may(text: str, question: str, limit: int) -
 
 def test_a_fact_in_the_middle_of_a_long_message_comes_back(ana: Member, vibe: Agent, thread: Thread) -> None:
     say(thread, ana, PADDING * 30 + "The spare key of the Harbour roof hangs behind the pump. " + PADDING * 30)
-    for n in range(300):
-        say(thread, ana, f"Row {n}: " + "roses want water and mulch " * 6)
+    say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch " * 6 for n in range(300)))
     question = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     recalled = [entry for entry in prompt.included if entry.section == "recall"]

@@ -12,7 +12,7 @@ from memory.plugins.sessions import context_budget
 from openvibe.chat.models import Thread
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
-from tests.factories import say
+from tests.factories import say, say_all
 from tests.memory.plugins.lcm.factories import NOON, condensed, leaf, session_of, taken_in, told
 
 
@@ -20,8 +20,7 @@ from tests.memory.plugins.lcm.factories import NOON, condensed, leaf, session_of
 def test_the_summary_of_most_messages_stands_before_newer_ones_of_few(
     ana: Member, vibe: Agent, thread: Thread, model: str
 ) -> None:
-    for n in range(20):
-        say(thread, ana, f"Roses number {n}.")
+    say_all(thread, ana, (f"Roses number {n}." for n in range(20)))
     thread.refresh_from_db()
     conversation = taken_in(thread)
     longest = "Roses want mulch in March. " * 198 + "The shears lie in the shed."

@@ -7,13 +7,12 @@ from agents.models import Agent
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message
 from openvibe.workspaces.models import Member
-from tests.factories import access, say
+from tests.factories import access, say, say_all
 
 
 def test_what_was_said_long_ago_comes_back(ana: Member, vibe: Agent, thread: Thread) -> None:
     say(thread, ana, "The spare key of the Harbour roof hangs behind the pump.")
-    for n in range(300):
-        say(thread, ana, f"Row {n}: " + "roses want water and mulch " * 6)
+    say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch " * 6 for n in range(300)))
     question = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     recalled = [entry for entry in prompt.included if entry.section == "recall"]
@@ -39,8 +38,7 @@ def test_neither_deleted_nor_unfinished_text_is_recalled(ana: Member, vibe: Agen
         force_insert=True
     )
     delete_message(message=say(thread, ana, "The code was swordfish once."), by=access(ana))
-    for n in range(300):
-        say(thread, ana, f"Row {n}: " + "roses want water and mulch " * 6)
+    say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch " * 6 for n in range(300)))
     question = say(thread, ana, "@vibe what is the code, swordfish?")
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "swordfish" not in "".join(m.content for m in prompt.messages[:-1])

@@ -18,7 +18,7 @@ from openvibe.chat.services import update_message
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
-from tests.factories import access, say
+from tests.factories import access, say, say_all
 from tests.memory.plugins.lcm.factories import told
 
 CONSTRAINT = "Never spend more than 1,250.50 € — not even for the “good” mulch."
@@ -116,10 +116,8 @@ def test_after_a_compaction_everything_listed_is_attached_again(
     )
     thread.instructions = "Answer in one sentence."
     thread.save(update_fields=["instructions"])
-    for n in range(60):
-        say(
-            thread, ana, f"Row {n}: " + "the roses want water and mulch and a little patience from everybody here. " * 5
-        )
+    row = "the roses want water and mulch and a little patience from everybody here. " * 5
+    say_all(thread, ana, (f"Row {n}: {row}" for n in range(60)))
     provider = LcmProvider({"summaries": "deterministic"})
     session = Session(thread.pk, visible_to(vibe))
     provider.bootstrap(session)
