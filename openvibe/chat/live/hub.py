@@ -33,6 +33,8 @@ REFRESH_SECONDS = 2.0
 """How often it is asked who may still listen."""
 PRESENCE_POLL_SECONDS = 15.0
 """How often it is asked who is here, in other processes too."""
+RECONNECT_SECONDS = 1.0
+"""How long the listener waits before it connects anew."""
 STOP_CHECK_SECONDS = 0.5
 """How long the listener goes on at most after the last stream."""
 REPLAYED_BYTES = 1_000_000
@@ -370,7 +372,7 @@ def _listen(reader: EventReader) -> None:
                     reader.read_soon(int(notification.payload.partition(":")[0]))
         except (DatabaseError, psycopg.Error, OSError) as error:
             log.warning("listening for events failed, trying again", error=str(error))
-            reader.stop_event.wait(1.0)
+            reader.stop_event.wait(RECONNECT_SECONDS)
         finally:
             connection.close()
 

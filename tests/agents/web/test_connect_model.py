@@ -24,7 +24,7 @@ def provider(asked: Asked) -> Answer:
     """One that offers two models, of which the second answers."""
     if asked.path.endswith("/models"):
         return Answer("broken good-mini")
-    return Answer("Hello!") if asked.body["model"] == "good-mini" else Answer(status=500)
+    return Answer("Hello!") if asked.body["model"] == "good-mini" else Answer(status=500, headers={"Retry-After": "0"})
 
 
 @pytest.fixture

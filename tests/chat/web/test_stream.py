@@ -131,7 +131,10 @@ def test_a_role_that_falls_takes_effect_in_the_open_stream(
         assert "message_posted" not in kinds
 
 
-def test_a_broken_listening_connection_heals(ana: Member, thread: Thread, path: str, signed_in: SignedIn) -> None:
+def test_a_broken_listening_connection_heals(
+    ana: Member, thread: Thread, path: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "RECONNECT_SECONDS", 0.02)
     with Reader(signed_in(ana), path, query=f"after={last_position()}") as reader:
         first = say(thread, ana, "before")
         assert told(reader.next())[1] == first.pk
