@@ -31,11 +31,13 @@ class QuoteView:
 
 @dataclass(frozen=True)
 class MessageQuotes:
-    """Where a message's words stand, as far as the reader may see. `erasure`: of a deleted one, how far it is."""
+    """Where a message's words stand, as far as the reader may see. `erasure`: of a deleted one, how far it is.
+    `has_own_only`: she sees nothing once no text of hers is left; others see that there is none."""
 
     message: Message
     quotes: tuple[QuoteView, ...]
     erasure: Erasure | None
+    has_own_only: bool = False
 
 
 def access_quotes(access: Access, message_id: int) -> MessageQuotes:
@@ -55,11 +57,12 @@ def access_quotes(access: Access, message_id: int) -> MessageQuotes:
         new_quotes = find_quotes(message, erasure.quotation())
         quotes += [quote for quote in new_quotes if (quote.kind, quote.ref) not in stored]
     views = _quote_views(access, quotes)
-    if not is_in_charge and access.participant_id != erasure.by_id:
+    has_own_only = not is_in_charge and access.participant_id != erasure.by_id
+    if has_own_only:
         views = tuple(view for view in views if view.is_own)
         if not views:
             raise Missing
-    return MessageQuotes(message, views, erasure)
+    return MessageQuotes(message, views, erasure, has_own_only)
 
 
 def _quote_views(access: Access, quotes: Sequence[Quote]) -> tuple[QuoteView, ...]:

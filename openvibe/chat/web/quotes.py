@@ -28,9 +28,8 @@ def message_quotes(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     except Problem as problem:
         return _render_quotes(request, access_quotes(request.access, message_id), problem)
     slug = request.workspace.slug
-    return (
-        redirect("message-quotes", slug, message_id) if _is_any_left(request, message_id) else redirect("inbox", slug)
-    )
+    is_any_left = not quotes.has_own_only or _is_any_left(request, message_id)
+    return redirect("message-quotes", slug, message_id) if is_any_left else redirect("inbox", slug)
 
 
 def _render_quotes(request: WorkspaceRequest, quotes: MessageQuotes, problem: Problem | None = None) -> HttpResponse:
