@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.core.paginator import Page, Paginator
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -18,14 +18,15 @@ from django_htmx.http import replace_url
 
 from knowledge.expiry import EXPIRY_PRESETS
 from knowledge.models import Contradiction, Entry, Revision
-from knowledge.queries import entries_to_review, open_contradictions, ordered_review_queue
+from knowledge.queries import access_plain_entry, entries_to_review, open_contradictions, ordered_review_queue
 from knowledge.services import is_undoable, mark_notices_seen, settle_contradiction
 from knowledge.services.validation import check_may_manage
 from knowledge.web.forms import access_entry, whole_minute
 from knowledge.web.presenters import EntryRow, entry_row
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing
-from openvibe.chat.models import Message
+from openvibe.base.query_cache import CompiledQuery, array_literal
+from openvibe.chat.models import AccessQuery, Message
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
@@ -123,11 +124,30 @@ def renewal_expiry(entry: Entry, now: datetime | None = None) -> datetime | None
     return whole_minute((now or timezone.now()) + max(duration, MIN_RENEWAL))
 
 
-def list_contradictions(request: WorkspaceRequest, among: QuerySet[Contradiction]) -> list[ContradictionItem]:
-    """Open contradictions the asker may see. Two queries."""
-    contradictions = list(open_contradictions(request.access).filter(pk__in=among.values("pk"))[:MAX_PAIRS])
+@AccessQuery
+def _open_contradictions(access: Access) -> QuerySet[Contradiction]:
+    return open_contradictions(access)[:MAX_PAIRS]
+
+
+@AccessQuery
+def _open_contradictions_of(access: Access, entry_id: int) -> QuerySet[Contradiction]:
+    return open_contradictions(access).filter(Q(first=entry_id) | Q(second=entry_id))[:MAX_PAIRS]
+
+
+@CompiledQuery
+def _entries_with_related(ids: str) -> QuerySet[Entry]:
+    return Entry.objects.with_related().filter(pk__any_of=ids).order_by()
+
+
+def list_contradictions(access: Access, of_entry: Entry | None = None) -> list[ContradictionItem]:
+    """Open contradictions the asker may see, of one entry or of all. Two queries."""
+    contradictions: list[Contradiction] = (
+        _open_contradictions_of.objects(access, of_entry.pk) if of_entry else _open_contradictions.objects(access)
+    )
+    if not contradictions:
+        return []
     ids = {pk for pair in contradictions for pk in (pair.first_id, pair.second_id)}
-    entries = Entry.objects.with_related().in_bulk(ids)
+    entries: dict[int, Entry] = {entry.pk: entry for entry in _entries_with_related.objects(array_literal(ids))}
     return [
         ContradictionItem(pair, entry_row(entries[pair.first_id]), entry_row(entries[pair.second_id]))
         for pair in contradictions
@@ -137,8 +157,9 @@ def list_contradictions(request: WorkspaceRequest, among: QuerySet[Contradiction
 def _review_context(request: WorkspaceRequest, began_with: int | None, decided_id: int | None) -> dict[str, Any]:
     now = timezone.now()
     page = Paginator(ordered_review_queue(request.access, now), REVIEW_PAGE_SIZE).get_page(request.GET.get("page"))
-    pairs = list_contradictions(request, Contradiction.objects.all()) if page.number == 1 else []
-    open_pairs = open_contradictions(request.access).count()
+    pairs = list_contradictions(request.access) if page.number == 1 else []
+    are_all_pairs = page.number == 1 and len(pairs) < MAX_PAIRS
+    open_pairs = len(pairs) if are_all_pairs else open_contradictions(request.access).count()
     open_count = page.paginator.count + open_pairs
     total = max(open_count, min(began_with or 0, MAX_BEGAN_WITH))
     return {
@@ -156,9 +177,12 @@ def _review_context(request: WorkspaceRequest, began_with: int | None, decided_i
 
 def _last_decision(request: WorkspaceRequest, entry_id: int) -> LastDecision | None:
     """None unless the newest revision of the entry is a decision of the asker's own."""
-    entry = Entry.objects.visible_to(request.access).filter(pk=entry_id).first()
-    newest = entry.revisions.order_by("-number").first() if entry else None
-    if entry is None or newest is None or not is_undoable(newest, request.access):
+    try:
+        entry = access_plain_entry(request.access, entry_id)
+    except Missing:
+        return None
+    newest = entry.revisions.order_by("-number").first()
+    if newest is None or not is_undoable(newest, request.access):
         return None
     return LastDecision(entry, "Kept" if newest.action in KEPT_ACTIONS else newest.get_action_display())
 
@@ -166,12 +190,14 @@ def _last_decision(request: WorkspaceRequest, entry_id: int) -> LastDecision | N
 def _review_items(page: Page[Entry], now: datetime, access: Access) -> list[ReviewItem]:
     rows, previous_section = [], None
     superseded_ids = [entry.supersedes_id for entry in page if entry.supersedes_id]
-    visible = Entry.objects.visible_to(access).filter(pk__in=superseded_ids).order_by()
-    visible_ids = set(visible.values_list("pk", flat=True))
-    messages = (
-        Message.objects.visible_to(access).filter(deleted_at=None).select_related("thread", "author", "dive_result")
-    )
-    sources = messages.in_bulk([entry.source_message_id for entry in page if entry.source_message_id])
+    visible_ids: set[int] = set()
+    if superseded_ids:
+        visible = Entry.objects.visible_to(access).filter(pk__in=superseded_ids).order_by()
+        visible_ids.update(visible.values_list("pk", flat=True))
+    sources: dict[int, Message] = {}
+    if source_ids := [entry.source_message_id for entry in page if entry.source_message_id]:
+        messages = Message.objects.visible_to(access).filter(deleted_at=None)
+        sources = messages.select_related("thread", "author", "dive_result").in_bulk(source_ids)
     for entry in page:
         section = REVIEW_SECTIONS[entry.section]  # type: ignore[attr-defined]  # annotated by ordered_review_queue
         supersedes = entry.supersedes if entry.supersedes_id in visible_ids else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Count, Q, QuerySet, Window
+from django.db.models import Count, QuerySet, Window
 from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -18,7 +18,7 @@ from knowledge.exchange.entry_export import export_entries
 from knowledge.exchange.entry_import import import_entries
 from knowledge.expiry import EXPIRY_PRESETS, FRESHNESS_STATES, format_instant
 from knowledge.filters import EntryCriteria, filter_entries
-from knowledge.models import LIVE_STATUSES, Contradiction, Entry, Revision
+from knowledge.models import LIVE_STATUSES, Entry, Revision
 from knowledge.queries import ENTRY_USES, visible_revisions
 from knowledge.search import EntryHit, find_entries
 from knowledge.services import (
@@ -236,7 +236,7 @@ def _entry_context(request: WorkspaceRequest, entry: Entry) -> dict[str, Any]:
         "revisions": revision_rows(revisions[:MAX_REVISIONS], dict(people)),
         "has_more_revisions": len(revisions) > MAX_REVISIONS,
         "uses": [use for uses in ENTRY_USES for use in uses(entry, request.access)],
-        "pairs": list_contradictions(request, Contradiction.objects.filter(Q(first=entry) | Q(second=entry))),
+        "pairs": list_contradictions(request.access, entry),
         "presets": EXPIRY_PRESETS.items(),
         "span": renewal_expiry(entry),
         "may_manage": may_manage(request.access),
