@@ -5,13 +5,16 @@ they are how small YAML texts become enormous or strange."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Literal, cast
 
 import yaml
+from yaml.composer import Composer
+from yaml.resolver import Resolver
 
 from agents.soul.values import (
     ESCALATION_ACTIONS,
@@ -71,8 +74,7 @@ def parse_source(text: str) -> SourceNode:
     _check_readable(text)
     text = _without_json_tabs(text)
     try:
-        _check_plain_yaml(text)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = compose_plain(text)
     except SoulError:
         raise
     except yaml.MarkedYAMLError as error:
@@ -123,10 +125,37 @@ def _without_json_tabs(text: str) -> str:
     return text.replace("\t", " ")
 
 
-def _check_plain_yaml(text: str) -> None:
+class _EventComposer(Composer, Resolver):
+    """Composes the node of a document from its events, as a loader does that reads the text for them."""
+
+    def __init__(self, events: Iterable[yaml.Event]) -> None:
+        Composer.__init__(self)
+        Resolver.__init__(self)
+        self._events = deque(events)
+
+    def check_event(self, *choices: type[yaml.Event]) -> bool:
+        return bool(self._events) and isinstance(self._events[0], choices)
+
+    def peek_event(self) -> yaml.Event:
+        return self._events[0]
+
+    def get_event(self) -> yaml.Event:
+        return self._events.popleft()
+
+
+@lru_cache(maxsize=8)  # where a rule is added, its place is sought in the text that was read just now
+def compose_plain(text: str) -> yaml.Node | None:
+    """The text's only document. Raises SoulError for anchors, aliases and tags, and what PyYAML raises."""
+    node: yaml.Node | None = _EventComposer(_plain_events(text)).get_single_node()
+    return node
+
+
+def _plain_events(text: str) -> list[yaml.Event]:
+    events: list[yaml.Event] = []
     depth = 0
     problems: list[SoulProblem] = []
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        events.append(event)
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             problems.append(
@@ -147,6 +176,7 @@ def _check_plain_yaml(text: str) -> None:
             break
     if problems:
         raise SoulError(tuple(problems))
+    return events
 
 
 def _syntax_problems(text: str, error: yaml.MarkedYAMLError) -> tuple[SoulProblem, ...]:

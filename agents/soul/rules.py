@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import yaml
 
-from agents.soul.parser import parse_soul
+from agents.soul.parser import compose_plain, parse_soul
 from agents.soul.plain import soul_to_yaml
 from agents.soul.values import Soul, SoulError
 from openvibe.llm.fences import clean_text
@@ -65,7 +65,7 @@ def _with_rule(soul: Soul, rule: SoulRule) -> Soul:
 
 def _insert_line(source: str, rule: SoulRule) -> str | None:
     """None where the text has no list in lines to put it in."""
-    root = yaml.compose(source, Loader=yaml.SafeLoader)
+    root = compose_plain(source)
     if not isinstance(root, yaml.MappingNode) or root.flow_style:
         return None
     part_key, list_key = _PARTS[rule.place]
