@@ -27,7 +27,7 @@ from openvibe.llm.fences import parse_fences
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Workspace
 from tests.agents.runs.scripted_runs import ask, calling, told
-from tests.factories import access, say
+from tests.factories import access, say, say_all
 from tests.llm.scripted_client import ScriptedModel
 
 CANARY = "quetzalcoatl"
@@ -78,8 +78,8 @@ def secret(ana: Member, vibe: Agent, thread: Thread) -> Message:
     """A long conversation whose first message says what everybody then writes down."""
     Workspace.objects.filter(pk=ana.workspace.pk).update(budgets={"thread": {"ceiling": 6_000}})
     message = say(thread, ana, SAID)
-    for number in range(60):
-        say(thread, ana, f"We looked at the roses in bed {number} and wrote down how far they had come. " * 3)
+    text = "We looked at the roses in bed {} and wrote down how far they had come. " * 3
+    say_all(thread, ana, (text.replace("{}", f"{number}") for number in range(60)))
     return message
 
 

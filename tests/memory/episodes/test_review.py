@@ -21,7 +21,7 @@ from openvibe.llm.fences import parse_fences
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Participant
-from tests.factories import access, make_channel, make_paid_endpoint, make_thread, say
+from tests.factories import access, make_channel, make_paid_endpoint, make_thread, say, say_all
 from tests.llm.scripted_client import ScriptedModel
 from tests.memory.episodes.sample_reviews import LEARNING, NOTES, review, suggesting
 from tests.registers import replaced
@@ -210,8 +210,9 @@ def test_the_hourly_job_reviews_what_waits(vibe: Agent, thread: Thread, told: Me
 
 
 def test_a_long_backlog_is_read_in_parts_and_a_turn_is_bounded(ana: Member, vibe: Agent, thread: Thread) -> None:
-    for n in range(60):
-        say(thread, ana, f"@vibe please always mention number {n}. " + "roses " * 1_000)
+    texts = [f"@vibe please always mention number {n}. " + "roses " * 1_000 for n in range(60)]
+    say(thread, ana, texts[0])
+    say_all(thread, ana, texts[1:])
     assert review_due_sessions() == 5
     seen = mark_of(vibe, thread)
     assert 0 < seen < 60

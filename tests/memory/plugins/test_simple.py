@@ -116,8 +116,7 @@ def test_a_call_answered_too_late_is_an_orphan() -> None:
 
 
 def test_it_recalls_the_newest(ana: Member, thread: Thread, session: Session) -> None:
-    for number in range(30):
-        factories.say(thread, ana, f"Message {number + 1}")
+    factories.say_all(thread, ana, (f"Message {number + 1}" for number in range(30)))
     simple = SimpleProvider({"messages": 12})
 
     entries = simple.assemble(session, PLENTY, 5)
@@ -132,8 +131,7 @@ def test_it_has_three_capabilities_less() -> None:
 
 
 def test_a_long_thread_costs_two_statements_that_read_little(ana: Member, thread: Thread, session: Session) -> None:
-    for number in range(400):
-        factories.say(thread, ana, f"Message {number}")
+    factories.say_all(thread, ana, (f"Message {number}" for number in range(400)))
     with CaptureQueriesContext(connection) as queries:
         entries = SimpleProvider({}).assemble(session, 1_000, 5)
 

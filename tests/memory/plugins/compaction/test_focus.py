@@ -18,7 +18,7 @@ from openvibe.chat.services import delete_message, erase_texts
 from openvibe.llm.fences import parse_fences
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, calling, told
-from tests.factories import access, say, signed_in
+from tests.factories import access, say, say_all, signed_in
 from tests.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.fakes import install
 from tests.memory.plugins.lcm.compactions import GOOD
@@ -28,8 +28,8 @@ ASKED = ("memory", {"action": "compact", "focus": "the prices"})
 
 
 def talk(thread: Thread, by: Member, count: int = 40) -> None:
-    for number in range(count):
-        say(thread, by, f"Prune the roses in March {number}, before the buds open, and burn what was ill. " * 4)
+    text = "Prune the roses in March {}, before the buds open, and burn what was ill. " * 4
+    say_all(thread, by, (text.replace("{}", f"{number}") for number in range(count)))
 
 
 def test_the_focus_reaches_the_model_as_data_and_the_page_says_it(ana: Member, vibe: Agent, thread: Thread) -> None:

@@ -27,7 +27,7 @@ from openvibe.chat.services import delete_message, update_message
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Workspace
-from tests.factories import access, say
+from tests.factories import access, say, say_all
 from tests.llm.scripted_client import ScriptedModel
 
 BUDGET = 3_000
@@ -51,8 +51,7 @@ def summing_up(messages: Sequence[ChatMessage]) -> str:
 def long_thread(ana: Member, vibe: Agent, thread: Thread) -> Thread:
     """Sixty messages, several times what a prompt of this workspace has room for; the fifth holds the secret."""
     Workspace.objects.filter(pk=ana.workspace.pk).update(budgets={"thread": {"ceiling": BUDGET}})
-    for number in range(1, 61):
-        say(thread, ana, WORDS.format(n=number) + (SECRET if number == 5 else ""))
+    say_all(thread, ana, (WORDS.format(n=number) + (SECRET if number == 5 else "") for number in range(1, 61)))
     return Thread.objects.get(pk=thread.pk)
 
 

@@ -9,7 +9,7 @@ from memory.plugins.base import Session
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.memory.plugins.lcm.compactions import TEXT
-from tests.memory.plugins.lcm.factories import session_of, told
+from tests.memory.plugins.lcm.factories import session_of, told_in_turns
 
 
 @pytest.fixture
@@ -20,6 +20,5 @@ def session(thread: Thread, vibe: Agent) -> Session:
 @pytest.fixture
 def long(thread: Thread, ana: Member, vibe: Agent) -> Thread:
     """Sixty messages, well over the budget."""
-    for at in range(60):
-        told(thread, ana.participant if at % 2 else vibe.participant, f"{at}. {TEXT * 4}")
+    told_in_turns(thread, vibe.participant, ana.participant, *(f"{at}. {TEXT * 4}" for at in range(60)))
     return thread

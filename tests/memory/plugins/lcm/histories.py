@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Literal
 
 from django.utils import timezone
@@ -20,7 +19,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant
 from tests.llm.scripted_client import ScriptedModel
-from tests.memory.plugins.lcm.factories import NOON, ended
+from tests.memory.plugins.lcm.factories import told_all
 
 TEXTS = (
     "ok",
@@ -176,23 +175,19 @@ class World:
             self.provider.compact(self.session, self.budget, full=step.full)
 
     def say(self, spoken: Sequence[Line]) -> None:
-        first = self.thread.last_seq + 1
-        rows = [
-            Message(
-                thread=self.thread,
-                author=self.cast[line.by],
-                seq=seq,
-                kind=line.kind,
-                state=line.state,
-                body=line.text,
-                call_id=line.call_id,
-                token_count=count_tokens(line.text),
-                created_at=NOON + timedelta(seconds=seq),
-            )
-            for seq, line in enumerate(spoken, first)
-        ]
-        Message.objects.bulk_create(rows)
-        ended(self.thread)
+        told_all(
+            self.thread,
+            (
+                {
+                    "author": self.cast[line.by],
+                    "kind": line.kind,
+                    "state": line.state,
+                    "body": line.text,
+                    "call_id": line.call_id,
+                }
+                for line in spoken
+            ),
+        )
 
     def change(self, step: Change) -> None:
         seq = max(1, round(step.at * self.thread.last_seq))

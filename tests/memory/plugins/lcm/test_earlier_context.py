@@ -27,7 +27,7 @@ from tests.api.client import Api
 from tests.factories import access, say
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.memory.plugins.lcm.compactions import BUDGET, TEXT
-from tests.memory.plugins.lcm.factories import condensed, leaf, session_of, taken_in, told
+from tests.memory.plugins.lcm.factories import condensed, leaf, session_of, taken_in, told, told_in_turns
 
 SECRET = "xylograph"
 TELLS = f"Ana told the code {SECRET} to Vibe; prune the roses in March."
@@ -41,8 +41,7 @@ def with_earlier(messages: Sequence[ChatMessage]) -> str:
 
 
 def talk(thread: Thread, ana: Member, vibe: Agent, messages: int) -> None:
-    for at in range(messages):
-        told(thread, ana.participant if at % 2 else vibe.participant, f"{at}. {TEXT * 4}")
+    told_in_turns(thread, vibe.participant, ana.participant, *(f"{at}. {TEXT * 4}" for at in range(messages)))
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from openvibe.workspaces.models import Member
 from tests.examples import examples
 from tests.factories import access
 from tests.llm.scripted_client import ScriptedModel
-from tests.memory.plugins.lcm.factories import session_of, told
+from tests.memory.plugins.lcm.factories import session_of, told, told_all
 
 WORDS = (
     "ok",
@@ -45,10 +45,18 @@ FIELDS: dict[str, dict[str, str]] = {
 
 
 def say_all(thread: Thread, ana: Member, vibe: Agent, said: list[tuple[str, str, str]]) -> None:
-    for who, text, call_id in said:
-        author = ana.participant if who == "ana" else vibe.participant
-        of_tool = {"call_id": call_id} if who in ("call", "result") else {}
-        told(thread, author, "" if who == "writing" else text, **FIELDS.get(who, {}), **of_tool)
+    told_all(
+        thread,
+        (
+            {
+                "author": ana.participant if who == "ana" else vibe.participant,
+                "body": "" if who == "writing" else text,
+                **FIELDS.get(who, {}),
+                **({"call_id": call_id} if who in ("call", "result") else {}),
+            }
+            for who, text, call_id in said
+        ),
+    )
 
 
 def change(thread: Thread, ana: Member, seq: int) -> None:
