@@ -79,9 +79,11 @@ def searching_is_literal_and_bounded(scenario: Scenario, provider: Any) -> None:
 
 def _long_session(scenario: Scenario, provider: Any) -> Session:
     """More than the budget, with pairs of tools, bootstrapped."""
+    rows: list[dict[str, Any]] = []
     for n in range(6):
-        scenario.talk(20)
-        scenario.tool(f"c{n}")
+        rows += scenario.talk_rows(len(rows), 20)
+        rows += scenario.tool_rows(f"c{n}")
+    scenario.write(rows)
     provider.bootstrap(scenario.session())
     return scenario.session()
 

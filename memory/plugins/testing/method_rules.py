@@ -1,6 +1,7 @@
 """Rules about the five methods every plugin has: storing messages and assembling the context."""
 
 from itertools import pairwise
+from typing import Any
 
 from django.utils import timezone
 
@@ -158,12 +159,13 @@ def words_are_as_they_were_said(scenario: Scenario, provider: MemoryProvider) ->
 
 
 def calls_and_results_stay_together(scenario: Scenario, provider: MemoryProvider) -> None:
+    rows: list[dict[str, Any]] = []
     for n in range(12):
-        scenario.talk(3)
-        scenario.tool(f"c{n}", between=n % 4)
-    scenario.write([{"body": "never answered", "author": scenario.agent, "kind": "tool_call", "call_id": "lost"}])
-    scenario.write([{"body": "never asked", "author": scenario.agent, "kind": "tool_result", "call_id": "found"}])
-    scenario.talk(2)
+        rows += scenario.talk_rows(len(rows), 3)
+        rows += scenario.tool_rows(f"c{n}", len(rows), between=n % 4)
+    rows += [{"body": "never answered", "author": scenario.agent, "kind": "tool_call", "call_id": "lost"}]
+    rows += [{"body": "never asked", "author": scenario.agent, "kind": "tool_result", "call_id": "found"}]
+    scenario.write([*rows, *scenario.talk_rows(len(rows), 2)])
     for when in ("before", "after"):
         for budget in (*BUDGETS, *range(300, 3_000, 90)):
             for tail in FRESH_TAILS:

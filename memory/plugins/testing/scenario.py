@@ -90,9 +90,7 @@ class Scenario:
 
     def say(self, *texts: str, thread: Thread | None = None, by: Participant | None = None, **more: Any) -> list[int]:
         """Messages written past the plugin, as people and agents write them; their numbers."""
-        return self.write(
-            [{"body": text, "author": by or self.ana, **more} for text in texts], thread=thread or self.thread
-        )
+        return self.write([{"body": text, "author": by or self.ana, **more} for text in texts], thread=thread)
 
     def write(self, rows: Sequence[dict[str, Any]], thread: Thread | None = None) -> list[int]:
         """Rows of the chat table, in order."""
@@ -105,35 +103,43 @@ class Scenario:
     def talk(self, messages: int, *, thread: Thread | None = None) -> list[int]:
         """A conversation of Ana and the agent, each message different and with a token of its own."""
         first = (thread or self.thread).messages.count()
-        return self.write(
-            [
-                {
-                    "body": f"Message{n} about bed {n % 7}: " + " ".join(f"rose{n}x{word}" for word in range(12)),
-                    "author": self.agent if n % 2 else self.ana,
-                }
-                for n in range(first + 1, first + messages + 1)
-            ],
-            thread=thread,
-        )
+        return self.write(self.talk_rows(first, messages), thread=thread)
 
-    def tool(self, name: str, *, between: int = 0) -> list[int]:
-        """A call, messages in between, its result; their numbers."""
-        call = self.say(f"call {name}", by=self.agent, kind="tool_call", call_id=name)
-        seqs = self.talk(between)
-        return [*call, *seqs, *self.say(f"result of {name}", by=self.agent, kind="tool_result", call_id=name)]
+    def talk_rows(self, first: int, messages: int) -> list[dict[str, Any]]:
+        """Rows of such a conversation, where `first` messages were written before."""
+        return [
+            {
+                "body": f"Message{n} about bed {n % 7}: " + " ".join(f"rose{n}x{word}" for word in range(12)),
+                "author": self.agent if n % 2 else self.ana,
+            }
+            for n in range(first + 1, first + messages + 1)
+        ]
+
+    def tool_rows(self, name: str, first: int = 0, *, between: int = 0) -> list[dict[str, Any]]:
+        """Rows of a call, messages in between, its result, where `first` messages were written before."""
+        call, result = (
+            {"body": body, "author": self.agent, "kind": kind, "call_id": name}
+            for body, kind in ((f"call {name}", "tool_call"), (f"result of {name}", "tool_result"))
+        )
+        return [call, *self.talk_rows(first + 1, between), result]
 
 
 def create_scenario(make: MakeProvider) -> Scenario:
-    home, foreign = (Workspace.objects.create(name=name, slug=name) for name in ("conformance", "elsewhere"))
-    ana, ben = (
-        Participant.objects.create(workspace=home, kind="member", handle=h, name=h.title()) for h in ("ana", "ben")
+    home, foreign = Workspace.objects.bulk_create(
+        Workspace(name=name, slug=name) for name in ("conformance", "elsewhere")
     )
-    agent = Participant.objects.create(workspace=home, kind="agent", handle="fern", name="Fern")
-    channel = Channel.objects.create(workspace=home, name="garden")
-    foreign_channel = Channel.objects.create(workspace=foreign, name="garden")
-    threads = [Thread.objects.create(workspace=home, channel=channel, title=title) for title in ("Roses", "Beans")]
-    foreign_thread = Thread.objects.create(workspace=foreign, channel=foreign_channel, title="Far")
-    return Scenario(make, threads[0], threads[1], foreign_thread, agent, ana, ben)
+    ana, ben, agent = Participant.objects.bulk_create(
+        Participant(workspace=home, kind=kind, handle=name.lower(), name=name)
+        for kind, name in (("member", "Ana"), ("member", "Ben"), ("agent", "Fern"))
+    )
+    garden, foreign_garden = Channel.objects.bulk_create(
+        Channel(workspace=workspace, name="garden") for workspace in (home, foreign)
+    )
+    thread, other, elsewhere = Thread.objects.bulk_create(
+        Thread(workspace=channel.workspace, channel=channel, title=title)
+        for channel, title in ((garden, "Roses"), (garden, "Beans"), (foreign_garden, "Far"))
+    )
+    return Scenario(make, thread, other, elsewhere, agent, ana, ben)
 
 
 def ordinals(entries: Sequence[ContextEntry]) -> list[int]:
