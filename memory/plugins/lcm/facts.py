@@ -25,6 +25,9 @@ _VALUE = re.compile(
     r"https?://[^\s<>\"'`]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w/])[~.]{0,2}/[\w.-]+(?:/[\w.-]+)+|`[^`\n]{2,60}`"
     r"|[#$€£¥]?(?:[^\W\d]+-)?\w*\d[\w.,:/%€$£°-]*"
 )
+_VALUE_SIGN = re.compile(r"[\d@/]")
+"""What every value has that is not quoted code."""
+
 _NAME = re.compile(r"@[\w-]{2,32}|[^\W\d_][\w’'-]*(?: [^\W\d_][\w’'-]*)*")
 _WORD = re.compile(r"[^\W_]+(?:[’'-][^\W_]+)*")
 _DECISION = re.compile(
@@ -32,16 +35,16 @@ _DECISION = re.compile(
     r"|beschlossen|entschieden|vereinbart|geeinigt|genehmigt|abgelehnt|décid|convenu|approuvé|rejeté"
     r"|decidi|acord[aóe]|aprobad|rechazad|deciso|concordat|combinad|besloten|afgesproken|zdecydowa|ustalono|beslutad"
     r"|решил|решен|договорил|утвержд|karar|uzgodnion)"
-    r"|决定|決定|同意|决议|決まり|決めた|결정|합의|قرر|اتفق|החלט|तय (?:किया|हुआ)",
-    re.IGNORECASE,
+    r"|决定|決定|同意|决议|決まり|決めた|결정|합의|قرر|اتفق|החלט|तय (?:किया|हुआ)"
 )
+"""In small letters, as `_OPEN`: where case is to be ignored, every alternative is tried at every word."""
+
 _OPEN = re.compile(
-    r"\b(?:open question|still open|unresolved|undecided|to be (?:decided|clarified|confirmed)|TBD"
-    r"|noch offen|offene Frage"
+    r"\b(?:open question|still open|unresolved|undecided|to be (?:decided|clarified|confirmed)|tbd"
+    r"|noch offen|offene frage"
     r"|ungeklärt|question ouverte|reste à|pregunta abierta|por decidir|pendiente|da decidere|em aberto"
     r"|открыт\w+ вопрос)"
-    r"|待定|未决|未定|미정",
-    re.IGNORECASE,
+    r"|待定|未决|未定|미정"
 )
 _QUESTION_MARKS = ("?", "？", "؟")
 _COUNT = re.compile(r"\d{1,4}\Z")
@@ -71,8 +74,8 @@ def find_facts(source: str) -> Facts:
     """The facts of a source, whose lines may begin with `[time | role | speaker] `."""
     lines = list(_source_lines(source))
     sentences = [one for line in lines for one in split_sentences(line.text, 4 * MAX_SENTENCE_CHARACTERS)]
-    decisions = [one for one in sentences if _DECISION.search(one) and not one.endswith(_QUESTION_MARKS)]
-    questions = [one for one in sentences if _OPEN.search(one)]
+    decisions = [one for one in sentences if not one.endswith(_QUESTION_MARKS) and _DECISION.search(one.lower())]
+    questions = [one for one in sentences if _OPEN.search(one.lower())]
     if lines and lines[-1].text.rstrip().endswith(_QUESTION_MARKS):
         questions.append(split_sentences(lines[-1].text, 4 * MAX_SENTENCE_CHARACTERS)[-1])
     weights: Counter[str] = Counter()
@@ -101,7 +104,7 @@ def missing_sentences(text: str, sentences: Sequence[str]) -> list[str]:
     sentences_to_add = []
     for sentence in sentences:
         sentence_terms = set(telling_terms(sentence))
-        values = [match[0] for match in _VALUE.finditer(sentence)]
+        values = list(_find_values(sentence))
         is_there = 2 * len(sentence_terms & terms) >= len(sentence_terms) or (
             bool(values) and all(map(text_keys.has, values))
         )
@@ -128,15 +131,18 @@ class _TextKeys:
 
     def __init__(self, text: str) -> None:
         self._text = _fold(text)
-        self._numbers = {_digits(match[0]) for match in _VALUE.finditer(text)}
+        self._numbers = set(map(_digits, _find_values(text)))
 
     def has(self, key: str) -> bool:
         if _NUMBER.match(key):
             return _digits(key) in self._numbers
         folded_key = _fold(key).strip("`")
-        return re.search(rf"(?<!\w){re.escape(folded_key)}", self._text) is not None or (
-            not folded_key.isascii() and folded_key in self._text
-        )
+        start = self._text.find(folded_key)
+        if not folded_key.isascii():
+            return start >= 0
+        while start > 0 and _is_word_character(self._text[start - 1]):
+            start = self._text.find(folded_key, start + 1)
+        return start >= 0
 
 
 def _source_lines(source: str) -> Iterator[SourceLine]:
@@ -151,13 +157,19 @@ def _source_lines(source: str) -> Iterator[SourceLine]:
 
 def _mentions(text: str) -> Iterator[str]:
     """Names and values of a text, as they stand there."""
-    for match in _VALUE.finditer(text):
-        value = match[0].rstrip(".,:/-").lstrip(".")
+    for value in (one.rstrip(".,:/-").lstrip(".") for one in _find_values(text)):
         if len(_digits(value)) >= 2 or not value.isdigit():
             yield value[:MAX_NAME_CHARACTERS]
     for match in _NAME.finditer(text):
         before = text[max(0, match.start() - 8) : match.start()].rstrip(" \t\"'“„«([*_")
         yield from _names_in(match[0], is_first=not before or before.endswith(_SENTENCE_STARTS))
+
+
+def _find_values(text: str) -> Iterator[str]:
+    """Values as they stand there. Only quoted code has blanks in it, so other words without a sign are passed over."""
+    for word in (text,) if "`" in text else text.split():
+        if word is text or _VALUE_SIGN.search(word):
+            yield from (match[0] for match in _VALUE.finditer(word))
 
 
 def _names_in(words: str, *, is_first: bool) -> Iterator[str]:
@@ -193,6 +205,10 @@ def _merge_spellings(weights: Counter[str]) -> dict[str, int]:
 def _cut_sentence(sentence: str) -> str:
     line = " ".join(sentence.split())
     return line if len(line) <= MAX_SENTENCE_CHARACTERS else f"{line[:MAX_SENTENCE_CHARACTERS].rpartition(' ')[0]}…"
+
+
+def _is_word_character(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _digits(value: str) -> str:
