@@ -1,7 +1,7 @@
 """How the API describes itself: OpenAPI 3.1 through drf-spectacular."""
 
 from functools import cache
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -122,12 +122,12 @@ def _declared_parameters(view: Any, handler: Any) -> frozenset[str]:
     return frozenset(names)
 
 
-_generating = Lock()
+_making = RLock()
 
 
 def openapi_schema() -> dict[str, Any]:
     """Made once a process: it takes a second, and drf-spectacular is not safe for two threads."""
-    with _generating:
+    with _making:
         return _generate_schema()
 
 
@@ -137,9 +137,14 @@ def _generate_schema() -> dict[str, Any]:
     return schema
 
 
-@cache
 def rendered_schema(media_format: str) -> bytes:
-    """As it is sent, "json" or "yaml", made once a process."""
+    """As it is sent, "json" or "yaml", made once a process, however many ask for it at first."""
+    with _making:
+        return _render_schema(media_format)
+
+
+@cache
+def _render_schema(media_format: str) -> bytes:
     renderer: Any = OpenApiJsonRenderer() if media_format == "json" else OpenApiYamlRenderer()
     content: bytes = renderer.render(openapi_schema(), renderer_context={})
     return content

@@ -16,7 +16,7 @@ from django.db import close_old_connections
 from django.test import Client, override_settings
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from openvibe.api.schema import _generate_schema, openapi_schema, rendered_schema
+from openvibe.api.schema import _generate_schema, _render_schema, openapi_schema, rendered_schema
 from openvibe.wsgi import application
 from tests import factories
 from tests.api.client import Api
@@ -118,7 +118,7 @@ def test_nothing_in_the_description_breaks_the_server(api: Api, name: str) -> No
 def test_first_calls_may_come_at_once() -> None:
     """drf-spectacular describes one schema at a time; two at once were a 500."""
     _generate_schema.cache_clear()
-    rendered_schema.cache_clear()
+    _render_schema.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: Client(raise_request_exception=False).get("/api/v1/schema/"), range(8)))
     assert {answer.status_code for answer in answers} == {200}
