@@ -57,8 +57,7 @@ QUERIES = {
 class World:
     """One workspace with so many of everything, and who looks at it."""
 
-    owner: Member
-    place: Place
+    ids: dict[str, object]
     browser: Client
     token: str
     agent_token: str
@@ -101,7 +100,22 @@ def make_world(name: str, count: int) -> World:
     _, token = issue_token(participant=owner.participant, name="t", scopes=SCOPES)
     reader = owner.workspace.participants.get(handle=first.agent)
     _, agent_token = issue_token(participant=reader, name="a", scopes=SCOPES)
-    return World(owner, first, browser, token, agent_token)
+    return World(ids_in_addresses(owner, first), browser, token, agent_token)
+
+
+def ids_in_addresses(owner: Member, place: Place) -> dict[str, object]:
+    """What stands for each argument of an address."""
+    webhooks, endpoints = (rows.filter(workspace=owner.workspace) for rows in (Webhook.objects, Endpoint.objects))
+    return {
+        **place.ids(),
+        "handle": place.agent,
+        "tab": "prompt",
+        "label": "notes",
+        "slug": owner.workspace.slug,
+        "item": place.work,
+        "webhook": webhooks.earliest("pk").pk,
+        "endpoint": endpoints.earliest("pk").pk,
+    }
 
 
 def named_paths(patterns: list[URLPattern | URLResolver], before: str = "/") -> Iterator[tuple[str, str]]:
@@ -115,16 +129,12 @@ def named_paths(patterns: list[URLPattern | URLResolver], before: str = "/") -> 
 
 
 def address(name: str, path: str, world: World) -> str:
-    ids: dict[str, object] = {**world.place.ids(), "handle": world.place.agent, "tab": "prompt", "label": "notes"}
-    ids |= {"slug": world.owner.workspace.slug, "item": world.place.work}
-    ids["webhook"] = Webhook.objects.filter(workspace=world.owner.workspace).earliest("pk").pk
-    ids["endpoint"] = Endpoint.objects.filter(workspace=world.owner.workspace).earliest("pk").pk
     parts = []
     for before, part in zip(("", *path.split("/")), path.split("/"), strict=False):
         argument = part.strip("<>").partition(":")[2].removesuffix("_id")
         owner = {"knowledge": "entry", "contradictions": "contradiction"}.get(before, before.removesuffix("s"))
-        parts.append(str(ids.get(owner if argument == "pk" else argument, 0)) if part.startswith("<") else part)
-    return "/".join(parts) + QUERIES.get(name, "").format(**ids)
+        parts.append(str(world.ids.get(owner if argument == "pk" else argument, 0)) if part.startswith("<") else part)
+    return "/".join(parts) + QUERIES.get(name, "").format(**world.ids)
 
 
 def statements(world: World, name: str, path: str) -> int | None:
