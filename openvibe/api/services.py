@@ -28,7 +28,7 @@ def issue_token(
     """A new token of a member or agent, and its secret, which is not kept: show it once.
 
     `days` is 1 to 366, None for a token that does not expire; `by` is who made it, None the command line; `made_by_id`
-    is the participant who holds the secret where `by` does not say it.
+    is the participant who holds the secret, None whoever runs the server.
     Raises Problem, and Refused when the participant has no access any more.
     """
     name = name.strip()
@@ -44,7 +44,7 @@ def issue_token(
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = Token.objects.create(
         participant_id=participant.pk,
-        made_by_id=made_by_id or (None if by is None or isinstance(by, str) else by.participant_id),
+        made_by_id=made_by_id,
         name=name,
         token_hash=Token.digest(secret),
         hint=secret[-4:],

@@ -248,7 +248,9 @@ def test_tokens_end_here_too_when_an_agent_comes_to_read_without_their_maker(
     dora.refresh_from_db()
     room = make_channel(ana, "board", private=not becomes_private)
     agent = factories.make_agent(ana, channel=room if becomes_private else None)
-    token, _ = issue_token(participant=agent.participant, name="Dora's", scopes=["read"], by=factories.access(dora))
+    token, _ = issue_token(
+        participant=agent.participant, name="Dora's", scopes=["read"], made_by_id=dora.participant_id
+    )
     rows = {"memberships-TOTAL_FORMS": "1", "memberships-INITIAL_FORMS": "0"}
     added = {"memberships-0-participant": "" if becomes_private else agent.participant_id}
     form: dict[str, object] = {"name": "board", "description": "", "instructions": "", "is_private": "on"}

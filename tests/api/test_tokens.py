@@ -76,7 +76,7 @@ def test_tokens_that_an_admin_made_of_agents_end_when_she_is_none_any_more(
 ) -> None:
     update_member_role(member=dora, role="admin", by=factories.access(ana))
     secrets = [
-        issue_token(participant=owner, name="x", scopes=["read"], by=factories.access(dora))[1]
+        issue_token(participant=owner, name="x", scopes=["read"], made_by_id=dora.participant_id)[1]
         for owner in (dora.participant, vibe.participant)
     ]
     statuses = []
@@ -258,12 +258,14 @@ def test_the_command_says_what_is_wrong(ana: Member, arguments: tuple[str, ...])
 def test_a_token_of_an_agent_opens_no_private_channel_that_its_maker_is_not_in(
     ana: Member, dora: Member, vibe: Agent, by_token: Enter
 ) -> None:
-    by, owner = factories.access(ana), vibe.participant
-    theirs, outside = issue_token(participant=owner, name="Ana's", scopes=["read", "admin"], by=by)
+    owner = vibe.participant
+    theirs, outside = issue_token(
+        participant=owner, name="Ana's", scopes=["read", "admin"], made_by_id=ana.participant_id
+    )
     child = Api(Client(), {"Authorization": f"Bearer {outside}"}).call(
         "POST", "tokens/", {"name": "n", "scopes": ["read"]}
     )
-    dora_made, inside = issue_token(participant=owner, name="Dora's", scopes=["read"], by=factories.access(dora))
+    dora_made, inside = issue_token(participant=owner, name="Dora's", scopes=["read"], made_by_id=dora.participant_id)
     _, operators = issue_token(participant=owner, name="The operator's", scopes=["read"])
     Member.objects.filter(pk=dora.pk).update(role="admin")
     dora.refresh_from_db()
@@ -280,3 +282,20 @@ def test_a_token_of_an_agent_opens_no_private_channel_that_its_maker_is_not_in(
     remove_from_channel(channel=secret_room, participant=dora.participant, by=factories.access(dora))
     assert (status(inside), status(operators)) == (401, 200)
     assert Token.objects.get(pk=dora_made.pk).revoked_at
+
+
+def test_who_holds_a_token_holds_those_it_makes(ana: Member, vibe: Agent) -> None:
+    """Also whoever runs the server, who is nobody of the workspace."""
+    for maker in (None, ana):
+        _, secret = issue_token(
+            participant=vibe.participant,
+            name="first",
+            scopes=["read", "admin"],
+            made_by_id=maker.participant_id if maker else None,
+        )
+        api = Api(Client(), {"Authorization": f"Bearer {secret}"})
+        made = api.call("POST", "tokens/", {"name": "second", "scopes": ["admin"]}).json()
+        assert made["made_by_id"] == (maker.participant_id if maker else None)
+        assert made["made_by_id"] == api.get("me/").json()["token"]["made_by_id"]
+    listed = api.get("tokens/").json()["results"]
+    assert [row["made_by_id"] for row in listed].count(ana.participant_id) == 2

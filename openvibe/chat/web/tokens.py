@@ -68,7 +68,9 @@ def tokens(request: WorkspaceRequest) -> HttpResponse:
     if form.is_valid():
         owner = form.cleaned_data.pop("owner")
         try:
-            token, secret = issue_token(participant=owner, by=request.access, **form.cleaned_data)
+            token, secret = issue_token(
+                participant=owner, by=request.access, made_by_id=request.access.participant_id, **form.cleaned_data
+            )
             form, new_token = TokenForm(request.access), {"token": token, "secret": secret, "owner": owner}
         except Problem as problem:
             form.add_problem(problem)

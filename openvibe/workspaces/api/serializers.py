@@ -55,10 +55,23 @@ class AuditOut(serializers.ModelSerializer[AuditRecord]):
 
 class TokenOut(serializers.ModelSerializer[Token]):
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=SCOPES))
+    made_by_id = serializers.IntegerField(
+        allow_null=True, help_text="The participant who holds its secret; null: whoever runs the server."
+    )
 
     class Meta:
         model = Token
-        fields = ("id", "name", "hint", "scopes", "created_at", "expires_at", "revoked_at", "last_used_at")
+        fields = (
+            "id",
+            "name",
+            "hint",
+            "scopes",
+            "made_by_id",
+            "created_at",
+            "expires_at",
+            "revoked_at",
+            "last_used_at",
+        )
         read_only_fields = fields
 
 

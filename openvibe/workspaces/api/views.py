@@ -93,7 +93,7 @@ class Tokens(ApiView):
             scopes=values["scopes"],
             days=values.get("days"),
             by=request_access(request),
-            made_by_id=caller.token.made_by_id if caller.token else None,  # who holds one holds those it makes
+            made_by_id=caller.token.made_by_id if caller.token else caller.participant.pk,  # who holds one, holds both
         )
         data: dict[str, Any] = {**TokenOut(token).data, "secret": secret}
         return Response(data, status=201)
