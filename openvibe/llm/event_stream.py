@@ -57,13 +57,17 @@ class EventStream:
         name, data = "", list[str]()
         for line in lines:
             field, colon, value = line.partition(":")
-            self._has_fields = self._has_fields or bool(colon and (not field or field in _FIELDS))
-            is_next = field == "event" or (field == "data" and value.lstrip().startswith(("{", "[DONE]")))
+            is_error = field == "error" and value.lstrip().startswith("{")  # llama.cpp has a field for it
+            self._has_fields = self._has_fields or bool(colon and (not field or field in _FIELDS or is_error))
+            is_data = field == "data" and value.lstrip().startswith(("{", "[DONE]"))
+            is_next = field == "event" or is_data or is_error
             if data and (not line or (is_next and _is_whole(data))):
                 yield Event("\n".join(data), name)
                 name, data = "", []
             if not line:
                 name = ""
+            elif is_error:
+                name, data = "error", [value.removeprefix(" ")]
             elif field == "data" and value.strip():
                 data.append(value.removeprefix(" "))
             elif field == "event":

@@ -253,9 +253,13 @@ class _StreamAccumulator:
         self._has_begun = True
         self._stop_reason = choices[0].finish_reason or self._stop_reason
         delta = choices[0].delta
-        for fragment in (delta.tool_calls if delta else None) or ():
-            self._add_call(fragment)
-        text = _decode_text(delta.content if delta else None, self._cleaner.clean)
+        if delta is None:
+            return ""
+        for fragment in delta.tool_calls or ():
+            self._add_call(fragment.index, fragment.id, fragment.function)
+        if not delta.tool_calls:
+            self._add_call(None, None, delta.function_call)  # from before there could be several
+        text = _decode_text(delta.content or delta.refusal or None, self._cleaner.clean)
         self._pieces.append(text)
         return text
 
@@ -271,17 +275,19 @@ class _StreamAccumulator:
         calls = tuple(_tool_call(number, call.id, call.name, call.arguments) for number, call in enumerate(self._calls))
         return Completion(text, calls, self._usage or Usage(0, 0), clean_text(str(self._stop_reason))[:40])
 
-    def _add_call(self, fragment: Any) -> None:
+    def _add_call(self, index: Any, call_id: Any, function: Any) -> None:
         """A call comes in fragments: id and name once, arguments piece by piece."""
-        name = (fragment.function.name if fragment.function is not None else None) or ""
-        call = self._find_call(fragment.index, fragment.id, name)
+        if function is None and not call_id:
+            return
+        name = (function.name if function is not None else None) or ""
+        call = self._find_call(index, call_id, name)
         if call is None:
-            call = _CallFragments(fragment.index)
+            call = _CallFragments(index)
             self._calls.append(call)
-        call.id = call.id or str(fragment.id or "")
+        call.id = call.id or str(call_id or "")
         call.name = call.name or name
-        if fragment.function is not None:
-            call.arguments += _decode_arguments(fragment.function.arguments)
+        if function is not None:
+            call.arguments += _decode_arguments(function.arguments)
 
     def _find_call(self, index: Any, call_id: Any, name: str) -> _CallFragments | None:
         """The call that a fragment goes on with, or None where it begins one.

@@ -172,6 +172,23 @@ def test_calls_of_a_whole_answer_are_calls() -> None:
     )
 
 
+def test_a_call_in_the_older_form_is_a_call() -> None:
+    """`function_call`, from before a model could call several tools at once."""
+    expected = (ToolCallRequest("call_0", "a", '{"x": 1}'),)
+    whole_call = completion({"content": None, "function_call": {"name": "a", "arguments": '{"x": 1}'}}, "function_call")
+    parts = [{"name": "a", "arguments": ""}, {"arguments": '{"x":'}, {"name": None, "arguments": " 1}"}]
+    streamed_call = stream_of(*({"function_call": part} for part in parts), reason="function_call")
+    for body in (whole_call, streamed_call):
+        assert both(body).tool_calls == expected
+
+
+def test_a_refusal_in_a_field_of_its_own_is_what_the_model_says() -> None:
+    refusal = {"content": None, "refusal": "I cannot help with that."}
+    parts = ({"content": None, "refusal": "I cannot"}, {"refusal": " help with that."}, {"refusal": None})
+    for body in (completion(refusal), stream_of(*parts)):
+        assert both(body).text == "I cannot help with that."
+
+
 def test_a_whole_answer_needs_no_reason_for_its_end() -> None:
     assert both(completion(MESSAGE, None)).stop_reason == "stop"
     assert str(error_of(completion({"content": None, "reasoning_content": "Hm."}, "length"))).endswith("said a word.")
@@ -254,6 +271,8 @@ def test_an_error_is_told_whole_in_a_stream_and_in_its_middle(error: Any, type_:
 
 def test_an_error_event_and_a_list_of_errors_are_errors() -> None:
     assert "out of memory" in str(error_of(b'event: error\ndata: {"message": "out of memory"}\n\n'))
+    llama = stream_chunks(delta("Prune"), is_ended=False) + b'error: {"code": 500, "message": "out of memory"}\n\n'
+    assert str(error_of(llama)).endswith("trouble of its own (HTTP 500). It says: out of memory.")
     assert "(HTTP 400). It says: No such" in str(error_of(b'[{"error": {"code": 400, "message": "No such model."}}]'))
     answer = Answer(status=400, body=b'[{"error": {"code": 400, "message": "No such model."}}]')
     with serving(answer) as server, pytest.raises(BadAnswer, match="It says: No such model"):

@@ -60,6 +60,11 @@ def test_names_and_data_of_several_lines_are_kept() -> None:
     assert not stream.is_done
 
 
+def test_an_error_in_a_field_of_its_own_is_an_event_of_that_name() -> None:
+    assert read(f"data: {ONE}\n\nerror: {TWO}\n\n".encode())[0] == [("", ONE), ("error", TWO)]
+    assert read(f"data: {ONE}\nerror: {TWO}".encode())[0] == [("", ONE), ("error", TWO)]
+
+
 def test_one_whole_object_is_one_event() -> None:
     whole = json.dumps({"text": "two\nlines \u2028 🌱"}, indent=2, ensure_ascii=False)
     for body in (whole, f"\ufeff \r\n{whole}\r\n", whole.replace("\n", "\r\n")):
