@@ -4,6 +4,7 @@ import { all, body, one, post, settled } from "./page.js";
 
 const unsaved = new Set(); // fields whose text is not saved yet, be they on the page or not
 const tried = new WeakMap(); // of a field: the texts that were sent to be saved since the last answer
+const unanswered = new WeakSet(); // fields whose last text no server took, or a broken one
 let saving = Promise.resolve();
 
 const isDrafted = (field) => field.matches("#composer-body, #dive-body");
@@ -35,18 +36,20 @@ async function save(field, { leaves = false, hides = false } = {}) {
   const before = tried.get(field) ?? [];
   tried.set(field, [...before, text]);
   const fields = { body: text, version: draftVersion(field), sent: before.at(-1) ?? "", ...(leaves && { leaves: "1" }) };
-  if (hides && !fits(fields)) return keepHere(field, fields.sent);
+  if (hides && (unanswered.has(field) || !fits(fields))) return keepHere(field, fields.sent);
   let state;
   try {
     const { version } = await post(field.form.dataset.draftUrl, fields, { keepalive: hides });
     setVersion(field, version);
     tried.delete(field);
-    forgetKept(field.form.dataset.draftUrl, text);
+    unanswered.delete(field);
+    forgetKept(field.form.dataset.draftUrl, text, keptTexts.get(field));
     offered(field)?.remove();
     if (field.value === text) unsaved.delete(field);
     state = text.trim() && field.value ? "Draft saved" : "";
   } catch (problem) {
     if (problem.code === "draft_changed") return onChanged(field, problem, before, { leaves, hides });
+    if (!problem.status || problem.status >= 500) unanswered.add(field);
     state = problem.status ? problem.message : "Draft not saved: offline";
   }
   one("[data-saved]", field.form).textContent = state;
@@ -125,10 +128,12 @@ function take(field, text) {
   saveNow();
 }
 
-// --- what was too long to be saved while its page was left ----------------------------------------------------
-// Browsers send 64 KiB of a page that is left. What is longer stays in this browser until a later page has saved it.
+// --- what could not be saved while its page was left -----------------------------------------------------------
+// Browsers send 64 KiB of a page that is left. What is longer, or was typed while no server answered, stays in this browser
+// until a later page has saved it.
 const KEPT = `draft-${body.dataset.participant}-`;
 const MOST_SENT = 60_000; // bytes
+const keptTexts = new WeakMap(); // of a field: what of it is kept
 let leftBytes = MOST_SENT;
 
 function fits(fields) {
@@ -148,16 +153,19 @@ function kept(url) {
 
 function keepHere(field, sent) {
   const url = field.form.dataset.draftUrl;
-  const other = kept(url)?.text; // another tab's
-  const text = other && !field.value.includes(other) ? `${other}\n\n${field.value}` : field.value;
+  const other = kept(url)?.text;
+  const isAnotherTabs = other && other !== keptTexts.get(field) && !field.value.includes(other);
+  const text = isAnotherTabs ? `${other}\n\n${field.value}` : field.value;
   try {
+    keptTexts.set(field, text);
     localStorage.setItem(KEPT + url, JSON.stringify({ text, version: draftVersion(field), sent }));
   } catch { /* no room: the version that was saved last stands */ }
 }
 
-function forgetKept(url, text) {
+/** Once `text` is saved, which came of `source` where it does not hold it any more. */
+function forgetKept(url, text, source) {
   const here = kept(url);
-  if (here && text.includes(here.text)) localStorage.removeItem(KEPT + url);
+  if (here && (here.text === source || text.includes(here.text))) localStorage.removeItem(KEPT + url);
 }
 
 /** Save what is kept: from its composer, if that is here, where its writer sees it and what else was saved; or from any page. */
@@ -173,6 +181,7 @@ function saveKept() {
     } else if (!unsaved.has(field)) {
       [field.value, field.dataset.version] = [text, version];
       tried.set(field, [sent]);
+      keptTexts.set(field, text);
       unsaved.add(field);
     }
   }

@@ -326,6 +326,33 @@ def test_a_long_draft_outlives_a_page_that_is_left_at_once(people: People) -> No
     assert ana.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('draft-'))") == []
 
 
+@pytest.mark.parametrize("answer", ["none", "503"])
+def test_a_draft_outlives_a_page_that_is_left_while_nothing_can_be_saved(people: People, answer: str) -> None:
+    """Also over pages that cannot save it either."""
+    ana = people.ana()
+    start_thread(ana, f"Drafts without a server: {answer}", "Hello.")
+    address, composer = ana.url, ana.locator("#composer-body")
+    no_server = {"none": lambda route: route.abort(), "503": lambda route: route.fulfill(status=503)}[answer]
+    ana.route("**/draft/", no_server)
+    composer.fill("Typed in a tunnel")
+    expect(ana.locator("[data-saved]")).to_contain_text({"none": "offline", "503": "again"}[answer])
+    for _ in range(2):
+        ana.goto("/w/willow/")
+    ana.goto(address)
+    expect(composer).to_have_value("Typed in a tunnel")
+    composer.fill("Typed in a train")
+    ana.goto("/w/willow/")
+    ana.goto(address)
+    expect(composer).to_have_value("Typed in a train")
+    ana.unroute("**/draft/")
+    composer.fill("Typed")
+    expect(ana.get_by_text("Draft saved")).to_be_visible()
+    assert ana.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('draft-'))") == []
+    elsewhere = people.ana()
+    elsewhere.goto(address)
+    expect(elsewhere.locator("#composer-body")).to_have_value("Typed")
+
+
 def test_a_long_draft_that_was_kept_stands_beside_what_another_device_saved(people: People) -> None:
     desk, phone = people.ana(), people.ana()
     start_thread(desk, "Long drafts on two devices", "Hello.")
