@@ -38,9 +38,21 @@ dive = start_dive(source=source, by=member_access(ana), agent=vibe)
 say_all(dive.thread, ana, [f"Litre {{{{number}}}}." for number in range(1, 61)])
 print(dive.pk, Message.objects.get(thread=dive.thread, body="Litre 2.").pk)
 """
+FIVE = f"""{ANA}
+source = Message.objects.filter(thread={{thread}}).earliest("seq")
+vibe = ana.workspace.participants.get(handle="vibe")
+for number in range(5):
+    start_dive(source=source, by=member_access(ana), agent=vibe)
+"""
 EDIT = f"""{ANA}
 update_message(message=Message.objects.get(pk={{message}}), by=member_access(ana), body="Litre 2, mended.")
 """
+
+
+def thread_of(page: Page) -> str:
+    place = re.search(r"/t/(\d+)/", page.url)
+    assert place
+    return place[1]
 
 
 def dived(page: Page, question: str, message: int = 0) -> Locator:
@@ -175,9 +187,7 @@ def test_what_is_said_while_a_dive_is_on_its_way_to_the_page_is_shown(
 def test_a_change_while_earlier_messages_load_is_shown(people: People, installation: Installation) -> None:
     ana = people.ana()
     start_thread(ana, "A long dive", "How much water do lemons need?")
-    place = re.search(r"/t/(\d+)/", ana.url)
-    assert place
-    dive, seen = installation.shell(LONG_DIVE.format(thread=place[1])).split()
+    dive, seen = installation.shell(LONG_DIVE.format(thread=thread_of(ana))).split()
     changed = ana.context.new_page()
     changed.goto(f"{ana.url.partition('?')[0]}?panel=dive/{dive}/")
     panel = changed.locator("#panel")
@@ -218,7 +228,8 @@ def test_what_is_typed_for_a_dive_that_ends_meanwhile_can_be_read(people: People
 def test_seven_at_a_time_and_a_discarded_one_makes_room(people: People, installation: Installation) -> None:
     page = people.ana()
     start_thread(page, "Seven", "Where do we begin?")
-    for number in range(7):
+    installation.shell(FIVE.format(thread=thread_of(page)))
+    for number in (6, 7):
         panel = dived(page, f"Question {number}?")
         answered(panel, 0, "All right.")
     page.locator("#messages > li").first.focus()

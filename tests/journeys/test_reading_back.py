@@ -56,9 +56,9 @@ def test_a_long_way_up_keeps_the_place_and_whoever_writes_is_led_to_the_newest(
     rows = ana.locator("#messages .message[data-seq]")
     for top in range(411, 11, -50):
         first = ana.locator(f"#m-{top}")
-        expect(first).to_be_attached()
+        first.wait_for(state="attached")  # `expect` would describe all of the long page each time it looks in vain
         before = first.evaluate("row => { row.scrollIntoView(); return row.getBoundingClientRect().top }")
-        expect(ana.locator(f"#m-{top - 50}")).to_be_attached()
+        ana.locator(f"#m-{top - 50}").wait_for(state="attached")
         assert abs(first.evaluate("row => row.getBoundingClientRect().top") - before) < 1
         assert rows.count() <= 400
     installation.shell(OTHERS)
