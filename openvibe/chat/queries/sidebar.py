@@ -19,12 +19,14 @@ MAX_DIRECT = 20
 """Direct messages: those of the newest. Others are found by *New message*, in the inbox and by search."""
 _IS_NEW = """(r.id IS NOT NULL OR t.last_message_at >=
     (SELECT joined_at FROM workspaces_member WHERE participant_id = {asker}))
-    AND coalesce(
-        (SELECT n.level FROM chat_notificationpreference n WHERE n.participant_id = {asker} AND n.thread_id = t.id),
-        (SELECT n.level FROM chat_notificationpreference n
-            WHERE n.participant_id = {asker} AND n.channel_id = t.channel_id),
-        ''
-    ) <> 'nothing'"""
+    AND NOT EXISTS (SELECT FROM chat_notificationpreference n
+        WHERE n.participant_id = {asker} AND n.thread_id = t.id AND n.level = 'nothing')
+    AND (
+        NOT EXISTS (SELECT FROM chat_notificationpreference n
+            WHERE n.participant_id = {asker} AND n.channel_id = t.channel_id AND n.level = 'nothing')
+        OR EXISTS (SELECT FROM chat_notificationpreference n
+            WHERE n.participant_id = {asker} AND n.thread_id = t.id)
+    )"""
 
 
 def is_new_to(asker: LiteralString) -> sql.Composed:

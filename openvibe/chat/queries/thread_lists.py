@@ -22,9 +22,7 @@ Show = Literal["all", "unread", "mentions"]
 
 _SELECT_THREADS = """
 WITH listed AS (
-    SELECT t.id, t.title, c.name AS channel, t.last_seq, t.access,
-        c.first_participant_id + c.second_participant_id - %(asker)s AS other_id,
-        coalesce(t.last_message_at, t.created_at) AS at, unread.is_it,
+    SELECT t.id, coalesce(t.last_message_at, t.created_at) AS at, unread.is_it,
         t.pin_slot IS NOT NULL AND NOT %(is_inbox)s AS pinned
     FROM chat_thread t
     JOIN chat_channel c ON c.id = t.channel_id
@@ -41,19 +39,20 @@ WITH listed AS (
             WHERE n.participant_id = %(asker)s AND m.thread_id = t.id AND m.deleted_at IS NULL
         ))
 ), page AS (
-    SELECT *, row_number() OVER (ORDER BY pinned DESC, (%(is_inbox)s AND is_it) DESC, at DESC, id DESC) AS place
-    FROM listed
-    ORDER BY place LIMIT %(limit)s OFFSET %(offset)s
+    SELECT * FROM listed ORDER BY pinned DESC, (%(is_inbox)s AND is_it) DESC, at DESC, id DESC
+    LIMIT %(limit)s OFFSET %(offset)s
 )
 SELECT (SELECT count(*) FROM listed), to_json(ARRAY(
     SELECT json_build_array(
-        l.id, coalesce(o.name, l.title), CASE WHEN o.id IS NULL THEN l.channel ELSE '' END,
-        l.last_seq, l.access, l.at, coalesce(l.is_it, false), l.pinned, p.name,
+        t.id, coalesce(o.name, t.title), CASE WHEN o.id IS NULL THEN c.name ELSE '' END,
+        t.last_seq, t.access, l.at, l.is_it, l.pinned, p.name,
         left(m.body, 400), m.kind, m.state, m.deleted_at IS NOT NULL
     )
-    FROM page l LEFT JOIN chat_message m ON m.thread_id = l.id AND m.seq = l.last_seq
+    FROM page l JOIN chat_thread t ON t.id = l.id JOIN chat_channel c ON c.id = t.channel_id
+    LEFT JOIN chat_message m ON m.thread_id = t.id AND m.seq = t.last_seq
     LEFT JOIN workspaces_participant p ON p.id = m.author_id
-    LEFT JOIN workspaces_participant o ON o.id = l.other_id ORDER BY l.place
+    LEFT JOIN workspaces_participant o ON o.id = c.first_participant_id + c.second_participant_id - %(asker)s
+    ORDER BY l.pinned DESC, (%(is_inbox)s AND l.is_it) DESC, l.at DESC, l.id DESC
 )), to_json(ARRAY(
     SELECT json_build_array(c.id, c.name, count(*), max(t.created_at))
     FROM chat_thread t JOIN chat_channel c ON c.id = t.channel_id
