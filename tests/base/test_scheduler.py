@@ -82,6 +82,34 @@ def test_a_daily_job_is_neither_forgotten_nor_repeated_by_a_restart() -> None:
         assert 3_500 < seconds <= 3_600
 
 
+@pytest.mark.django_db(transaction=True)
+def test_what_ran_while_the_clock_was_ahead_does_not_wait_until_it_is_there_again() -> None:
+    Scheduler(app=app, lazy=False)
+    PeriodicTask.objects.update(last_run_at=timezone.now() + timedelta(days=400))
+    restarted = Scheduler(app=app, lazy=False)
+    assert longest_waits(restarted) == []
+    restarted.sync()
+    assert not PeriodicTask.objects.filter(last_run_at__gt=timezone.now()).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_clock_that_goes_back_stops_no_job() -> None:
+    scheduler = Scheduler(app=app, lazy=False)
+    PeriodicTask.objects.update(last_run_at=timezone.now() + timedelta(hours=1))
+    scheduler.clock = lambda: timezone.now() + timedelta(hours=1)
+    scheduler.tick()
+    scheduler.clock = timezone.now
+    assert scheduler.tick() <= 3
+    assert longest_waits(scheduler) == []
+    scheduler.sync()
+
+
+def longest_waits(scheduler: Scheduler) -> list[tuple[str, float]]:
+    """Jobs that wait for longer than the time between two runs."""
+    waits = [(name, entry.is_due().next, entry.schedule.run_every) for name, entry in scheduler.schedule.items()]
+    return [(name, seconds) for name, seconds, run_every in waits if seconds > run_every.total_seconds()]
+
+
 def test_every_job_names_a_task() -> None:
     app.loader.import_default_modules()
     assert {job["task"] for job in settings.CELERY_BEAT_SCHEDULE.values()} <= set(app.tasks)
