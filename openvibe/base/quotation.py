@@ -6,6 +6,9 @@ shorter text all of it has to stand there. Signs of scripts without blanks count
 import html
 import re
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from openvibe.base.time_zones import EARLIEST
 
 RUN_WORDS = 6
 """Words in a row that two texts must have in common."""
@@ -18,7 +21,15 @@ FRAGMENT_WORDS, FRAGMENT_STRIDE = 3, 4
 
 MAX_FRAGMENTS = 2_000
 
+CLOCK_SLACK = timedelta(days=1)
+"""So far ahead the clock may have been when a text was written: what repeats it is dated before it then."""
+
 _WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
+
+
+def quotable_since(written_at: datetime) -> datetime:
+    """From when on what is stored may repeat a text of that time. Rows of different tables have no other order."""
+    return written_at - min(CLOCK_SLACK, max(written_at - EARLIEST, timedelta()))
 
 
 class Quotation:

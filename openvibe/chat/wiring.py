@@ -178,14 +178,15 @@ constant number of queries."""
 class ErasedText:
     """What a message said before it was deleted, or edited: nothing that is stored may say it any more.
 
-    `quotation` finds it; `seq` and `posted_at` are the message's, `erased_at` is when it was deleted or edited.
+    `quotation` finds it; `seq` is the message's, `erased_at` is when it was deleted or edited. What is dated before
+    `quotable_since` says nothing of it.
     """
 
     message_id: int
     thread_id: int
     workspace_id: int
     seq: int
-    posted_at: datetime
+    quotable_since: datetime
     erased_at: datetime
     quotation: Quotation
 

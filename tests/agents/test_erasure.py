@@ -70,6 +70,22 @@ def test_a_deleted_message_leaves_the_stored_prompts(ana: Member, vibe: Agent, t
     assert erasure.counts == {"stored prompts": 2}
 
 
+def test_what_was_posted_while_the_clock_was_ahead_leaves_all_that_was_stored(
+    ana: Member, vibe: Agent, thread: Thread, client_of: Callable[[Member], "Poster"]
+) -> None:
+    secret = Message.objects.get(pk=client_of(ana)(thread, SECRET, "k1")["id"])
+    Message.objects.filter(pk=secret.pk).update(created_at=timezone.now() + timedelta(hours=2))
+    told(ask(thread, ana), calling(LOOK), "I see.")
+    quoting = say(thread, ana, f"As I wrote: {SECRET}")
+    entry = make_entry(ana, "Vault", f"They say: {SECRET}")
+
+    delete_message(message=secret, by=access(ana))
+    settle()
+
+    assert "tulip" not in stored_words()
+    assert set(Quote.objects.values_list("kind", "ref")) == {("message", quoting.pk), ("entry", entry.pk)}
+
+
 def test_a_dive_from_the_message_forgets_it_too(ana: Member, vibe: Agent, thread: Thread) -> None:
     secret = say(thread, ana, SECRET)
     dive = start_dive(source=secret, by=access(ana), agent=vibe.participant, body="Why?")

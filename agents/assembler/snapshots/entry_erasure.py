@@ -16,7 +16,7 @@ from agents.models import EntryErasure, Run, Snapshot, ToolCall, ToolSource
 from knowledge.models import Entry
 from openvibe.api.idempotency import rewrite_answers
 from openvibe.base.masking import mask_secrets
-from openvibe.base.quotation import Quotation
+from openvibe.base.quotation import Quotation, quotable_since
 from openvibe.llm.fences import escape_text
 
 SETTLING_TIME = timedelta(seconds=20)
@@ -90,7 +90,7 @@ def _erase_from_prompts(entry: Entry, topics: Collection[str]) -> None:
     marks = [json.dumps(text, ensure_ascii=False)[1:-1] for text in keys | names]
     is_named = re.compile("|".join(map(re.escape, marks)).encode()).search
     stored = Snapshot.objects.filter(run__workspace=entry.workspace_id, content__isnull=False)
-    packed = stored.filter(created_at__gte=entry.created_at).values_list("pk", "content").iterator(chunk_size=100)
+    packed = stored.filter(created_at__gte=quotable_since(entry.created_at)).values_list("pk", "content").iterator(100)
     named_ids = [pk for pk, content in packed if is_named(unpack_text(content or b""))]
     rows = Snapshot.objects.select_for_update(of=("self",)).filter(pk__in=named_ids, content__isnull=False)
     for snapshot in rows.order_by("pk").iterator(chunk_size=20):
@@ -107,7 +107,7 @@ def _erase_from_answers(entry: Entry) -> None:
             return {**value, "topic": entry.topic, "content": entry.content} if shows_entry else value
         return [rewrite(inner) for inner in value] if isinstance(value, list) else value
 
-    rewrite_answers(workspace_id=entry.workspace_id, since=entry.created_at, rewrite=rewrite)
+    rewrite_answers(workspace_id=entry.workspace_id, since=quotable_since(entry.created_at), rewrite=rewrite)
 
 
 def erased_entry_keys(workspace_id: int) -> set[str]:

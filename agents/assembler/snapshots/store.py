@@ -193,7 +193,7 @@ def erase_from_snapshots(erased: ErasedText) -> int:
     snapshots = Snapshot.objects.select_for_update(of=("self",)).filter(
         _quoting_runs("run__", erased.thread_id, erased.message_id),
         content__isnull=False,
-        created_at__gte=erased.posted_at,
+        created_at__gte=erased.quotable_since,
     )
     changed_count = 0
     for snapshot in snapshots.order_by("pk").iterator(chunk_size=20):
@@ -262,7 +262,7 @@ def _tells_of_nothing(item: Mapping[str, Any]) -> bool:
 def erase_calls_quoting(erased: ErasedText) -> int:
     """Empty the calls that repeat the text; how many. Of a deleted message those made before went with it."""
     calls = ToolCall.objects.filter(
-        _quoting_runs("run__", erased.thread_id, erased.message_id), created_at__gte=erased.posted_at
+        _quoting_runs("run__", erased.thread_id, erased.message_id), created_at__gte=erased.quotable_since
     ).exclude(arguments="", why="", result="")
     rows = calls.values_list("pk", "arguments", "why", "result").iterator(chunk_size=200)
     quoting = [pk for pk, *texts in rows if erased.quotation.is_in("\n".join(texts))]

@@ -178,6 +178,6 @@ def request_rebuild(*, message: Message) -> Compaction | None:
 def erase_focus(erased: ErasedText) -> int:
     """Empty what repeats a deleted or changed message; how many rows did."""
     threads = Q(thread=erased.thread_id) | Q(thread__dive__source=erased.message_id)
-    rows = Compaction.objects.filter(threads, queued_at__gte=erased.posted_at).exclude(focus="")
+    rows = Compaction.objects.filter(threads, queued_at__gte=erased.quotable_since).exclude(focus="")
     quoting = [pk for pk, focus in rows.values_list("pk", "focus") if erased.quotation.is_in(focus)]
     return Compaction.objects.filter(pk__in=quoting).update(focus="")

@@ -67,7 +67,8 @@ def forget_quoting_summaries(erased: ErasedText) -> int:
     of_thread = Summary.objects.filter(conversation__thread=erased.thread_id, stale=False).order_by("first_seq")
     quoting = [one for one in of_thread if erased.quotation.is_in(one.content)]
     corrections = SummaryCorrection.objects.filter(summary__conversation__thread=erased.thread_id)
-    correction_texts = corrections.filter(created_at__gte=erased.posted_at).values_list("pk", "previous", "content")
+    later_corrections = corrections.filter(created_at__gte=erased.quotable_since)
+    correction_texts = later_corrections.values_list("pk", "previous", "content")
     repeating = [pk for pk, *texts in correction_texts if erased.quotation.is_in("\n".join(texts))]
     corrections.filter(Q(pk__in=repeating) | Q(summary__in=quoting)).update(previous="", content="")
     if not quoting:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from openvibe.api.idempotency import rewrite_answers
 from openvibe.base.problems import Missing
-from openvibe.base.quotation import Quotation
+from openvibe.base.quotation import Quotation, quotable_since
 from openvibe.chat.models import Attachment, Erasure, Message, Quote
 from openvibe.chat.wiring import QUOTE_KINDS, TEXT_ERASERS, ErasedText, QuoteKind, TextEraser, find_quotes
 from openvibe.workspaces.access import Access
@@ -62,7 +62,7 @@ def _erase(erasure: Erasure, now: datetime) -> None:
         thread_id=message.thread_id,
         workspace_id=message.thread.workspace_id,
         seq=message.seq,
-        posted_at=message.created_at,
+        quotable_since=quotable_since(message.created_at),
         erased_at=erasure.created_at,
         quotation=quotation,
     )
@@ -99,7 +99,7 @@ def _rewrite_kept_answers(erased: ErasedText) -> int:
             return [rewrite(inner) for inner in value]
         return ERASED_TEXT if isinstance(value, str) and erased.quotation.is_in(value) else value
 
-    return rewrite_answers(workspace_id=erased.workspace_id, since=erased.posted_at, rewrite=rewrite)
+    return rewrite_answers(workspace_id=erased.workspace_id, since=erased.quotable_since, rewrite=rewrite)
 
 
 ANSWERS = TextEraser("answers kept for repeated API calls", _rewrite_kept_answers)

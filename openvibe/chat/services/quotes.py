@@ -8,7 +8,7 @@ from django.db.models.functions import Left
 from django.urls import reverse
 
 from openvibe.base.problems import Missing
-from openvibe.base.quotation import Quotation
+from openvibe.base.quotation import Quotation, quotable_since
 from openvibe.chat.models import Attachment, Message, Thread
 from openvibe.chat.services.messages import delete_message
 from openvibe.chat.services.permissions import may_manage_thread
@@ -29,8 +29,9 @@ def _quoting_messages(message: Message, quotation: Quotation) -> Iterator[Quotin
     """Those of the same thread and of its dives are read; in the rest of the workspace the text index is asked."""
     thread = message.thread
     root = thread.parent_id or thread.pk
-    since = Q(created_at__gte=message.created_at) | Q(edited_at__gte=message.created_at)
-    later = Message.objects.filter(since, deleted_at=None).exclude(pk=message.pk)
+    since = quotable_since(message.created_at)
+    is_later = Q(created_at__gte=since) | Q(edited_at__gte=since)
+    later = Message.objects.filter(is_later, deleted_at=None).exclude(pk=message.pk)
     near_messages = later.filter(Q(thread=root) | Q(thread__parent=root))
     yield from _as_texts(near_messages.order_by("-id")[:MAX_NEAR_MESSAGES])
     far = later.filter(thread__workspace=thread.workspace_id).exclude(Q(thread=root) | Q(thread__parent=root))
@@ -74,7 +75,8 @@ def _delete_quoting_message(ref: int, by: Access) -> None:
 
 
 def _quoting_titles(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
-    threads = Thread.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=message.created_at)
+    since = quotable_since(message.created_at)
+    threads = Thread.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=since)
     return (QuotingText(*row) for row in threads.values_list("pk", "title", "created_by_id").iterator(500))
 
 
@@ -98,7 +100,7 @@ def _refuse_title(ref: int, by: Access) -> None:
 def _quoting_files(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
     """The newest of the workspace, from their beginning."""
     files = Attachment.objects.filter(thread__workspace=message.thread.workspace_id)
-    files = files.filter(created_at__gte=message.created_at).exclude(message=message).order_by("-id")
+    files = files.filter(created_at__gte=quotable_since(message.created_at)).exclude(message=message).order_by("-id")
     rows = files.annotate(beginning=Left("content", MAX_FILE_CHARACTERS))[:MAX_FILES]
     return (QuotingText(*row) for row in rows.values_list("pk", "beginning", "message__author_id").iterator(20))
 
