@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -106,6 +107,25 @@ def test_it_listens_on_where_it_was(serve: Serve, tmp_path: Path) -> None:
     with pytest.raises(ApiError):
         next(Vibe(script.url, "ovk_x").mentions(position_file=tmp_path / "position"))
     assert script.headers("GET events")[-1]["Last-Event-ID"] == "9"
+
+
+def test_it_goes_on_from_where_the_stream_opened_when_it_breaks_before_the_first_event(serve: Serve) -> None:
+    opened = b"retry: 1000\nid: 6\n: open\n\n"
+    script = serve(GET_events=[opened, opened + b": still here\n\n", frame(7, "one")])
+    assert next(Vibe(script.url, "ovk_x").mentions()).text == "one"
+    assert [headers.get("Last-Event-ID") for headers in script.headers("GET events")] == [None, "6", "6"]
+
+
+def test_streams_that_were_open_and_broke_do_not_make_it_wait_longer_each_time(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    opened = b"retry: 1000\nid: 6\n: open\n\n"
+    script = serve(GET_events=[opened, opened, opened, opened, frame(7, "one")])
+    assert next(Vibe(script.url, "ovk_x").mentions()).text == "one"
+    assert len(waits) == 4
+    assert max(waits) <= 0.3
 
 
 def test_it_hears_what_is_said_in_its_dives_and_in_threads_it_follows(serve: Serve) -> None:

@@ -17,7 +17,7 @@ BUSY_FAILURES = 7
 
 @dataclass(frozen=True)
 class Frame:
-    """One event. `position` is where to go on after it."""
+    """One event, or that the stream is open or still there (`kind` is empty). `position` is where to go on after it."""
 
     position: int
     kind: str
@@ -60,7 +60,7 @@ def _parse(lines: Iterator[bytes]) -> Iterator[Frame]:
             kind = value
         elif name == "data":
             data += value
-        elif not name and not value and (kind or data):
+        elif not name and not value:
             yield Frame(position, kind, _decode(data))
             kind, data = "", ""
 

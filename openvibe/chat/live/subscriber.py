@@ -21,7 +21,8 @@ REPLAY_SECONDS = 5.0
 """When what a stream missed is asked for again, because nothing came."""
 END_SECONDS = 2.0
 """How long a reader without access has to take the last frame."""
-OPEN_FRAME = b"retry: %d\n: open\n\n"
+OPEN_FRAME = b"retry: %d\nid: %d\n: open\n\n"
+"""From where it goes on: a reader whose stream breaks before the first event goes on from there, too."""
 BUSY_FRAME = b"retry: 30000\nevent: busy\ndata: {}\n\n"
 GONE_FRAME = b"event: gone\ndata: {}\n\n"
 HEARTBEAT_FRAME = b": still here\n\n"
@@ -113,7 +114,7 @@ class StreamSubscriber:
         while not (self.is_joined or self.is_ended):
             await self.wait(REPLAY_SECONDS)
         self.is_open = True
-        yield OPEN_FRAME % random.randint(*RETRY_MILLISECONDS)
+        yield OPEN_FRAME % (random.randint(*RETRY_MILLISECONDS), self.position)
         while True:
             if self._queue:
                 self._queued_bytes = 0

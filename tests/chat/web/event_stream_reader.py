@@ -53,6 +53,7 @@ class Reader:
             "server": ("testserver", 80),
         }
         self._frames: queue.Queue[Frame | None] = queue.Queue()
+        self._opened: queue.Queue[str] = queue.Queue()
         self._started = threading.Event()
         self._text = ""
         self.here: list[list[int]] = []
@@ -76,6 +77,10 @@ class Reader:
         frame = self._frames.get(timeout=PATIENCE)
         assert frame is not None, "the stream has ended"
         return frame
+
+    def opened_at(self) -> str:
+        """The position the stream opens with. Empty when it says none."""
+        return self._opened.get(timeout=PATIENCE)
 
     def ended(self) -> bool:
         """Whether the server ends the stream, with nothing said before."""
@@ -117,3 +122,5 @@ class Reader:
             self.here.append(json.loads(fields["data"]))
         elif "data" in fields:
             self._frames.put(Frame(fields.get("id", ""), fields.get("event", ""), fields["data"]))
+        elif "retry" in fields:
+            self._opened.put(fields.get("id", ""))

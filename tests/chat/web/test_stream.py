@@ -276,6 +276,17 @@ def test_a_stream_with_nothing_to_tell_opens_at_once(
             assert reader.status == 200
 
 
+def test_a_stream_that_breaks_before_its_first_event_goes_on_from_where_it_opened(
+    ana: Member, thread: Thread, path: str, signed_in: SignedIn
+) -> None:
+    say(thread, ana, "one")
+    with Reader(signed_in(ana), path) as reader:
+        position = reader.opened_at()
+    missed = say(thread, ana, "two")
+    with Reader(signed_in(ana), path, last_event_id=position) as reader:
+        assert told(reader.next()) == ("message_posted", missed.pk)
+
+
 def test_what_was_missed_is_replayed_however_large_it_is(
     ana: Member, thread: Thread, path: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
