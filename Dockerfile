@@ -22,5 +22,5 @@ EXPOSE 8000
 # Of the web server; compose.yaml says how the others are asked. /healthz answers whatever host it is asked by, over HTTP too.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=6 \
   CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 8000, timeout=3); c.request('GET', '/healthz'); exit(c.getresponse().status != 200)"]
-CMD ["granian", "--interface", "asgi", "--host", "0.0.0.0", "--port", "8000", "--respawn-failed-workers", \
+CMD ["granian", "--interface", "asgi", "--host", "0.0.0.0", "--port", "8000", "--http", "1", "--respawn-failed-workers", \
   "--log-config", "openvibe/runner/granian_logs.json", "openvibe.asgi:application"]

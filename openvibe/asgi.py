@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.urls import get_resolver
 
+from openvibe.base.file_limit import raise_file_limit
 from openvibe.base.streams import STREAMS_KEY, Continuation, Send
 from openvibe.base.wsgi_threads import WsgiThreads
 from openvibe.wsgi import application as pages
@@ -178,6 +179,10 @@ async def _answer_health(send: Send) -> None:
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 
 
+MAX_OPEN_REQUESTS = 4096  # of a web process: each open page is a request that lasts
+OWN_FILES = 128  # of a web process, besides connections: its database sessions, logs, what it reads for answers
+
+raise_file_limit(MAX_OPEN_REQUESTS + OWN_FILES)
 threaded_pages = WsgiThreads(pages, threads=settings.ENV.web_threads)
 mcp = McpAtFirstCall(threaded_pages.executor)
 application = Dispatcher(streams=EventStreams(threaded_pages), pages=threaded_pages, mcp=mcp)

@@ -19,6 +19,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 
+from openvibe.base.file_limit import open_file_limit
 from openvibe.runner.supervisor import Service, end_with_supervisor
 
 log = structlog.get_logger(__name__)
@@ -30,7 +31,6 @@ SERVICE_MODULES = (  # each service would import them for itself
     *("celery.worker.autoscale", "celery.worker.components", "celery.worker.consumer", "celery.worker.strategy"),
     *("granian.server", "kombu.mixins"),
 )
-MAX_OPEN_REQUESTS = 4096  # of a web process: each open page is a request that lasts
 WEB_SERVER_LOGS = Path(__file__).with_name("granian_logs.json")  # containers name it, too: `granian --log-config`
 BACKGROUND_NICENESS = 10  # background jobs get the processor time that people do not need
 
@@ -65,20 +65,26 @@ def _return_free_memory() -> None:
 
 def run_web(host: str, port: int) -> None:
     """The web processes: pages and API through WSGI, event streams through ASGI, on one port."""
-    from granian.constants import Interfaces
+    from granian.constants import HTTPModes, Interfaces
     from granian.log import LogLevels
     from granian.server import Server
 
+    from openvibe.asgi import MAX_OPEN_REQUESTS, OWN_FILES
+
+    connections = max(1, min(MAX_OPEN_REQUESTS, open_file_limit() - OWN_FILES))
+    if connections < MAX_OPEN_REQUESTS:
+        log.warning("open_file_limit_low", limit=open_file_limit(), connections=connections)
     Server(
         "openvibe.asgi:application",
         address=host,
         port=port,
         interface=Interfaces.ASGI,
+        http=HTTPModes.http1,  # what waits to be told which of two says nothing for good keeps its connection for good
         workers=settings.ENV.web_processes or count_cores(),
         log_level=LogLevels.warning,
         log_dictconfig=json.loads(WEB_SERVER_LOGS.read_text()),
         backlog=MAX_OPEN_REQUESTS,
-        backpressure=MAX_OPEN_REQUESTS,
+        backpressure=connections,  # what comes beyond waits to be accepted: an accept without a free file fails
         respawn_failed_workers=True,
         workers_kill_timeout=WEB_STOP_SECONDS,
     ).serve(target_loader=_load_web_application, wrap_loader=False)

@@ -1,7 +1,9 @@
 """`manage.py serve`, as a person meets it: started, used, interrupted, killed and started again."""
 
+import resource
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
@@ -13,7 +15,7 @@ from pytest_django.fixtures import Settings
 from openvibe.runner.postgres.server import ensure_server, release_server
 from openvibe.runner.supervisor import STOP_SECONDS, stop_orphans
 from tests.operations.installation_template import prepare_server
-from tests.operations.processes import free_port, manage, processes_of, python, wait_until
+from tests.operations.processes import PATIENCE, free_port, manage, processes_of, python, wait_until
 from tests.operations.server import serving
 
 
@@ -105,6 +107,31 @@ def count_recurring_jobs(var: Path) -> int:
 
 
 @pytest.mark.usefixtures("furnished")
+@contextmanager
+def few_open_files(count: int) -> Iterator[None]:
+    """What starts meanwhile may have so many, as a shell has it, until it asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("furnished")
+def test_connections_that_say_nothing_keep_nobody_out_and_are_closed(var: Path) -> None:
+    with ExitStack() as stack:
+        with few_open_files(256):
+            serve = stack.enter_context(serving(var, OPENVIBE_WEB_PROCESSES="1"))
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", serve.port))) for _ in range(400)]
+        silent[0].sendall(b"GET / HT")
+        assert serve.status("/readyz") == 200
+        for connection in (silent[0], silent[-1]):
+            connection.settimeout(PATIENCE)
+            assert connection.recv(1) == b""
+        assert serve.interrupt() == 0
+
+
 def test_a_killed_run_takes_its_processes_along_and_the_next_one_is_alone(var: Path) -> None:
     with serving(var) as killed:
         remember(var, "before the kill")

@@ -21,6 +21,7 @@ import structlog
 from django.db import DatabaseError, close_old_connections, connection, transaction
 from django.db.models import Max, Min
 
+from openvibe.base.file_limit import open_file_limit
 from openvibe.base.models import Event
 from openvibe.chat.live.batch import EventBatch, ReplyProgress, read_batch
 from openvibe.chat.live.subscriber import RELOAD_FRAME, FrameFormat, StreamSubscriber
@@ -39,7 +40,11 @@ STOP_CHECK_SECONDS = 0.5
 """How long the listener goes on at most after the last stream."""
 REPLAYED_BYTES = 1_000_000
 """About what a stream is given at a time of what it missed; it asks for more once that is sent."""
-MAX_STREAMS = 2000
+MAX_STREAMS = (
+    2000  # in one web process, and no more than half of the files it may have open: pages want connections, too
+)
+FULL_LOG_SECONDS = 60.0
+"""How often at most the log says that there is no room for another stream."""
 MAX_STREAMS_PER_PARTICIPANT = 40  # tabs of one person, or processes of one agent, in one web process
 log = structlog.get_logger(__name__)
 
@@ -316,10 +321,15 @@ def _set_wakeups(subscribers: Collection[StreamSubscriber]) -> None:
             subscriber.wakeup.set()
 
 
+def max_streams() -> int:
+    return min(MAX_STREAMS, open_file_limit() // 2)
+
+
 class EventHub:
     """Takes streams in, and keeps a reader and a listener while there are any."""
 
     def __init__(self) -> None:
+        self._full_logged_at = -inf
         self._lock = threading.Lock()
         self._subscribers: set[StreamSubscriber] = set()
         self._reader: EventReader | None = None
@@ -329,7 +339,10 @@ class EventHub:
         participant_id = subscriber.viewer.participant_id
         with self._lock:
             own = sum(one.viewer.participant_id == participant_id for one in self._subscribers)
-            if len(self._subscribers) >= MAX_STREAMS or own >= MAX_STREAMS_PER_PARTICIPANT:
+            is_full = len(self._subscribers) >= max_streams()
+            if is_full:
+                self._log_full()
+            if is_full or own >= MAX_STREAMS_PER_PARTICIPANT:
                 return False
             self._subscribers.add(subscriber)
             if self._reader is None:
@@ -339,6 +352,12 @@ class EventHub:
         subscriber.replay_soon = partial(reader.submit, reader.replay, subscriber)
         reader.join_soon(subscriber, after)
         return True
+
+    def _log_full(self) -> None:
+        now = time.monotonic()
+        if now - self._full_logged_at >= FULL_LOG_SECONDS:
+            self._full_logged_at = now
+            log.warning("event_streams_full", streams=len(self._subscribers), open_file_limit=open_file_limit())
 
     def unsubscribe(self, subscriber: StreamSubscriber) -> None:
         """The last one out closes both connections."""

@@ -1,0 +1,16 @@
+"""How many files a process may have open: each connection is one."""
+
+import resource
+
+
+def open_file_limit() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def raise_file_limit(count: int) -> int:
+    """Lets this process, and those it starts, have so many files open, or as many as the system allows; answers how
+    many that are. Shells and containers often begin with 1,024, and allow more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = max(soft, min(hard, count))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
