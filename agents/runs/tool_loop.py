@@ -5,11 +5,12 @@ attempt, and saves the answer."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q, QuerySet, Subquery
+from django.db.models import Count, Q, QuerySet, Subquery, Sum, Value
+from django.db.models.functions import Extract
 from django.utils import timezone
 
 from agents.access import budget_denial, reply_denied_reason, tokens_used_by_agent, visible_to
@@ -58,6 +59,8 @@ MAX_REASON_CHARS = 2_000
 BULKY_RESULT_TOKENS = 2_000
 """Tokens from which on a result is a reason to compact."""
 
+MessageChanges = list[tuple[Any, ...]]
+
 
 @dataclass
 class RunSession:
@@ -68,7 +71,7 @@ class RunSession:
     client: ModelClient
     max_output_tokens: int | None
     block_stamps: dict[str, str]
-    read_at: datetime
+    changes_read: MessageChanges
     client_tools: frozenset[str] = frozenset()
     stop_reason: str = ""
     answer: PartialReply = field(default_factory=PartialReply)
@@ -122,10 +125,10 @@ class RunSession:
 
     def _renew_if_changed(self, transcript: Transcript) -> None:
         """A message was edited or deleted since it was read: what it said is neither sent nor kept."""
-        now = timezone.now()
-        if not messages_changed(self.run, self.read_at):
+        changes = read_message_changes(self.run.thread_id)
+        if changes == self.changes_read:
             return
-        self.read_at = now
+        self.changes_read = changes
         self.run.trigger.refresh_from_db(fields=["body", "edited_at", "deleted_at"])
         if self.run.trigger.is_deleted:
             raise Problem(TRIGGER_DELETED, code="deleted")
@@ -163,23 +166,22 @@ class RunSession:
             self.answer.is_stopped = True
             return None
         first_word_at: datetime | None = None
-        saved_text, saved_at = self.answer.text, timezone.now()
+        saved_text, saved_at = self.answer.text, monotonic()
         for events in iter_with_timeout(
             lambda: self.client.stream(turn.messages, tools=turn.tools, max_output_tokens=self.max_output_tokens)
         ):
             for event in events:
                 if isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
                     self.answer.current_round += clean_text(event.text)
-            now = timezone.now()
             if first_word_at is None and self.answer.current_round:
-                first_word_at = now
-                self.answer.first_word_at = self.answer.first_word_at or now
+                first_word_at = timezone.now()
+                self.answer.first_word_at = self.answer.first_word_at or first_word_at
             if events and isinstance(events[-1], StreamEnd):  # all of it is saved in a moment
                 self._end_round(events[-1].completion, turn, round_number, first_word_at)
                 return events[-1].completion
-            is_due = not events or (now - saved_at).total_seconds() >= STREAM_TIMEOUT
+            is_due = not events or monotonic() - saved_at >= STREAM_TIMEOUT
             if is_due:
-                saved_at = now
+                saved_at = monotonic()
                 if is_stop_requested(self.run):
                     self.answer.is_stopped = True
                     return None
@@ -212,7 +214,7 @@ class RunSession:
     ) -> ToolOutcome:
         """Execute one of the calls of a round, unless what it may quote was changed, or they are too many."""
         refusal = None
-        if messages_changed(self.run, self.read_at):
+        if read_message_changes(self.run.thread_id) != self.changes_read:
             refusal, call = toolbox.refuse(call, CALL_MAY_QUOTE), replace(call, arguments="{}")
         elif position >= MAX_CALLS_PER_ROUND:
             refusal = toolbox.refuse(call, f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
@@ -347,19 +349,19 @@ def _denial(approval: Approval | None) -> str:
     return f"{who} denied this call.{note}"
 
 
-def messages_changed(run: Run, since: datetime) -> bool:
-    """Whether a message of the run's thread, or the one its dive began from, was edited or deleted since."""
-    return bool(_changed_messages.rows(run.thread_id, now=since))
+def read_message_changes(thread_id: int) -> MessageChanges:
+    """Stands for all edits and deletions of the thread's messages, and of the one its dive began from: after another
+    one it is not the same. Times are not compared with ours, since clocks differ, and go back."""
+    return _message_changes.rows(thread_id)
 
 
 @CompiledQuery
-def _changed_messages(thread_id: int) -> QuerySet[Any, Any]:
+def _message_changes(thread_id: int) -> QuerySet[Any, Any]:
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
     source = Dive.objects.filter(thread=thread_id).values("source")
     was_read = Q(thread=thread_id) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used
-    since = timezone.now()
-    has_changed = Q(edited_at__gte=since) | Q(deleted_at__gte=since)
-    return Message.objects.filter(ever_changed, was_read, has_changed).order_by().values_list("pk")[:1]
+    changed = Message.objects.filter(ever_changed, was_read).order_by().annotate(all=Value(1)).values_list("all")
+    return changed.annotate(deletions=Count("deleted_at"), edits=Sum(Extract("edited_at", "epoch")))
 
 
 def toolbox_for_run(run: Run, block_stamps: dict[str, str]) -> Toolbox:

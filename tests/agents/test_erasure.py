@@ -190,6 +190,23 @@ def test_a_message_deleted_while_the_agent_answers_is_in_no_further_turn(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_change_is_noticed_by_whatever_clock_it_is_dated(ana: Member, vibe: Agent, thread: Thread) -> None:
+    secret = say(thread, ana, SECRET)
+    edited = say(thread, ana, "The rose stands by the gate.")
+    update_message(message=edited, by=access(ana), body="The rose stands by the wall.")
+    Message.objects.filter(pk=edited.pk).update(edited_at=timezone.now() + timedelta(hours=1))
+    run = ask(thread, ana)
+
+    def deleted() -> object:
+        delete_message(message=Message.objects.get(pk=secret.pk), by=access(ana))
+        return Message.objects.filter(pk=secret.pk).update(deleted_at=timezone.now() - timedelta(hours=1))
+
+    model = told(run, calling(LOG), meanwhile(deleted, calling(LOG)), "Done.")
+    assert list(run.tool_calls.order_by("id").values_list("decision", flat=True)) == ["allowed", "refused"]
+    assert "tulip" not in "".join(message.content for message in model.calls[2].messages)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_an_answer_that_quotes_what_was_deleted_meanwhile_is_listed(
     ana: Member, dora: Member, vibe: Agent, thread: Thread
 ) -> None:
