@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 from django.db import IntegrityError, models, transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -23,6 +24,9 @@ QUEUED, FAILED = "queued", "failed"
 
 RESEND_AFTER = timedelta(seconds=30)
 """A queued job nobody has begun for this long is sent to a worker again."""
+
+MAX_DELAY = timedelta(minutes=10)
+"""No job is put off for longer: one that is to begin later was queued while the clock was ahead, and is sent again."""
 
 BATCH_SIZE = 200
 
@@ -161,10 +165,11 @@ class JobKind(Generic[JobT]):
     @transaction.atomic
     def _mark_resent(self) -> list[int]:
         queued_rows = self.model._default_manager.filter(self.condition, state=QUEUED)
-        rows = queued_rows.filter(sent_at__lt=timezone.now() - RESEND_AFTER)
+        now = timezone.now()
+        rows = queued_rows.filter(Q(sent_at__lt=now - RESEND_AFTER) | Q(sent_at__gt=now + MAX_DELAY))
         locked = rows.select_for_update(no_key=True, skip_locked=True).order_by("pk")
         ids = list(locked.values_list("pk", flat=True)[:BATCH_SIZE])
-        self.model._default_manager.filter(pk__in=ids).update(sent_at=timezone.now())
+        self.model._default_manager.filter(pk__in=ids).update(sent_at=now)
         return ids
 
     @cached_property

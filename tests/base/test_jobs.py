@@ -139,3 +139,9 @@ def test_one_whose_message_got_lost_is_sent_again_once(queued: Queued) -> None:
     queued.change(sent_at=timezone.now() - RESEND_AFTER - timedelta(seconds=1))
     assert queued.recover() == [queued.job.pk]
     assert queued.recover() == []
+
+
+def test_one_that_was_queued_while_the_clock_was_ahead_is_sent_again_once(queued: Queued) -> None:
+    queued.change(sent_at=timezone.now() + timedelta(days=1))
+    assert queued.recover() == [queued.job.pk]
+    assert queued.recover() == []
