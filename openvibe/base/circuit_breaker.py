@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Case, F, QuerySet, When
+from django.db.models import Case, F, Q, QuerySet, When
 from django.utils import timezone
 
 from openvibe.base.models import Timestamped
@@ -72,8 +72,9 @@ class CircuitBreaker(ABC):
         if rests_until is None:
             return
         now = timezone.now()
-        due_row = self._stored(row).filter(**{f"{self.rests_until}__lte": now})
-        if due_row.update(**{self.rests_until: now + self._rest}):
+        is_over = Q(**{f"{self.rests_until}__lte": now})
+        is_too_long = Q(**{f"{self.rests_until}__gt": now + 2 * self._rest})  # the clock was ahead when it began
+        if self._stored(row).filter(is_over | is_too_long).update(**{self.rests_until: now + self._rest}):
             return  # this call tries
         raise self.rest_error(row, failures, max(1, round((rests_until - now).total_seconds())))
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
@@ -59,6 +61,13 @@ def test_after_the_rest_one_call_tries_and_success_opens_the_way(endpoint: Endpo
     fail(client, 5)
     after_the_rest()
     assert client.complete(PROMPT).text == "Back again."
+    assert client.complete(PROMPT).text == "Back again."
+
+
+def test_a_rest_that_began_while_the_clock_was_ahead_is_over(endpoint: Endpoint) -> None:
+    client, _ = guarded(endpoint, *[ModelUnavailable("It is down.")] * 5, "Back again.")
+    fail(client, 5)
+    Endpoint.objects.update(rests_until=timezone.now() + timedelta(hours=1))
     assert client.complete(PROMPT).text == "Back again."
 
 
