@@ -33,10 +33,11 @@ MIN_SHOWN_TOKENS, MAX_SHOWN_TOKENS, SHOWN_DIVISOR = 300, 600, 8
 """Tokens one recalled message may take: one in so many of the room, between these two. Of a longer one the passages
 that bear on the request are shown: whole ones answer better, where there is room for several."""
 
-LINE_TOKENS = 6
-"""Tokens of a line besides name and text, as the search reckons with them."""
+LINE_TOKENS = 2
+"""Tokens of a line besides name and text, as the search reckons with them: its number. Some lines say when, too; to
+reckon with that for all of them kept a twelfth of what was found out of a small room."""
 
-SEARCH_SURPLUS = 1.15
+SEARCH_SURPLUS = 1.1
 """How much more than the room the search is asked to fill."""
 
 MIN_EXCERPT_TOKENS = 60
