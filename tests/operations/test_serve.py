@@ -106,7 +106,6 @@ def count_recurring_jobs(var: Path) -> int:
     return row[0] if row else 0
 
 
-@pytest.mark.usefixtures("furnished")
 @contextmanager
 def few_open_files(count: int) -> Iterator[None]:
     """What starts meanwhile may have so many, as a shell has it, until it asks for more."""
@@ -132,6 +131,7 @@ def test_connections_that_say_nothing_keep_nobody_out_and_are_closed(var: Path) 
         assert serve.interrupt() == 0
 
 
+@pytest.mark.usefixtures("furnished")
 def test_a_killed_run_takes_its_processes_along_and_the_next_one_is_alone(var: Path) -> None:
     with serving(var) as killed:
         remember(var, "before the kill")

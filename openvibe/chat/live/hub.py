@@ -40,9 +40,8 @@ STOP_CHECK_SECONDS = 0.5
 """How long the listener goes on at most after the last stream."""
 REPLAYED_BYTES = 1_000_000
 """About what a stream is given at a time of what it missed; it asks for more once that is sent."""
-MAX_STREAMS = (
-    2000  # in one web process, and no more than half of the files it may have open: pages want connections, too
-)
+MAX_STREAMS = 2000
+"""In one web process, and no more than half of the files it may have open: pages want connections, too."""
 FULL_LOG_SECONDS = 60.0
 """How often at most the log says that there is no room for another stream."""
 MAX_STREAMS_PER_PARTICIPANT = 40  # tabs of one person, or processes of one agent, in one web process
