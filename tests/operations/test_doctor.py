@@ -1,11 +1,14 @@
 """`manage.py doctor` says in sentences what is wrong, whatever it is."""
 
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db.utils import OperationalError
+from django.utils import timezone
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from pytest_django.fixtures import Settings
 
 from openvibe.llm.models import Endpoint
@@ -40,6 +43,14 @@ def test_a_key_of_before_and_a_folder_that_is_gone_are_named(ana: Member, settin
     assert "PROBLEM secret key: does not open 1 stored keys." in report
     assert "PROBLEM disk: " in report
     assert "Enter it again." in report
+
+
+@pytest.mark.django_db
+def test_a_scheduler_that_ran_ahead_of_the_clock_is_not_called_alive() -> None:
+    daily = IntervalSchedule.objects.create(every=1, period="days")
+    ahead = timezone.now() + timedelta(hours=1)
+    PeriodicTask.objects.create(name="sweep", task="agents.sweep_runs", interval=daily, last_run_at=ahead)
+    assert doctor("scheduler").startswith("PROBLEM scheduler: ran last 3")
 
 
 def test_whatever_a_check_meets_the_next_one_is_carried_out() -> None:

@@ -164,6 +164,10 @@ def beat() -> CheckResult:
     if last_run_at is None:
         return CheckResult("scheduler", "has asked for nothing yet.")
     silence = (timezone.now() - last_run_at).total_seconds()
+    if silence < -MAX_BEAT_SILENCE_SECONDS:
+        state = f"ran last {-silence:.0f} s ahead of this machine's clock."
+        advice = "Set the clocks of all machines right. If it says so a minute later still, start the scheduler anew."
+        return CheckResult("scheduler", state, advice)
     if silence <= MAX_BEAT_SILENCE_SECONDS:
         return CheckResult("scheduler", f"alive {max(0, silence):.0f} s ago.")
     advice = "Start it with `make run`, or `celery -A openvibe.celery beat`."
