@@ -43,7 +43,7 @@ class Watching(threading.Thread):
     def __init__(self, at: Cluster) -> None:
         super().__init__(daemon=True)
         self.cluster, self.stopped, self.is_open = at, threading.Event(), threading.Event()
-        self.positions, self.messages = list[int](), set[int]()
+        self.position, self.positions, self.messages = 0, list[int](), set[int]()
 
     def run(self) -> None:
         while not self.stopped.is_set():
@@ -67,8 +67,9 @@ class Watching(threading.Thread):
         if name == "retry":
             self.is_open.set()
         elif name == "id":
-            self.positions.append(int(value))
+            self.position = int(value)
         elif name == "data":
+            self.positions.append(self.position)
             self.messages.add(json.loads(value).get("message"))
 
 

@@ -192,8 +192,8 @@ def test_an_agents_own_webhook_goes_by_who_holds_the_agents_token(
     ana: Member, thread: Thread, vibe: Agent, receiver: Receiver
 ) -> None:
     dora = make_member("Dora", ana.workspace, role="admin")
-    for by in (access(ana), None):  # None: the operator's, who is asked nowhere
-        _, secret = issue_token(participant=vibe.participant, name="Elsewhere", scopes=["admin"], by=by)
+    for maker_id in (ana.participant_id, None):  # None: the operator's, who is asked nowhere
+        _, secret = issue_token(participant=vibe.participant, name="Elsewhere", scopes=["admin"], made_by_id=maker_id)
         values = {"url": receiver.url, "kinds": ["message_posted"]}
         api = Api(Client(), {"Authorization": f"Bearer {secret}"})
         assert api.call("POST", "webhooks/", values).status_code == 201

@@ -128,7 +128,8 @@ class EventReader:
         is_kept = after in (0, None) or first <= after <= last or Event.objects.filter(position=after).exists()
         workspace_id = subscriber.viewer.workspace_id
         feed = self._feeds.setdefault(workspace_id, WorkspaceFeed(workspace_id, last))
-        subscriber.position = last if after is None or not is_kept else after
+        subscriber.opened_at = last if after is None else after
+        subscriber.position = subscriber.opened_at if is_kept else last
         if not is_kept:
             subscriber.put(RELOAD_FRAME % last)
         subscriber.is_live = subscriber.position >= feed.position

@@ -52,12 +52,13 @@ class FrameFormat(Protocol):
 
 @dataclass(eq=False)
 class StreamSubscriber:
-    """`position`: up to which event it was told before it was live; `told_here`: who it was told is here. `put` and
-    `end` are called by the reader."""
+    """`opened_at`: after which event it was to begin; `position`: up to which it was told before it was live;
+    `told_here`: who it was told is here. `put` and `end` are called by the reader."""
 
     viewer: Viewer
     format: FrameFormat
     position: int = 0
+    opened_at: int = 0
     is_joined: bool = False
     is_open: bool = False
     is_live: bool = False
@@ -114,7 +115,7 @@ class StreamSubscriber:
         while not (self.is_joined or self.is_ended):
             await self.wait(REPLAY_SECONDS)
         self.is_open = True
-        yield OPEN_FRAME % (random.randint(*RETRY_MILLISECONDS), self.position)
+        yield OPEN_FRAME % (random.randint(*RETRY_MILLISECONDS), self.opened_at)
         while True:
             if self._queue:
                 self._queued_bytes = 0

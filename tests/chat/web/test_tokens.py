@@ -38,7 +38,7 @@ def test_the_list_says_who_made_a_token_for_another(ana: Member, dora: Member, v
     dora.role = "admin"
     dora.save()
     for owner, by in ((vibe, dora), (vibe, None), (ana, None), (ana, ana)):
-        maker_id = by and by.participant_id
+        maker_id = by.participant_id if by else None
         issue_token(participant=owner.participant, name="x", scopes=["read"], made_by_id=maker_id)
     html = signed_in(ana).get(reverse("tokens", args=[ana.workspace.slug])).content.decode()
     makers = re.findall(r"made \d+ \w+ \d+( by [^,]*)?,", html)
