@@ -37,6 +37,9 @@ LINE_TOKENS = 2
 """Tokens of a line besides name and text, as the search reckons with them: its number. Some lines say when, too; to
 reckon with that for all of them kept a twelfth of what was found out of a small room."""
 
+SHORTEST_LINE_TOKENS = 6
+"""About what the shortest line takes, name and word included: with less room nothing more is tried."""
+
 SEARCH_SURPLUS = 1.1
 """How much more than the room the search is asked to fill."""
 
@@ -156,7 +159,7 @@ class _MessagesOutOfView(NamedTuple):
         thread = {"thread_id": self.request.thread.thread_id, "seq__lt": self.window_start}
         messages = messages_for_prompts(self.request.access, **thread)
         unseen = messages.exclude(seq__in={*chosen_seqs, *self.in_view})
-        return message_entries(unseen.order_by("-seq")[: room // LINE_TOKENS])
+        return message_entries(unseen.order_by("-seq")[: room // SHORTEST_LINE_TOKENS])
 
 
 def _new_blocks(
@@ -210,7 +213,7 @@ class _Packer:
         """As many of them as fit, with `shorten` what fits of a long one; returns the others."""
         left_over: list[ContextEntry] = []
         for place, entry in enumerate(entries):
-            if self.room < LINE_TOKENS:
+            if self.room < SHORTEST_LINE_TOKENS:
                 return [*left_over, *entries[place:]]
             if not self._add_entry(entry, shorten):
                 left_over.append(entry)
