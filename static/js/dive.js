@@ -222,6 +222,11 @@ function onShown() {
 }
 
 document.addEventListener("openvibe:event", onEvent);
+document.addEventListener("openvibe:no-stream", () => {
+  if (!dive()) return;
+  catchUp();
+  all('.message[data-state="writing"]', list()).forEach((row) => refetch(Number(row.dataset.id)));
+});
 document.addEventListener("htmx:afterSettle", () => {
   onShown();
   renewStale();

@@ -2,7 +2,7 @@
 // the sidebar marks as data. The little that they do not hold is fetched, not by all pages at once.
 
 import { all, announce, body, getFragment, isAnswered, one, oneAtATime, refocus, spread, workspace } from "./page.js";
-import { arrive, catchUp, conversation, reloadMissed, threadId } from "./feed.js";
+import { arrive, catchUp, conversation, refetch, reloadMissed, threadId } from "./feed.js";
 import { forgetNames, showProblem } from "./composer.js";
 import { reloadIfSaved } from "./drafts.js";
 
@@ -322,11 +322,21 @@ function onHeard() {
   heardAt = Date.now();
 }
 
+/** No stream tells what is new for now: look for it. */
+function lookForNews() {
+  refreshSidebar();
+  refreshParts();
+  catchUp();
+  all('#messages .message[data-state="writing"]').forEach((row) => refetch(Number(row.dataset.id)));
+  document.dispatchEvent(new CustomEvent("openvibe:no-stream"));
+}
+
 /** Nothing came for too long: it is as if the connection were lost, until another one opens. */
 function checkSilence() {
   if (!source || Date.now() - heardAt < SILENCE) return;
   body.dataset.live = "off";
   showLoss();
+  lookForNews();
   source.close();
   connect();
 }
@@ -354,8 +364,7 @@ function connect(after = last) {
     // Refused, or a server without streams: look now and then instead.
     setTimeout(() => {
       if (!source) return;
-      refreshSidebar();
-      catchUp();
+      lookForNews();
       connect();
     }, RETRY * (2 + 2 * Math.random()));
   });

@@ -542,3 +542,18 @@ def test_hostile_text_stays_text(people: People, installation: Installation) -> 
         "paper has no scrollbar"
     )
     expect(ana.locator("#composer")).to_be_hidden()
+
+
+def test_what_comes_is_shown_though_a_proxy_holds_the_stream(people: People) -> None:
+    ana, other, inbox = people.ana(), people.ana(), people.ana()
+    start_thread(other, "Behind a proxy", "Hello.")
+    for page, address in ((ana, other.url), (inbox, "/w/willow/")):
+        page.route("**/events/**", lambda route: None)  # no answer ever comes
+        page.clock.install()
+        page.goto(address)
+    say(other, "Is anybody there?")
+    expect(other.get_by_text("Is anybody there?")).to_be_visible()
+    for page in (ana, inbox):
+        page.clock.fast_forward(46_000)  # the stream is given up after 40 s, and looked at each five
+    expect(ana.locator("#messages").get_by_text("Is anybody there?")).to_be_visible()
+    expect(inbox.locator("[data-refresh]").get_by_text("Is anybody there?")).to_be_visible()
