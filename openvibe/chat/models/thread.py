@@ -8,7 +8,8 @@ import pgtrigger
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVector
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.functions import Coalesce
 
 from openvibe.base.models import Timestamped
 from openvibe.base.name_field import NameField
@@ -92,7 +93,14 @@ class Thread(Timestamped):
             ),
         ]
         indexes = [
-            models.Index(fields=["channel", "-last_message_at"], name="thread_recent"),
+            models.Index(
+                "channel",
+                Coalesce("last_message_at", "created_at").desc(),
+                F("id").desc(),
+                condition=Q(parent=None),
+                name="thread_recent",
+            ),
+            models.Index(fields=["created_at"], condition=Q(imported_count__gt=0), name="thread_imported_at"),
             GinIndex(SearchVector("title", config="simple"), name="thread_title_words"),
         ]
         triggers = [
@@ -130,14 +138,23 @@ class Thread(Timestamped):
 
 
 class ReadMarker(models.Model):
-    """Up to which message somebody has read a thread."""
+    """Up to which message somebody has read a thread.
+
+    `marked_unread_seq`: what `last_read_seq` became when she marked the thread as unread; she has read on once the two
+    differ."""
 
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="read_markers")
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="read_markers")
     last_read_seq = models.PositiveBigIntegerField(default=0)
+    marked_unread_seq = models.PositiveBigIntegerField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["participant", "thread"], name="read_marker_once")]
+        indexes = [
+            models.Index(
+                fields=["participant"], condition=Q(marked_unread_seq__isnull=False), name="read_marker_marked_unread"
+            )
+        ]
 
 
 class Draft(models.Model):

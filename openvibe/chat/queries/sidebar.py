@@ -17,6 +17,11 @@ from openvibe.workspaces.models import PRESENCE_SECONDS
 MAX_PEOPLE = 40
 MAX_DIRECT = 20
 """Direct messages: those of the newest. Others are found by *New message*, in the inbox and by search."""
+RECENT_THREADS = 100
+"""Of each channel, those last written in: a channel is unread, and the inbox puts a thread first, for what is new in
+them, and in threads that the reader marked as unread. A page costs the same however many threads there are."""
+MAX_COUNTED_MENTIONS = 200
+"""Of somebody, the newest: what is counted of them is not read yet."""
 _IS_NEW = """(r.id IS NOT NULL OR t.last_message_at >=
     (SELECT joined_at FROM workspaces_member WHERE participant_id = {asker}))
     AND NOT EXISTS (SELECT FROM chat_notificationpreference n
@@ -35,19 +40,33 @@ def is_new_to(asker: LiteralString) -> sql.Composed:
     return sql.SQL(_IS_NEW).format(asker=sql.SQL(asker))
 
 
+_RECENT_THREADS = """(
+        SELECT t.* FROM chat_thread t
+        WHERE t.channel_id = {channel} AND t.parent_id IS NULL AND t.archived_at IS NULL
+        ORDER BY coalesce(t.last_message_at, t.created_at) DESC, t.id DESC LIMIT {recent_threads}
+    )"""
+# Whether anything in a channel is new to somebody.
+_IS_UNREAD = """(EXISTS (
+    SELECT FROM {recent} t LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = {asker}
+    WHERE t.last_seq > coalesce(r.last_read_seq, 0) AND {is_new}
+) OR EXISTS (
+    SELECT FROM chat_readmarker r JOIN chat_thread t ON t.id = r.thread_id
+    WHERE r.participant_id = {asker} AND r.marked_unread_seq = r.last_read_seq AND t.channel_id = {channel}
+    AND t.parent_id IS NULL AND t.archived_at IS NULL AND t.last_seq > r.last_read_seq AND {is_new}
+))"""
+_UNREAD_MENTIONS = """
+    SELECT t.channel_id
+    FROM (
+        SELECT message_id FROM chat_mention WHERE participant_id = {asker} ORDER BY message_id DESC LIMIT {max_mentions}
+    ) n
+    JOIN chat_message m ON m.id = n.message_id JOIN chat_thread t ON t.id = m.thread_id
+    LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = {asker}
+    WHERE t.parent_id IS NULL AND m.deleted_at IS NULL AND m.seq > coalesce(r.last_read_seq, 0)
+"""
+
 _SELECT_SIDEBAR = """
-WITH unseen AS (
-    SELECT t.id, t.channel_id, coalesce(r.last_read_seq, 0) AS read_seq, t.archived_at IS NULL
-        AND {is_new} AS is_new
-    FROM chat_thread t LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = %(asker)s
-    WHERE t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
-        AND t.last_seq > coalesce(r.last_read_seq, 0)
-), unread AS (
-    SELECT channel_id, bool_or(is_new) AS is_new FROM unseen GROUP BY channel_id
-), mentions AS (
-    SELECT u.channel_id, count(*) AS number
-    FROM chat_mention n JOIN chat_message m ON m.id = n.message_id JOIN unseen u ON u.id = m.thread_id
-    WHERE n.participant_id = %(asker)s AND m.deleted_at IS NULL AND m.seq > u.read_seq GROUP BY u.channel_id
+WITH mentions AS (
+    SELECT channel_id, count(*) AS number FROM ({unread_mentions}) n GROUP BY channel_id
 ), known AS (
     SELECT p.id, p.kind, p.handle, p.name, p.picture_version FROM workspaces_participant p
     WHERE p.workspace_id = %(workspace)s AND p.is_active AND (NOT %(is_guest)s OR p.id = %(asker)s OR EXISTS (
@@ -57,21 +76,20 @@ WITH unseen AS (
 )
 SELECT to_json(ARRAY(
     SELECT json_build_array(
-        c.id, c.name, c.is_private, coalesce(u.is_new, false), coalesce(m.number, 0), EXISTS (
+        c.id, c.name, c.is_private, {is_unread}, coalesce(m.number, 0), EXISTS (
             SELECT FROM chat_channelmembership s WHERE s.channel_id = c.id AND s.participant_id = %(asker)s
         )
     )
-    FROM chat_channel c LEFT JOIN unread u ON u.channel_id = c.id LEFT JOIN mentions m ON m.channel_id = c.id
+    FROM chat_channel c LEFT JOIN mentions m ON m.channel_id = c.id
     WHERE c.id = ANY(%(channels)s::bigint[]) AND c.archived_at IS NULL AND c.first_participant_id IS NULL
     ORDER BY c.name
 )), to_json(ARRAY(
     SELECT json_build_array(
-        t.id, c.id, p.id, p.handle, p.name, p.kind = 'agent', coalesce(u.is_new, false), coalesce(m.number, 0),
-        p.picture_version
+        t.id, c.id, p.id, p.handle, p.name, p.kind = 'agent', {is_unread}, coalesce(m.number, 0), p.picture_version
     )
     FROM chat_channel c JOIN chat_thread t ON t.channel_id = c.id AND t.parent_id IS NULL
     JOIN workspaces_participant p ON p.id IN (c.first_participant_id, c.second_participant_id) AND p.id <> %(asker)s
-    LEFT JOIN unread u ON u.channel_id = c.id LEFT JOIN mentions m ON m.channel_id = c.id
+    LEFT JOIN mentions m ON m.channel_id = c.id
     WHERE c.id = ANY(%(channels)s::bigint[]) AND c.first_participant_id IS NOT NULL AND t.last_seq > 0
     ORDER BY t.last_message_at DESC, t.id DESC LIMIT %(max_direct)s
 )), to_json(ARRAY(
@@ -94,19 +112,10 @@ SELECT to_json(ARRAY(
 ))
 """
 
-# `unread` and `mentions` of the above, of one channel each for many readers: it starts from the channel, not the asker.
+# The same of one channel each for many readers.
 _SELECT_CHANNEL_UNREAD = """
-SELECT asker.id, asker.channel, EXISTS (
-    SELECT FROM chat_thread t LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = asker.id
-    WHERE t.channel_id = asker.channel AND t.parent_id IS NULL AND t.archived_at IS NULL
-    AND t.last_seq > coalesce(r.last_read_seq, 0) AND {is_new}
-), (
-    SELECT count(*) FROM chat_mention n JOIN chat_message m ON m.id = n.message_id
-    JOIN chat_thread t ON t.id = m.thread_id
-    LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = asker.id
-    WHERE n.participant_id = asker.id AND t.channel_id = asker.channel AND t.parent_id IS NULL
-    AND m.deleted_at IS NULL AND m.seq > coalesce(r.last_read_seq, 0)
-)
+SELECT asker.id, asker.channel, {is_unread},
+    (SELECT count(*) FROM ({unread_mentions}) n WHERE n.channel_id = asker.channel)
 FROM unnest(%s::bigint[], %s::bigint[]) AS asker(id, channel)
 """
 
@@ -204,7 +213,20 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
 
 @cache
 def _sidebar_statement() -> str:
-    return sql.SQL(_SELECT_SIDEBAR).format(is_new=is_new_to("%(asker)s")).as_string()
+    return _format(_SELECT_SIDEBAR, asker="%(asker)s", channel="c.id")
+
+
+@cache
+def _channel_unread_statement() -> str:
+    return _format(_SELECT_CHANNEL_UNREAD, asker="asker.id", channel="asker.channel")
+
+
+def _format(statement: LiteralString, *, asker: LiteralString, channel: LiteralString) -> str:
+    names = {"asker": sql.SQL(asker), "channel": sql.SQL(channel)}
+    recent = sql.SQL(_RECENT_THREADS).format(**names, recent_threads=RECENT_THREADS)
+    is_unread = sql.SQL(_IS_UNREAD).format(**names, recent=recent, is_new=is_new_to(asker))
+    mentions = sql.SQL(_UNREAD_MENTIONS).format(asker=names["asker"], max_mentions=MAX_COUNTED_MENTIONS)
+    return sql.SQL(statement).format(is_unread=is_unread, unread_mentions=mentions).as_string()
 
 
 def read_channel_unread(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[bool, int]]:
@@ -212,6 +234,5 @@ def read_channel_unread(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, i
     none without pairs."""
     if not pairs:
         return {}
-    statement = sql.SQL(_SELECT_CHANNEL_UNREAD).format(is_new=is_new_to("asker.id")).as_string()
-    rows = fetch_prepared(statement, [list(numbers) for numbers in zip(*pairs, strict=True)])
+    rows = fetch_prepared(_channel_unread_statement(), [list(numbers) for numbers in zip(*pairs, strict=True)])
     return {(participant, channel): (unread, mentions) for participant, channel, unread, mentions in rows}

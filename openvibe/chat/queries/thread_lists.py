@@ -1,11 +1,12 @@
-"""Threads as the inbox and a channel's page list them: one statement for the rows of a page and how many there are."""
+"""Threads as the inbox and a channel's page list them: one statement a page."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Literal
+from typing import Literal, LiteralString
 
 from psycopg import sql
 
@@ -13,36 +14,60 @@ from openvibe.base.markdown import plain_text
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.timestamps import parse_stored_time
 from openvibe.chat.models import Channel, Message, visibility_of
-from openvibe.chat.queries.sidebar import is_new_to
+from openvibe.chat.queries.sidebar import RECENT_THREADS, is_new_to
 from openvibe.workspaces.access import Access
 
 PREVIEW_CHARACTERS = 160
 """Of a message in a list, as plain text."""
 Show = Literal["all", "unread", "mentions"]
 
-_SELECT_THREADS = """
-WITH listed AS (
+_ONLY: Mapping[Show, LiteralString] = {
+    "all": "",
+    "unread": "AND unread.is_it",
+    "mentions": """AND t.id IN (
+        SELECT m.thread_id FROM chat_mention n JOIN chat_message m ON m.id = n.message_id
+        WHERE n.participant_id = %(asker)s AND m.deleted_at IS NULL
+    )""",
+}
+
+# Threads of a channel `c`, with what they are to the asker.
+_LISTED = """
     SELECT t.id, coalesce(t.last_message_at, t.created_at) AS at, unread.is_it,
-        t.pin_slot IS NOT NULL AND NOT %(is_inbox)s AS pinned
+        coalesce(r.marked_unread_seq = r.last_read_seq, false) AS is_marked,
+        t.pin_slot IS NOT NULL AND NOT {is_inbox} AS pinned
     FROM chat_thread t
-    JOIN chat_channel c ON c.id = t.channel_id
     LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = %(asker)s
     CROSS JOIN LATERAL (
         SELECT coalesce(t.last_seq > coalesce(r.last_read_seq, 0) AND {is_new}, false) AS is_it
     ) unread
-    WHERE t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
-        AND (t.archived_at IS NOT NULL) = %(archived)s
-        AND (NOT %(is_inbox)s OR c.archived_at IS NULL)
-        AND (NOT %(only_unread)s OR unread.is_it)
-        AND (NOT %(only_mentions)s OR EXISTS (
-            SELECT FROM chat_mention n JOIN chat_message m ON m.id = n.message_id
-            WHERE n.participant_id = %(asker)s AND m.thread_id = t.id AND m.deleted_at IS NULL
-        ))
+    WHERE t.channel_id = c.id AND t.parent_id IS NULL AND t.archived_at {archived} {only}
+"""
+
+# Of each channel as many as the page may show, from the index; then what may stand before them, however old: the pinned
+# threads of a channel, in an inbox those marked as unread.
+_SELECT_THREADS = """
+WITH channel AS (
+    SELECT c.id FROM chat_channel c
+    WHERE c.id = ANY(%(channels)s::bigint[]) AND (NOT {is_inbox} OR c.archived_at IS NULL)
+), listed AS (
+    SELECT t.id, t.at, t.is_it, t.pinned, {new_first} AND t.is_it AND (t.is_recent OR t.is_marked) AS leads
+    FROM channel c CROSS JOIN LATERAL (
+        SELECT *, row_number() OVER (ORDER BY at DESC, id DESC) <= {recent_threads} AS is_recent FROM ({listed}) t
+        ORDER BY at DESC, id DESC LIMIT {depth}
+    ) t
+    UNION
+    SELECT t.id, t.at, t.is_it, t.pinned, {new_first} AND t.is_it AS leads
+    FROM channel c CROSS JOIN LATERAL ({listed} AND t.id = ANY(ARRAY(
+        SELECT thread_id FROM chat_readmarker
+        WHERE {is_inbox} AND participant_id = %(asker)s AND marked_unread_seq = last_read_seq
+        UNION ALL
+        SELECT id FROM chat_thread
+        WHERE NOT {is_inbox} AND channel_id = ANY(%(channels)s::bigint[]) AND pin_slot IS NOT NULL
+    ))) t
 ), page AS (
-    SELECT * FROM listed ORDER BY pinned DESC, (%(is_inbox)s AND is_it) DESC, at DESC, id DESC
-    LIMIT %(limit)s OFFSET %(offset)s
+    SELECT * FROM listed ORDER BY pinned DESC, leads DESC, at DESC, id DESC LIMIT %(limit)s + 1 OFFSET %(offset)s
 )
-SELECT (SELECT count(*) FROM listed), to_json(ARRAY(
+SELECT to_json(ARRAY(
     SELECT json_build_array(
         t.id, coalesce(o.name, t.title), CASE WHEN o.id IS NULL THEN c.name ELSE '' END,
         t.last_seq, t.access, l.at, l.is_it, l.pinned, p.name,
@@ -52,11 +77,11 @@ SELECT (SELECT count(*) FROM listed), to_json(ARRAY(
     LEFT JOIN chat_message m ON m.thread_id = t.id AND m.seq = t.last_seq
     LEFT JOIN workspaces_participant p ON p.id = m.author_id
     LEFT JOIN workspaces_participant o ON o.id = c.first_participant_id + c.second_participant_id - %(asker)s
-    ORDER BY l.pinned DESC, (%(is_inbox)s AND l.is_it) DESC, l.at DESC, l.id DESC
+    ORDER BY l.pinned DESC, l.leads DESC, l.at DESC, l.id DESC
 )), to_json(ARRAY(
     SELECT json_build_array(c.id, c.name, count(*), max(t.created_at))
     FROM chat_thread t JOIN chat_channel c ON c.id = t.channel_id
-    WHERE %(is_inbox)s AND t.channel_id = ANY(%(channels)s::bigint[]) AND t.imported_count > 0
+    WHERE {is_inbox} AND t.channel_id = ANY(%(channels)s::bigint[]) AND t.imported_count > 0
     AND t.created_at > now() - interval '3 days' AND c.archived_at IS NULL
     GROUP BY c.id ORDER BY max(t.created_at) DESC
 ))
@@ -94,25 +119,24 @@ class ImportNote:
 
 @dataclass(frozen=True)
 class ThreadList:
-    """Some of them in order, how many there are in all, and of an inbox what was imported lately."""
+    """Some of them in order, whether there are more behind them, and of an inbox what was imported lately."""
 
     items: list[ThreadItem]
-    total: int
+    has_more: bool
     imports: tuple[ImportNote, ...] = ()
 
 
 def list_inbox_threads(
     access: Access, *, show: Show = "all", channel_id: int | None = None, offset: int = 0, limit: int = 50
 ) -> ThreadList:
-    """Threads that are not put away, nor their channel: those with something new first, then by their newest message.
+    """Threads that are not put away, nor their channel, by their newest message: first those with something new among
+    the RECENT_THREADS of each channel, and what the asker marked as unread.
 
     `mentions`: those where somebody named the asker. A channel she does not read has none."""
     visibility = visibility_of(access)
     is_read = channel_id is None or channel_id in visibility.channel_ids
     channels = visibility.channels if channel_id is None else f"{{{channel_id}}}"
-    values = {"channels": channels if is_read else "{}", "archived": False, "is_inbox": True}
-    only = {"only_unread": show == "unread", "only_mentions": show == "mentions"}
-    return _list_threads(access, {**values, **only, "offset": offset, "limit": limit})
+    return _list_threads(access, channels if is_read else "{}", show=show, offset=offset, limit=limit)
 
 
 def list_unread_threads(access: Access, *, offset: int = 0, limit: int = 50) -> ThreadList:
@@ -125,9 +149,8 @@ def list_channel_threads(
 ) -> ThreadList:
     """A channel's threads, or those of it that were put away, the one last written in first. The caller has checked
     that the asker reads it."""
-    values = {"channels": f"{{{channel.pk}}}", "archived": archived, "is_inbox": False}
-    only = {"only_unread": False, "only_mentions": False}
-    return _list_threads(access, {**values, **only, "offset": offset, "limit": limit})
+    channels = f"{{{channel.pk}}}"
+    return _list_threads(access, channels, is_inbox=False, archived=archived, offset=offset, limit=limit)
 
 
 def message_preview(body: str, kind: str, state: str, *, is_deleted: bool) -> str:
@@ -141,12 +164,38 @@ def message_preview(body: str, kind: str, state: str, *, is_deleted: bool) -> st
 
 
 @cache
-def _threads_statement() -> str:
-    return sql.SQL(_SELECT_THREADS).format(is_new=is_new_to("%(asker)s")).as_string()
+def _threads_statement(show: Show, depth: int, *, is_inbox: bool, archived: bool) -> str:
+    """What is chosen stands in the text, not among the values: one plan for all of them would read every thread."""
+    choices = {"is_inbox": sql.Literal(is_inbox), "archived": sql.SQL("IS NOT NULL" if archived else "IS NULL")}
+    listed = sql.SQL(_LISTED).format(**choices, only=sql.SQL(_ONLY[show]), is_new=is_new_to("%(asker)s"))
+    statement = sql.SQL(_SELECT_THREADS).format(
+        is_inbox=sql.Literal(is_inbox),
+        new_first=sql.Literal(is_inbox and show != "unread"),
+        recent_threads=RECENT_THREADS,
+        depth=depth,
+        listed=listed,
+    )
+    return statement.as_string()
 
 
-def _list_threads(access: Access, values: dict[str, object]) -> ThreadList:
-    ((total, rows, imports),) = fetch_prepared(_threads_statement(), {**values, "asker": access.participant_id})
+def _list_threads(
+    access: Access,
+    channels: str,
+    *,
+    show: Show = "all",
+    is_inbox: bool = True,
+    archived: bool = False,
+    offset: int,
+    limit: int,
+) -> ThreadList:
+    """`channels`: PostgreSQL's array of their ids."""
+    depth = RECENT_THREADS
+    while depth < offset + limit + 1:
+        depth *= 10
+    statement = _threads_statement(show, depth, is_inbox=is_inbox, archived=archived)
+    values = {"channels": channels, "asker": access.participant_id, "offset": offset, "limit": limit}
+    ((read_rows, imports),) = fetch_prepared(statement, values)
+    rows = read_rows[:limit]
     items = [
         ThreadItem(
             pk,
@@ -163,4 +212,4 @@ def _list_threads(access: Access, values: dict[str, object]) -> ThreadList:
         for pk, title, channel, seq, kind_of_access, at, unread, pinned, author, body, kind, state, is_deleted in rows
     ]
     notes = (ImportNote(pk, name, count, parse_stored_time(at)) for pk, name, count, at in imports)
-    return ThreadList(items, total, tuple(notes))
+    return ThreadList(items, len(read_rows) > limit, tuple(notes))

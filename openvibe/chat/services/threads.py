@@ -156,7 +156,9 @@ def mark_read(*, thread: Thread, by: Access, seq: int) -> int:
     if not created and marker.last_read_seq >= seq:
         return marker.last_read_seq
     if not created:
-        ReadMarker.objects.filter(pk=marker.pk).update(last_read_seq=Greatest(F("last_read_seq"), seq))
+        ReadMarker.objects.filter(pk=marker.pk).update(
+            last_read_seq=Greatest(F("last_read_seq"), seq), marked_unread_seq=None
+        )
     _emit_read_changed(thread, by)
     return seq
 
@@ -191,7 +193,9 @@ def mark_unread_from(*, thread: Thread, by: Access, seq: int) -> int:
     """The message `seq` and all after it count as unread again."""
     seq = max(1, min(seq, thread.last_seq))
     ReadMarker.objects.update_or_create(
-        thread=thread, participant_id=by.participant_id, defaults={"last_read_seq": seq - 1}
+        thread=thread,
+        participant_id=by.participant_id,
+        defaults={"last_read_seq": seq - 1, "marked_unread_seq": seq - 1},
     )
     _emit_read_changed(thread, by)
     return seq - 1

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
@@ -15,7 +14,7 @@ from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.queries import Show, list_inbox_threads, list_unread_threads, message_preview, messages_mentioning
 from openvibe.chat.web.live import PageFrames
-from openvibe.chat.web.thread_lists import thread_list_context
+from openvibe.chat.web.thread_lists import PAGE_SIZE, OpenEndedPage, page_number, thread_list_context
 from openvibe.chat.wiring import FIRST_STEPS, INBOX_NOTES, FirstStep
 from openvibe.workspaces.decorators import (
     WorkspaceRequest,
@@ -27,9 +26,6 @@ from openvibe.workspaces.decorators import (
 from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import access_member
 from openvibe.workspaces.services import end_first_steps
-
-PAGE_SIZE = 50
-
 
 SHOW_LABELS: dict[Show, str] = {"all": "All", "unread": "Unread", "mentions": "Mentions"}
 
@@ -91,7 +87,11 @@ def read_all(request: WorkspaceRequest) -> HttpResponse:
 @require_safe
 def mentions(request: WorkspaceRequest) -> HttpResponse:
     """Messages that name the reader, newest first."""
-    page = Paginator(messages_mentioning(request.access), PAGE_SIZE).get_page(request.GET.get("page"))
+    messages, number = messages_mentioning(request.access), page_number(request)
+    rows = list(messages[(number - 1) * PAGE_SIZE : number * PAGE_SIZE + 1])
+    if not rows and number > 1:
+        rows, number = list(messages[: PAGE_SIZE + 1]), 1
+    page = OpenEndedPage(rows[:PAGE_SIZE], number, len(rows) > PAGE_SIZE)
     mentions = [(one, message_preview(one.body, one.kind, one.state, is_deleted=False)) for one in page]
     return render(request, "chat/mentions.html", {"page": page, "mentions": mentions})
 

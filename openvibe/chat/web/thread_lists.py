@@ -1,9 +1,10 @@
 """Pages of threads: inbox and channel."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
-from django.core.paginator import Paginator
+from django.http import HttpRequest
 from django.utils import timezone
 
 from openvibe.base.fragments import render_fragments
@@ -12,23 +13,59 @@ from openvibe.chat.queries import ThreadList
 from openvibe.workspaces.decorators import WorkspaceRequest
 
 PAGE_SIZE = 50
-MAX_OFFSET = 2**31
+MAX_PAGE = 2**20
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class OpenEndedPage(Generic[T]):
+    """A page of a list whose length nobody counted, for `chat/_pages.html`. `number` is 1 or more."""
+
+    items: Sequence[T]
+    number: int
+    has_next: bool
+
+    @property
+    def has_previous(self) -> bool:
+        return self.number > 1
+
+    @property
+    def has_other_pages(self) -> bool:
+        return self.has_previous or self.has_next
+
+    @property
+    def previous_page_number(self) -> int:
+        return self.number - 1
+
+    @property
+    def next_page_number(self) -> int:
+        return self.number + 1
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def page_number(request: HttpRequest) -> int:
+    """What `?page=` says, 1 for what is no page."""
+    return min(max(int_param(request.GET, "page") or 1, 1), MAX_PAGE)
 
 
 def thread_list_context(
     request: WorkspaceRequest, list_threads: Callable[..., ThreadList], *, show_channel: bool = False
 ) -> dict[str, Any]:
-    """`threads`, the page that `?page=` names (the first or the last for a number that is none), `items`, its HTML,
-    `imports`, and `query`, the rest of the address, for links to other pages.
+    """`threads`, the page that `?page=` names (the first for a number that is none), `items`, its HTML, `imports`, and
+    `query`, the rest of the address, for links to other pages.
 
-    One statement, three for a page beyond the last. `list_threads` takes an offset and a limit.
+    One statement, two for a page beyond the last. `list_threads` takes an offset and a limit.
     """
-    number = max(int_param(request.GET, "page") or 1, 1)
-    thread_list = list_threads(offset=min((number - 1) * PAGE_SIZE, MAX_OFFSET), limit=PAGE_SIZE)
-    page: Any = Paginator(range(thread_list.total), PAGE_SIZE).get_page(number)
-    if page.number != number:
-        thread_list = list_threads(offset=(page.number - 1) * PAGE_SIZE, limit=PAGE_SIZE)
-    page.object_list = thread_list.items
+    number = page_number(request)
+    thread_list = list_threads(offset=(number - 1) * PAGE_SIZE, limit=PAGE_SIZE)
+    if not thread_list.items and number > 1:
+        number, thread_list = 1, list_threads(offset=0, limit=PAGE_SIZE)
+    page = OpenEndedPage(thread_list.items, number, thread_list.has_more)
     today = timezone.localdate()
     shared = {"slug": request.workspace.slug, "show_channel": show_channel}
     rows = ({**shared, "thread": item, "is_today": timezone.localdate(item.at) == today} for item in thread_list.items)
