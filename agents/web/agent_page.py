@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django import forms
-from django.db.models import F
+from django.db.models import F, Q
 from django.http import HttpResponse
 from django.shortcuts import render
 
@@ -22,7 +22,7 @@ from memory.models import Episode
 from memory.queries import blocks_context, list_proposals, notes_context, status_label
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.chat.models import Thread
+from openvibe.chat.models import visible_threads
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
@@ -105,7 +105,7 @@ class VersionRow(NamedTuple):
 def _soul_versions(agent: Agent, access: Access) -> list[VersionRow]:
     """The newest hundred, with the feedback that the asker may read."""
     versions = list(agent.soul_versions.select_related("author").defer("source", "content")[:100])
-    applied_feedback = Episode.objects.filter(agent=agent.participant_id, thread__in=Thread.objects.visible_to(access))
+    applied_feedback = Episode.objects.filter(visible_threads(access, "thread__"), agent=agent.participant_id)
     applied_feedback = applied_feedback.exclude(feedback=None).exclude(soul_version=None).order_by("pk")
     by_version: defaultdict[int, list[AppliedFeedback]] = defaultdict(list)
     for number, message_id, giver in applied_feedback.values_list("soul_version", *FEEDBACK_OF_VERSION):
@@ -128,8 +128,7 @@ def _memory_context(agent: Agent, access: Access) -> dict[str, Any]:
     episodes: what the asker may read of them."""
     episodes = Episode.objects.of(agent.participant_id)
     in_use = set(episodes.open_feedback().values_list("pk", flat=True)[:MAX_FEEDBACK_ITEMS])
-    threads = Thread.objects.visible_to(access)
-    readable = episodes.filter(thread__in=threads) | episodes.filter(thread=None)
+    readable = episodes.filter(visible_threads(access, "thread__") | Q(thread=None))
     related = readable.select_related("applied_by", "feedback__participant", "thread")
     rows = list(related.order_by(F("suggested_at").asc(nulls_last=True), "-created_at")[:50])
     episode_rows = [_episode_row(row, access, row.pk in in_use) for row in rows]
