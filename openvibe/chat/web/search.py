@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
 
-from django.core.paginator import Page, Paginator
+from django.db.models import QuerySet
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.html import conditional_escape
@@ -19,15 +18,17 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import HIT_END, HIT_START, find_places, parse_recent, search_messages
 from openvibe.chat.search.thread import SEARCHED_KINDS
 from openvibe.chat.search.workspace import best_messages
+from openvibe.chat.web.thread_lists import PAGE_SIZE, OpenEndedPage, page_number
 from openvibe.chat.wiring import PlaceQuery
 from openvibe.search.lexical import query_terms
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
-PAGE_SIZE = 50
-MAX_BEST_HITS = 50
+MAX_BEST_HITS = PAGE_SIZE
 """Of the best match, which has no end: everything bears on a question a little."""
-MAX_COUNTED_HITS = 1_000
-"""Hits that are counted, and can be paged through: all there are may be half of the workspace."""
+MAX_COUNTED_HITS = 300
+"""Hits that are counted: all there are may be half of the workspace."""
+MAX_PAGES = 200
+"""Pages of the newest: each reads past all before it. Whoever looks for older ones says until when."""
 EXCERPT_CHARACTERS = 240
 MAX_QUERY_CHARACTERS = 400
 SHOWN_FILTERS = ("channel", "author", "kind", "since", "until")
@@ -47,8 +48,8 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         name: value.replace("\x00", "")[:MAX_QUERY_CHARACTERS].strip() for name, value in request.GET.dict().items()
     }
     words, groups = params.get("q", ""), []
-    page: Page[Any] | None = None
-    limit = MAX_COUNTED_HITS
+    page: OpenEndedPage[Message] | None = None
+    count, is_capped = 0, False
     thread_id, kind = int_param(request.GET, "thread"), params.get("kind", "")
     is_best_match = bool(words) and (params.get("order") or ("newest" if OPERATORS.search(words) else "best")) == "best"
     if any(params.get(name) for name in ("q", *FILTERS)):
@@ -62,17 +63,13 @@ def search(request: WorkspaceRequest) -> HttpResponse:
             since=date_param(request.GET, "since"),
             until=date_param(request.GET, "until"),
         )
-        kinds = [kind] if kind else SEARCHED_KINDS
-        limit = MAX_BEST_HITS if is_best_match else MAX_COUNTED_HITS
-        newest = hits.values_list("pk", flat=True)[:limit]
-        results: Any = newest
         if is_best_match:
+            kinds = [kind] if kind else SEARCHED_KINDS
             are_few = request.access.is_guest or any(params.get(name) for name in FILTERS)
-            results = best_messages(request.access, words, hits, max_hits=limit, kinds=kinds, are_few=are_few)
-        page = Paginator(results, PAGE_SIZE).get_page(request.GET.get("page"))
-        if not is_best_match:  # the newest are chosen among messages alone: joined, all of them may be read first
-            by_id = hits.in_bulk([*page])
-            page.object_list = [by_id[pk] for pk in page if pk in by_id]
+            best = best_messages(request.access, words, hits, max_hits=MAX_BEST_HITS, kinds=kinds, are_few=are_few)
+            page, count, is_capped = OpenEndedPage(best, 1, False), len(best), len(best) == MAX_BEST_HITS
+        else:
+            page, count, is_capped = newest_messages(hits, page_number(request))
         groups = group_by_thread(page, words)
     threads = Thread.objects.visible_to(request.access)
     query = request.GET.copy()
@@ -84,7 +81,8 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         "is_best_match": is_best_match,
         "groups": groups,
         "page": page,
-        "is_capped": page is not None and page.paginator.count == limit,
+        "count": count,
+        "is_capped": is_capped,
         "filter_count": sum(bool(params.get(name)) for name in ("order", *SHOWN_FILTERS)),
         "newest_first": f"?{newest_first.urlencode()}",
         "thread": threads.filter(pk=thread_id).first() if thread_id is not None else None,
@@ -92,6 +90,22 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         "query": query.urlencode(),
     }
     return render(request, "chat/search.html", context)
+
+
+def newest_messages(hits: QuerySet[Message], number: int) -> tuple[OpenEndedPage[Message], int, bool]:
+    """The page of that number (the first for one beyond the last), how many there are, and whether there are more.
+
+    Two statements: the newest are chosen among messages alone, since joined, all of them may be read first.
+    """
+    number = min(number, MAX_PAGES)
+    ids = list(hits.values_list("pk", flat=True)[: max(MAX_COUNTED_HITS, number * PAGE_SIZE) + 1])
+    if len(ids) <= (number - 1) * PAGE_SIZE:
+        number = 1
+    start, end = (number - 1) * PAGE_SIZE, number * PAGE_SIZE
+    by_id = hits.in_bulk(ids[start:end])
+    messages = [by_id[pk] for pk in ids[start:end] if pk in by_id]
+    page = OpenEndedPage(messages, number, len(ids) > end and number < MAX_PAGES)
+    return page, min(len(ids), MAX_COUNTED_HITS), len(ids) > MAX_COUNTED_HITS
 
 
 @workspace_view

@@ -48,7 +48,8 @@ def test_meaning_is_found_and_nonsense_is_not(ana: Member, thread: Thread) -> No
 def test_what_was_counted_is_said(ana: Member, thread: Thread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openvibe.chat.web.search.MAX_BEST_HITS", 2)
     monkeypatch.setattr("openvibe.chat.web.search.MAX_COUNTED_HITS", 4)
-    for number, counted in enumerate(("1 message,", "2 messages,", "3 messages,", "At least 4 messages,"), start=1):
+    counts = ("1 message,", "2 messages,", "3 messages,", "4 messages,", "More than 4 messages,")
+    for number, counted in enumerate(counts, start=1):
         say(thread, ana, f"Roses {number}")
         page_text = " ".join(page(ana, q="roses", order="newest").split())
         assert f"> {counted} the newest first. <" in page_text, counted
@@ -56,6 +57,24 @@ def test_what_was_counted_is_said(ana: Member, thread: Thread, monkeypatch: pyte
     assert "The best 2 messages. To see all" in page_text
     assert 'href="?q=roses&amp;kind=text&amp;order=newest"' in page_text
     assert "Filters (1)" in page_text
+
+
+def test_the_newest_go_on_beyond_what_is_counted(ana: Member, thread: Thread, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openvibe.chat.web.search.PAGE_SIZE", 2)
+    monkeypatch.setattr("openvibe.chat.web.search.MAX_COUNTED_HITS", 3)
+    monkeypatch.setattr("openvibe.chat.web.search.MAX_PAGES", 4)
+    for number in range(1, 10):
+        say(thread, ana, f"Rose {number}.")
+    shown = {
+        at: [number for number in range(1, 10) if f"</mark> {number}." in page(ana, q="rose", order="newest", page=at)]
+        for at in (1, 2, 3, 4, 5, "last", 2**60)
+    }
+    assert shown == {1: [8, 9], 2: [6, 7], 3: [4, 5], 4: [2, 3], 5: [2, 3], "last": [8, 9], 2**60: [2, 3]}
+    last = page(ana, q="rose", order="newest", page=4)
+    assert "?q=rose&amp;order=newest&amp;page=3" in last
+    assert ("page=5" in last, "Page 4" in last, "More than 3 messages" in last) == (False, True, True)
+    beyond = page(ana, q="9", order="newest", page=3)
+    assert ("1 message," in beyond, "<mark>9</mark>" in beyond) == (True, True)
 
 
 def test_a_search_stays_in_its_thread(ana: Member, thread: Thread) -> None:
