@@ -196,7 +196,8 @@ def plugin_statuses(workspace_id: int) -> list[PluginStatus]:
         is_enabled = plugin.name == active.enabled_name
         problem = active.problem if is_enabled else ""
         settings = plugin_settings(plugin) if plugin.is_built_in or (is_enabled and not problem) else ()
-        config = rows.get(plugin.name, {})
+        config = rows.get(plugin.name)
+        config = config if isinstance(config, dict) else {}
         statuses.append(
             PluginStatus(plugin.name, plugin.title, plugin.description, is_enabled, config, settings, problem)
         )
@@ -246,11 +247,29 @@ def _load_factory(name: str) -> ProviderFactory:
         ) from error
 
 
+def _check_config(name: str, config: Any) -> None:
+    """What is stored may come from another version, or from a hand in the database. Raises PluginLoadError."""
+    if not isinstance(config, dict):
+        raise PluginLoadError(f"The memory plugin {name} cannot start: its stored settings are no object of names.")
+    for setting in plugin_settings(installed_plugins()[name]):
+        value = config.get(setting.name)
+        try:
+            if value not in (None, ""):
+                setting.parse(value)
+        except Exception as error:  # a ValueError says what it takes; others are whatever somebody else's parser does
+            takes = f"it must be {error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            raise PluginLoadError(
+                f"The memory plugin {name} cannot start: its setting {setting.name} is {value!r:.80} ({takes})."
+            ) from error
+
+
 @lru_cache(maxsize=64)
 def _create_provider(name: str, config: str) -> MemoryProvider:
     factory = _load_factory(name)
+    values = json.loads(config)
+    _check_config(name, values)
     try:
-        provider = factory(json.loads(config))
+        provider = factory(values)
     except Exception as error:
         raise PluginLoadError(f"The memory plugin {name} cannot start ({type(error).__name__}: {error}).") from error
     missing_methods = [method for method in REQUIRED_METHODS if not callable(getattr(provider, method, None))]

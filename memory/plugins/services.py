@@ -76,11 +76,11 @@ def configure_plugin(
         rows = _lock_plugins(workspace)
         is_enabled = name == DEFAULT_PLUGIN == _enabled_plugin(rows)
         row = rows.get(name) or MemoryPlugin(workspace=workspace, name=name, enabled=is_enabled)
-        new_config = {key: value for key, value in {**row.config, **changes}.items() if value is not None}
+        config_before = row.config if isinstance(row.config, dict) else {}
+        new_config = {key: value for key, value in {**config_before, **changes}.items() if value is not None}
         problem = load_problem(name, new_config)
         if problem:
             raise Problem(f"{problem} The settings stay as they were.", code="bad_config", field="config")
-        config_before = row.config
         row.config, row.changed_by_id = new_config, by.participant_id if by else None
         if new_config != config_before:
             record_audit(

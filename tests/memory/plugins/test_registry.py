@@ -10,6 +10,7 @@ from memory.plugins.base import capabilities_of, choice_parser, integer_parser
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import MemoryPlugin
 from memory.plugins.registry import capability_diff, plugin_statuses, with_load_problem
+from memory.plugins.services import configure_plugin
 from memory.plugins.simple import SimpleProvider
 from openvibe.workspaces.models import Member
 from tests.memory.plugins.third_party import BROKEN, NO_PLUGIN, installed_package
@@ -85,6 +86,36 @@ def test_one_that_cannot_be_used_leaves_the_default_in_its_place(
         one = plugin_statuses(ana.workspace_id)[2]
         assert one.enabled
         assert why in one.problem
+
+
+@pytest.mark.parametrize("name", ["memory/lcm", "memory/simple"])
+@pytest.mark.parametrize(
+    ("lcm", "simple", "why"),
+    [
+        ({"fresh_tail_tokens": "many"}, {"messages": "many"}, "is 'many' (it must be a whole number from 1 to"),
+        ({"fresh_tail_tokens": [[]]}, {"messages": [[]]}, "is [[]] (it must be a whole number from 1 to"),
+        ({"fresh_tail_tokens": -4}, {"messages": -4}, "is -4 (it must be a whole number from 1 to"),
+        (["summaries"], ["messages"], "its stored settings are no object of names."),
+        ("none", "none", "its stored settings are no object of names."),
+    ],
+)
+def test_stored_settings_that_a_plugin_does_not_take_leave_the_default_in_its_place(
+    ana: Member, name: str, lcm: object, simple: object, why: str
+) -> None:
+    enable(ana, name)
+    MemoryPlugin.objects.filter(name=name).update(config=lcm if name == "memory/lcm" else simple)
+
+    provider = registry.provider_for(ana.workspace_id)
+    assert isinstance(provider, LcmProvider)
+    assert provider.config == {}
+    assert registry.active_plugin(ana.workspace_id)[:3] == ("memory/lcm", {}, name)
+    (one,) = (status for status in plugin_statuses(ana.workspace_id) if status.enabled)
+    assert why in one.problem
+    assert one.problem.startswith(f"The memory plugin {name} cannot start: its ")
+
+    defaults = {setting.name: "" for setting in one.settings}
+    assert configure_plugin(workspace=ana.workspace, name=name, config=defaults, by=None) == {}
+    assert registry.active_plugin(ana.workspace_id) == (name, {}, name, "")
 
 
 def test_one_that_was_uninstalled_leaves_the_default_in_its_place(ana: Member) -> None:
