@@ -5,6 +5,8 @@ OPENVIBE_URL=http://127.0.0.1:8000 OPENVIBE_TOKEN=ovk_… python docs/outside_ag
 
 import json
 import os
+import time
+from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -13,7 +15,7 @@ API = os.environ["OPENVIBE_URL"] + "/api/v1/"
 
 def open_call(path, body=None):
     headers = {"Authorization": "Bearer " + os.environ["OPENVIBE_TOKEN"], "Content-Type": "application/json"}
-    return urlopen(Request(API + path, data=body and json.dumps(body).encode(), headers=headers))
+    return urlopen(Request(API + path, data=body and json.dumps(body).encode(), headers=headers), timeout=60)
 
 
 def call(path, body=None):
@@ -37,17 +39,32 @@ def answer(message):
         except Exception as error:
             end = {"error": f"The model did not answer: {error}"}
         call(address + "finish/", attempt | end)
-    except HTTPError as refusal:
-        if refusal.code not in (403, 404, 409):  # not meant for it, gone, or answered by a copy of this script
-            raise
+    except OSError as error:
+        if getattr(error, "code", 0) not in (403, 404, 409):  # not meant for it, gone, or a copy of this script has it
+            print(f"Message {message} is not answered: {error}", flush=True)
 
 
-me, events = call("me/")["participant"], open_call("events/?include=data&kind=mention&kind=message_posted")
-print(f"@{me['handle']} listens.", flush=True)
-for waiting in call("runs/?state=queued")["results"]:  # asked for while it was away
-    answer(waiting["trigger"])
-for line in events:
-    event = json.loads(line[5:]) if line.startswith(b"data:") else {}
+def events():
+    """What waited for it, then what happens; after a lost connection on from where it was."""
+    position = ""
+    while True:
+        try:
+            stream = open_call("events/?include=data&kind=mention&kind=message_posted&after=" + position)
+            for waiting in call("runs/?state=queued")["results"]:  # asked for while it was away
+                yield {"kind": "mention", "message": waiting["trigger"]}
+            for line in stream:
+                if line.startswith(b"id:"):
+                    position = line[3:].decode().strip()
+                elif line.startswith(b"data:"):
+                    yield json.loads(line[5:])
+        except (OSError, HTTPException) as error:
+            if isinstance(error, HTTPError) and error.code < 500:
+                raise  # the token is wrong, say
+        time.sleep(1)
+
+
+print(f"@{call('me/')['participant']['handle']} listens.", flush=True)
+for event in events():
     author = (event.get("data") or {}).get("author") or {}
     if event.get("kind") == "mention" or author.get("kind") == "member":  # its name, Retry, a draft; its dives
         answer(event["message"])

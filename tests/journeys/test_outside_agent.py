@@ -89,6 +89,23 @@ def test_it_answers_what_people_ask_for_besides(installation: Installation, reed
     wait_for_answers(dive["thread"], 2)
 
 
+def test_it_goes_on_when_its_stream_was_cut(installation: Installation, reed: None) -> None:
+    token = installation.token("ana")
+    thread, _ = ask(installation, token, "@reed are you there?")
+
+    def answer_count() -> int:
+        try:
+            return sum(m["author"]["handle"] == "reed" for m in messages(installation, token, thread))
+        except OSError:  # the server is away
+            return -1
+
+    wait_until(lambda: answer_count() == 1, "the answer", pause=API_PAUSE)
+    installation.kill("web")
+    wait_until(lambda: answer_count() == 1, "the server is back", pause=API_PAUSE)
+    installation.api("POST", f"threads/{thread}/messages/", token, {"body": "@reed and now?"})
+    wait_until(lambda: answer_count() == 2, "the second answer", pause=API_PAUSE)
+
+
 def test_the_official_mcp_client_reads_a_thread_and_answers_in_it(installation: Installation) -> None:
     """Over real HTTP, in the protocol of today and in that with a handshake; and it is told when a token is wrong."""
     vibe, ana = installation.token("vibe", "read,write"), installation.token("ana")
