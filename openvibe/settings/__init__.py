@@ -128,6 +128,7 @@ MIDDLEWARE = [
     "agents.metrics.MetricsMiddleware",
     "openvibe.base.middleware.RequestIdMiddleware",
     "openvibe.base.middleware.MultipartCharsetMiddleware",
+    "openvibe.base.middleware.ForwardedProtoMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "openvibe.base.middleware.CompressionMiddleware",

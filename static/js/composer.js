@@ -46,20 +46,25 @@ function pendingRow(text, key) {
   return row;
 }
 
+// 0: nothing answered; the others: a proxy says that the server does not, or the server that its database is away.
+const AWAY = { 0: "there is no connection", 502: "the server is away", 503: "the server is not ready", 504: "the server does not answer" };
+const TRY_AGAIN = 3000;
+
 function offerRetry(row, text, key, files, problem) {
   row.classList.add("is-failed");
-  if (!problem.status) row.resend = () => { row.remove(); return deliver(text, key, files); };
+  const away = AWAY[problem.status];
+  if (away) {
+    row.resend = () => deliver(text, key, files, row);
+    if (body.dataset.live === "on") setTimeout(resend, TRY_AGAIN); // else once the page is connected again
+  }
   const state = one(".send-state", row);
   state.classList.add("send-problem");
-  state.textContent = problem.status ? `Not sent. ${problem.message} ` : "Not sent yet: there is no connection. It is sent once it is back. ";
+  state.textContent = away ? `Not sent yet: ${away}. It is sent once that is over. ` : `Not sent. ${problem.message} `;
   const again = document.createElement("button");
   again.type = "button";
   again.className = "button";
   again.textContent = "Retry";
-  again.addEventListener("click", () => {
-    row.remove();
-    deliver(text, key, files);
-  });
+  again.addEventListener("click", () => deliver(text, key, files, row));
   const back = document.createElement("button");
   back.type = "button";
   back.className = "button quiet";
@@ -82,7 +87,9 @@ function putBack(text, files) {
 
 /** Send what waits for the connection, in the order it was written. */
 const resend = oneAtATime(async () => {
-  for (const row of all("[data-pending].is-failed", list)) await row.resend?.();
+  for (const row of all("[data-pending].is-failed", list)) {
+    if (row.resend && !(await row.resend())) return;
+  }
 });
 
 function showUnsent() {
@@ -92,9 +99,11 @@ function showUnsent() {
   }
 }
 
-async function deliver(text, key, files) {
-  keep([...outbox().filter((letter) => letter.key !== key), { text, key }]);
+/** Resolves to whether it is over: sent, or refused. `failed` is the row of the try before, whose place it takes. */
+async function deliver(text, key, files, failed = null) {
+  if (!outbox().some((letter) => letter.key === key)) keep([...outbox(), { text, key }]);
   const row = pendingRow([text, fileNames(files)].filter(Boolean).join("\n"), key);
+  failed?.replaceWith(row);
   let said;
   await draftsSaved();
   try {
@@ -107,14 +116,17 @@ async function deliver(text, key, files) {
       row.remove();
       putBack(text, files);
       showProblem(problem.message);
-    } else offerRetry(row, text, key, files, problem);
-    return;
+      return true;
+    }
+    offerRetry(row, text, key, files, problem);
+    return false;
   }
   forget(key);
   keepRest(field);
   if (!isShown(said.id)) await toNewest();
   row.remove();
   toBottom();
+  return true;
 }
 
 function send() {

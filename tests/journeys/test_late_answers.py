@@ -369,3 +369,29 @@ def test_a_long_draft_that_was_kept_stands_beside_what_another_device_saved(peop
     expect(composer).to_have_value(f"Phone\n\n{LONG}")
     expect(desk.get_by_text("Draft saved")).to_be_visible()
     assert desk.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('draft-'))") == []
+
+
+@pytest.mark.parametrize("status", [502, 503])
+def test_what_a_proxy_could_not_pass_on_is_sent_in_order_once_it_can(people: People, status: int) -> None:
+    """Its page stays connected: nothing but trying again tells that the server is back."""
+    ana = people.ana()
+    start_thread(ana, f"Behind a proxy: {status}", "Hello.")
+    expect(ana.locator('body[data-live="on"]')).to_be_attached()
+    address = ana.url
+
+    def refuse(route: Route) -> None:
+        if route.request.method == "POST":
+            route.fulfill(status=status, body="<h1>Bad Gateway</h1>")
+        else:
+            route.fallback()
+
+    ana.route(address, refuse)
+    for words in ("First.", "Second."):
+        say(ana, words)
+        expect(ana.locator("#messages > li").last).to_contain_text("Not sent yet: the server is")
+    with ana.expect_response(lambda answer: answer.status == status, timeout=20_000):
+        pass  # it tries by itself
+    expect(ana.locator("#messages .is-failed .prose")).to_have_text(["First.", "Second."])
+    ana.unroute(address)
+    expect(ana.locator("#messages [data-pending]")).to_have_count(0)
+    expect(ana.locator("#messages .message[data-seq] .prose")).to_have_text(["Hello.", "First.", "Second."])

@@ -46,14 +46,15 @@ class Command(BaseCommand):
             if orphan_count := stop_orphans(lock_file):
                 self.write_line(f"An earlier run was killed; {orphan_count} processes it left behind were stopped.")
             check_port(host, port)
-            url = f"http://{display_host(host)}:{port}/"
+            own_url = f"http://{display_host(host)}:{port}/"
+            url = f"{settings.PUBLIC_URL}/" if settings.ENV.production else own_url
             sign_in = self.prepare_installation(url)
             supervisor = Supervisor(build_services(host, port), write_line=self.write_line)
             try:
                 if not stop.is_set():
                     preload()
                     supervisor.start()
-                    self.supervise(supervisor, stop, host=host, port=port, sign_in=sign_in)
+                    self.supervise(supervisor, stop, host=host, port=port, ready=f"{url}\n{sign_in}")
             except ServiceCrashLoop as error:
                 raise CommandError(f"OpenVibe stops: {error}") from error
             finally:
@@ -86,16 +87,14 @@ class Command(BaseCommand):
             raise CommandError(problem)
         return str(sign_in)
 
-    def supervise(self, supervisor: Supervisor, stop: threading.Event, *, host: str, port: int, sign_in: str) -> None:
-        """Until told to stop: keeps the services running, and says once where they answer."""
+    def supervise(self, supervisor: Supervisor, stop: threading.Event, *, host: str, port: int, ready: str) -> None:
+        """Until told to stop: keeps the services running, and says once that they answer: `ready`."""
         is_announced = False
         while not stop.is_set():
             supervisor.watch(0.2)
             if not is_announced and is_serving(host, port):
                 is_announced = True
-                self.write_line(
-                    f"\nOpenVibe is ready: http://{display_host(host)}:{port}/\n{sign_in}\nCtrl-C stops it.\n"
-                )
+                self.write_line(f"\nOpenVibe is ready: {ready}\nCtrl-C stops it.\n")
         self.write_line("Stopping …")
 
     def write_line(self, text: str) -> None:
