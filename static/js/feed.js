@@ -146,7 +146,8 @@ export function arrive(event) {
   if (event.fetch || refetches.get(event.message)?.isRunning()) return refetch(event.message);
   const wasAtBottom = isAtBottom();
   if (event.to !== undefined) {
-    if (!addWords(event, list)) return refetch(event.message);
+    const isFurtherUp = !isShown(event.message) && lastRow() && event.at <= seqOf(lastRow());
+    if (!isFurtherUp && !addWords(event, list)) return refetch(event.message);
   } else if (event.html) {
     const row = elements(event.html)[0];
     if (!isShown(event.message)) {

@@ -26,6 +26,40 @@ from openvibe.chat.services import post_message
 vibe = visible_to(Agent.objects.get(participant__handle="vibe"))
 post_message(thread=Thread.objects.get(title="The hothouse"), by=vibe, body="Somebody left the door open.")
 """
+LONG_REPLY = """
+from agents.models import Agent
+from openvibe.chat.models import Channel
+from openvibe.chat.services import create_reply
+from openvibe.workspaces.models import Member
+from tests.factories import make_thread, say_all
+ana = Member.objects.get(workspace__slug="willow", participant__handle="ana")
+vibe = Agent.objects.get(participant__handle="vibe")
+thread = make_thread(Channel.objects.get(workspace__slug="willow", name="general"), ana, "The long reply")
+create_reply(thread=thread, author=vibe.participant, client_id="run:long")
+say_all(thread, ana, [f"Meanwhile, {number}." for number in range(60)])
+"""
+GROWS = """
+from openvibe.chat.models import Message
+Message.objects.filter(client_id="run:long").update(body="Word by word."[:{length}])
+"""
+
+
+def test_a_reply_that_grows_far_above_is_not_asked_for(people: People, installation: Installation) -> None:
+    installation.shell(LONG_REPLY)
+    ana, other = people.ana(), people.ana()
+    go_to(ana, "The long reply")
+    other.goto(ana.url)
+    expect(ana.locator("#m-61")).to_be_in_viewport()
+    expect(ana.locator("#m-1")).to_have_count(0)
+    asked: list[str] = []
+    ana.on("request", lambda request: asked.append(request.url))
+    for length in (4, 7, 13):  # the first is told whole
+        hear(ana)
+        installation.shell(GROWS.format(length=length))
+        wait_for_event(ana, "message_changed")
+    say(other, "Has it ended?")
+    expect(ana.locator("#m-62")).to_contain_text("Has it ended?")
+    assert [url for url in asked if "/read/" not in url] == []
 
 
 def test_what_is_said_while_later_messages_load_is_shown(people: People, installation: Installation) -> None:

@@ -101,7 +101,7 @@ class PageFrames:
         words = batch.new_words.get(message.pk)
         if words is None or event.kind != "message_changed":
             return {"html": self._html(event, message, viewer, personal, batch)}
-        place = {"from": words.start, "to": words.end}
+        place = {"at": message.seq, "from": words.start, "to": words.end}
         if words.finished:
             return {**place, "done": render_safe_html(words.finished), "tail": words.tail}
         return {**place, "words": words.words}

@@ -216,9 +216,9 @@ def test_a_reply_that_is_written_sends_its_new_words_and_its_rendering_once(
 
     ids = {"kind": "message_changed", "message": reply.pk}
     assert frames == [
-        {**ids, "from": 0, "to": 12, "words": "Prune **in**"},
-        {**ids, "from": 12, "to": 27, "done": "<p>Prune <strong>in</strong> March.</p>\n", "tail": "- with"},
-        {**ids, "from": 27, "to": 32, "words": " care"},
+        {**ids, "at": 2, "from": 0, "to": 12, "words": "Prune **in**"},
+        {**ids, "at": 2, "from": 12, "to": 27, "done": "<p>Prune <strong>in</strong> March.</p>\n", "tail": "- with"},
+        {**ids, "at": 2, "from": 27, "to": 32, "words": " care"},
     ]
     assert "<li>with care</li>" in final["html"]
 
