@@ -102,11 +102,9 @@ SELECT m.participant_id, m.workspace_id, m.role, u.password, m.notify_level,
 FROM workspaces_member m JOIN workspaces_user u ON u.id = m.user_id
 WHERE m.participant_id = ANY(%s::bigint[]) AND m.removed_at IS NULL AND u.is_active
 """
-_SELECT_OPEN_SESSIONS = (
-    """
+_SELECT_OPEN_SESSIONS = """
 SELECT session_key FROM django_session WHERE session_key = ANY(%s::text[]) AND expire_date > %s
 """
-)
 _SELECT_OWN_CHANNELS = """
 SELECT participant_id, array_agg(channel_id) FROM chat_channelmembership
 WHERE participant_id = ANY(%s::bigint[]) GROUP BY participant_id
