@@ -127,3 +127,33 @@ def test_of_what_somebody_is_named_in_the_newest_are_counted(ana: Member, dora: 
     assert messages_mentioning(access(dora)).count() == MAX_COUNTED_MENTIONS + 3
     (channel,) = read_sidebar(access(dora), dora.user_id).channels
     assert channel.mention_count == MAX_COUNTED_MENTIONS
+
+
+def test_what_is_left_of_a_marked_thread_stays_marked(ana: Member, dora: Member, old: Thread) -> None:
+    by = access(dora)
+    mark_unread_from(thread=old, by=by, seq=1)
+    mark_read(thread=old, by=by, seq=1)
+    assert is_bold(dora, old.channel)
+    assert list_inbox_threads(by).items[0].title == "Old"
+    mark_read(thread=old, by=by, seq=2)
+    assert not is_bold(dora, old.channel)
+
+
+def test_no_mark_outlives_what_it_marked(dora: Member, old: Thread) -> None:
+    for end in (lambda: mark_all_read(by=access(dora)), lambda: say(old, dora, "Read again")):
+        mark_unread_from(thread=old, by=access(dora), seq=1)
+        end()
+        assert not dora.participant.read_markers.exclude(marked_unread_seq=None).exists()
+
+
+def test_mentions_that_nobody_sees_hide_none(ana: Member, dora: Member, thread: Thread) -> None:
+    say(make_thread(thread.channel, ana, "Other"), ana, "Please @dora")
+    newer = [
+        Message(thread=thread, author=ana.participant, seq=n, body="", deleted_at=timezone.now())
+        for n in range(1, MAX_COUNTED_MENTIONS + 1)
+    ]
+    said = Message.objects.bulk_create(newer)
+    Mention.objects.bulk_create(Mention(message=message, participant=dora.participant) for message in said)
+    is_bold(dora, thread.channel)
+    (channel,) = read_sidebar(access(dora), dora.user_id).channels
+    assert channel.mention_count == 1

@@ -55,13 +55,15 @@ _IS_UNREAD = """(EXISTS (
     AND t.parent_id IS NULL AND t.archived_at IS NULL AND t.last_seq > r.last_read_seq AND {is_new}
 ))"""
 _UNREAD_MENTIONS = """
-    SELECT t.channel_id
+    SELECT m.channel_id
     FROM (
-        SELECT message_id FROM chat_mention WHERE participant_id = {asker} ORDER BY message_id DESC LIMIT {max_mentions}
-    ) n
-    JOIN chat_message m ON m.id = n.message_id JOIN chat_thread t ON t.id = m.thread_id
-    LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = {asker}
-    WHERE t.parent_id IS NULL AND m.deleted_at IS NULL AND m.seq > coalesce(r.last_read_seq, 0)
+        SELECT t.channel_id, m.thread_id, m.seq
+        FROM chat_mention n JOIN chat_message m ON m.id = n.message_id JOIN chat_thread t ON t.id = m.thread_id
+        WHERE n.participant_id = {asker} AND t.parent_id IS NULL AND m.deleted_at IS NULL
+        ORDER BY n.message_id DESC LIMIT {max_mentions}
+    ) m
+    LEFT JOIN chat_readmarker r ON r.thread_id = m.thread_id AND r.participant_id = {asker}
+    WHERE m.seq > coalesce(r.last_read_seq, 0)
 """
 
 _SELECT_SIDEBAR = """

@@ -30,13 +30,16 @@ _ONLY: Mapping[Show, LiteralString] = {
     )""",
 }
 
-# Threads of a channel `c`, with what they are to the asker.
+# Threads of a channel `c`, with what they are to the asker. OFFSET: her markers are looked up for each thread that is
+# read, never all of them for each channel.
 _LISTED = """
     SELECT t.id, coalesce(t.last_message_at, t.created_at) AS at, unread.is_it,
         coalesce(r.marked_unread_seq = r.last_read_seq, false) AS is_marked,
         t.pin_slot IS NOT NULL AND NOT {is_inbox} AS pinned
     FROM chat_thread t
-    LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = %(asker)s
+    LEFT JOIN LATERAL (
+        SELECT * FROM chat_readmarker r WHERE r.thread_id = t.id AND r.participant_id = %(asker)s OFFSET 0
+    ) r ON true
     CROSS JOIN LATERAL (
         SELECT coalesce(t.last_seq > coalesce(r.last_read_seq, 0) AND {is_new}, false) AS is_it
     ) unread
@@ -191,7 +194,7 @@ def _list_threads(
     """`channels`: PostgreSQL's array of their ids."""
     depth = RECENT_THREADS
     while depth < offset + limit + 1:
-        depth *= 10
+        depth *= 2
     statement = _threads_statement(show, depth, is_inbox=is_inbox, archived=archived)
     values = {"channels": channels, "asker": access.participant_id, "offset": offset, "limit": limit}
     ((read_rows, imports),) = fetch_prepared(statement, values)

@@ -60,7 +60,8 @@ WITH said AS (
 ), read AS (
     INSERT INTO chat_readmarker (thread_id, participant_id, last_read_seq)
     SELECT %(thread)s::bigint, %(author)s::bigint, seq FROM said WHERE %(by_person)s::bool
-    ON CONFLICT (participant_id, thread_id) DO UPDATE SET last_read_seq = EXCLUDED.last_read_seq
+    ON CONFLICT (participant_id, thread_id) DO UPDATE
+    SET last_read_seq = EXCLUDED.last_read_seq, marked_unread_seq = NULL
 )
 SELECT id, seq, created_at,
     ARRAY(SELECT id FROM named WHERE kind = 'agent' ORDER BY place),

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from django.db import connection, transaction
-from django.db.models import F
-from django.db.models.functions import Greatest
+from django.db.models import Case, F, When
 from django.utils import timezone
 
 from openvibe.base.audit import AuditAction, record_audit
@@ -155,10 +154,11 @@ def mark_read(*, thread: Thread, by: Access, seq: int) -> int:
     )
     if not created and marker.last_read_seq >= seq:
         return marker.last_read_seq
-    if not created:
-        ReadMarker.objects.filter(pk=marker.pk).update(
-            last_read_seq=Greatest(F("last_read_seq"), seq), marked_unread_seq=None
-        )
+    if not created:  # what is left of a thread that was marked as unread stays marked
+        mark = Case(When(marked_unread_seq=F("last_read_seq"), then=seq)) if seq < thread.last_seq else None
+        moved = ReadMarker.objects.filter(pk=marker.pk, last_read_seq__lt=seq)
+        if not moved.update(last_read_seq=seq, marked_unread_seq=mark):  # another page was quicker
+            return ReadMarker.objects.get(pk=marker.pk).last_read_seq
     _emit_read_changed(thread, by)
     return seq
 
@@ -173,7 +173,7 @@ WITH unread AS (
 INSERT INTO chat_readmarker (thread_id, participant_id, last_read_seq)
 SELECT id, %(asker)s, last_seq FROM unread ORDER BY id
 ON CONFLICT (participant_id, thread_id) DO UPDATE
-SET last_read_seq = greatest(chat_readmarker.last_read_seq, excluded.last_read_seq)
+SET last_read_seq = greatest(chat_readmarker.last_read_seq, excluded.last_read_seq), marked_unread_seq = NULL
 """
 
 
