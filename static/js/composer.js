@@ -2,7 +2,7 @@
 
 import { chooseFiles, chosenFiles, fileNames, filesProblem, requestBody } from "./attach.js";
 import { draftSoon, draftsSaved, draftVersion, keepRest } from "./drafts.js";
-import { all, body, elements, getFragment, one, oneAtATime, post, settled } from "./page.js";
+import { all, body, elements, getFragment, one, oneAtATime, post, settled, TRY_AGAIN } from "./page.js";
 import { conversation, currentRow, isShown, threadId, toBottom, toNewest } from "./feed.js";
 import { leadBack } from "./rows.js";
 
@@ -48,7 +48,6 @@ function pendingRow(text, key) {
 
 // 0: nothing answered; the others: a proxy says that the server does not, or the server that its database is away.
 const AWAY = { 0: "there is no connection", 502: "the server is away", 503: "the server is not ready", 504: "the server does not answer" };
-const TRY_AGAIN = 3000;
 
 function offerRetry(row, text, key, files, problem) {
   row.classList.add("is-failed");

@@ -44,11 +44,18 @@ export async function post(url, fields, options = {}) {
   throw { ...problem, status: response.status };
 }
 
-const TRY_AGAIN = 3000;
+export const TRY_AGAIN = 3000;
+const waiting = new Set();
 
-/** Whether an answer came that may be shown. When none did, or the server was broken, `again` is run in a moment. */
-export function isAnswered(response, again) {
-  if (!response || response.status >= 500) setTimeout(again, TRY_AGAIN);
+/**
+ * Whether an answer came that may be shown. When none did, or the server was broken, `again` is run in a moment: once for
+ * each `what`, however often it was asked for meanwhile.
+ */
+export function isAnswered(response, again, what = again) {
+  if ((!response || response.status >= 500) && !waiting.has(what)) {
+    waiting.add(what);
+    setTimeout(() => { waiting.delete(what); again(); }, TRY_AGAIN);
+  }
   return Boolean(response?.ok);
 }
 
@@ -56,7 +63,7 @@ export function isAnswered(response, again) {
 export async function getElements(url, again) {
   const response = await getFragment(url).catch(() => null);
   const html = await response?.text().catch(() => null); // the connection may be lost halfway
-  return isAnswered(html === null ? null : response, again) ? elements(html) : null;
+  return isAnswered(html === null ? null : response, again, url) ? elements(html) : null;
 }
 
 /** Say something to people who listen to the page. */

@@ -396,3 +396,22 @@ def test_what_a_proxy_could_not_pass_on_is_sent_in_order_once_it_can(people: Peo
     ana.unroute(address)
     expect(ana.locator("#messages [data-pending]")).to_have_count(0)
     expect(ana.locator("#messages .message[data-seq] .prose")).to_have_text(["Hello.", "First.", "Second."])
+
+
+ASK_OFTEN = """async () => {
+  const loaded = performance.getEntriesByType("resource").map((entry) => entry.name);
+  const name = loaded.find((each) => /\\/page\\.[^/]*js$/.test(each));
+  const { isAnswered } = await import(name);
+  const tries = [];
+  const again = () => tries.push("again");
+  for (let failure = 0; failure < 5; failure += 1) isAnswered(null, again);
+  for (let failure = 0; failure < 5; failure += 1) isAnswered({ status: 502 }, () => tries.push("one row"), "m/1/");
+  await new Promise((last) => { isAnswered(null, last); });
+  return tries;
+}"""
+
+
+def test_however_often_something_fails_it_is_tried_once_at_a_time(people: People) -> None:
+    ana = people.ana()
+    expect(ana.locator('body[data-live="on"]')).to_be_attached()
+    assert ana.evaluate(ASK_OFTEN) == ["again", "one row"]

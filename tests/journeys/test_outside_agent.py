@@ -104,6 +104,7 @@ def test_it_goes_on_when_its_stream_was_cut(installation: Installation, reed: No
     wait_until(lambda: answer_count() == 1, "the server is back", pause=API_PAUSE)
     installation.api("POST", f"threads/{thread}/messages/", token, {"body": "@reed and now?"})
     wait_until(lambda: answer_count() == 2, "the second answer", pause=API_PAUSE)
+    assert [m["author"]["handle"] for m in messages(installation, token, thread)] == ["ana", "reed", "ana", "reed"]
 
 
 def test_the_official_mcp_client_reads_a_thread_and_answers_in_it(installation: Installation) -> None:
