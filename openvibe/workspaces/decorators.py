@@ -24,6 +24,8 @@ from openvibe.workspaces.queries import access_member, member_access
 
 P = ParamSpec("P")
 LAST_WORKSPACE_SESSION_KEY = "last_workspace"
+READER_HEADER = "OpenVibe-Participant"
+"""For whom an answer was made. A page shows nothing that was made for somebody else, who signed in on another page."""
 SECRET_INPUTS = re.compile(r"pass|token|key|secret|code|credential", re.IGNORECASE)
 """In names of forms' fields: never shown again, whatever goes wrong."""
 HIDDEN_INPUTS = frozenset(
@@ -71,6 +73,7 @@ def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
             _attach_workspace(workspace_request, slug)
             with timezone.override(request_timezone(request)):
                 response = view(workspace_request, *args, **kwargs)
+            response.headers[READER_HEADER] = str(workspace_request.access.participant_id)
             return _no_page_response(request, response) if response.status_code == 405 else response
         except Problem as problem:
             return problem_response(request, problem)

@@ -38,7 +38,7 @@ export function requestBody(fields, files) {
   return data;
 }
 
-export const fileNames = (files) => files.map((file) => file.name).join(", ");
+const fileNames = (files) => files.map((file) => file.name).join(", ");
 
 function list(form) {
   const box = one("[data-chosen]", form);

@@ -1,9 +1,10 @@
 // The composer: mentions, sending with a key of its own, retry.
 
-import { chooseFiles, chosenFiles, fileNames, filesProblem, requestBody } from "./attach.js";
+import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
 import { draftSoon, draftsSaved, draftVersion, keepRest } from "./drafts.js";
 import { all, body, elements, getFragment, one, oneAtATime, post, settled, TRY_AGAIN } from "./page.js";
 import { conversation, currentRow, isShown, threadId, toBottom, toNewest } from "./feed.js";
+import { adopt, forgetLetter, isStale, keepLetter, sendRest } from "./outbox.js";
 import { leadBack } from "./rows.js";
 
 const form = one("#composer");
@@ -24,22 +25,11 @@ export function showProblem(text) {
   one(".composer-box", form).before(line);
 }
 
-// What is on its way outlives a reload of the page, but for its files. Of somebody else who signs in here nothing is shown.
-const OUTBOX = `outbox-${body.dataset.participant}-${threadId}`;
-const outbox = () => JSON.parse(sessionStorage.getItem(OUTBOX) ?? "[]");
-
-function keep(letters) {
-  try {
-    if (letters.length) sessionStorage.setItem(OUTBOX, JSON.stringify(letters));
-    else sessionStorage.removeItem(OUTBOX);
-  } catch { /* no room: it is sent all the same */ }
-}
-const forget = (key) => keep(outbox().filter((letter) => letter.key !== key));
-
-function pendingRow(text, key) {
+/** `letter`: as the outbox keeps it; `chosen`: the files themselves. */
+function pendingRow({ text, key, files }) {
   const row = one("#pending-row").content.firstElementChild.cloneNode(true);
   row.dataset.pending = key;
-  one(".prose", row).textContent = text;
+  one(".prose", row).textContent = [text, files.join(", ")].filter(Boolean).join("\n");
   list.append(row);
   one("#empty")?.remove();
   toBottom();
@@ -49,32 +39,37 @@ function pendingRow(text, key) {
 // 0: nothing answered; the others: a proxy says that the server does not, or the server that its database is away.
 const AWAY = { 0: "there is no connection", 502: "the server is away", 503: "the server is not ready", 504: "the server does not answer" };
 
-function offerRetry(row, text, key, files, problem) {
+function sayUnsent(row, words, ...ways) {
   row.classList.add("is-failed");
-  const away = AWAY[problem.status];
-  if (away) {
-    row.resend = () => deliver(text, key, files, row);
-    if (body.dataset.live === "on") setTimeout(resend, TRY_AGAIN); // else once the page is connected again
-  }
   const state = one(".send-state", row);
   state.classList.add("send-problem");
-  state.textContent = away ? `Not sent yet: ${away}. It is sent once that is over. ` : `Not sent. ${problem.message} `;
-  const again = document.createElement("button");
-  again.type = "button";
-  again.className = "button";
-  again.textContent = "Retry";
-  again.addEventListener("click", () => deliver(text, key, files, row));
-  const back = document.createElement("button");
-  back.type = "button";
-  back.className = "button quiet";
-  back.textContent = "Back to the composer";
-  back.addEventListener("click", () => {
-    forget(key);
-    row.remove();
-    putBack(text, files);
-  });
-  state.append(again, back);
+  state.textContent = `${words} `;
+  for (const [label, className, act] of ways) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = className;
+    button.textContent = label;
+    button.addEventListener("click", act);
+    state.append(button);
+  }
 }
+
+function offerRetry(row, letter, chosen, problem) {
+  const again = () => deliver(letter, chosen, row);
+  const away = AWAY[problem.status];
+  if (away) {
+    row.resend = again;
+    if (body.dataset.live === "on") setTimeout(resend, TRY_AGAIN); // else once the page is connected again
+  }
+  const words = away ? `Not sent yet: ${away}. It is sent once that is over.` : `Not sent. ${problem.message}`;
+  sayUnsent(row, words, ["Retry", "button", again], wayBack(row, letter, chosen));
+}
+
+const wayBack = (row, letter, chosen) => ["Back to the composer", "button quiet", () => {
+  forgetLetter(letter);
+  row.remove();
+  putBack(letter.text, chosen);
+}];
 
 function putBack(text, files) {
   if (files.length) chooseFiles(form, [...files, ...chosenFiles(form)]);
@@ -91,36 +86,48 @@ const resend = oneAtATime(async () => {
   }
 });
 
-function showUnsent() {
-  for (const { text, key } of outbox()) {
-    if (one(`[data-client="${CSS.escape(key)}"]`, list)) forget(key);
-    else offerRetry(pendingRow(text, key), text, key, [], { message: "The page was left before it was sent.", status: 1 });
+/** Another page was left before this was sent: it goes out, unless that was long ago or its files are gone with the page. */
+function takeUp(letter) {
+  if (one(`[data-client="${CSS.escape(letter.key)}"]`, list)) return forgetLetter(letter);
+  if (field.value.trim() === letter.text.trim()) field.value = ""; // the draft that it was
+  const row = pendingRow(letter);
+  if (letter.files.length) {
+    sayUnsent(row, "Not sent. The page was left before its files were sent: they have to be chosen again.", wayBack(row, letter, []));
+  } else if (isStale(letter)) {
+    offerRetry(row, letter, [], { message: "The page was left before it was sent.", status: 1 });
+  } else {
+    row.classList.add("is-failed");
+    row.resend = () => deliver(letter, [], row);
+    resend();
   }
 }
 
 /** Resolves to whether it is over: sent, or refused. `failed` is the row of the try before, whose place it takes. */
-async function deliver(text, key, files, failed = null) {
-  if (!outbox().some((letter) => letter.key === key)) keep([...outbox(), { text, key }]);
-  const row = pendingRow([text, fileNames(files)].filter(Boolean).join("\n"), key);
+async function deliver(letter, chosen, failed = null) {
+  keepLetter(letter);
+  const row = pendingRow(letter);
   failed?.replaceWith(row);
   let said;
   await draftsSaved();
+  letter.version = draftVersion(field);
+  keepLetter(letter);
   try {
     const state = one(".send-state", row);
-    const onProgress = files.length ? (share) => { state.textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
-    said = await post(form.action, {}, { body: requestBody({ body: text, client_id: key, draft_version: draftVersion(field) }, files), onProgress });
+    const onProgress = chosen.length ? (share) => { state.textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
+    const fields = { body: letter.text, client_id: letter.key, draft_version: letter.version };
+    said = await post(form.action, {}, { body: requestBody(fields, chosen), onProgress });
   } catch (problem) {
     if (problem.status >= 400 && problem.status < 500 && problem.status !== 401) {
-      forget(key);
+      forgetLetter(letter);
       row.remove();
-      putBack(text, files);
+      putBack(letter.text, chosen);
       showProblem(problem.message);
       return true;
     }
-    offerRetry(row, text, key, files, problem);
+    offerRetry(row, letter, chosen, problem);
     return false;
   }
-  forget(key);
+  forgetLetter(letter);
   keepRest(field);
   if (!isShown(said.id)) await toNewest();
   row.remove();
@@ -149,7 +156,8 @@ function send() {
   saved.textContent = "";
   grown();
   showPreview();
-  deliver(text, crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`, files);
+  const key = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+  deliver({ thread: threadId, key, text, at: Date.now(), files: files.map(({ name }) => name) }, files);
 }
 
 const grown = () => {
@@ -319,6 +327,7 @@ export function start() {
       one("[data-cancel]", editing)?.click();
     }
   });
+  sendRest(form && threadId);
   if (!form || !conversation) return;
   box.id = "names";
   box.className = "names";
@@ -340,7 +349,7 @@ export function start() {
     send();
   });
   document.addEventListener("openvibe:connected", resend);
-  showUnsent();
+  adopt(threadId, takeUp);
   grown();
   if (field.value) showPreview();
 }

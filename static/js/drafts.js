@@ -1,6 +1,8 @@
 // What is typed and not sent: for a thread or a dive there is a draft, saved soon, and at once where it is left.
 
-import { all, body, one, post, settled } from "./page.js";
+import { all, body, one, post, settled, spread, TRY_AGAIN } from "./page.js";
+
+const MOST_UNSAVED = 5000; // ms of typing without a pause
 
 const unsaved = new Set(); // fields whose text is not saved yet, be they on the page or not
 const tried = new WeakMap(); // of a field: the texts that were sent to be saved since the last answer
@@ -49,7 +51,10 @@ async function save(field, { leaves = false, hides = false } = {}) {
     state = text.trim() && field.value ? "Draft saved" : "";
   } catch (problem) {
     if (problem.code === "draft_changed") return onChanged(field, problem, before, { leaves, hides });
-    if (!problem.status || problem.status >= 500) unanswered.add(field);
+    if (!problem.status || problem.status >= 500) {
+      unanswered.add(field);
+      saveAgain();
+    }
     state = problem.status ? problem.message : "Draft not saved: offline";
   }
   one("[data-saved]", field.form).textContent = state;
@@ -60,7 +65,8 @@ function saveNow() {
   saveSoon.cancel();
   saving = saving.then(() => saveAll()).catch(reportError); // one after the other, or an older one might come last
 }
-const saveSoon = settled(saveNow, 800);
+const saveSoon = settled(saveNow, 800, MOST_UNSAVED);
+const saveAgain = spread(() => { if (unsaved.size) saveNow(); }, TRY_AGAIN);
 
 export function draftSoon(field) {
   unsaved.add(field);
@@ -160,6 +166,13 @@ function keepHere(field, sent) {
     keptTexts.set(field, text);
     localStorage.setItem(KEPT + url, JSON.stringify({ text, version: draftVersion(field), sent }));
   } catch { /* no room: the version that was saved last stands */ }
+}
+
+/** The session ended: what is typed and not saved stays in this browser for its writer's next page. */
+export function keepUnsaved() {
+  saveSoon.cancel();
+  unsaved.forEach((field) => keepHere(field, tried.get(field)?.at(-1) ?? ""));
+  unsaved.clear();
 }
 
 /** Once `text` is saved, which came of `source` where it does not hold it any more. */

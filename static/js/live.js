@@ -1,15 +1,13 @@
-// One event stream per tab. Events hold what the page needs of them: messages of the thread that is shown as HTML, what
-// the sidebar marks as data. The little that they do not hold is fetched, not by all pages at once.
+// What events of the stream change on the page. They hold what the page needs of them: messages of the thread that is
+// shown as HTML, what the sidebar marks as data. The little that they do not hold is fetched, not by all pages at once.
 
-import { all, announce, body, getFragment, isAnswered, one, oneAtATime, refocus, spread, workspace } from "./page.js";
-import { arrive, catchUp, conversation, refetch, reloadMissed, threadId } from "./feed.js";
+import { all, getFragment, getOwn, isAnswered, one, oneAtATime, refocus, spread, workspace } from "./page.js";
+import { arrive, catchUp, conversation, refetch, threadId } from "./feed.js";
 import { forgetNames, showProblem } from "./composer.js";
 import { reloadIfSaved } from "./drafts.js";
+import { gone, signedOut } from "./access_end.js";
+import * as stream from "./stream.js";
 
-const RETRY = 3000;
-let source = null;
-let last = "0";
-let watched = [];
 let mayBeGone = false;
 let marked = 0; // what events changed on the page itself: an answer asked for before the newest of them is too old to be shown
 
@@ -53,7 +51,7 @@ const refreshParts = oneAtATime(async () => {
   mayBeGone = false;
   const before = marked;
   const address = location.href;
-  const response = await fetch(address, { cache: "no-store" }).catch(() => null);
+  const response = await getOwn(address).catch(() => null);
   if (response && [403, 404].includes(response.status)) return gone();
   if (response?.redirected && response.url.includes("/accounts/")) return signedOut();
   if (!isAnswered(response, partsSoon)) return;
@@ -94,57 +92,6 @@ function onMenuClosed({ target }) {
     owesParts = false;
     partsSoon();
   }
-}
-
-const STAYS = "What you wrote stays with the team. Ask an owner or admin if this is a mistake.";
-
-/** Access ended: nothing of the conversation stays on the screen. */
-export function gone() {
-  source?.close();
-  source = null;
-  const note = document.createElement("div");
-  note.className = "gone";
-  note.setAttribute("role", "alert");
-  const words = document.createElement("h1");
-  words.textContent = "You no longer have access to this";
-  const next = document.createElement("p");
-  next.textContent = `It was closed to you, or your role here was changed. ${STAYS}`;
-  const link = document.createElement("a");
-  link.className = "button";
-  link.href = "/";
-  link.textContent = "Go to your workspaces";
-  note.append(words, next, link);
-  one("#main").replaceChildren(note);
-  one("#panel").replaceChildren();
-  one(".shell").classList.remove("has-panel");
-  getFragment(`${workspace}sidebar/`).then((response) => {
-    if (response.ok) return; // still a member
-    one("#sidebar").replaceChildren();
-    if (response.status === 404) next.textContent = `You were removed from this workspace. ${STAYS}`;
-  }, () => {});
-}
-
-/** The session ended, here or elsewhere: nothing of the workspace stays, neither here nor on the way back. */
-function signedOut() {
-  source?.close();
-  source = null;
-  document.title = "Signed out · OpenVibe";
-  const note = document.createElement("main");
-  note.className = "gone";
-  const words = document.createElement("h1");
-  words.textContent = "You are signed out";
-  const next = document.createElement("p");
-  next.textContent = "Your session ended on this device. Drafts that were saved are still there when you sign in again.";
-  const link = document.createElement("a");
-  link.className = "button primary";
-  link.href = `/accounts/login/?next=${encodeURIComponent(location.pathname + location.search)}`;
-  link.textContent = "Sign in";
-  note.append(words, next, link);
-  note.setAttribute("role", "alert");
-  body.className = "plain";
-  body.dataset.live = "off";
-  body.replaceChildren(note);
-  link.focus();
 }
 
 // --- what the sidebar shows ---------------------------------------------------------------------------------
@@ -234,7 +181,7 @@ function markWork({ agent, message, writing }) {
   label.hidden = replies.size === 0;
 }
 
-// --- the stream ---------------------------------------------------------------------------------------------
+// --- events ---------------------------------------------------------------------------------------------
 const IN_THREADS = ["message_changed", "reactions_changed", "run_changed", "feedback_changed", "pins_changed", "work_changed", "memory_changed"];
 const shownChannel = /\/c\/(\d+)\//.exec(location.pathname)?.[1];
 
@@ -249,9 +196,7 @@ function refreshWhatIsMeant(event) {
   if (event.kind !== "message_posted" || !moveUp(event)) partsSoon();
 }
 
-function onEvent(given) {
-  const event = JSON.parse(given.data);
-  event.isTold = watched.includes(event.thread);
+function onEvent(event) {
   if (event.thread && event.thread === threadId) {
     arrive(event);
     if (event.kind === "thread_changed") forgetNames();
@@ -271,57 +216,6 @@ function onEvent(given) {
   document.dispatchEvent(new CustomEvent("openvibe:event", { detail: event }));
 }
 
-/** Whoever signed in anew goes on; for others nothing stays on the screen. */
-async function onGone() {
-  source?.close();
-  const response = await getFragment(`${workspace}sidebar/`).catch(() => null);
-  if (response?.ok) setTimeout(() => connect(), RETRY);
-  else if (response?.status === 401) signedOut();
-  else gone();
-}
-
-// --- the connection -----------------------------------------------------------------------------------------
-const GRACE = 1000; // a stream that ends and begins again at once is no loss
-const SILENCE = 40_000; // the server says every 15 s that it is there: one that hangs says nothing, and closes nothing
-let heardAt = 0;
-let lossTimer = null;
-
-function showLoss() {
-  if (body.dataset.connection === "lost") return;
-  body.dataset.connection = "lost";
-  for (const place of all("#composer, .composer-closed, #dive-foot")) {
-    const line = document.createElement("p");
-    line.className = "connection";
-    line.textContent = "The connection is lost. What you write is kept here; OpenVibe tries again and shows what came meanwhile.";
-    place.prepend(line);
-  }
-  announce("The connection is lost.");
-}
-
-function onConnected() {
-  clearTimeout(lossTimer);
-  lossTimer = null;
-  body.dataset.live = "on";
-  if (body.dataset.connection === "lost") {
-    delete body.dataset.connection;
-    all(".connection").forEach((line) => line.remove());
-    announce("The connection is back.");
-    catchUp();
-  }
-  document.dispatchEvent(new CustomEvent("openvibe:connected"));
-}
-
-/** An event this page was told before: only a dive that is older than it, just put on the page, needs it again. */
-function onEventAgain(given) {
-  const event = JSON.parse(given.data);
-  event.isTold = watched.includes(event.thread);
-  document.dispatchEvent(new CustomEvent("openvibe:event", { detail: event }));
-}
-
-function onHeard() {
-  heardAt = Date.now();
-}
-
 /** No stream tells what is new for now: look for it. */
 function lookForNews() {
   refreshSidebar();
@@ -331,64 +225,7 @@ function lookForNews() {
   document.dispatchEvent(new CustomEvent("openvibe:no-stream"));
 }
 
-/** Nothing came for too long: it is as if the connection were lost, until another one opens. */
-function checkSilence() {
-  if (!source || Date.now() - heardAt < SILENCE) return;
-  body.dataset.live = "off";
-  showLoss();
-  lookForNews();
-  source.close();
-  connect();
-}
-
-/** From the last event on, or from an earlier one that a dive on the page does not know of yet. */
-function connect(after = last) {
-  const dive = Number(one("#dive[data-dive]")?.dataset.thread);
-  watched = [threadId, dive].filter(Boolean);
-  source = new EventSource(`${body.dataset.events}?after=${after}${watched.map((id) => `&thread=${id}`).join("")}`);
-  onHeard();
-  for (const name of ["open", "message", "presence", "heartbeat"]) source.addEventListener(name, onHeard);
-  source.addEventListener("message", (event) => {
-    if (Number(event.lastEventId) <= Number(last)) return onEventAgain(event);
-    last = event.lastEventId;
-    onEvent(event);
-  });
-  source.addEventListener("gone", onGone);
-  source.addEventListener("presence", ({ data }) => document.dispatchEvent(new CustomEvent("openvibe:presence", { detail: JSON.parse(data) })));
-  source.addEventListener("reload", reloadMissed);
-  source.addEventListener("open", onConnected);
-  source.addEventListener("error", () => {
-    body.dataset.live = "off";
-    lossTimer ??= setTimeout(showLoss, GRACE);
-    if (source?.readyState !== EventSource.CLOSED) return;
-    // Refused, or a server without streams: look now and then instead.
-    setTimeout(() => {
-      if (!source) return;
-      lookForNews();
-      connect();
-    }, RETRY * (2 + 2 * Math.random()));
-  });
-}
-
 export function start() {
-  last = body.dataset.after;
-  if (body.dataset.events) connect();
-  setInterval(checkSilence, 5000);
-  document.addEventListener("openvibe:dive-opened", () => {
-    const dive = one("#dive[data-dive]");
-    if (!source || !dive) return;
-    const after = Math.min(dive.dataset.after, last);
-    if (watched.includes(Number(dive.dataset.thread)) && after === Number(last)) return;
-    source.close();
-    connect(after);
-  });
+  stream.start({ onEvent, lookForNews });
   document.addEventListener("toggle", onMenuClosed, true);
-  addEventListener("offline", showLoss); // the stream may take minutes to notice
-  addEventListener("online", () => {
-    if (!source) return;
-    source.close();
-    connect();
-  });
-  addEventListener("pagehide", () => source?.close());
-  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 }

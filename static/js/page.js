@@ -7,8 +7,25 @@ export const all = (selector, root = document) => [...root.querySelectorAll(sele
 
 const headers = () => JSON.parse(body.getAttribute("hx-headers") || "{}");
 
-/** GET a fragment as htmx would. Resolves to the response; rejects only when the network fails. */
-export const getFragment = (url) => fetch(url, { headers: { "HX-Request": "true" }, cache: "no-store" });
+/** Whether an answer is meant for somebody else: another page of this browser signed in with another account. */
+function isForAnother(reader) {
+  if (!reader || reader === body.dataset.participant) return false;
+  document.dispatchEvent(new CustomEvent("openvibe:another-reader"));
+  return true;
+}
+
+/** GET what is shown. Resolves to the response, never to one for somebody else; rejects only when the network fails. */
+export async function getOwn(url, options = {}) {
+  const response = await fetch(url, { cache: "no-store", ...options });
+  return isForAnother(response.headers.get("OpenVibe-Participant")) ? new Promise(() => {}) : response;
+}
+
+/** As `getOwn`, for a fragment, as htmx would. */
+export const getFragment = (url) => getOwn(url, { headers: { "HX-Request": "true" } });
+
+body.addEventListener("htmx:beforeSwap", (event) => {
+  if (isForAnother(event.detail.xhr.getResponseHeader("OpenVibe-Participant"))) event.detail.shouldSwap = false;
+});
 
 /** As fetch does, saying which share of the body is sent: `fetch` cannot. */
 function upload(url, { method, headers: named, body: data, onProgress }) {
@@ -40,7 +57,9 @@ export async function post(url, fields, options = {}) {
   let problem = { message: "That did not work. Your text is kept; try again in a moment.", code: "broken" };
   try {
     problem = { ...problem, ...(await response.json()) };
-  } catch { /* not JSON: the sentence above stands */ }
+  } catch { // not JSON: of a proxy, perhaps
+    if (response.status === 413) problem = { message: "This is larger than the server, or a proxy in front of it, takes. Your text is kept; send less at once.", code: "too_large" };
+  }
   throw { ...problem, status: response.status };
 }
 
@@ -89,14 +108,23 @@ export function toast(text, { lasts = false } = {}) {
   return box;
 }
 
-/** Run `work` once things have been quiet for `wait` ms. */
-export function settled(work, wait) {
+/** Run `work` once things have been quiet for `wait` ms; after `longest` ms even if they never are. */
+export function settled(work, wait, longest = Infinity) {
   let timer;
+  let since = null;
   const later = (...given) => {
+    const now = performance.now();
+    since ??= now;
     clearTimeout(timer);
-    timer = setTimeout(() => work(...given), wait);
+    timer = setTimeout(() => {
+      since = null;
+      work(...given);
+    }, Math.max(0, Math.min(wait, since + longest - now)));
   };
-  later.cancel = () => clearTimeout(timer);
+  later.cancel = () => {
+    clearTimeout(timer);
+    since = null;
+  };
   return later;
 }
 

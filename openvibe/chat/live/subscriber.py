@@ -14,7 +14,7 @@ from openvibe.chat.live.viewers import Viewer
 RETRY_MILLISECONDS = (1000, 4000)
 """When a reader whose stream broke comes back: not all of them at once."""
 HEARTBEAT_SECONDS = 15.0
-"""Pages take a server for lost that was silent for longer than two of them (`SILENCE` in live.js)."""
+"""Pages take a server for lost that was silent for longer than two of them (`SILENCE` in stream.js)."""
 MAX_QUEUED_BYTES = 4_000_000
 """What waits for a reader that takes nothing; its stream ends then, and goes on where it was when it comes back."""
 REPLAY_SECONDS = 5.0
@@ -33,7 +33,8 @@ RELOAD_FRAME = b"id: %d\nevent: reload\ndata: {}\n\n"
 class FrameFormat(Protocol):
     """What the readers of one door get of an event. A hashable value: those that are equal share their frames.
 
-    `heartbeat`: what is sent where there was nothing to send for a while."""
+    `heartbeat`: what is sent at once, so that a page sees that nothing holds its stream back, and again wherever there
+    was nothing to send for a while."""
 
     heartbeat: ClassVar[bytes]
 
@@ -115,7 +116,7 @@ class StreamSubscriber:
         while not (self.is_joined or self.is_ended):
             await self.wait(REPLAY_SECONDS)
         self.is_open = True
-        yield OPEN_FRAME % (random.randint(*RETRY_MILLISECONDS), self.opened_at)
+        yield OPEN_FRAME % (random.randint(*RETRY_MILLISECONDS), self.opened_at) + self.format.heartbeat
         while True:
             if self._queue:
                 self._queued_bytes = 0

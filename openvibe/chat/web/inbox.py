@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from openvibe.base.params import int_param
-from openvibe.base.problems import Missing, Problem
+from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.chat import services
 from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
@@ -110,7 +110,7 @@ MAX_SHOWN_THREADS = 4
 @require_safe
 def events(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Server-sent events for a signed-in member, from `Last-Event-ID` or `?after=` on. Messages of each `?thread=` come
-    as their HTML."""
+    as their HTML. `?participant=`: whose page asks; nobody else gets them."""
     user = request.user
     if not isinstance(user, User):
         return problem_response(request, Problem("You are signed out. Sign in again.", code="signed_out"), status=401)
@@ -118,6 +118,9 @@ def events(request: HttpRequest, slug: str) -> HttpResponseBase:
         member = access_member(user, slug)
     except Missing as problem:
         return problem_response(request, problem)
+    if request.GET.get("participant", str(member.participant_id)) != str(member.participant_id):
+        another = Conflict("Somebody else is signed in here now. Load the page again.", code="another_reader")
+        return problem_response(request, another)
     after = parse_position(request.headers.get("Last-Event-ID") or request.GET.get("after") or "")
     thread_ids = map(parse_position, request.GET.getlist("thread")[:MAX_SHOWN_THREADS])
     frames = PageFrames(slug, request_timezone(request).key, frozenset(pk for pk in thread_ids if pk))

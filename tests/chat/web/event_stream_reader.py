@@ -54,6 +54,7 @@ class Reader:
         }
         self._frames: queue.Queue[Frame | None] = queue.Queue()
         self._opened: queue.Queue[str] = queue.Queue()
+        self._heartbeats: queue.Queue[bool] = queue.Queue()
         self._started = threading.Event()
         self._text = ""
         self.here: list[list[int]] = []
@@ -81,6 +82,10 @@ class Reader:
     def opened_at(self) -> str:
         """The position the stream opens with. Empty when it says none."""
         return self._opened.get(timeout=PATIENCE)
+
+    def is_alive(self) -> bool:
+        """Whether the server says that it is there, as pages hear it."""
+        return self._heartbeats.get(timeout=PATIENCE)
 
     def ended(self) -> bool:
         """Whether the server ends the stream, with nothing said before."""
@@ -120,6 +125,8 @@ class Reader:
         fields = dict(line.split(": ", 1) for line in block.split("\n") if line and not line.startswith(":"))
         if fields.get("event") == "presence":  # it comes when it comes: whoever asks for it looks here
             self.here.append(json.loads(fields["data"]))
+        elif fields.get("event") == "heartbeat":  # so does this
+            self._heartbeats.put(True)
         elif "data" in fields:
             self._frames.put(Frame(fields.get("id", ""), fields.get("event", ""), fields["data"]))
         elif "retry" in fields:

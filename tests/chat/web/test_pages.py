@@ -15,6 +15,7 @@ from agents.models import Agent
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel, create_reply, update_thread
 from openvibe.chat.web.shell import MAX_CHANNELS
+from openvibe.workspaces.decorators import READER_HEADER
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
 from tests.factories import access, attach, make_agent, make_channel, make_member, make_thread, say, say_all
@@ -32,7 +33,9 @@ def test_every_page_opens_for_ana(ana: Member, vibe: Agent, thread: Thread, home
     say(thread, ana, "Pruning, @vibe?")
     browser = signed_in(ana)
     for address in addresses(home, thread):
-        assert browser.get(address).status_code == 200, address
+        answer = browser.get(address)
+        assert answer.status_code == 200, address
+        assert answer.headers[READER_HEADER] == str(ana.participant_id)
 
 
 def test_a_stranger_and_an_unknown_workspace_get_the_same_answer(

@@ -68,6 +68,20 @@ def test_what_is_said_is_told_to_a_page_of_lists_as_ids_facts_and_first_words(
         assert (read["kind"], read["unread"], read["mentions"]) == ("read_changed", False, 0)
 
 
+def test_a_page_hears_at_once_that_nothing_holds_its_stream_back(ana: Member, path: str, signed_in: SignedIn) -> None:
+    with Reader(signed_in(ana), path, query=f"participant={ana.participant_id}") as reader:
+        assert reader.opened_at() == str(last_position())
+        assert reader.is_alive()
+
+
+@pytest.mark.parametrize("participant", ["", "x", "0", "99999999999999999999"])
+def test_nobody_gets_the_stream_of_a_page_that_was_made_for_somebody_else(
+    ana: Member, path: str, signed_in: SignedIn, participant: str
+) -> None:
+    answer = signed_in(ana).get(path, {"participant": participant}, headers={"Accept": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "another_reader")
+
+
 def test_what_was_missed_is_replayed_after_the_last_event_seen(
     ana: Member, thread: Thread, path: str, signed_in: SignedIn
 ) -> None:

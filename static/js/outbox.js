@@ -1,0 +1,95 @@
+// Messages on their way: kept in this browser until they are sent, whatever becomes of the page. Their files cannot be.
+
+import { body, one, post, toast, workspace } from "./page.js";
+
+const KEPT = `outbox-${body.dataset.participant}-`; // of somebody else who signs in here nothing is shown
+const holds = new Map(); // of a message: what lets other pages have it
+
+const STALE = 3_600_000; // ms
+const keyOf = ({ thread, key }) => `${KEPT}${thread}-${key}`;
+const nameOf = ({ key }) => `openvibe:letter-${key}`; // of the lock that the page holds which has it in hand
+
+/** {thread, key, text, at, files, version}: `key` is the client's id, `at` a time in ms, `files` their names, `version` the
+    draft's that it was. */
+export function keepLetter(letter) {
+  try {
+    localStorage.setItem(keyOf(letter), JSON.stringify(letter));
+  } catch { /* no room: it is sent all the same */ }
+  if (navigator.locks && !holds.has(letter.key)) navigator.locks.request(nameOf(letter), () => hold(letter));
+}
+
+function hold({ key }) {
+  return new Promise((resolve) => { holds.set(key, resolve); });
+}
+
+export function forgetLetter(letter) {
+  localStorage.removeItem(keyOf(letter));
+  holds.get(letter.key)?.();
+  holds.delete(letter.key);
+}
+
+function letters() {
+  try {
+    const keys = Object.keys(localStorage).filter((name) => name.startsWith(KEPT));
+    return keys.map((name) => JSON.parse(localStorage.getItem(name))).filter(Boolean).toSorted((letter, other) => letter.at - other.at);
+  } catch {
+    return []; // it may keep nothing
+  }
+}
+
+/** Nobody expects any more that it is sent by itself. */
+export const isStale = ({ at }) => Date.now() - at > STALE;
+
+/** Hand over what other pages left of this thread, and what those that are open now leave later. */
+export function adopt(thread, take) {
+  for (const letter of letters().filter((each) => each.thread === thread)) {
+    if (!navigator.locks) take(letter);
+    else navigator.locks.request(nameOf(letter), () => {
+      if (!localStorage.getItem(keyOf(letter))) return null; // sent meanwhile
+      const sent = hold(letter);
+      take(letter);
+      return sent;
+    });
+  }
+}
+
+// --- what was left in a thread that this page does not show -----------------------------------------------------
+function tell(letter, problem) {
+  const box = toast(`${problem} What you wrote: “${[letter.text, ...letter.files].filter(Boolean).join(" ")}”`, { lasts: true });
+  const link = document.createElement("a");
+  link.href = `${workspace}t/${letter.thread}/`;
+  link.textContent = "Go to its thread";
+  const drop = document.createElement("button");
+  drop.type = "button";
+  drop.className = "button quiet";
+  drop.textContent = "Throw it away";
+  drop.dataset.dismiss = "";
+  drop.addEventListener("click", () => forgetLetter(letter));
+  one("p", box).append(" ", link);
+  box.append(drop);
+}
+
+/** Sent twice it is one message: its key says so. */
+async function sendFromElsewhere(letter) {
+  if (!localStorage.getItem(keyOf(letter))) return;
+  if (letter.files.length || isStale(letter)) {
+    tell(letter, "A message was not sent before its page was left.");
+    return;
+  }
+  const { thread, key, text, version } = letter;
+  try {
+    await post(`${workspace}t/${thread}/`, { body: text, client_id: key, draft_version: version ?? "" });
+    forgetLetter(letter);
+  } catch ({ status, message }) {
+    if (status >= 400 && status < 500 && status !== 401) tell(letter, `A message was not sent. ${message}`);
+    else document.addEventListener("openvibe:connected", () => sendFromElsewhere(letter), { once: true });
+  }
+}
+
+/** What pages of other threads left and none of them has in hand. */
+export async function sendRest(thread) {
+  for (const letter of letters().filter((each) => each.thread !== thread)) {
+    if (navigator.locks) await navigator.locks.request(nameOf(letter), { ifAvailable: true }, (lock) => lock && sendFromElsewhere(letter));
+    else await sendFromElsewhere(letter);
+  }
+}

@@ -1,0 +1,235 @@
+// The event stream of a page: opened again when it is lost, and closed while the page is out of sight for long.
+
+import { all, announce, body, getFragment, one, workspace } from "./page.js";
+import { catchUp, reloadMissed, threadId } from "./feed.js";
+import { gone, signedOut } from "./access_end.js";
+
+const RETRY = 3000;
+const GRACE = 1000; // a stream that ends and begins again at once is no loss
+const SILENCE = 40_000; // the server says every 15 s that it is there: one that hangs says nothing, and closes nothing
+const FIRST_FRAME = 8000; // the server says something at once: a proxy that holds it back may do so for ever
+const CHECK = 5000;
+const OUT_OF_SIGHT = 30_000;
+
+const LOST = "The connection is lost. What you write is kept here; OpenVibe tries again and shows what came meanwhile.";
+const FULL = "Too many pages are open here, or on this server, for live updates in all of them. This page looks for news every few seconds instead.";
+const HELD_BACK = "Live updates do not come through: something between you and OpenVibe, perhaps a proxy, holds them back. This page looks for news every few seconds instead.";
+
+let page; // { onEvent, lookForNews }
+let source = null;
+let last = "0";
+let watched = []; // threads of which the stream holds the messages
+let heardAt = 0;
+let isHeard = false; // whether this stream said anything yet
+let isResting = false; // no stream while the page is out of sight
+let lossTimer = null;
+
+function end() {
+  source?.close();
+  source = null;
+}
+
+// --- what the page says of it ---------------------------------------------------------------------------------
+function showNotice(state, text) {
+  if (body.dataset.connection === state) return;
+  hideNotice();
+  body.dataset.connection = state;
+  for (const place of all("#composer, .composer-closed, #dive-foot")) {
+    const line = document.createElement("p");
+    line.className = "connection";
+    line.textContent = text;
+    place.prepend(line);
+  }
+  announce(text.slice(0, text.search(/[.:]/) + 1).replace(":", "."));
+}
+
+function hideNotice() {
+  delete body.dataset.connection;
+  all(".connection").forEach((line) => line.remove());
+}
+
+const showLoss = () => showNotice("lost", LOST);
+
+/** Soon, unless a stream opens meanwhile, or the page says already why there is none. */
+function showLossSoon() {
+  lossTimer ??= setTimeout(() => {
+    lossTimer = null;
+    if (!body.dataset.connection) showLoss();
+  }, GRACE);
+}
+
+function forgetLoss() {
+  clearTimeout(lossTimer);
+  lossTimer = null;
+}
+
+function onHeard() {
+  heardAt = Date.now();
+}
+
+/** Something came through. */
+function onFrame() {
+  onHeard();
+  if (isHeard) return;
+  isHeard = true;
+  forgetLoss();
+  body.dataset.live = "on";
+  if (body.dataset.connection) {
+    hideNotice();
+    announce("The connection is back.");
+    catchUp();
+  }
+  document.dispatchEvent(new CustomEvent("openvibe:connected"));
+}
+
+/** Whoever signed in anew goes on; for others nothing stays on the screen. */
+async function onGone() {
+  const closed = source;
+  closed?.close();
+  const response = await getFragment(`${workspace}sidebar/`).catch(() => null);
+  if (response?.ok) setTimeout(() => { if (source === closed) connect(); }, RETRY);
+  else if (response?.status === 401) signedOut();
+  else gone();
+}
+
+function onMessage(given) {
+  const event = JSON.parse(given.data);
+  event.isTold = watched.includes(event.thread);
+  if (Number(given.lastEventId) > Number(last)) {
+    last = given.lastEventId;
+    page.onEvent(event);
+  } else {
+    // Told before: only a dive that is older than it, just put on the page, needs it again.
+    document.dispatchEvent(new CustomEvent("openvibe:event", { detail: event }));
+  }
+}
+
+// --- a stream that says nothing -------------------------------------------------------------------------------
+/** Whether the server answers what is asked in the ordinary way. */
+const isThere = () => fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(CHECK) }).then(({ ok }) => ok, () => false);
+
+/** Nothing came for too long: it is looked for, until a stream comes through. */
+async function checkSilence() {
+  const silence = Date.now() - heardAt;
+  const wasHeldBack = body.dataset.connection === "held-back";
+  if (!source || silence < (isHeard ? SILENCE : wasHeldBack ? 0 : FIRST_FRAME)) return;
+  const silent = source;
+  body.dataset.live = "off";
+  if (isHeard || !(await isThere())) showLoss();
+  else if (source === silent && !isHeard) showNotice("held-back", HELD_BACK);
+  if (source !== silent) return;
+  page.lookForNews();
+  if (silence < SILENCE) return;
+  source.close();
+  connect();
+}
+
+// --- the connection -------------------------------------------------------------------------------------------
+/** From the last event on, or from an earlier one that a dive on the page does not know of yet. */
+function connect(after = last) {
+  const dive = Number(one("#dive[data-dive]")?.dataset.thread);
+  watched = [threadId, dive].filter(Boolean);
+  const threads = watched.map((id) => `&thread=${id}`).join("");
+  const opened = new EventSource(`${body.dataset.events}?after=${after}&participant=${body.dataset.participant}${threads}`);
+  source = opened;
+  isHeard = false;
+  onHeard();
+  for (const name of ["message", "presence", "heartbeat", "reload"]) opened.addEventListener(name, onFrame);
+  opened.addEventListener("message", onMessage);
+  opened.addEventListener("gone", onGone);
+  opened.addEventListener("presence", ({ data }) => document.dispatchEvent(new CustomEvent("openvibe:presence", { detail: JSON.parse(data) })));
+  opened.addEventListener("reload", reloadMissed);
+  opened.addEventListener("busy", () => showNotice("held-back", FULL));
+  opened.addEventListener("open", onHeard);
+  opened.addEventListener("error", () => {
+    body.dataset.live = "off";
+    isHeard = false;
+    onHeard(); // that it broke
+    showLossSoon();
+    if (opened.readyState !== EventSource.CLOSED) return;
+    // Refused, or a server without streams: look now and then instead.
+    setTimeout(() => {
+      if (source !== opened) return;
+      page.lookForNews();
+      connect();
+    }, RETRY * (2 + 2 * Math.random()));
+  });
+}
+
+function connectAgain(after = last) {
+  if (!source) return;
+  source.close();
+  connect(after);
+}
+
+function onDiveOpened() {
+  const dive = one("#dive[data-dive]");
+  if (!source || !dive) return;
+  const after = Math.min(dive.dataset.after, last);
+  if (!watched.includes(Number(dive.dataset.thread)) || after !== Number(last)) connectAgain(after);
+}
+
+// --- out of sight ---------------------------------------------------------------------------------------------
+// Over HTTP/1.1 a browser opens six connections to a host, for all its pages together. Of those that are out of sight for
+// long one keeps its stream, and shows notifications; the others go on where they were once they are seen.
+const KEEPER = `openvibe:stream-${body.dataset.participant}`;
+let outOfSight = null; // { timer, end }
+
+function pause() {
+  if (!source) return;
+  isResting = true;
+  forgetLoss();
+  body.dataset.live = "off";
+  end();
+}
+
+function goOn() {
+  if (!isResting) return;
+  isResting = false;
+  connect();
+}
+
+/** Keep the stream if no other page that is out of sight does; else wait until it is this one's turn. */
+function rest(seen, signal) {
+  if (!navigator.locks) return pause(); // nor are there notifications: both need a secure page
+  const keep = () => {
+    goOn();
+    return seen;
+  };
+  navigator.locks.request(KEEPER, { ifAvailable: true }, (lock) => {
+    if (lock || signal.aborted) return seen;
+    pause();
+    navigator.locks.request(KEEPER, { signal }, keep).catch(() => {}); // seen before its turn
+  });
+}
+
+function onVisibility() {
+  if (document.visibilityState === "visible") {
+    outOfSight?.abort();
+    outOfSight = null;
+    goOn();
+  } else if (!outOfSight) {
+    outOfSight = new AbortController();
+    const { signal } = outOfSight;
+    const seen = new Promise((resolve) => { signal.addEventListener("abort", resolve); });
+    const timer = setTimeout(() => rest(seen, signal), OUT_OF_SIGHT);
+    signal.addEventListener("abort", () => clearTimeout(timer));
+  }
+}
+
+/** `onEvent` is told each event once, in order; `lookForNews` is asked to fetch while no stream comes through. */
+export function start(given) {
+  page = given;
+  last = body.dataset.after;
+  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  if (!body.dataset.events) return;
+  connect();
+  setInterval(checkSilence, CHECK);
+  document.addEventListener("visibilitychange", onVisibility);
+  document.addEventListener("openvibe:dive-opened", onDiveOpened);
+  document.addEventListener("openvibe:access-ended", end);
+  addEventListener("offline", showLoss); // the stream may take minutes to notice
+  addEventListener("online", () => connectAgain());
+  addEventListener("pagehide", () => source?.close());
+  onVisibility();
+}

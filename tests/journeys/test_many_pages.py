@@ -1,0 +1,176 @@
+"""Several pages in one browser: what one of them leaves the others have, and one that is out of sight costs nothing."""
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
+from tests.journeys.test_accounts import TELL
+from tests.journeys.test_conversation import say, start_thread
+from tests.operations.processes import wait_until
+
+SIGHT = """(state) => {
+  Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+"""Chromium without a screen says that all its pages are in sight."""
+LIVE = 'body[data-live="on"]'
+KEPT_LETTERS = "Object.keys(localStorage).filter((key) => key.startsWith('outbox-'))"
+
+MAKE_STALE = "(key) => localStorage.setItem(key, JSON.stringify({ ...JSON.parse(localStorage.getItem(key)), at: 0 }))"
+"""As if it had been written long ago."""
+
+
+def another(context: BrowserContext, address: str) -> Page:
+    page = context.new_page()
+    page.goto(address)
+    expect(page.locator(LIVE)).to_be_attached()
+    return page
+
+
+def live(pages: list[Page]) -> list[Page]:
+    return [page for page in pages if page.locator(LIVE).count()]
+
+
+def test_of_the_pages_out_of_sight_one_keeps_its_stream(people: People) -> None:
+    """Over HTTP/1.1 a browser has six connections for all of them: a seventh page would not even load."""
+    ana = people.ana()
+    ana.clock.install()
+    start_thread(ana, "Many pages", "Hello.")
+    hidden = [another(ana.context, ana.url) for _ in range(3)]
+    for page in hidden:
+        page.evaluate(SIGHT, "hidden")
+    ana.clock.fast_forward(31_000)  # one clock for all pages of a browser
+    wait_until(lambda: len(live(hidden)) == 1, "two of them have none")
+    [keeper], [second, third] = live(hidden), [page for page in hidden if page not in live(hidden)]
+    say(ana, "While nobody looked.")
+    expect(keeper.get_by_text("While nobody looked.")).to_be_visible()
+    for page in (second, third):
+        expect(page.get_by_text("While nobody looked.")).to_have_count(0)
+        expect(page.locator(".connection")).to_have_count(0)
+
+    third.evaluate(SIGHT, "visible")
+    expect(third.get_by_text("While nobody looked.")).to_be_visible()
+    expect(third.locator(LIVE)).to_be_attached()
+    keeper.close()
+    expect(second.get_by_text("While nobody looked.")).to_be_visible()  # it is the one now
+    expect(second.locator(LIVE)).to_be_attached()
+
+
+@pytest.mark.parametrize("way_back", ["thread", "inbox"])
+def test_a_message_that_waits_outlives_its_page(people: People, way_back: str) -> None:
+    ana = people.ana()
+    start_thread(ana, f"Closed too soon: {way_back}", "Hello.")
+    address = ana.url
+    ana.route(address, lambda route: route.abort() if route.request.method == "POST" else route.fallback())
+    for words in ("First.", "Second."):
+        say(ana, words)
+        expect(ana.locator("#messages > li").last).to_contain_text("Not sent yet: there is no connection")
+    ana.close()
+
+    back = ana.context.new_page()
+    back.goto(address if way_back == "thread" else "/w/willow/")
+    wait_until(lambda: back.evaluate(KEPT_LETTERS) == [], "both to be sent")
+    back.goto(address)
+    expect(back.locator("#messages .message[data-seq] .prose")).to_have_text(["Hello.", "First.", "Second."])
+    expect(back.locator("#composer-body")).to_have_value("")
+
+
+def test_another_page_of_the_thread_takes_over_what_is_left(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Two pages, one letter", "Hello.")
+    address = ana.url
+    ana.route(address, lambda route: route.abort() if route.request.method == "POST" else route.fallback())
+    say(ana, "From the first page.")
+    expect(ana.locator("#messages > li").last).to_contain_text("Not sent yet")
+    second = ana.context.new_page()
+    second.goto(address)
+    expect(second.locator(LIVE)).to_be_attached()
+    expect(second.locator("[data-pending]")).to_have_count(0)  # the first one has it in hand
+    ana.close()
+    expect(second.locator("#messages .message[data-seq] .prose")).to_have_text(["Hello.", "From the first page."])
+    expect(second.locator("[data-pending]")).to_have_count(0)
+
+
+def test_a_message_that_was_left_long_ago_or_with_files_asks_first(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Left with a file", "Hello.")
+    address = ana.url
+    ana.route(address, lambda route: route.abort() if route.request.method == "POST" else route.fallback())
+    ana.locator('#composer input[type="file"]').set_input_files(
+        {"name": "plan.txt", "mimeType": "text/plain", "buffer": b"Roses."}
+    )
+    say(ana, "The plan.")
+    expect(ana.locator("#messages > li").last).to_contain_text("Not sent yet")
+    ana.close()
+    back = ana.context.new_page()
+    back.goto("/w/willow/")
+    note = back.locator(".toast")
+    expect(note).to_contain_text("was not sent before its page was left")
+    expect(note).to_contain_text("The plan. plan.txt")
+    note.get_by_role("link", name="Go to its thread").click()
+    row = back.locator("[data-pending]")
+    expect(row).to_contain_text("plan.txt")
+    expect(row).to_contain_text("have to be chosen again")
+    row.get_by_role("button", name="Back to the composer").click()
+    expect(back.locator("#composer-body")).to_have_value("The plan.")
+    assert back.evaluate(KEPT_LETTERS) == []
+    back.locator("#composer-body").fill("")
+
+    back.route(address, lambda route: route.abort() if route.request.method == "POST" else route.fallback())
+    say(back, "Yesterday's words.")
+    expect(back.locator("#messages > li").last).to_contain_text("Not sent yet")
+    back.evaluate(MAKE_STALE, back.evaluate(KEPT_LETTERS)[0])
+    back.close()
+    later = ana.context.new_page()
+    later.goto(address)
+    expect(later.locator("[data-pending]")).to_contain_text("Not sent. The page was left before it was sent.")
+    expect(later.get_by_role("button", name="Retry")).to_be_visible()
+    later.goto("/w/willow/")
+    later.locator(".toast").get_by_role("button", name="Throw it away").click()
+    assert later.evaluate(KEPT_LETTERS) == []
+    later.goto(address)
+    expect(later.locator(LIVE)).to_be_attached()
+    expect(later.locator("[data-pending]")).to_have_count(0)
+
+
+def test_typing_without_a_pause_is_saved(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Fast fingers", "Hello.")
+    page = another(ana.context, ana.url)
+    page.clock.install()
+    composer = page.locator("#composer-body")
+    with page.expect_response("**/draft/"):
+        for number in range(12):
+            composer.press_sequentially(f"{number} ")
+            page.clock.run_for(500)
+
+
+@pytest.mark.parametrize("reader", ["nobody", "somebody else"])
+def test_what_is_typed_while_the_session_ends_is_there_after_signing_in(
+    people: People, installation: Installation, reader: str
+) -> None:
+    page, other = people.member(f"Sina{len(reader)}"), people.member(f"Otto{len(reader)}")
+    page.goto("/w/willow/")
+    start_thread(page, f"Typed while {reader} is signed in", "Read it while you can.")
+    address = page.url
+    own = next(one for one in page.context.cookies() if one["name"] == "sessionid")
+    expect(page.locator(LIVE)).to_be_attached()
+    page.route("**/draft/", lambda route: route.abort())  # whoever types on when it ends is not asked again
+    page.locator("#composer-body").fill("Half a thought")
+    page.context.clear_cookies(name="sessionid")
+    if reader == "somebody else":
+        theirs = next(one for one in other.context.cookies() if one["name"] == "sessionid")
+        cookies = {"sessionid": theirs["value"], "csrftoken": "a" * 32}  # whoever signs in gets a new one
+        page.context.add_cookies(
+            [{"name": name, "value": value, "url": installation.url} for name, value in cookies.items()]
+        )
+    installation.shell(TELL)
+    heading = {"nobody": "You are signed out", "somebody else": "Somebody else is signed in here now"}[reader]
+    expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    expect(page.get_by_text("Read it while you can.")).to_have_count(0)
+
+    page.context.add_cookies([{"name": "sessionid", "value": own["value"], "url": installation.url}])
+    page.unroute("**/draft/")
+    page.goto(address)
+    expect(page.locator("#composer-body")).to_have_value("Half a thought")
