@@ -21,7 +21,10 @@ KIND_OF = {
     "tests/bench/test_benches.py": "bench",
     "tests/bench/test_plans.py": "bench",
 }
-LONG = ("tests/api/test_access.py", "tests/memory/plugins/lcm/", "tests/api/test_schema.py", "tests/admin/")
+LONG = (
+    *("tests/api/test_access.py", "tests/memory/plugins/lcm/", "tests/api/test_schema.py", "tests/admin/"),
+    *("tests/workspaces/test_database_gone.py", "tests/llm/", "tests/client/", "tests/agents/mcp/"),  # they wait
+)
 SHARED_BY_WORKERS = ("tests/api/test_access.py", "tests/api/test_schema.py")
 
 
