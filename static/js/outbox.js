@@ -6,6 +6,7 @@ const KEPT = `outbox-${body.dataset.participant}-`; // of somebody else who sign
 const holds = new Map(); // of a message: what lets other pages have it
 
 const STALE = 3_600_000; // ms
+const MOST_SHOWN = 200; // characters
 const keyOf = ({ thread, key }) => `${KEPT}${thread}-${key}`;
 const nameOf = ({ key }) => `openvibe:letter-${key}`; // of the lock that the page holds which has it in hand
 
@@ -55,8 +56,11 @@ export function adopt(thread, take) {
 
 // --- what was left in a thread that this page does not show -----------------------------------------------------
 function tell(letter, problem) {
-  const box = toast(`${problem} What you wrote: “${[letter.text, ...letter.files].filter(Boolean).join(" ")}”`, { lasts: true });
+  const words = [letter.text, ...letter.files].filter(Boolean).join(" ");
+  const box = toast(`${problem} It said: “${words.length > MOST_SHOWN ? `${words.slice(0, MOST_SHOWN)}…` : words}”`, { lasts: true });
+  box.classList.add("has-ways");
   const link = document.createElement("a");
+  link.className = "button";
   link.href = `${workspace}t/${letter.thread}/`;
   link.textContent = "Go to its thread";
   const drop = document.createElement("button");
@@ -65,15 +69,14 @@ function tell(letter, problem) {
   drop.textContent = "Throw it away";
   drop.dataset.dismiss = "";
   drop.addEventListener("click", () => forgetLetter(letter));
-  one("p", box).append(" ", link);
-  box.append(drop);
+  one("p", box).after(link, drop);
 }
 
 /** Sent twice it is one message: its key says so. */
 async function sendFromElsewhere(letter) {
   if (!localStorage.getItem(keyOf(letter))) return;
   if (letter.files.length || isStale(letter)) {
-    tell(letter, "A message was not sent before its page was left.");
+    tell(letter, "A message of yours was not sent before its page was left.");
     return;
   }
   const { thread, key, text, version } = letter;
@@ -81,7 +84,7 @@ async function sendFromElsewhere(letter) {
     await post(`${workspace}t/${thread}/`, { body: text, client_id: key, draft_version: version ?? "" });
     forgetLetter(letter);
   } catch ({ status, message }) {
-    if (status >= 400 && status < 500 && status !== 401) tell(letter, `A message was not sent. ${message}`);
+    if (status >= 400 && status < 500 && status !== 401) tell(letter, `A message of yours was not sent. ${message}`);
     else document.addEventListener("openvibe:connected", () => sendFromElsewhere(letter), { once: true });
   }
 }

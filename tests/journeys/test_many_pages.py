@@ -106,7 +106,7 @@ def test_a_message_that_was_left_long_ago_or_with_files_asks_first(people: Peopl
     back = ana.context.new_page()
     back.goto("/w/willow/")
     note = back.locator(".toast")
-    expect(note).to_contain_text("was not sent before its page was left")
+    expect(note).to_contain_text("A message of yours was not sent before its page was left.")
     expect(note).to_contain_text("The plan. plan.txt")
     note.get_by_role("link", name="Go to its thread").click()
     row = back.locator("[data-pending]")
