@@ -48,6 +48,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "openvibe.workspaces.web.errors.csrf_failure"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
+SECURE_REDIRECT_EXEMPT = ["^static/"]  # as `is_public_file` has it: a page that says what is wrong has its style
 if ENV.production:
     SECURE_SSL_REDIRECT = True
     SESSION_COOKIE_SECURE = True
