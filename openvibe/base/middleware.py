@@ -11,15 +11,12 @@ import structlog
 from csp.constants import HEADER, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from csp.utils import build_policy
 from django.conf import settings
-from django.core.exceptions import BadRequest, MiddlewareNotUsed
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from zlib_ng import zlib_ng
 
-from openvibe.base.logs import LogThrottle
-
-log = structlog.get_logger(__name__)
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 # django-unfold ships Alpine and inline styles; only its own pages get that room.
@@ -60,66 +57,6 @@ class MultipartCharsetMiddleware:
         if is_form and request.encoding and codecs.lookup(request.encoding).name != "utf-8":
             raise BadRequest("A form with files must be UTF-8.")
         return self.get_response(request)
-
-
-class InsecureConnection(BadRequest):
-    """Nothing says that a request came over HTTPS, where only HTTPS is answered."""
-
-
-class HttpsEndsFurtherOut(InsecureConnection):
-    """The proxy says that a request came over HTTP, and the browser that it came over HTTPS."""
-
-
-def is_public_file(path: str) -> bool:
-    """Whether a path is one of the static files, which hold nothing of anybody and are answered over HTTP, too."""
-    return path.startswith(settings.STATIC_URL)
-
-
-THIS_MACHINE = re.compile(r"((.+\.)?localhost|127\.[\d.]+|\[::1\])(:\d*)?")
-"""Hosts that browsers trust over HTTP, too."""
-
-
-def is_browser_on_https(request: HttpRequest) -> bool:
-    """Whether it is a browser that came over HTTPS: to other machines it sends `Sec-Fetch-Site` only then (W3C Fetch
-    Metadata 2)."""
-    host = request.META.get("HTTP_HOST", "")
-    return "HTTP_SEC_FETCH_SITE" in request.META and not THIS_MACHINE.fullmatch(host)
-
-
-PROXY_LOG_SECONDS = 600.0
-"""How often at most the log of a process says the same of the proxy."""
-
-
-class ForwardedProtoMiddleware:
-    """Where a proxy has to say that requests come over HTTPS (`SECURE_PROXY_SSL_HEADER`), 400 for what says nothing,
-    and for what a browser sent over HTTPS and the proxy calls HTTP.
-
-    Django's redirect to HTTPS would come back the same way, again and again.
-    """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        if not (settings.SECURE_SSL_REDIRECT and settings.SECURE_PROXY_SSL_HEADER):
-            raise MiddlewareNotUsed
-        self.get_response = get_response
-        self.header, _ = settings.SECURE_PROXY_SSL_HEADER
-        self.log_throttle = LogThrottle(PROXY_LOG_SECONDS)
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        if not request.is_secure() and not is_public_file(request.path_info):
-            if self.header not in request.META:
-                self._warn("forwarded_proto_missing", "Have the proxy add X-Forwarded-Proto: https to every request.")
-                raise InsecureConnection("The proxy sends no X-Forwarded-Proto.")
-            if is_browser_on_https(request):
-                self._warn(
-                    "forwarded_proto_wrong",
-                    "Have the proxy send X-Forwarded-Proto: https, or pass on that of the proxy in front of it.",
-                )
-                raise HttpsEndsFurtherOut("The proxy says http of what came over https.")
-        return self.get_response(request)
-
-    def _warn(self, event: str, advice: str) -> None:
-        if self.log_throttle.is_due(event):
-            log.warning(event, advice=advice)
 
 
 class SlashMiddleware:

@@ -129,7 +129,7 @@ MIDDLEWARE = [
     "agents.metrics.MetricsMiddleware",
     "openvibe.base.middleware.RequestIdMiddleware",
     "openvibe.base.middleware.MultipartCharsetMiddleware",
-    "openvibe.base.middleware.ForwardedProtoMiddleware",
+    "openvibe.base.proxy_headers.ProxyHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "openvibe.base.middleware.CompressionMiddleware",

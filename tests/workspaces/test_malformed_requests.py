@@ -31,47 +31,6 @@ def behind_a_proxy(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["vibe.example"]
 
 
-@pytest.mark.parametrize(
-    ("proto", "status"), [(None, 400), ("https", 200), ("http", 301), ("ftp", 301), ("https, http", 200)]
-)
-def test_without_the_proxys_word_it_says_which_instead_of_redirecting_for_ever(
-    behind_a_proxy: None, db: None, proto: str | None, status: int
-) -> None:
-    headers = {"host": "vibe.example"} | ({"x-forwarded-proto": proto} if proto else {})
-    answer = Client(headers=headers).get("/accounts/login/")
-    assert answer.status_code == status
-    assert (b"X-Forwarded-Proto: https" in answer.content) is (status == 400)
-    assert answer.headers.get("Location", "") == ("https://vibe.example/accounts/login/" if status == 301 else "")
-    assert Client(headers=headers).get("/healthz").status_code == 200, "probes come past the proxy"
-
-
-@pytest.mark.parametrize(
-    ("host", "browser", "status"),
-    [("vibe.example", True, 400), ("vibe.example", False, 301), ("localhost:8470", True, 301), ("[::1]", True, 301)],
-)
-def test_a_proxy_that_calls_https_http_is_named_instead_of_redirecting_for_ever(
-    behind_a_proxy: None, settings: Settings, db: None, host: str, browser: bool, status: int
-) -> None:
-    settings.ALLOWED_HOSTS = ["vibe.example", "localhost", "[::1]"]
-    fetch = {"sec-fetch-site": "none"} if browser else {}  # browsers send it over HTTPS, and to their own machine
-    answer = Client(headers={"host": host, "x-forwarded-proto": "http", **fetch}).get("/accounts/login/")
-    assert answer.status_code == status
-    assert (b"pass on the header X-Forwarded-Proto" in answer.content) is (status == 400)
-
-
-@pytest.mark.parametrize("proto", [{}, {"x-forwarded-proto": "http"}])
-def test_the_page_that_says_so_has_its_style(behind_a_proxy: None, proto: dict[str, str]) -> None:
-    assert Client(headers={"host": "vibe.example", **proto}).get("/static/css/base.css").status_code == 200
-
-
-def test_the_log_says_once_what_the_proxy_has_to_send(behind_a_proxy: None, caplog: pytest.LogCaptureFixture) -> None:
-    browser = Client(headers={"host": "vibe.example"})
-    for _ in range(3):
-        browser.get("/accounts/login/")
-    assert caplog.text.count("forwarded_proto_missing") == 1
-    assert "X-Forwarded-Proto: https" in caplog.text
-
-
 def test_an_address_that_is_not_its_own_says_where_to_name_it(behind_a_proxy: None, db: None) -> None:
     headers = {"host": "other.example", "x-forwarded-proto": "https"}
     page = Client(headers=headers).get("/accounts/login/")

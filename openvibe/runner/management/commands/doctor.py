@@ -20,6 +20,7 @@ from kombu.exceptions import OperationalError as BrokerUnavailable
 
 from openvibe.base.fields import UnreadableSecret
 from openvibe.base.job_runs import newest_runs
+from openvibe.base.proxy_headers import COUNT_PROXIES, lacks_trusted_proxies
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
 from openvibe.llm.endpoints import find_endpoint_problem
@@ -35,7 +36,7 @@ MAX_BEAT_SILENCE_SECONDS = 90  # it asks for a job every ten, and writes it down
 
 MODEL_SECONDS = 5
 """How long a model endpoint has to say that it is there; all are asked at once."""
-NEED_NO_DATABASE = ("database", "disk")
+NEED_NO_DATABASE = ("database", "disk", "proxy")
 
 
 class CheckResult(NamedTuple):
@@ -65,6 +66,7 @@ class Command(BaseCommand):
             "jobs": jobs,
             "disk": disk,
             "secret key": secret_key,
+            "proxy": proxy,
             "search": search,
             "models": models,
         }
@@ -215,6 +217,15 @@ def models() -> CheckResult:
     if silent:
         return CheckResult("models", f"{len(silent)} of {len(endpoints)} endpoints do not answer.", " ".join(silent))
     return CheckResult("models", f"{len(endpoints)} endpoints answer.")
+
+
+def proxy() -> CheckResult:
+    """The proxy's word about who calls is believed, where there has to be a proxy."""
+    if lacks_trusted_proxies():
+        state = "OPENVIBE_TRUSTED_PROXIES is 0, so all people count as one address at sign-in."
+        return CheckResult("proxy", state, COUNT_PROXIES)
+    count = settings.ALLAUTH_TRUSTED_PROXY_COUNT
+    return CheckResult("proxy", f"{count} in front may tell who calls." if count else "none expected.")
 
 
 def secret_key() -> CheckResult:
