@@ -53,9 +53,10 @@ if ENV.production:
     SECURE_SSL_REDIRECT = True
     SESSION_COOKIE_SECURE = True
     CSRF_COOKIE_SECURE = True
-    SECURE_HSTS_SECONDS = 31_536_000
-    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
-    SECURE_HSTS_PRELOAD = True
+    SECURE_HSTS_SECONDS = ENV.hsts_seconds
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = ENV.hsts_include_subdomains
+    SECURE_HSTS_PRELOAD = ENV.hsts_preload
+    SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]  # of other hosts than this one the operator decides
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 6 * 1024 * 1024
 FILE_UPLOAD_HANDLERS = [

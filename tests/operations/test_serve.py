@@ -18,6 +18,11 @@ from tests.operations.installation_template import prepare_server
 from tests.operations.processes import PATIENCE, free_port, manage, processes_of, python, wait_until
 from tests.operations.server import serving
 
+PRODUCTION = {
+    "OPENVIBE_PRODUCTION": "1",
+    "OPENVIBE_SECRET_KEY": "a key for tests of fifty characters or more than that",
+}
+
 
 def remember(var: Path, what: str) -> None:
     with psycopg.connect(ensure_server(var).conninfo()) as connection:
@@ -35,9 +40,11 @@ def remembered(var: Path) -> list[tuple[str]]:
 
 
 def test_it_serves_until_ctrl_c_and_keeps_everything(var: Path) -> None:
-    with serving(var, OPENVIBE_WEB_PROCESSES="2", OPENVIBE_WORKER_CONCURRENCY="8") as first:
+    processes = {"OPENVIBE_WEB_PROCESSES": "2", "OPENVIBE_WORKER_CONCURRENCY": "8"}
+    with serving(var, **PRODUCTION, **processes) as first:
         assert first.status("/healthz") == 200
-        assert "Sign in" in first.text
+        assert f"the first password stands in {var}/sign-in.txt" in first.text
+        assert (var / "sign-in.txt").read_text().rpartition("password: ")[2].strip() not in first.text
         assert len(services_of(var, "web")) == 1 + 2
         assert megabytes(processes_of(var)) <= 450
         remember(var, "a first day")

@@ -111,7 +111,8 @@ def send_preparation(url: str, receiver: Connection) -> None:
     try:
         prepare_database()
         collect_static_files()
-        call_command("demo", if_empty=True, url=url, stdout=output)
+        is_logged = settings.ENV.production  # a log is kept and read by others: it holds no password
+        call_command("demo", if_empty=True, url=url, no_password=is_logged, stdout=output)
     except Error as error:
         receiver.send(("", f"The database cannot be used: {error}"))
     except OSError as error:
