@@ -325,7 +325,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = VAR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "openvibe.runner.bootstrap.StaticStorage"},
+    "staticfiles": {"BACKEND": "openvibe.runner.static_files.StaticStorage"},
 }
 WHITENOISE_USE_FINDERS = True
 PUBLIC_URL = public_url(ENV)
