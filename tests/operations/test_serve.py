@@ -106,6 +106,20 @@ def test_ctrl_c_ends_everything_whoever_still_listens(var: Path, settings: Setti
     assert processes_of(var) == []
 
 
+@pytest.mark.usefixtures("furnished")
+def test_open_pages_do_not_hold_up_the_end(var: Path) -> None:
+    issued = manage("token", "issue", "--workspace=willow", "--handle=ana", "--name=listener", var=var)
+    key = issued.stdout.strip()
+    with serving(var) as serve, socket.create_connection(("127.0.0.1", serve.port)) as listener:
+        head = f"GET /api/v1/events/ HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n"
+        listener.sendall(head.encode())
+        stream = listener.makefile("rb")
+        assert any(line == b": open\n" for line in stream)
+        assert serve.interrupt() == 0
+        assert stream.read().endswith(b"0\r\n\r\n"), "whole, as a proxy wants it"
+    assert "refused to gracefully stop" not in serve.text
+
+
 def count_recurring_jobs(var: Path) -> int:
     with psycopg.connect(ensure_server(var).conninfo()) as connection:
         row = connection.execute("SELECT count(*) FROM django_celery_beat_periodictask").fetchone()
