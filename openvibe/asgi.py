@@ -34,9 +34,10 @@ CHAT_CLIENT_PATHS = frozenset(f"/v1/{name}{slash}" for name in ("chat/completion
 
 
 def is_stream(path: str) -> bool:
-    """Whether a path is one of the event streams, `/w/<slug>/events/`, `/api/v1/events/`, or an agent's answer to a
-    chat client."""
-    is_events = (path.endswith("/events/") and path.startswith(("/w/", "/api/"))) or path == "/api/v1/events"
+    """Whether a path is one of the event streams, `/w/<slug>/events/`, `/api/v1/events/`, `/healthz/events/`, or an
+    agent's answer to a chat client."""
+    is_events = path.endswith("/events/") and path.startswith(("/w/", "/api/", "/healthz/"))
+    is_events = is_events or path == "/api/v1/events"
     return is_events or path in CHAT_CLIENT_PATHS
 
 

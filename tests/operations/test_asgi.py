@@ -12,7 +12,9 @@ from openvibe.asgi import BODY_AHEAD_BYTES, Dispatcher, EventStreams, ServerStop
 from openvibe.base.streams import STREAMS_KEY, Continuation, DeferredAnswer, Send
 
 
-@pytest.mark.parametrize("path", ["/w/garden/events/", "/api/v1/events/", "/v1/chat/completions", "/v1/responses/"])
+@pytest.mark.parametrize(
+    "path", ["/w/garden/events/", "/api/v1/events/", "/healthz/events/", "/v1/chat/completions", "/v1/responses/"]
+)
 def test_event_streams_are_recognised(path: str) -> None:
     assert is_stream(path)
 

@@ -27,6 +27,8 @@ from openvibe.llm.endpoints import find_endpoint_problem
 from openvibe.llm.models import Endpoint
 from openvibe.runner.bootstrap import count_unapplied_migrations, needs_adoption
 from openvibe.runner.management.commands.secrets import encrypted_fields
+from openvibe.runner.public_address import CHECKS as PUBLIC_CHECKS
+from openvibe.runner.public_address import PublicAddress, diagnose_address
 from openvibe.search.space_lifecycle import diagnose_search
 
 MIN_POSTGRESQL_VERSION = 150_000
@@ -54,8 +56,14 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--wait", type=float, default=5.0, help="seconds a worker has to answer (%(default)s)")
         parser.add_argument("--only", action="append", metavar="CHECK", help="check this alone, such as workers")
+        parser.add_argument(
+            "--url",
+            nargs="?",
+            const=settings.PUBLIC_URL,
+            help="ask this public address, too, through the proxy; without one: OPENVIBE_PUBLIC_URL",
+        )
 
-    def handle(self, *_arguments: Any, wait: float, only: list[str] | None, **_options: Any) -> None:
+    def handle(self, *_arguments: Any, wait: float, only: list[str] | None, url: str | None, **_options: Any) -> None:
         checks: dict[str, Callable[[], CheckResult]] = {
             "database": database,
             "extensions": extensions,
@@ -70,9 +78,15 @@ class Command(BaseCommand):
             "search": search,
             "models": models,
         }
-        if unknown := set(only or ()) - set(checks):
-            raise CommandError(f"There is no check {min(unknown)!r}. There are: {', '.join(checks)}.")
+        if unknown := set(only or ()) - {*checks, *PUBLIC_CHECKS}:
+            raise CommandError(
+                f"There is no check {min(unknown)!r}. There are: {', '.join(checks)}; and with --url: "
+                f"{', '.join(PUBLIC_CHECKS)}."
+            )
         results = list(run_checks({name: check for name, check in checks.items() if not only or name in only}))
+        if url and (not only or set(only) & set(PUBLIC_CHECKS)):
+            outside = [CheckResult(*diagnosis) for diagnosis in diagnose_address(PublicAddress(url))]
+            results += [result for result in outside if not only or result.subject in only]
         for result in results:
             mark = self.style.ERROR("PROBLEM") if result.advice else self.style.SUCCESS("ok     ")
             self.stdout.write(f"{mark} {result.subject}: {' '.join(f'{result.state} {result.advice}'.split())}")
