@@ -58,7 +58,7 @@ check: setup-test
 	$(IN) manage.py makemigrations --check --dry-run
 	.venv/bin/oxlint --deny-warnings static/js
 	OPENVIBE_PRODUCTION=1 OPENVIBE_SECRET_KEY="$$($(IN) -c 'import secrets; print(secrets.token_urlsafe(60))')" \
-		OPENVIBE_ALLOWED_HOSTS=openvibe.example $(IN) manage.py check --deploy --fail-level WARNING
+		OPENVIBE_ALLOWED_HOSTS=openvibe.example OPENVIBE_TRUSTED_PROXIES=1 $(IN) manage.py check --deploy --fail-level WARNING
 	$(BUILD_DOCS)
 	$(IN) -m mypy
 

@@ -6,9 +6,14 @@ coroutine; a page is quick and runs two to three times faster in a thread than o
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
+import signal
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from concurrent.futures import Executor
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
+from threading import current_thread, main_thread
+from types import FrameType
 from typing import Any
 
 from django.conf import settings
@@ -29,18 +34,62 @@ CHAT_CLIENT_PATHS = frozenset(f"/v1/{name}{slash}" for name in ("chat/completion
 
 
 def is_stream(path: str) -> bool:
-    """Whether a path is one of the event streams, `/w/<slug>/events/`, `/api/v1/events/`, or an agent's answer to a
-    chat client."""
-    is_events = (path.endswith("/events/") and path.startswith(("/w/", "/api/"))) or path == "/api/v1/events"
+    """Whether a path is one of the event streams, `/w/<slug>/events/`, `/api/v1/events/`, `/healthz/events/`, or an
+    agent's answer to a chat client."""
+    is_events = path.endswith("/events/") and path.startswith(("/w/", "/api/", "/healthz/"))
+    is_events = is_events or path == "/api/v1/events"
     return is_events or path in CHAT_CLIENT_PATHS
+
+
+STOP_SECONDS = 1.0
+"""What is no endless stream may go on for so long when the server is told to stop; it is killed after two."""
+
+
+class ServerStop:
+    """Whether the server was told to stop. It waits for answers under way then, and takes no new ones: streams that end
+    by themselves never have to be ended by it."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Listens for SIGTERM and SIGINT, besides the server's own handlers: an event loop hears of a signal by its
+        wake-up pipe, whatever handler stands. Does nothing but in a main thread whose server has handlers."""
+        signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        handlers = {number: handler for number, handler in signals.items() if callable(handler)}
+        if current_thread() is not main_thread() or signal.SIGTERM not in handlers:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        for number, handler in handlers.items():
+            signal.signal(number, partial(self._handle, loop, handler))
+            signal.siginterrupt(number, False)
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _handle(
+        self, loop: asyncio.AbstractEventLoop, handler: Callable[..., object], number: int, frame: FrameType | None
+    ) -> None:
+        with suppress(RuntimeError):  # it has ended meanwhile
+            loop.call_soon_threadsafe(self._event.set)
+        handler(number, frame)
 
 
 class EventStreams:
     """Has the pages' application say who may listen, on the few threads it has. What a view gave to `stream_response`
     or `deferred_response` is sent without it: what waits costs neither a thread nor a database connection."""
 
-    def __init__(self, pages: AsgiApplication) -> None:
+    def __init__(self, pages: AsgiApplication, stop: ServerStop, *, stop_seconds: float = STOP_SECONDS) -> None:
         self._pages = pages
+        self._stop = stop
+        self._stop_seconds = stop_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         streams: list[Continuation] = []
@@ -57,13 +106,30 @@ class EventStreams:
             sending = (
                 continuation.send(send) if continuation.send else _send_deferred(continuation, deferred_head, send)
             )
-            tasks = [asyncio.ensure_future(sending), asyncio.ensure_future(_wait_for_disconnect(receive))]
+            stop = asyncio.ensure_future(self._wait_for_stop(0.0 if continuation.is_endless else self._stop_seconds))
+            tasks = [stop, asyncio.ensure_future(sending), asyncio.ensure_future(_wait_for_disconnect(receive))]
             try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+            if done == {stop}:
+                await _end_at_stop(continuation, send)
+
+    async def _wait_for_stop(self, seconds: float) -> None:
+        await self._stop.wait()
+        await asyncio.sleep(seconds)
+
+
+async def _end_at_stop(continuation: Continuation, send: Send) -> None:
+    """An endless stream ends as if it were whole, an answer that is not there is 503; one that had begun breaks off, so
+    that nobody takes it for the whole."""
+    if continuation.answer:
+        headers = [(b"retry-after", b"5"), (b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 503, "headers": headers})
+    if continuation.answer or continuation.is_endless:
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _send_deferred(continuation: Continuation, head: MutableMapping[str, Any], send: Send) -> None:
@@ -130,14 +196,18 @@ def is_bodiless(scope: Scope) -> bool:
 class Dispatcher:
     """An ASGI application that hands each request to the right one of three."""
 
-    def __init__(self, *, streams: AsgiApplication, pages: AsgiApplication, mcp: AsgiApplication) -> None:
+    def __init__(
+        self, *, streams: AsgiApplication, pages: AsgiApplication, mcp: AsgiApplication, stop: ServerStop
+    ) -> None:
+        self._stop = stop
         self._streams = streams
         self._pages = pages
         self._mcp = mcp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await _answer_lifespan(receive, send)
+            with self._stop.watch():
+                await _answer_lifespan(receive, send)
         elif scope.get("path") == "/healthz":
             await _answer_health(send)
         else:
@@ -185,7 +255,9 @@ OWN_FILES = 128  # of a web process, besides connections: its database sessions,
 raise_file_limit(MAX_OPEN_REQUESTS + OWN_FILES)
 threaded_pages = WsgiThreads(pages, threads=settings.ENV.web_threads)
 mcp = McpAtFirstCall(threaded_pages.executor)
-application = Dispatcher(streams=EventStreams(threaded_pages), pages=threaded_pages, mcp=mcp)
+server_stop = ServerStop()
+streams = EventStreams(threaded_pages, server_stop)
+application = Dispatcher(streams=streams, pages=threaded_pages, mcp=mcp, stop=server_stop)
 
 
 def warm_up() -> None:

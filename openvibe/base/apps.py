@@ -10,6 +10,7 @@ class BaseConfig(AppConfig):
     def ready(self) -> None:
         import openvibe.base.job_runs
         import openvibe.base.prepared_statements
+        import openvibe.base.proxy_headers
         import openvibe.base.timestamps
         import openvibe.celery  # noqa: F401 - from here on, `task.delay()` finds our broker
         from openvibe.base.queue import install_queue

@@ -1,17 +1,23 @@
 """Health checks for load balancers and supervisors, answered before all else, for any host name."""
 
+import asyncio
 from collections.abc import Callable
 
 from django.db import InterfaceError, OperationalError, connection
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
+
+from openvibe.base.streams import Send, stream_response
+
+STREAM_SECONDS = 10.0
+"""How long a stream of the health check goes on after its event: whoever holds it back is noticed sooner."""
 
 
-def healthz() -> HttpResponse:
+def healthz(request: HttpRequest) -> HttpResponse:
     """The process answers."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
-def readyz() -> HttpResponse:
+def readyz(request: HttpRequest) -> HttpResponse:
     """The process answers and reaches its database."""
     try:
         with connection.cursor() as cursor:
@@ -21,17 +27,32 @@ def readyz() -> HttpResponse:
     return HttpResponse("ready\n", content_type="text/plain")
 
 
-CHECKS: dict[str, Callable[[], HttpResponse]] = {"/healthz": healthz, "/readyz": readyz}
+def health_events(request: HttpRequest) -> HttpResponseBase:
+    """A stream of one event, as pages have them: `manage.py doctor --url` asks whether it arrives."""
+    return stream_response(request, _send_event, is_endless=True)
+
+
+async def _send_event(send: Send) -> None:
+    await send({"type": "http.response.body", "body": b"data: ok\n\n", "more_body": True})
+    await asyncio.sleep(STREAM_SECONDS)
+    await send({"type": "http.response.body", "body": b""})
+
+
+CHECKS: dict[str, Callable[[HttpRequest], HttpResponseBase]] = {
+    "/healthz": healthz,
+    "/readyz": readyz,
+    "/healthz/events/": health_events,
+}
 
 
 class HealthMiddleware:
     """Answers `/healthz` and `/readyz`, whatever host the probe names: many ask by IP."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
-    def __call__(self, request: HttpRequest) -> HttpResponse:
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
         check = CHECKS.get(request.path_info)
         if check is None:
             return self.get_response(request)
-        return check() if request.method in ("GET", "HEAD") else HttpResponseNotAllowed(["GET", "HEAD"])
+        return check(request) if request.method in ("GET", "HEAD") else HttpResponseNotAllowed(["GET", "HEAD"])

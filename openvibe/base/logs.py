@@ -2,9 +2,11 @@
 
 import json
 import logging
+import math
 import re
 import sys
 import threading
+import time
 from datetime import UTC, datetime
 from types import TracebackType
 
@@ -82,6 +84,21 @@ def _log_uncaught(kind: type[BaseException], error: BaseException | None, traceb
         return
     log = logging.getLogger("openvibe.uncaught")
     log.critical("uncaught_exception", exc_info=(kind, error or kind(), traceback))
+
+
+class LogThrottle:
+    """Says whether an event may be logged again: once in so many seconds of this process."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._logged_at: dict[str, float] = {}
+
+    def is_due(self, event: str) -> bool:
+        now = time.monotonic()
+        if now - self._logged_at.get(event, -math.inf) < self._seconds:
+            return False
+        self._logged_at[event] = now
+        return True
 
 
 def is_not_routine(record: logging.LogRecord) -> bool:

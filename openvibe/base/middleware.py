@@ -11,7 +11,7 @@ import structlog
 from csp.constants import HEADER, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from csp.utils import build_policy
 from django.conf import settings
-from django.core.exceptions import BadRequest, MiddlewareNotUsed
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
@@ -56,28 +56,6 @@ class MultipartCharsetMiddleware:
         is_form = request.content_type == "multipart/form-data" and not request.path.startswith("/api/")
         if is_form and request.encoding and codecs.lookup(request.encoding).name != "utf-8":
             raise BadRequest("A form with files must be UTF-8.")
-        return self.get_response(request)
-
-
-class InsecureConnection(BadRequest):
-    """Nothing says that a request came over HTTPS, where only HTTPS is answered."""
-
-
-class ForwardedProtoMiddleware:
-    """Where a proxy has to say that requests come over HTTPS (`SECURE_PROXY_SSL_HEADER`), 400 for what says nothing.
-
-    Django's redirect to HTTPS would come back the same way, again and again.
-    """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        if not (settings.SECURE_SSL_REDIRECT and settings.SECURE_PROXY_SSL_HEADER):
-            raise MiddlewareNotUsed
-        self.get_response = get_response
-        self.header, _ = settings.SECURE_PROXY_SSL_HEADER
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        if self.header not in request.META and not request.is_secure():
-            raise InsecureConnection("The proxy sends no X-Forwarded-Proto.")
         return self.get_response(request)
 
 

@@ -25,10 +25,14 @@ class DeferredAnswer:
 
 @dataclass(frozen=True)
 class Continuation:
-    """What is sent after the view has answered: the body, or, with `answer`, an answer in place of the view's."""
+    """What is sent after the view has answered: the body, or, with `answer`, an answer in place of the view's.
+
+    A body that `is_endless` ends when the server is told to stop: whoever listens comes back.
+    """
 
     send: SendStream | None = None
     answer: Callable[[], Awaitable[DeferredAnswer]] | None = None
+    is_endless: bool = False
 
 
 def deferred_response(request: HttpRequest, answer: Callable[[], Awaitable[DeferredAnswer]]) -> HttpResponseBase:
@@ -44,7 +48,7 @@ def _with_stream(request: HttpRequest, continuation: Continuation) -> HttpRespon
     return None
 
 
-def stream_response(request: HttpRequest, send_stream: SendStream) -> HttpResponseBase:
+def stream_response(request: HttpRequest, send_stream: SendStream, *, is_endless: bool = False) -> HttpResponseBase:
     """The head of a stream of server-sent events; `send_stream` sends its body. 503 under a server without streams."""
-    refusal = _with_stream(request, Continuation(send=send_stream))
+    refusal = _with_stream(request, Continuation(send=send_stream, is_endless=is_endless))
     return refusal or StreamingHttpResponse((), content_type=EVENT_STREAM_TYPE, headers=STREAM_HEADERS)

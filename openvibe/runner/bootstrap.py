@@ -1,20 +1,14 @@
-"""Prepares database and static files before serving; does nothing again while nothing has changed.
+"""Prepares the database before serving; does nothing again while nothing has changed.
 
 The version before had 43 migrations, which are now one set of tables per app. Both make the same schema, so a database
 of that version is adopted by exchanging rows of `django_migrations`."""
 
-import hashlib
-from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-from django.contrib.staticfiles.finders import get_finders
-from django.contrib.staticfiles.storage import StaticFilesStorage
 from django.core.management import CommandError, call_command
 from django.db import connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
-from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from openvibe.base.queue import install_queue
 
@@ -108,41 +102,3 @@ def require_adopted_migrations(using: str, **_signal: Any) -> None:
 def _recorded_migrations(using: str) -> Migrations:
     applied_migrations = MigrationRecorder(connections[using]).applied_migrations()
     return frozenset((app, name) for app, name in applied_migrations if app in APPS)
-
-
-class FixedAddresses(StaticFilesStorage):
-    """Makes up a file's address once in a process: pages name thirty files each, and none gets another address."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._addresses: dict[tuple[Any, ...], str] = {}
-
-    def url(self, *file: Any) -> str:
-        address = self._addresses.get(file)
-        if address is None:
-            address = self._addresses[file] = super().url(*file)
-        return address
-
-
-class StaticStorage(FixedAddresses, CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
-    """Static files: hashed names, compressed and cached for ever once collected, straight from the folders before that.
-    Modules import one another by hashed names, too."""
-
-    manifest_strict = False
-    patterns = (
-        *CompressedManifestStaticFilesStorage.patterns,
-        ("js/*.js", CompressedManifestStaticFilesStorage._js_module_import_aggregation_patterns[1]),  # our own modules
-    )
-
-
-def collect_static_files() -> None:
-    """Static files collected under hashed names, again only when one of them changed. Raises OSError."""
-    digest = hashlib.sha256()
-    for finder in get_finders():
-        for path, storage in finder.list([]):
-            status = Path(storage.path(path)).stat()
-            digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
-    stamp = Path(settings.STATIC_ROOT) / "collected"
-    if not stamp.exists() or stamp.read_text() != digest.hexdigest():
-        call_command("collectstatic", interactive=False, clear=True, verbosity=0)
-        stamp.write_text(digest.hexdigest())

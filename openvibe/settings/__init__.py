@@ -48,13 +48,15 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "openvibe.workspaces.web.errors.csrf_failure"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
+SECURE_REDIRECT_EXEMPT = ["^static/"]  # as `is_public_file` has it: a page that says what is wrong has its style
 if ENV.production:
     SECURE_SSL_REDIRECT = True
     SESSION_COOKIE_SECURE = True
     CSRF_COOKIE_SECURE = True
-    SECURE_HSTS_SECONDS = 31_536_000
-    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
-    SECURE_HSTS_PRELOAD = True
+    SECURE_HSTS_SECONDS = ENV.hsts_seconds
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = ENV.hsts_include_subdomains
+    SECURE_HSTS_PRELOAD = ENV.hsts_preload
+    SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]  # of other hosts than this one the operator decides
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 6 * 1024 * 1024
 FILE_UPLOAD_HANDLERS = [
@@ -128,7 +130,7 @@ MIDDLEWARE = [
     "agents.metrics.MetricsMiddleware",
     "openvibe.base.middleware.RequestIdMiddleware",
     "openvibe.base.middleware.MultipartCharsetMiddleware",
-    "openvibe.base.middleware.ForwardedProtoMiddleware",
+    "openvibe.base.proxy_headers.ProxyHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "openvibe.base.middleware.CompressionMiddleware",
@@ -323,7 +325,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = VAR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "openvibe.runner.bootstrap.StaticStorage"},
+    "staticfiles": {"BACKEND": "openvibe.runner.static_files.StaticStorage"},
 }
 WHITENOISE_USE_FINDERS = True
 PUBLIC_URL = public_url(ENV)

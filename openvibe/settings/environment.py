@@ -53,6 +53,13 @@ class Environment(BaseSettings):
         description="Proxies of your own in front that add to X-Forwarded-For; sign-ins are limited by address.",
     )
     csrf_trusted_origins: str = Field("", description="Comma-separated origins allowed to post, with scheme.")
+    hsts_seconds: int = Field(
+        31_536_000, ge=0, description="In production: how long browsers ask this host over HTTPS alone; 0: no HSTS."
+    )
+    hsts_include_subdomains: bool = Field(False, description="HSTS for all hosts below this one, too.")
+    hsts_preload: bool = Field(
+        False, description="Browsers may build HSTS in, for this host and all below it: hard to take back."
+    )
     database_url: str = Field("", alias="DATABASE_URL", description="An outside PostgreSQL ≥ 15 with pgvector.")
     celery_broker_url: str = Field("", alias="CELERY_BROKER_URL", description="An outside RabbitMQ or Redis.")
     port: int = Field(8000, alias="PORT", ge=1, le=65535, description="The port `make run` serves on.")
@@ -131,6 +138,13 @@ class Environment(BaseSettings):
     def _check_address(cls, value: str) -> str:
         if value and not _ORIGIN.match(value):
             raise ValueError("It must begin with https:// or http://")
+        return value
+
+    @field_validator("hsts_preload")
+    @classmethod
+    def _check_preload(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and not info.data.get("hsts_include_subdomains"):
+            raise ValueError("Browsers build in whole domains only: set OPENVIBE_HSTS_INCLUDE_SUBDOMAINS as well")
         return value
 
     @field_validator("celery_broker_url")

@@ -51,6 +51,13 @@ def test_a_second_time_changes_nothing_and_prints_no_password(db: None, var: Pat
     assert Workspace.objects.get().slug == "willow"
 
 
+def test_what_goes_into_a_log_names_the_file_of_the_password(db: None, var: Path) -> None:
+    said = demo(url="http://localhost:1/", no_password=True)
+    assert said.endswith(f"as ana@openvibe.local; the first password stands in {var}/sign-in.txt.")
+    password = (var / "sign-in.txt").read_text().rpartition("password: ")[2].strip()
+    assert User.objects.get().check_password(password)
+
+
 def test_a_password_of_ones_own_is_not_printed(db: None) -> None:
     demo()
     ana = User.objects.get()

@@ -45,6 +45,13 @@ def test_a_key_of_before_and_a_folder_that_is_gone_are_named(ana: Member, settin
     assert "Enter it again." in report
 
 
+def test_a_proxy_whose_word_is_not_believed_is_named(settings: Settings) -> None:
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    report = doctor("proxy")
+    assert report.startswith("PROBLEM proxy: OPENVIBE_TRUSTED_PROXIES is 0")
+    assert "Set OPENVIBE_TRUSTED_PROXIES to the number" in report
+
+
 @pytest.mark.django_db
 def test_a_scheduler_that_ran_ahead_of_the_clock_is_not_called_alive() -> None:
     daily = IntervalSchedule.objects.create(every=1, period="days")

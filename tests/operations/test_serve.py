@@ -18,6 +18,11 @@ from tests.operations.installation_template import prepare_server
 from tests.operations.processes import PATIENCE, free_port, manage, processes_of, python, wait_until
 from tests.operations.server import serving
 
+PRODUCTION = {
+    "OPENVIBE_PRODUCTION": "1",
+    "OPENVIBE_SECRET_KEY": "a key for tests of fifty characters or more than that",
+}
+
 
 def remember(var: Path, what: str) -> None:
     with psycopg.connect(ensure_server(var).conninfo()) as connection:
@@ -35,9 +40,13 @@ def remembered(var: Path) -> list[tuple[str]]:
 
 
 def test_it_serves_until_ctrl_c_and_keeps_everything(var: Path) -> None:
-    with serving(var, OPENVIBE_WEB_PROCESSES="2", OPENVIBE_WORKER_CONCURRENCY="8") as first:
+    processes = {"OPENVIBE_WEB_PROCESSES": "2", "OPENVIBE_WORKER_CONCURRENCY": "8"}
+    with serving(var, **PRODUCTION, **processes) as first:
         assert first.status("/healthz") == 200
-        assert "Sign in" in first.text
+        doctor = manage("doctor", "--only=event stream", f"--url=http://127.0.0.1:{first.port}", var=var)
+        assert doctor.stdout.startswith("ok      event stream: an event is here after 0."), doctor.stderr
+        assert f"the first password stands in {var}/sign-in.txt" in first.text
+        assert (var / "sign-in.txt").read_text().rpartition("password: ")[2].strip() not in first.text
         assert len(services_of(var, "web")) == 1 + 2
         assert megabytes(processes_of(var)) <= 450
         remember(var, "a first day")
@@ -97,6 +106,19 @@ def test_ctrl_c_ends_everything_whoever_still_listens(var: Path, settings: Setti
         assert serve.interrupt() == 0
     assert STOP_SECONDS < 5
     assert processes_of(var) == []
+
+
+@pytest.mark.usefixtures("furnished")
+def test_open_pages_do_not_hold_up_the_end(var: Path) -> None:
+    issued = manage("token", "issue", "--workspace=willow", "--handle=ana", "--name=listener", var=var)
+    key = issued.stdout.strip()
+    with serving(var) as serve, socket.create_connection(("127.0.0.1", serve.port)) as listener:
+        head = f"GET /api/v1/events/ HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n"
+        listener.sendall(head.encode())
+        stream = listener.makefile("rb")
+        assert any(line == b": open\n" for line in stream)
+        assert serve.interrupt() == 0
+        assert stream.read().endswith(b"0\r\n\r\n"), "whole, as a proxy wants it"
 
 
 def count_recurring_jobs(var: Path) -> int:

@@ -45,6 +45,8 @@ def test_the_table_lists_every_setting() -> None:
         ("OPENVIBE_PUBLIC_URL", "chat.example.org"),
         ("OPENVIBE_OIDC_URL", "id.example.org"),
         ("CELERY_BROKER_URL", "localhost:6379"),
+        ("OPENVIBE_HSTS_SECONDS", "-1"),
+        ("OPENVIBE_HSTS_PRELOAD", "1"),
     ],
 )
 def test_what_cannot_be_right_is_named(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +66,17 @@ def test_what_may_be_right_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(variable, value)
     env = read_environment()
     assert (env.port, env.log_level) == (8000, "DEBUG")
+
+
+def test_of_other_hosts_nothing_is_told_to_browsers_until_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hsts() -> tuple[int, bool, bool]:
+        env = read_environment()
+        return env.hsts_seconds, env.hsts_include_subdomains, env.hsts_preload
+
+    assert hsts() == (31_536_000, False, False)
+    for name, value in (("SECONDS", "0"), ("INCLUDE_SUBDOMAINS", "1"), ("PRELOAD", "1")):
+        monkeypatch.setenv(f"OPENVIBE_HSTS_{name}", value)
+    assert hsts() == (0, True, True)
 
 
 def test_a_port_that_no_machine_has_is_named() -> None:

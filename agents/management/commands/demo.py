@@ -191,8 +191,9 @@ class Command(BaseCommand):
         parser.add_argument("--if-empty", action="store_true", help="do nothing when there is any workspace")
         address = f"http://localhost:{settings.ENV.port}/"
         parser.add_argument("--url", default=address, help="where OpenVibe answers (%(default)s)")
+        parser.add_argument("--no-password", action="store_true", help="name the password's file, do not print it")
 
-    def handle(self, *_arguments: Any, if_empty: bool, url: str, **_options: Any) -> None:
+    def handle(self, *_arguments: Any, if_empty: bool, url: str, no_password: bool, **_options: Any) -> None:
         workspaces = Workspace.objects.all() if if_empty else Workspace.objects.filter(slug=WORKSPACE_SLUG)
         if workspaces.exists():
             self.stdout.write(sign_in_line(url))
@@ -206,9 +207,9 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"{credentials_path()} cannot be written: {error.strerror}. Nothing was made.") from None
         analyze_changed_tables()
-        is_given_out = user.check_password(password)
+        is_printed = user.check_password(password) and not no_password
         self.stdout.write(
-            f"Sign in: {url} as {OWNER_EMAIL} with password {password}" if is_given_out else sign_in_line(url)
+            f"Sign in: {url} as {OWNER_EMAIL} with password {password}" if is_printed else sign_in_line(url)
         )
 
 

@@ -19,7 +19,7 @@ def parse_position(text: str) -> int | None:
 
 def event_response(request: HttpRequest, viewer: Viewer, frames: FrameFormat, after: int | None) -> HttpResponseBase:
     """The answer to somebody who may listen, as `event_stream` has it."""
-    return stream_response(request, partial(_send_events, viewer, frames, after))
+    return stream_response(request, partial(_send_events, viewer, frames, after), is_endless=True)
 
 
 async def _send_events(viewer: Viewer, frames: FrameFormat, after: int | None, send: Send) -> None:

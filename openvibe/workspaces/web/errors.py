@@ -10,9 +10,9 @@ from django.shortcuts import render
 from django.views.defaults import server_error as django_server_error
 
 from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, problem_body
-from openvibe.base.middleware import InsecureConnection
 from openvibe.base.outages import unavailable_from
 from openvibe.base.problems import Problem, Refused
+from openvibe.base.proxy_headers import HttpsEndsFurtherOut, InsecureConnection
 from openvibe.workspaces.decorators import problem_response, unsaved_texts, wants_json
 
 STALE_PAGE = (
@@ -38,6 +38,14 @@ BAD_REQUESTS: tuple[tuple[type[Exception], int, str, str], ...] = (
         "OpenVibe is not at this address",
         "The address in your browser is not one that this OpenVibe answers to. If it is right, whoever runs OpenVibe "
         "names it in OPENVIBE_ALLOWED_HOSTS, and has the proxy pass on the Host header as it is.",
+    ),
+    (
+        HttpsEndsFurtherOut,
+        400,
+        "The proxy says HTTP, and your browser HTTPS",
+        "Your browser came over HTTPS, and the proxy in front of this OpenVibe says that it was HTTP. Whoever runs it "
+        "has that proxy send X-Forwarded-Proto: https or, where HTTPS ends at another proxy further out, pass on the "
+        "header X-Forwarded-Proto that comes from there.",
     ),
     (
         InsecureConnection,

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection
 from django.test import Client
 
-from openvibe.asgi import EventStreams
+from openvibe.asgi import EventStreams, ServerStop
 from openvibe.base.wsgi_threads import WsgiThreads
 from openvibe.wsgi import application as pages
 
@@ -96,7 +96,7 @@ class Reader:
         self._hung_up = asyncio.Event()
         self._asked = False
         door = WsgiThreads(pages, threads=1)
-        await EventStreams(door)(self._scope, self._receive, self._send)
+        await EventStreams(door, ServerStop())(self._scope, self._receive, self._send)
         door.executor.submit(lambda: connection.close()).result()
         door.executor.shutdown()
         self._frames.put(None)

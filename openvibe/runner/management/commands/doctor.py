@@ -20,12 +20,15 @@ from kombu.exceptions import OperationalError as BrokerUnavailable
 
 from openvibe.base.fields import UnreadableSecret
 from openvibe.base.job_runs import newest_runs
+from openvibe.base.proxy_headers import COUNT_PROXIES, lacks_trusted_proxies
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
 from openvibe.llm.endpoints import find_endpoint_problem
 from openvibe.llm.models import Endpoint
 from openvibe.runner.bootstrap import count_unapplied_migrations, needs_adoption
 from openvibe.runner.management.commands.secrets import encrypted_fields
+from openvibe.runner.public_address import CHECKS as PUBLIC_CHECKS
+from openvibe.runner.public_address import PublicAddress, diagnose_address
 from openvibe.search.space_lifecycle import diagnose_search
 
 MIN_POSTGRESQL_VERSION = 150_000
@@ -35,7 +38,7 @@ MAX_BEAT_SILENCE_SECONDS = 90  # it asks for a job every ten, and writes it down
 
 MODEL_SECONDS = 5
 """How long a model endpoint has to say that it is there; all are asked at once."""
-NEED_NO_DATABASE = ("database", "disk")
+NEED_NO_DATABASE = ("database", "disk", "proxy")
 
 
 class CheckResult(NamedTuple):
@@ -53,8 +56,14 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--wait", type=float, default=5.0, help="seconds a worker has to answer (%(default)s)")
         parser.add_argument("--only", action="append", metavar="CHECK", help="check this alone, such as workers")
+        parser.add_argument(
+            "--url",
+            nargs="?",
+            const=settings.PUBLIC_URL,
+            help="ask this public address, too, through the proxy; without one: OPENVIBE_PUBLIC_URL",
+        )
 
-    def handle(self, *_arguments: Any, wait: float, only: list[str] | None, **_options: Any) -> None:
+    def handle(self, *_arguments: Any, wait: float, only: list[str] | None, url: str | None, **_options: Any) -> None:
         checks: dict[str, Callable[[], CheckResult]] = {
             "database": database,
             "extensions": extensions,
@@ -65,12 +74,19 @@ class Command(BaseCommand):
             "jobs": jobs,
             "disk": disk,
             "secret key": secret_key,
+            "proxy": proxy,
             "search": search,
             "models": models,
         }
-        if unknown := set(only or ()) - set(checks):
-            raise CommandError(f"There is no check {min(unknown)!r}. There are: {', '.join(checks)}.")
+        if unknown := set(only or ()) - {*checks, *PUBLIC_CHECKS}:
+            raise CommandError(
+                f"There is no check {min(unknown)!r}. There are: {', '.join(checks)}; and with --url: "
+                f"{', '.join(PUBLIC_CHECKS)}."
+            )
         results = list(run_checks({name: check for name, check in checks.items() if not only or name in only}))
+        if url and (not only or set(only) & set(PUBLIC_CHECKS)):
+            outside = [CheckResult(*diagnosis) for diagnosis in diagnose_address(PublicAddress(url))]
+            results += [result for result in outside if not only or result.subject in only]
         for result in results:
             mark = self.style.ERROR("PROBLEM") if result.advice else self.style.SUCCESS("ok     ")
             self.stdout.write(f"{mark} {result.subject}: {' '.join(f'{result.state} {result.advice}'.split())}")
@@ -215,6 +231,15 @@ def models() -> CheckResult:
     if silent:
         return CheckResult("models", f"{len(silent)} of {len(endpoints)} endpoints do not answer.", " ".join(silent))
     return CheckResult("models", f"{len(endpoints)} endpoints answer.")
+
+
+def proxy() -> CheckResult:
+    """The proxy's word about who calls is believed, where there has to be a proxy."""
+    if lacks_trusted_proxies():
+        state = "OPENVIBE_TRUSTED_PROXIES is 0, so all people count as one address at sign-in."
+        return CheckResult("proxy", state, COUNT_PROXIES)
+    count = settings.ALLAUTH_TRUSTED_PROXY_COUNT
+    return CheckResult("proxy", f"{count} in front may tell who calls." if count else "none expected.")
 
 
 def secret_key() -> CheckResult:

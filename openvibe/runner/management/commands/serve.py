@@ -22,8 +22,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connection, connections
 
 from openvibe.base.logs import json_line
-from openvibe.runner.bootstrap import collect_static_files, prepare_database
+from openvibe.runner.bootstrap import prepare_database
 from openvibe.runner.services import build_services, preload
+from openvibe.runner.static_files import collect_static_files
 from openvibe.runner.supervisor import ServiceCrashLoop, Supervisor, stop_orphans
 from openvibe.settings.environment import unknown_variable_words, unknown_variables
 
@@ -111,7 +112,8 @@ def send_preparation(url: str, receiver: Connection) -> None:
     try:
         prepare_database()
         collect_static_files()
-        call_command("demo", if_empty=True, url=url, stdout=output)
+        is_logged = settings.ENV.production  # a log is kept and read by others: it holds no password
+        call_command("demo", if_empty=True, url=url, no_password=is_logged, stdout=output)
     except Error as error:
         receiver.send(("", f"The database cannot be used: {error}"))
     except OSError as error:

@@ -1,0 +1,96 @@
+"""Static files under hashed names: where they are kept, and for how long those of earlier versions are."""
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
+from django.contrib.staticfiles.storage import StaticFilesStorage
+from django.core.management import call_command
+from whitenoise.storage import CompressedManifestStaticFilesStorage
+
+EARLIER_FILES_DAYS = 30
+"""How long the files of an earlier version stay after an update: pages that were open then still ask for them."""
+_HASHED_NAME = re.compile(r"\.[0-9a-f]{12}(\.[^/]*)?$")
+_COMPRESSED = re.compile(r"\.(gz|br)$")
+
+
+class FixedAddresses(StaticFilesStorage):
+    """Makes up a file's address once in a process: pages name thirty files each, and none gets another address."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._addresses: dict[tuple[Any, ...], str] = {}
+
+    def url(self, *file: Any) -> str:
+        address = self._addresses.get(file)
+        if address is None:
+            address = self._addresses[file] = super().url(*file)
+        return address
+
+
+class StaticStorage(FixedAddresses, CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
+    """Static files: hashed names, compressed and cached for ever once collected, straight from the folders before that.
+    Modules import one another by hashed names, too."""
+
+    manifest_strict = False
+    patterns = (
+        *CompressedManifestStaticFilesStorage.patterns,
+        ("js/*.js", CompressedManifestStaticFilesStorage._js_module_import_aggregation_patterns[1]),  # our own modules
+    )
+
+
+def collect_static_files() -> None:
+    """Static files collected under hashed names, again only when one of them changed. Raises OSError."""
+    root = Path(settings.STATIC_ROOT)
+    stamp = root / "collected"
+    digest = _digest_of_sources()
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    earlier_names = _names_in_manifest(root)
+    for file in _files_in(root):
+        if not _HASHED_NAME.search(file.name):  # the stamp, too: what is interrupted here is begun again
+            file.unlink()
+    call_command("collectstatic", interactive=False, verbosity=0)
+    _delete_old_files(root, earlier_names)
+    stamp.write_text(digest)
+
+
+def _digest_of_sources() -> str:
+    digest = hashlib.sha256()
+    for finder in get_finders():
+        for path, storage in finder.list([]):
+            status = Path(storage.path(path)).stat()
+            digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _files_in(root: Path) -> Iterator[Path]:
+    return (file for file in root.rglob("*") if file.is_file())
+
+
+def _names_in_manifest(root: Path) -> frozenset[str]:
+    """The hashed names that pages of the version in `root` hold; none where nothing was collected."""
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        return frozenset(json.loads((root / "staticfiles.json").read_text(encoding="utf-8"))["paths"].values())
+    return frozenset()
+
+
+def _delete_old_files(root: Path, earlier_names: frozenset[str]) -> None:
+    """Deletes what no page has held for EARLIER_FILES_DAYS. Of a file that is only now held by none the time begins."""
+    names, now = _names_in_manifest(root), time.time()
+    for file in _files_in(root):
+        name = _COMPRESSED.sub("", file.relative_to(root).as_posix())
+        if name in names or not _HASHED_NAME.search(name):
+            continue
+        if name in earlier_names:
+            os.utime(file, (now, now))
+        elif file.stat().st_mtime < now - EARLIER_FILES_DAYS * 86_400:
+            file.unlink()
