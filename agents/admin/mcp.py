@@ -156,8 +156,8 @@ def _fetch_message(server: McpServer, result: FetchResult) -> str:
         parts.append(f"New: {', '.join(result.new)}.")
     if result.changed:
         parts.append(f"Changed, so no agent has them until you allow it anew: {', '.join(result.changed)}.")
-    if result.gone:
-        parts.append(f"Gone: {', '.join(result.gone)}.")
+    if result.removed:
+        parts.append(f"Gone: {', '.join(result.removed)}.")
     if result.unusable:
         names = ", ".join(result.unusable[:MAX_UNUSABLE_NAMED])
         parts.append(f"Left out, for no model can be given what the server says of them: {names}.")

@@ -46,12 +46,12 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class FetchResult(NamedTuple):
-    """The names of tools that are new, that say something else than before, that are gone, and that no model could be
-    given; and whether there are further ones past MAX_TOOLS."""
+    """The names of tools that are new, that say something else than before, that were removed, and that no model
+    could be given; and whether there are further ones past MAX_TOOLS."""
 
     new: list[str]
     changed: list[str]
-    gone: list[str]
+    removed: list[str]
     unusable: list[str]
     has_more: bool
 
@@ -87,10 +87,10 @@ def _store_tools(server: McpServer, tool_list: ToolList) -> FetchResult:
         tool.input_schema, tool.fingerprint = definition.input_schema, definition.fingerprint
         tool.is_listed, tool.fetched_at = True, now
         tool.save()
-    gone_names = [name for name, tool in tools_by_name.items() if tool.is_listed and name not in definitions]
-    server.tools.filter(name__in=gone_names).update(is_listed=False)
+    removed_names = [name for name, tool in tools_by_name.items() if tool.is_listed and name not in definitions]
+    server.tools.filter(name__in=removed_names).update(is_listed=False)
     new = [name for name in definitions if name not in tools_by_name]
-    return FetchResult(new, changed_names, gone_names, tool_list.unusable, tool_list.has_more)
+    return FetchResult(new, changed_names, removed_names, tool_list.unusable, tool_list.has_more)
 
 
 def _differs(tool: McpTool, definition: ToolDefinition) -> bool:

@@ -76,7 +76,7 @@ class PartialReply:
 def is_stop_requested(run: Run) -> bool:
     """Whether a person asked to stop. Raises JobLost when the run is not this worker's any more, Problem when its
     thread is closed to agents by now."""
-    row = RUNS.owned(run).values_list("stop_requested_at", "thread__access").first()
+    row = RUNS.owned_row(run).values_list("stop_requested_at", "thread__access").first()
     if row is None:
         raise JobLost
     stop_requested_at, access = row
@@ -176,7 +176,7 @@ def begin_request(run: Run, tokens: int, round_number: int) -> bool:
     False, with nothing counted, where a person asked to stop. Raises as `is_stop_requested`.
     """
     step = make_step("called", attempt=run.attempt, round=round_number, tokens=tokens)
-    rows = RUNS.owned(run).filter(stop_requested_at=None)
+    rows = RUNS.owned_row(run).filter(stop_requested_at=None)
     if rows.update(input_tokens=F("input_tokens") + tokens, steps=append_step(step)):
         return True
     return not is_stop_requested(run)

@@ -46,7 +46,7 @@ NO_MESSAGES, NOWHERE = Measure(), Interval(0, 0)
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of the thread, message numbers `first` to `last`, seen in one way. `tokens`: in the prompt; `said`:
+    """A stretch of the thread, message numbers `first` to `last`, seen in one way. `tokens`: in the prompt; `source`:
     what its messages take. `above` is its place among what was said, `below` in the prompt where it is there."""
 
     kind: PieceKind
@@ -55,7 +55,7 @@ class Piece:
     tokens: int = 0
     depth: int = 0
     summary_ids: tuple[int, ...] = ()
-    said: Measure = NO_MESSAGES
+    source: Measure = NO_MESSAGES
     is_new: bool = False
     above: Interval = NOWHERE
     below: Interval | None = None
@@ -79,10 +79,10 @@ class Piece:
             new = ", new" if self.is_new else ""
             count = len(self.summary_ids)
             name = f"{count} summaries" if count > 1 else "Summary of summaries" if self.depth else "Summary"
-            return f"{name} of {which}{new}: {self.said.tokens:,} → {self.tokens:,} tokens"
+            return f"{name} of {which}{new}: {self.source.tokens:,} → {self.tokens:,} tokens"
         if self.kind == "unseen" and self.summary_ids:
-            return f"In no view, {which}: the summary was left out; {self.said.tokens:,} tokens were said"
-        tokens = self.tokens if self.kind in ("whole", "recalled") else self.said.tokens
+            return f"In no view, {which}: the summary was left out; {self.source.tokens:,} tokens were said"
+        tokens = self.tokens if self.kind in ("whole", "recalled") else self.source.tokens
         return f"{self.title}, {which}: {tokens:,} tokens"
 
     @property
@@ -113,21 +113,21 @@ class KindTotal(NamedTuple):
     title: str
     pieces: int
     messages: int
-    said: int
+    source_tokens: int
     tokens: int
 
 
 @dataclass(frozen=True)
 class MapLayout:
-    """`pieces` stand above in the order of the thread, `recalled` under them. `taken` is what a prompt
+    """`pieces` stand above in the order of the thread, `recalled` under them. `used_tokens` is what a prompt
     holds of the thread, `rest_tokens` what it holds besides, `free` what is left of its `budget`; all in tokens."""
 
     pieces: tuple[Piece, ...]
     recalled: tuple[Piece, ...]
-    said: int
+    source_tokens: int
     messages: int
     budget: int
-    taken: int
+    used_tokens: int
     rest: Interval
     rest_tokens: int
     free: int
@@ -168,8 +168,8 @@ def _kind_total(key: str, pieces: Sequence[Piece], recalled_pieces: Iterable[Pie
         key,
         PIECE_TITLES[key],
         sum(max(len(piece.summary_ids), 1) for piece in pieces),
-        max(sum(piece.said.messages for piece in pieces) - sum(each.said.messages for each in inside), 0),
-        max(sum(piece.said.tokens for piece in pieces) - sum(each.said.tokens for each in inside), 0),
+        max(sum(piece.source.messages for piece in pieces) - sum(each.source.messages for each in inside), 0),
+        max(sum(piece.source.tokens for piece in pieces) - sum(each.source.tokens for each in inside), 0),
         sum(piece.tokens for piece in pieces),
     )
 
@@ -187,7 +187,7 @@ def split_thread(
     for part in sorted(parts, key=lambda each: (each.first, each.kind != "summary")):
         if part.kind == "recalled" or part.first <= last_seq:
             recalled_pieces.append(
-                Piece("recalled", part.first, part.last, part.tokens, said=Measure(1, part.tokens, part.row_id))
+                Piece("recalled", part.first, part.last, part.tokens, source=Measure(1, part.tokens, part.row_id))
             )
             continue
         pieces += _gap(last_seq + 1, part.first - 1, spans, end)
@@ -232,11 +232,11 @@ def _join(pieces: Iterable[Piece], is_one: Callable[[Piece, Piece], bool]) -> li
 
 
 def _merge(before: Piece, after: Piece) -> Piece:
-    larger = max(before, after, key=lambda piece: piece.said.tokens)
+    larger = max(before, after, key=lambda piece: piece.source.tokens)
     measure = Measure(
-        before.said.messages + after.said.messages,
-        before.said.tokens + after.said.tokens,
-        before.said.message_id or after.said.message_id,
+        before.source.messages + after.source.messages,
+        before.source.tokens + after.source.tokens,
+        before.source.message_id or after.source.message_id,
     )
     return replace(
         larger,
@@ -244,7 +244,7 @@ def _merge(before: Piece, after: Piece) -> Piece:
         last=max(before.last, after.last),
         tokens=before.tokens + after.tokens,
         summary_ids=before.summary_ids + after.summary_ids,
-        said=measure,
+        source=measure,
         is_new=before.is_new or after.is_new,
     )
 
@@ -267,7 +267,7 @@ def _messages_between(before: Piece, after: Piece) -> int:
 
 
 def _smaller_tokens(before: Piece, after: Piece) -> int:
-    return min(before.said.tokens, after.said.tokens)
+    return min(before.source.tokens, after.source.tokens)
 
 
 def build_map_layout(
@@ -277,10 +277,10 @@ def build_map_layout(
     size of the whole prompt."""
     stretches = [_measure_piece(piece, measures) for piece in pieces if piece.kind != "recalled"]
     stretches = _merge_nearest(
-        _join([piece for piece in stretches if piece.said.messages], _is_same_stretch), _smaller_tokens
+        _join([piece for piece in stretches if piece.source.messages], _is_same_stretch), _smaller_tokens
     )
-    said_tokens = sum(piece.said.tokens for piece in stretches)
-    placed_pieces = list(_place(stretches, max(said_tokens, 1)))
+    source_tokens = sum(piece.source.tokens for piece in stretches)
+    placed_pieces = list(_place(stretches, max(source_tokens, 1)))
     recalled_pieces = [
         _place_recalled_piece(piece, placed_pieces) for piece in pieces if piece.kind == "recalled" and placed_pieces
     ]
@@ -297,8 +297,8 @@ def build_map_layout(
     return MapLayout(
         tuple(bars[: len(placed_pieces)]),
         tuple(bars[len(placed_pieces) :]),
-        said_tokens,
-        sum(piece.said.messages for piece in stretches),
+        source_tokens,
+        sum(piece.source.messages for piece in stretches),
         budget,
         prompt_tokens,
         Interval(round(x, 2), round(rest * scale, 2)),
@@ -312,13 +312,13 @@ def _measure_piece(piece: Piece, measures: Mapping[int, Measure]) -> Piece:
     """What no prompt has measured takes what it says."""
     measure = measures.get(piece.first, Measure())
     tokens = measure.tokens if piece.kind == "whole" and not piece.tokens else piece.tokens
-    return replace(piece, said=measure, tokens=tokens)
+    return replace(piece, source=measure, tokens=tokens)
 
 
-def _place(pieces: Iterable[Piece], said_tokens: int) -> Iterator[Piece]:
+def _place(pieces: Iterable[Piece], source_tokens: int) -> Iterator[Piece]:
     x = 0.0
     for piece in pieces:
-        width = WIDTH * piece.said.tokens / said_tokens
+        width = WIDTH * piece.source.tokens / source_tokens
         yield replace(piece, above=Interval(round(x, 2), round(max(width, MIN_WIDTH), 2)))
         x += width
 

@@ -107,7 +107,7 @@ class JobKind(Generic[JobT]):
         job.save()
         return job
 
-    def owned(self, job: JobT) -> models.QuerySet[JobT]:
+    def owned_row(self, job: JobT) -> models.QuerySet[JobT]:
         """The row as long as it is this attempt's; no row any more once it was lost."""
         return self._active_rows().filter(pk=job.pk, attempt=job.attempt)
 
@@ -120,17 +120,17 @@ class JobKind(Generic[JobT]):
 
     def update_owned(self, job: JobT, **fields: object) -> None:
         """Write to the row in one statement. Raises JobLost."""
-        if not self.owned(job).update(**fields):
+        if not self.owned_row(job).update(**fields):
             raise JobLost
 
     def requeue(self, job: JobT, *, delay: int = 0, **fields: object) -> bool:
         """Queue the job for its next attempt, due in `delay` seconds. False when it was lost."""
         due_at = timezone.now() + timedelta(seconds=delay)
-        return bool(self.owned(job).update(state=QUEUED, sent_at=due_at, **fields))
+        return bool(self.owned_row(job).update(state=QUEUED, sent_at=due_at, **fields))
 
     def fail(self, job: JobT, error: str, **fields: object) -> bool:
         """End the job with a reason people can read. False when it was lost."""
-        return bool(self.owned(job).update(state=FAILED, finished_at=timezone.now(), error=error, **fields))
+        return bool(self.owned_row(job).update(state=FAILED, finished_at=timezone.now(), error=error, **fields))
 
     def has_attempts_left(self, job: JobT) -> bool:
         return job.attempt % self.max_attempts != 0

@@ -55,7 +55,7 @@ class NewAttachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Excerpt:
     """A stretch of a text: `start` and `end` in characters of it, `total` all that it has."""
 
     text: str
@@ -173,7 +173,7 @@ def _first_lines(content: str) -> str:
     return _whole_lines(truncate_to_tokens(masked_text, EXTRACT_TOKENS, _COUNTER)).rstrip()
 
 
-def cut_piece(text: str, offset: int, limit: int) -> Piece:
+def cut_excerpt(text: str, offset: int, limit: int) -> Excerpt:
     """At most `limit` tokens of the text from character `offset` on, to the end of a line in the second half of that.
 
     Pieces that each begin where the one before ended give back all of the text, each character once.
@@ -183,7 +183,7 @@ def cut_piece(text: str, offset: int, limit: int) -> Piece:
     piece = truncate_to_tokens(window, limit, _COUNTER) or window[:1]
     if start + len(piece) < len(text):
         piece = _whole_lines(piece)
-    return Piece(piece, start, start + len(piece), len(text))
+    return Excerpt(piece, start, start + len(piece), len(text))
 
 
 def find_text(text: str, words: str, offset: int) -> int | None:

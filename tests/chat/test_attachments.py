@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openvibe.base.problems import Problem
-from openvibe.chat.attachments import clean_name, cut_piece, find_text, make_attachment
+from openvibe.chat.attachments import clean_name, cut_excerpt, find_text, make_attachment
 from openvibe.chat.models import Attachment, Erasure, Message, Quote, Thread
 from openvibe.chat.queries import access_quotes, read_attachment
 from openvibe.chat.services import delete_message, erase_texts
@@ -108,7 +108,7 @@ def test_pieces_give_back_every_character(text: str, limit: int) -> None:
     offset: int | None = 0
     given_back = ""
     while offset is not None:
-        piece = cut_piece(text, offset, limit)
+        piece = cut_excerpt(text, offset, limit)
         assert piece.start == len(given_back)
         given_back += piece.text
         assert len(piece.text) <= 1 or counter_for("offline").count(piece.text) <= limit

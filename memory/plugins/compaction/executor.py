@@ -103,7 +103,7 @@ def _run_provider(
     provider.bootstrap(session)
     if compaction.tokens_before is None:
         compaction.tokens_before = read_stats(provider, session).tokens
-        COMPACTIONS.owned(compaction).update(tokens_before=compaction.tokens_before)
+        COMPACTIONS.owned_row(compaction).update(tokens_before=compaction.tokens_before)
     budget = context_budget(compaction.thread)
     result = provider.rebuild(session) if isinstance(provider, Rebuilder) else CompactionResult(0, 0)
     if compaction.trigger != Compaction.Trigger.CHANGED:

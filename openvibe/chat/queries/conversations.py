@@ -20,7 +20,7 @@ from django.utils import timezone
 from openvibe.base.masking import mask_secrets
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.chat.attachments import Piece, cut_piece, find_text
+from openvibe.chat.attachments import Excerpt, cut_excerpt, find_text
 from openvibe.chat.models import (
     AccessQuery,
     Attachment,
@@ -312,14 +312,14 @@ def _any_attachment(access: Access, thread_id: int) -> QuerySet[Any, Any]:
     return attachments_of_thread(access, thread_id).order_by().values_list("pk")[:1]
 
 
-def read_attachment(attachment: Attachment, *, offset: int, limit: int, words: str = "") -> Piece:
+def read_attachment(attachment: Attachment, *, offset: int, limit: int, words: str = "") -> Excerpt:
     """At most `limit` tokens of the file as agents read it, without secrets, from character `offset` on; of `words`,
     from the next line that holds them. Raises Missing where none does."""
     text = mask_secrets(attachment.content)
     place = find_text(text, words, offset) if words else offset
     if place is None:
         raise Missing(f"“{words}” is not in this file from character {offset:,} on.")
-    return cut_piece(text, place, limit)
+    return cut_excerpt(text, place, limit)
 
 
 def access_dive(access: Access, dive_id: int) -> Dive:

@@ -114,7 +114,7 @@ def test_a_server_that_changes_a_tool_is_not_called_until_an_admin_allows_it_ane
 
     assert (refused.decision, remote.calls) == ("refused", [])
     assert "changed price_of since it was approved" in refused.result
-    assert result == FetchResult(new=[], changed=["price_of"], gone=[], unusable=[], has_more=False)
+    assert result == FetchResult(new=[], changed=["price_of"], removed=[], unusable=[], has_more=False)
     assert shop.tools.get(name="price_of").effect == "external"
     assert "shop__price_of" not in Toolbox.for_agent(fern, thread).tools
 

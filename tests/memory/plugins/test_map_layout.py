@@ -34,7 +34,7 @@ def test_a_thread_reads_from_summaries_to_what_was_said_afterwards() -> None:
         "Summary of summaries of messages 1–4: 100 → 30 tokens",
         "In no view, messages 5–8: the summary was left out; 100 tokens were said",
     ]
-    assert (layout.taken, layout.rest_tokens, layout.free) == (60, 20, 120)
+    assert (layout.used_tokens, layout.rest_tokens, layout.free) == (60, 20, 120)
 
 
 @given(
@@ -60,4 +60,4 @@ def test_every_message_has_its_place_once(kinds: list[str], tail: int, budget: i
     places = [place for piece in layout.all_pieces for place in (piece.above, piece.below) if place]
     assert all(place.x >= 0 and place.end <= WIDTH + 3 for place in places)
     if layout.pieces:
-        assert layout.taken == 10 * len(parts)
+        assert layout.used_tokens == 10 * len(parts)
