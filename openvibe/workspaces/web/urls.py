@@ -13,6 +13,20 @@ account_urlpatterns = [
     path("oidc/<str:provider_id>/login/", oidc.login, name="openid_connect_login"),
     path("oidc/<str:provider_id>/login/callback/", oidc.callback, name="openid_connect_callback"),
 ]
+workspace_urlpatterns = [
+    path("profile/", views.profile, name="profile"),
+    path("settings/", views.workspace_settings, {"is_index": True}, name="workspace-settings"),
+    path("settings/general/", views.workspace_settings, name="settings-general"),
+    path("settings/jobs/", jobs.jobs, name="settings-jobs"),
+    path("profile/picture/", pictures.picture_change, name="picture-change"),
+    path("audit/", audit.audit_log, name="audit"),
+    path("snippets/", views.snippets, name="snippets"),
+    path("snippets/<int:snippet_id>/", views.snippet_change, name="snippet-change"),
+    path("members/", views.members, name="members"),
+    path("members/<int:member_id>/", views.member_change, name="member-change"),
+    path("invitations/", views.invitation_create, name="invitation-create"),
+    path("invitations/<int:invitation_id>/revoke/", views.invitation_revoke, name="invitation-revoke"),
+]
 urlpatterns = [
     path("", views.home, name="home"),
     path("workspaces/new/", views.workspace_create, name="workspace-create"),
@@ -20,16 +34,5 @@ urlpatterns = [
     path("accounts/", include(account_urlpatterns)),
     path("pictures/<int:participant_id>/<slug:picture_version>.webp", pictures.picture, name="picture"),
     path("theme/", views.save_theme, name="theme"),
-    path("w/<slug:slug>/profile/", views.profile, name="profile"),
-    path("w/<slug:slug>/settings/", views.workspace_settings, {"is_index": True}, name="workspace-settings"),
-    path("w/<slug:slug>/settings/general/", views.workspace_settings, name="settings-general"),
-    path("w/<slug:slug>/settings/jobs/", jobs.jobs, name="settings-jobs"),
-    path("w/<slug:slug>/profile/picture/", pictures.picture_change, name="picture-change"),
-    path("w/<slug:slug>/audit/", audit.audit_log, name="audit"),
-    path("w/<slug:slug>/snippets/", views.snippets, name="snippets"),
-    path("w/<slug:slug>/snippets/<int:snippet_id>/", views.snippet_change, name="snippet-change"),
-    path("w/<slug:slug>/members/", views.members, name="members"),
-    path("w/<slug:slug>/members/<int:member_id>/", views.member_change, name="member-change"),
-    path("w/<slug:slug>/invitations/", views.invitation_create, name="invitation-create"),
-    path("w/<slug:slug>/invitations/<int:invitation_id>/revoke/", views.invitation_revoke, name="invitation-revoke"),
+    path("w/<slug:slug>/", include(workspace_urlpatterns)),
 ]
