@@ -9,11 +9,12 @@ const GRACE = 1000; // a stream that ends and begins again at once is no loss
 const SILENCE = 40_000; // the server says every 15 s that it is there: one that hangs says nothing, and closes nothing
 const FIRST_FRAME = 8000; // the server says something at once: a proxy that holds it back may do so for ever
 const CHECK = 5000;
+const LOOK = 9000; // between two looks for news: at each second check
 const OUT_OF_SIGHT = 30_000;
 
 const LOST = "The connection is lost. What you write is kept here; OpenVibe tries again and shows what came meanwhile.";
-const FULL = "Too many pages are open here, or on this server, for live updates in all of them. This page looks for news every few seconds instead.";
-const HELD_BACK = "Live updates do not come through: something between you and OpenVibe, perhaps a proxy, holds them back. This page looks for news every few seconds instead.";
+const FULL = "Too many pages are open here, or on this server, for live updates in all of them. This page looks for news every ten seconds instead.";
+const HELD_BACK = "Live updates do not come through: something between you and OpenVibe, perhaps a proxy, holds them back. This page looks for news every ten seconds instead.";
 
 let page; // { onEvent, lookForNews }
 let source = null;
@@ -21,8 +22,12 @@ let last = "0";
 let watched = []; // threads of which the stream holds the messages
 let heardAt = 0;
 let isHeard = false; // whether this stream said anything yet
+let lookedAt = 0; // for news, without a stream
 let isResting = false; // no stream while the page is out of sight
 let lossTimer = null;
+
+/** In ms, also over a sleep of the machine; long after its clock was put back, too. */
+const since = (time) => Math.abs(Date.now() - time);
 
 function end() {
   source?.close();
@@ -110,9 +115,11 @@ const isThere = () => fetch("/healthz", { cache: "no-store", signal: AbortSignal
 
 /** Nothing came for too long: it is looked for, until a stream comes through. */
 async function checkSilence() {
-  const silence = Date.now() - heardAt;
+  const silence = since(heardAt);
   const wasHeldBack = body.dataset.connection === "held-back";
   if (!source || silence < (isHeard ? SILENCE : wasHeldBack ? 0 : FIRST_FRAME)) return;
+  if (since(lookedAt) < LOOK) return;
+  lookedAt = Date.now();
   const silent = source;
   body.dataset.live = "off";
   if (isHeard || !(await isThere())) showLoss();
