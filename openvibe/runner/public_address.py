@@ -12,6 +12,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
+from openvibe.base.proxy_headers import THIS_MACHINE
+
 Diagnosis = tuple[str, str]
 """The state of one thing, and the next step; that is empty when all is well."""
 
@@ -51,6 +53,7 @@ class PublicAddress:
         parts = urlsplit(url if "://" in url else f"https://{url}")
         self.is_https = parts.scheme == "https"
         self.host, self.port = parts.hostname or "", parts.port or (443 if self.is_https else 80)
+        self._stays_here = not self.is_https and bool(THIS_MACHINE.fullmatch(parts.netloc))
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.tls = tls or ssl.create_default_context()
         self._answer_seconds, self._stream_seconds = answer_seconds, stream_seconds
@@ -74,7 +77,7 @@ class PublicAddress:
             return f"{self.origin} leads to {location}.", "Ask that address, and set OPENVIBE_PUBLIC_URL to it."
         if response.text != "ok\n":
             return f"{HEALTH_PATH} answers {response.status_code}, and not as OpenVibe does.", PASS_ON
-        if not self.is_https:
+        if not (self.is_https or self._stays_here):
             advice = "Put a proxy with HTTPS in front, and set OPENVIBE_PRODUCTION=1."
             return f"{self.origin} answers, and everybody between here and there can read along.", advice
         return f"{self.origin} answers.", ""
@@ -139,9 +142,9 @@ class PublicAddress:
         if not cookies:
             return "not known without a page.", ""
         open_names = [cookie.partition("=")[0] for cookie in cookies if "; secure" not in cookie.lower()]
-        if open_names:
+        if open_names and not self._stays_here:
             return f"{', '.join(open_names)} would go over HTTP, too.", "Set OPENVIBE_PRODUCTION=1 and start it again."
-        return "they go over HTTPS alone.", ""
+        return "they stay on this machine." if open_names else "they go over HTTPS alone.", ""
 
     def form(self) -> Diagnosis:
         """Whether a form is taken that comes from this address: an empty sign-in, which tries nobody's password."""

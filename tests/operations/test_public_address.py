@@ -2,7 +2,9 @@
 
 import ssl
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from django.test import Client
@@ -118,6 +120,26 @@ def test_cookies_that_go_over_http_are_named(server: PublicServer, settings: Set
     assert problems(server) == {
         "cookies": "csrftoken would go over HTTP, too. Set OPENVIBE_PRODUCTION=1 and start it again."
     }
+
+
+class Healthy(BaseHTTPRequestHandler):
+    """Answers as the health check does, over plain HTTP."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"ok\n")
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_plain_http_is_no_fault_on_the_machine_itself() -> None:
+    with HTTPServer(("127.0.0.1", 0), Healthy) as plain:
+        Thread(target=plain.handle_request, daemon=True).start()
+        address = PublicAddress(f"http://127.0.0.1:{plain.server_port}")
+        assert address.health() == (f"{address.origin} answers.", "")
+        address.close()
 
 
 def test_a_proxy_without_http2_is_told_of(tmp_path: Path) -> None:
