@@ -86,11 +86,15 @@ const resend = oneAtATime(async () => {
   }
 });
 
+const resendSoon = settled(resend, 200); // what one page left comes letter by letter
+
 /** Another page was left before this was sent: it goes out, unless that was long ago or its files are gone with the page. */
 function takeUp(letter) {
   if (one(`[data-client="${CSS.escape(letter.key)}"]`, list)) return forgetLetter(letter);
   if (field.value.trim() === letter.text.trim()) field.value = ""; // the draft that it was
   const row = pendingRow(letter);
+  row.at = letter.at;
+  all("[data-pending]", list).find((other) => other.at > letter.at)?.before(row);
   if (letter.files.length) {
     sayUnsent(row, "Not sent. The page was left before its files were sent: they have to be chosen again.", wayBack(row, letter, []));
   } else if (isStale(letter)) {
@@ -98,7 +102,7 @@ function takeUp(letter) {
   } else {
     row.classList.add("is-failed");
     row.resend = () => deliver(letter, [], row);
-    resend();
+    resendSoon();
   }
 }
 

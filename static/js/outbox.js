@@ -6,9 +6,15 @@ const KEPT = `outbox-${body.dataset.participant}-`; // of somebody else who sign
 const holds = new Map(); // of a message: what lets other pages have it
 
 const STALE = 3_600_000; // ms
+const SETTLE = 500; // ms until a page has heard for certain what another one stored
 const MOST_SHOWN = 200; // characters
 const keyOf = ({ thread, key }) => `${KEPT}${thread}-${key}`;
 const nameOf = ({ key }) => `openvibe:letter-${key}`; // of the lock that the page holds which has it in hand
+
+/** Until it is forgotten this page has the letter in hand. */
+function hold({ key }) {
+  return new Promise((resolve) => { holds.set(key, resolve); });
+}
 
 /** {thread, key, text, at, files, version}: `key` is the client's id, `at` a time in ms, `files` their names, `version` the
     draft's that it was. */
@@ -16,15 +22,15 @@ export function keepLetter(letter) {
   try {
     localStorage.setItem(keyOf(letter), JSON.stringify(letter));
   } catch { /* no room: it is sent all the same */ }
-  if (navigator.locks && !holds.has(letter.key)) navigator.locks.request(nameOf(letter), () => hold(letter));
-}
-
-function hold({ key }) {
-  return new Promise((resolve) => { holds.set(key, resolve); });
+  if (!navigator.locks || holds.has(letter.key)) return;
+  const sent = hold(letter);
+  navigator.locks.request(nameOf(letter), () => sent);
 }
 
 export function forgetLetter(letter) {
-  localStorage.removeItem(keyOf(letter));
+  try {
+    localStorage.removeItem(keyOf(letter));
+  } catch { /* it was not kept */ }
   holds.get(letter.key)?.();
   holds.delete(letter.key);
 }
@@ -41,17 +47,24 @@ function letters() {
 /** Nobody expects any more that it is sent by itself. */
 export const isStale = ({ at }) => Date.now() - at > STALE;
 
-/** Hand over what other pages left of this thread, and what those that are open now leave later. */
+/** `letter` once no other page has it in hand, unless it was sent by then. */
+function adoptOne(letter, take) {
+  if (!navigator.locks) return take(letter);
+  navigator.locks.request(nameOf(letter), async () => {
+    await new Promise((resolve) => { setTimeout(resolve, SETTLE); });
+    if (!localStorage.getItem(keyOf(letter))) return;
+    const sent = hold(letter);
+    take(letter);
+    await sent;
+  });
+}
+
+/** Hand over what other pages of this thread left, and what those that are open now leave later. */
 export function adopt(thread, take) {
-  for (const letter of letters().filter((each) => each.thread === thread)) {
-    if (!navigator.locks) take(letter);
-    else navigator.locks.request(nameOf(letter), () => {
-      if (!localStorage.getItem(keyOf(letter))) return null; // sent meanwhile
-      const sent = hold(letter);
-      take(letter);
-      return sent;
-    });
-  }
+  letters().filter((each) => each.thread === thread).forEach((letter) => adoptOne(letter, take));
+  addEventListener("storage", ({ key, oldValue, newValue }) => {
+    if (navigator.locks && key?.startsWith(`${KEPT}${thread}-`) && newValue && !oldValue) adoptOne(JSON.parse(newValue), take);
+  });
 }
 
 // --- what was left in a thread that this page does not show -----------------------------------------------------
