@@ -19,9 +19,10 @@ MAX_DIRECT = 20
 """Direct messages: those of the newest. Others are found by *New message*, in the inbox and by search."""
 RECENT_THREADS = 100
 """Of each channel, those last written in: a channel is unread, and the inbox puts a thread first, for what is new in
-them, and in threads that the reader marked as unread. A page costs the same however many threads there are."""
+them, in threads that the reader marked as unread or follows, and in those where she is named. A page costs the same
+however many threads there are."""
 MAX_COUNTED_MENTIONS = 200
-"""Of somebody, the newest: what is counted of them is not read yet."""
+"""Of somebody, the newest in channels that she reads: what is counted of them is not read yet."""
 _IS_NEW = """(r.id IS NOT NULL OR t.last_message_at >=
     (SELECT joined_at FROM workspaces_member WHERE participant_id = {asker}))
     AND NOT EXISTS (SELECT FROM chat_notificationpreference n
@@ -42,7 +43,11 @@ def is_new_to(asker: LiteralString) -> sql.Composed:
 
 _RECENT_THREADS = """(
         SELECT t.* FROM chat_thread t
-        WHERE t.channel_id = {channel} AND t.parent_id IS NULL AND t.archived_at IS NULL
+        WHERE t.channel_id = {channel} AND t.parent_id IS NULL AND t.archived_at IS NULL AND t.last_seq > 0
+        AND t.id <> ALL(ARRAY(
+            SELECT n.thread_id FROM chat_notificationpreference n
+            WHERE n.participant_id = {asker} AND n.thread_id IS NOT NULL AND n.level = 'nothing'
+        ))
         ORDER BY coalesce(t.last_message_at, t.created_at) DESC, t.id DESC LIMIT {recent_threads}
     )"""
 # Whether anything in a channel is new to somebody.
@@ -53,22 +58,29 @@ _IS_UNREAD = """(EXISTS (
     SELECT FROM chat_readmarker r JOIN chat_thread t ON t.id = r.thread_id
     WHERE r.participant_id = {asker} AND r.marked_unread_seq = r.last_read_seq AND t.channel_id = {channel}
     AND t.parent_id IS NULL AND t.archived_at IS NULL AND t.last_seq > r.last_read_seq AND {is_new}
+) OR EXISTS (
+    SELECT FROM chat_notificationpreference f JOIN chat_thread t ON t.id = f.thread_id
+    LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = {asker}
+    WHERE f.participant_id = {asker} AND f.level <> 'nothing' AND t.channel_id = {channel}
+    AND t.parent_id IS NULL AND t.archived_at IS NULL AND t.last_seq > coalesce(r.last_read_seq, 0) AND {is_new}
 ))"""
+# `is_new`: the thread is unread for them, too.
 _UNREAD_MENTIONS = """
-    SELECT m.channel_id
+    SELECT t.channel_id, t.archived_at IS NULL AND {is_new} AS is_new
     FROM (
-        SELECT t.channel_id, m.thread_id, m.seq
+        SELECT m.thread_id, m.seq
         FROM chat_mention n JOIN chat_message m ON m.id = n.message_id JOIN chat_thread t ON t.id = m.thread_id
-        WHERE n.participant_id = {asker} AND t.parent_id IS NULL AND m.deleted_at IS NULL
+        WHERE n.participant_id = {asker} AND t.parent_id IS NULL AND m.deleted_at IS NULL AND {is_readable}
         ORDER BY n.message_id DESC LIMIT {max_mentions}
     ) m
+    JOIN chat_thread t ON t.id = m.thread_id
     LEFT JOIN chat_readmarker r ON r.thread_id = m.thread_id AND r.participant_id = {asker}
     WHERE m.seq > coalesce(r.last_read_seq, 0)
 """
 
 _SELECT_SIDEBAR = """
 WITH mentions AS (
-    SELECT channel_id, count(*) AS number FROM ({unread_mentions}) n GROUP BY channel_id
+    SELECT channel_id, count(*) AS number, bool_or(is_new) AS is_new FROM ({unread_mentions}) n GROUP BY channel_id
 ), known AS (
     SELECT p.id, p.kind, p.handle, p.name, p.picture_version FROM workspaces_participant p
     WHERE p.workspace_id = %(workspace)s AND p.is_active AND (NOT %(is_guest)s OR p.id = %(asker)s OR EXISTS (
@@ -78,7 +90,7 @@ WITH mentions AS (
 )
 SELECT to_json(ARRAY(
     SELECT json_build_array(
-        c.id, c.name, c.is_private, {is_unread}, coalesce(m.number, 0), EXISTS (
+        c.id, c.name, c.is_private, {is_unread} OR coalesce(m.is_new, false), coalesce(m.number, 0), EXISTS (
             SELECT FROM chat_channelmembership s WHERE s.channel_id = c.id AND s.participant_id = %(asker)s
         )
     )
@@ -87,7 +99,8 @@ SELECT to_json(ARRAY(
     ORDER BY c.name
 )), to_json(ARRAY(
     SELECT json_build_array(
-        t.id, c.id, p.id, p.handle, p.name, p.kind = 'agent', {is_unread}, coalesce(m.number, 0), p.picture_version
+        t.id, c.id, p.id, p.handle, p.name, p.kind = 'agent', {is_unread} OR coalesce(m.is_new, false),
+        coalesce(m.number, 0), p.picture_version
     )
     FROM chat_channel c JOIN chat_thread t ON t.channel_id = c.id AND t.parent_id IS NULL
     JOIN workspaces_participant p ON p.id IN (c.first_participant_id, c.second_participant_id) AND p.id <> %(asker)s
@@ -116,10 +129,21 @@ SELECT to_json(ARRAY(
 
 # The same of one channel each for many readers.
 _SELECT_CHANNEL_UNREAD = """
-SELECT asker.id, asker.channel, {is_unread},
-    (SELECT count(*) FROM ({unread_mentions}) n WHERE n.channel_id = asker.channel)
-FROM unnest(%s::bigint[], %s::bigint[]) AS asker(id, channel)
+SELECT asker.id, asker.channel, {is_unread} OR coalesce(m.is_new, false), m.number
+FROM unnest(%s::bigint[], %s::bigint[]) AS asker(id, channel) CROSS JOIN LATERAL (
+    SELECT count(*) AS number, bool_or(is_new) AS is_new FROM ({unread_mentions}) n
+    WHERE n.channel_id = asker.channel
+) m
 """
+# As `visibility_of` has it for members: whether the asker reads the channel of a thread `t`.
+_IS_READABLE_TO_MEMBER = """EXISTS (
+    SELECT FROM chat_channel c WHERE c.id = t.channel_id AND (
+        EXISTS (SELECT FROM chat_channelmembership s WHERE s.channel_id = c.id AND s.participant_id = asker.id)
+        OR NOT c.is_private AND EXISTS (
+            SELECT FROM workspaces_member b WHERE b.participant_id = asker.id AND b.role <> 'guest'
+        )
+    )
+)"""
 
 
 @dataclass(frozen=True)
@@ -215,19 +239,26 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
 
 @cache
 def _sidebar_statement() -> str:
-    return _format(_SELECT_SIDEBAR, asker="%(asker)s", channel="c.id")
+    is_readable: LiteralString = "t.channel_id = ANY(%(channels)s::bigint[])"
+    return _format(_SELECT_SIDEBAR, asker="%(asker)s", channel="c.id", is_readable=is_readable)
 
 
 @cache
 def _channel_unread_statement() -> str:
-    return _format(_SELECT_CHANNEL_UNREAD, asker="asker.id", channel="asker.channel")
+    is_readable = _IS_READABLE_TO_MEMBER
+    return _format(_SELECT_CHANNEL_UNREAD, asker="asker.id", channel="asker.channel", is_readable=is_readable)
 
 
-def _format(statement: LiteralString, *, asker: LiteralString, channel: LiteralString) -> str:
+def _format(
+    statement: LiteralString, *, asker: LiteralString, channel: LiteralString, is_readable: LiteralString
+) -> str:
     names = {"asker": sql.SQL(asker), "channel": sql.SQL(channel)}
     recent = sql.SQL(_RECENT_THREADS).format(**names, recent_threads=RECENT_THREADS)
-    is_unread = sql.SQL(_IS_UNREAD).format(**names, recent=recent, is_new=is_new_to(asker))
-    mentions = sql.SQL(_UNREAD_MENTIONS).format(asker=names["asker"], max_mentions=MAX_COUNTED_MENTIONS)
+    is_new = is_new_to(asker)
+    is_unread = sql.SQL(_IS_UNREAD).format(**names, recent=recent, is_new=is_new)
+    mentions = sql.SQL(_UNREAD_MENTIONS).format(
+        asker=names["asker"], is_new=is_new, is_readable=sql.SQL(is_readable), max_mentions=MAX_COUNTED_MENTIONS
+    )
     return sql.SQL(statement).format(is_unread=is_unread, unread_mentions=mentions).as_string()
 
 

@@ -35,6 +35,10 @@ _ONLY: Mapping[Show, LiteralString] = {
 _LISTED = """
     SELECT t.id, coalesce(t.last_message_at, t.created_at) AS at, unread.is_it,
         coalesce(r.marked_unread_seq = r.last_read_seq, false) AS is_marked,
+        {is_inbox} AND t.id = ANY(ARRAY(
+            SELECT thread_id FROM chat_notificationpreference
+            WHERE participant_id = %(asker)s AND thread_id IS NOT NULL AND level <> 'nothing'
+        )) AS is_followed,
         t.pin_slot IS NOT NULL AND NOT {is_inbox} AS pinned
     FROM chat_thread t
     LEFT JOIN LATERAL (
@@ -47,13 +51,14 @@ _LISTED = """
 """
 
 # Of each channel as many as the page may show, from the index; then what may stand before them, however old: the pinned
-# threads of a channel, in an inbox those marked as unread.
+# threads of a channel, in an inbox those marked as unread and those that the asker follows.
 _SELECT_THREADS = """
 WITH channel AS (
     SELECT c.id FROM chat_channel c
     WHERE c.id = ANY(%(channels)s::bigint[]) AND (NOT {is_inbox} OR c.archived_at IS NULL)
 ), listed AS (
-    SELECT t.id, t.at, t.is_it, t.pinned, {new_first} AND t.is_it AND (t.is_recent OR t.is_marked) AS leads
+    SELECT t.id, t.at, t.is_it, t.pinned,
+        {new_first} AND t.is_it AND (t.is_recent OR t.is_marked OR t.is_followed) AS leads
     FROM channel c CROSS JOIN LATERAL (
         SELECT *, row_number() OVER (ORDER BY at DESC, id DESC) <= {recent_threads} AS is_recent FROM ({listed}) t
         ORDER BY at DESC, id DESC LIMIT {depth}
@@ -63,6 +68,9 @@ WITH channel AS (
     FROM channel c CROSS JOIN LATERAL ({listed} AND t.id = ANY(ARRAY(
         SELECT thread_id FROM chat_readmarker
         WHERE {is_inbox} AND participant_id = %(asker)s AND marked_unread_seq = last_read_seq
+        UNION ALL
+        SELECT thread_id FROM chat_notificationpreference
+        WHERE {is_inbox} AND participant_id = %(asker)s AND thread_id IS NOT NULL AND level <> 'nothing'
         UNION ALL
         SELECT id FROM chat_thread
         WHERE NOT {is_inbox} AND channel_id = ANY(%(channels)s::bigint[]) AND pin_slot IS NOT NULL
@@ -133,7 +141,7 @@ def list_inbox_threads(
     access: Access, *, show: Show = "all", channel_id: int | None = None, offset: int = 0, limit: int = 50
 ) -> ThreadList:
     """Threads that are not put away, nor their channel, by their newest message: first those with something new among
-    the RECENT_THREADS of each channel, and what the asker marked as unread.
+    the RECENT_THREADS of each channel, and those that the asker marked as unread or follows.
 
     `mentions`: those where somebody named the asker. A channel she does not read has none."""
     visibility = visibility_of(access)
