@@ -23,7 +23,6 @@ Show = Literal["all", "unread", "mentions"]
 
 _ONLY: Mapping[Show, LiteralString] = {
     "all": "",
-    "unread": "AND unread.is_it",
     "mentions": """AND t.id IN (
         SELECT m.thread_id FROM chat_mention n JOIN chat_message m ON m.id = n.message_id
         WHERE n.participant_id = %(asker)s AND m.deleted_at IS NULL
@@ -52,19 +51,15 @@ _LISTED = """
 
 # Of each channel as many as the page may show, from the index; then what may stand before them, however old: the pinned
 # threads of a channel, in an inbox those marked as unread and those that the asker follows.
-_SELECT_THREADS = """
-WITH channel AS (
-    SELECT c.id FROM chat_channel c
-    WHERE c.id = ANY(%(channels)s::bigint[]) AND (NOT {is_inbox} OR c.archived_at IS NULL)
-), listed AS (
+_NEWEST = """
     SELECT t.id, t.at, t.is_it, t.pinned,
-        {new_first} AND t.is_it AND (t.is_recent OR t.is_marked OR t.is_followed) AS leads
+        {is_inbox} AND t.is_it AND (t.is_recent OR t.is_marked OR t.is_followed) AS leads
     FROM channel c CROSS JOIN LATERAL (
         SELECT *, row_number() OVER (ORDER BY at DESC, id DESC) <= {recent_threads} AS is_recent FROM ({listed}) t
         ORDER BY at DESC, id DESC LIMIT {depth}
     ) t
     UNION
-    SELECT t.id, t.at, t.is_it, t.pinned, {new_first} AND t.is_it AS leads
+    SELECT t.id, t.at, t.is_it, t.pinned, {is_inbox} AND t.is_it AS leads
     FROM channel c CROSS JOIN LATERAL ({listed} AND t.id = ANY(ARRAY(
         SELECT thread_id FROM chat_readmarker
         WHERE {is_inbox} AND participant_id = %(asker)s AND marked_unread_seq = last_read_seq
@@ -75,7 +70,27 @@ WITH channel AS (
         SELECT id FROM chat_thread
         WHERE NOT {is_inbox} AND channel_id = ANY(%(channels)s::bigint[]) AND pin_slot IS NOT NULL
     ))) t
-), page AS (
+"""
+
+# What is unread in an inbox: all threads with the asker's markers in one join, as most are read. The inner OFFSET: in
+# order, so that no more of them are asked whether they are new than the page shows.
+_UNREAD = """
+    SELECT t.id, t.at, true AS is_it, false AS pinned, false AS leads
+    FROM (
+        SELECT t.id, t.channel_id, t.last_message_at, coalesce(t.last_message_at, t.created_at) AS at, r.id AS marker_id
+        FROM chat_thread t LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = %(asker)s
+        WHERE t.channel_id = ANY(ARRAY(SELECT id FROM channel)) AND t.parent_id IS NULL AND t.archived_at IS NULL
+        AND t.last_seq > coalesce(r.last_read_seq, 0)
+        ORDER BY coalesce(t.last_message_at, t.created_at) DESC, t.id DESC OFFSET 0
+    ) t CROSS JOIN LATERAL (SELECT t.marker_id AS id) r
+    WHERE {is_new} ORDER BY t.at DESC, t.id DESC LIMIT %(limit)s + 1 + %(offset)s
+"""
+
+_SELECT_THREADS = """
+WITH channel AS (
+    SELECT c.id FROM chat_channel c
+    WHERE c.id = ANY(%(channels)s::bigint[]) AND (NOT {is_inbox} OR c.archived_at IS NULL)
+), listed AS ({listed}), page AS (
     SELECT * FROM listed ORDER BY pinned DESC, leads DESC, at DESC, id DESC LIMIT %(limit)s + 1 OFFSET %(offset)s
 )
 SELECT to_json(ARRAY(
@@ -177,16 +192,18 @@ def message_preview(body: str, kind: str, state: str, *, is_deleted: bool) -> st
 @cache
 def _threads_statement(show: Show, depth: int, *, is_inbox: bool, archived: bool) -> str:
     """What is chosen stands in the text, not among the values: one plan for all of them would read every thread."""
-    choices = {"is_inbox": sql.Literal(is_inbox), "archived": sql.SQL("IS NOT NULL" if archived else "IS NULL")}
-    listed = sql.SQL(_LISTED).format(**choices, only=sql.SQL(_ONLY[show]), is_new=is_new_to("%(asker)s"))
-    statement = sql.SQL(_SELECT_THREADS).format(
-        is_inbox=sql.Literal(is_inbox),
-        new_first=sql.Literal(is_inbox and show != "unread"),
-        recent_threads=RECENT_THREADS,
-        depth=depth,
-        listed=listed,
-    )
-    return statement.as_string()
+    choices = {
+        "is_inbox": sql.Literal(is_inbox),
+        "archived": sql.SQL("IS NOT NULL" if archived else "IS NULL"),
+        "is_new": is_new_to("%(asker)s"),
+    }
+    if show == "unread":
+        listed = sql.SQL(_UNREAD).format(**choices)
+    else:
+        of_channel = sql.SQL(_LISTED).format(**choices, only=sql.SQL(_ONLY[show]))
+        bounds = {"recent_threads": RECENT_THREADS, "depth": depth}
+        listed = sql.SQL(_NEWEST).format(**choices, **bounds, listed=of_channel)
+    return sql.SQL(_SELECT_THREADS).format(**choices, listed=listed).as_string()
 
 
 def _list_threads(
