@@ -99,7 +99,8 @@ SELECT to_json(ARRAY(
         t.last_seq, t.access, l.at, l.is_it, l.pinned, p.name,
         left(m.body, 400), m.kind, m.state, m.deleted_at IS NOT NULL
     )
-    FROM page l JOIN chat_thread t ON t.id = l.id JOIN chat_channel c ON c.id = t.channel_id
+    FROM page l CROSS JOIN LATERAL (SELECT * FROM chat_thread t WHERE t.id = l.id OFFSET 0) t
+    JOIN chat_channel c ON c.id = t.channel_id
     LEFT JOIN chat_message m ON m.thread_id = t.id AND m.seq = t.last_seq
     LEFT JOIN workspaces_participant p ON p.id = m.author_id
     LEFT JOIN workspaces_participant o ON o.id = c.first_participant_id + c.second_participant_id - %(asker)s
