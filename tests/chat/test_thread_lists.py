@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from openvibe.chat.models import Channel, Mention, Message, NotificationPreference, Thread
@@ -127,6 +129,10 @@ def test_of_what_somebody_is_named_in_the_newest_are_counted(ana: Member, dora: 
     assert messages_mentioning(access(dora)).count() == MAX_COUNTED_MENTIONS + 3
     (channel,) = read_sidebar(access(dora), dora.user_id).channels
     assert channel.mention_count == MAX_COUNTED_MENTIONS
+    client = Client()
+    client.force_login(dora.user)
+    page = client.get(reverse("inbox", args=[dora.workspace.slug])).content.decode()
+    assert page.count(f'<span class="count">{MAX_COUNTED_MENTIONS}+<') == 2, "of the channel, and of all"
 
 
 def test_what_is_left_of_a_marked_thread_stays_marked(ana: Member, dora: Member, old: Thread) -> None:
