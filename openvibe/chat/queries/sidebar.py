@@ -62,13 +62,12 @@ _IS_UNREAD = """EXISTS (
 _NEWS = """
     SELECT t.channel_id, 1 AS mentions, t.archived_at IS NULL AND {is_new} AS is_new
     FROM (
-        SELECT m.thread_id, m.seq
+        SELECT t.id, t.channel_id, t.archived_at, t.last_message_at, m.seq
         FROM chat_mention n JOIN chat_message m ON m.id = n.message_id JOIN chat_thread t ON t.id = m.thread_id
         WHERE n.participant_id = {asker} AND t.parent_id IS NULL AND m.deleted_at IS NULL AND {is_readable}
         ORDER BY n.message_id DESC LIMIT {max_mentions}
-    ) m
-    JOIN chat_thread t ON t.id = m.thread_id LEFT JOIN LATERAL ({marker}) r ON true
-    WHERE m.seq > coalesce(r.last_read_seq, 0)
+    ) t LEFT JOIN LATERAL ({marker}) r ON true
+    WHERE t.seq > coalesce(r.last_read_seq, 0)
     UNION ALL
     SELECT t.channel_id, 0, true
     FROM (
