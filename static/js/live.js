@@ -98,6 +98,8 @@ function onMenuClosed({ target }) {
 const item = (path) => one(`#sidebar .nav-item[href="${workspace}${path}"]`);
 const channels = () => all("#sidebar .nav-item[data-channel]");
 const channelItem = (id) => one(`#sidebar .nav-item[data-channel="${id}"]`);
+const MAX_COUNTED = 200;  // as the server counts mentions
+const countText = (count) => (count >= MAX_COUNTED ? `${MAX_COUNTED}+` : String(count));
 const countOf = (link) => Number.parseInt(one(".count", link)?.textContent ?? "0", 10) || 0;
 
 function hidden(text) {
@@ -118,7 +120,7 @@ function mark(link, isUnread, count, of, says = true) {
   if (!count) return;
   const number = document.createElement("span");
   number.className = "count";
-  number.append(String(count), hidden(of));
+  number.append(countText(count), hidden(of));
   link.append(number);
 }
 

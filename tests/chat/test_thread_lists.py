@@ -3,9 +3,11 @@
 from datetime import timedelta
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
-from openvibe.chat.models import Channel, Mention, Message, Thread
+from openvibe.chat.models import Channel, Mention, Message, NotificationPreference, Thread
 from openvibe.chat.queries import (
     ThreadItem,
     list_channel_threads,
@@ -16,7 +18,7 @@ from openvibe.chat.queries import (
     read_sidebar,
 )
 from openvibe.chat.queries.sidebar import MAX_COUNTED_MENTIONS, RECENT_THREADS
-from openvibe.chat.services import mark_all_read, mark_read, mark_unread_from, pin_thread
+from openvibe.chat.services import create_channel, mark_all_read, mark_read, mark_unread_from, pin_thread
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_thread, say
 
@@ -127,6 +129,10 @@ def test_of_what_somebody_is_named_in_the_newest_are_counted(ana: Member, dora: 
     assert messages_mentioning(access(dora)).count() == MAX_COUNTED_MENTIONS + 3
     (channel,) = read_sidebar(access(dora), dora.user_id).channels
     assert channel.mention_count == MAX_COUNTED_MENTIONS
+    client = Client()
+    client.force_login(dora.user)
+    page = client.get(reverse("inbox", args=[dora.workspace.slug])).content.decode()
+    assert page.count(f'<span class="count">{MAX_COUNTED_MENTIONS}+<') == 2, "of the channel, and of all"
 
 
 def test_what_is_left_of_a_marked_thread_stays_marked(ana: Member, dora: Member, old: Thread) -> None:
@@ -155,5 +161,58 @@ def test_mentions_that_nobody_sees_hide_none(ana: Member, dora: Member, thread: 
     said = Message.objects.bulk_create(newer)
     Mention.objects.bulk_create(Mention(message=message, participant=dora.participant) for message in said)
     is_bold(dora, thread.channel)
+    (channel,) = read_sidebar(access(dora), dora.user_id).channels
+    assert channel.mention_count == 1
+
+
+def test_what_somebody_follows_is_new_however_old_it_is_and_where_the_channel_is_muted(
+    dora: Member, old: Thread
+) -> None:
+    by = access(dora)
+    dora.participant.read_markers.filter(thread=old).update(last_read_seq=1)
+    assert not is_bold(dora, old.channel)
+    NotificationPreference.objects.create(participant=dora.participant, channel=old.channel, level="nothing")
+    NotificationPreference.objects.create(participant=dora.participant, thread=old, level="all")
+    assert is_bold(dora, old.channel)
+    assert list_inbox_threads(by).items[0].title == "Old"
+    assert [item.title for item in every_item(dora, limit=7)].count("Old") == 1
+    mark_read(thread=old, by=by, seq=2)
+    assert not is_bold(dora, old.channel)
+    assert list_inbox_threads(by).items[0].title != "Old"
+
+
+@pytest.mark.parametrize("kind", ["empty", "muted", "archived"])
+def test_what_is_never_new_hides_nothing_that_is(dora: Member, old: Thread, kind: str) -> None:
+    dora.participant.read_markers.filter(thread=old).update(last_read_seq=1)
+    above = Thread.objects.filter(title__startswith="Newer")
+    if kind == "empty":
+        above.update(last_seq=0)
+    elif kind == "archived":
+        above.update(archived_at=timezone.now())
+    else:
+        NotificationPreference.objects.bulk_create(
+            NotificationPreference(participant=dora.participant, thread=thread, level="nothing") for thread in above
+        )
+    assert is_bold(dora, old.channel)
+
+
+def test_whoever_is_named_in_what_is_unread_sees_its_channel_as_unread(ana: Member, dora: Member, old: Thread) -> None:
+    say(old, ana, "Please @dora")
+    Thread.objects.filter(pk=old.pk).update(last_message_at=timezone.now() - timedelta(days=1))
+    dora.participant.read_markers.filter(thread=old).update(last_read_seq=2)
+    assert is_bold(dora, old.channel)
+    NotificationPreference.objects.create(participant=dora.participant, channel=old.channel, level="nothing")
+    assert not is_bold(dora, old.channel)
+
+
+def test_mentions_where_she_reads_no_more_hide_none(ana: Member, dora: Member, thread: Thread) -> None:
+    say(thread, ana, "Please @dora")
+    left = make_thread(create_channel(by=access(ana), name="left", is_private=True), ana, "Left")
+    rows = [
+        Message(thread=left, author=ana.participant, seq=n, body="@dora") for n in range(1, MAX_COUNTED_MENTIONS + 1)
+    ]
+    said = Message.objects.bulk_create(rows)
+    Mention.objects.bulk_create(Mention(message=message, participant=dora.participant) for message in said)
+    assert is_bold(dora, thread.channel)
     (channel,) = read_sidebar(access(dora), dora.user_id).channels
     assert channel.mention_count == 1

@@ -39,6 +39,7 @@ from openvibe.chat.queries.notifications import chosen_notification_level, notif
 from openvibe.chat.queries.places import find_places, parse_recent
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
+    MAX_COUNTED_MENTIONS,
     Sidebar,
     SidebarChannel,
     SidebarDirect,
@@ -65,6 +66,7 @@ __all__ = [
     "EXPORT_TYPES",
     "HIT_END",
     "HIT_START",
+    "MAX_COUNTED_MENTIONS",
     "AgentDraft",
     "ImportNote",
     "MessageHit",

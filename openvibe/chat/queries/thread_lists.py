@@ -23,7 +23,6 @@ Show = Literal["all", "unread", "mentions"]
 
 _ONLY: Mapping[Show, LiteralString] = {
     "all": "",
-    "unread": "AND unread.is_it",
     "mentions": """AND t.id IN (
         SELECT m.thread_id FROM chat_mention n JOIN chat_message m ON m.id = n.message_id
         WHERE n.participant_id = %(asker)s AND m.deleted_at IS NULL
@@ -35,6 +34,10 @@ _ONLY: Mapping[Show, LiteralString] = {
 _LISTED = """
     SELECT t.id, coalesce(t.last_message_at, t.created_at) AS at, unread.is_it,
         coalesce(r.marked_unread_seq = r.last_read_seq, false) AS is_marked,
+        {is_inbox} AND t.id = ANY(ARRAY(
+            SELECT thread_id FROM chat_notificationpreference
+            WHERE participant_id = %(asker)s AND thread_id IS NOT NULL AND level <> 'nothing'
+        )) AS is_followed,
         t.pin_slot IS NOT NULL AND NOT {is_inbox} AS pinned
     FROM chat_thread t
     LEFT JOIN LATERAL (
@@ -47,27 +50,47 @@ _LISTED = """
 """
 
 # Of each channel as many as the page may show, from the index; then what may stand before them, however old: the pinned
-# threads of a channel, in an inbox those marked as unread.
-_SELECT_THREADS = """
-WITH channel AS (
-    SELECT c.id FROM chat_channel c
-    WHERE c.id = ANY(%(channels)s::bigint[]) AND (NOT {is_inbox} OR c.archived_at IS NULL)
-), listed AS (
-    SELECT t.id, t.at, t.is_it, t.pinned, {new_first} AND t.is_it AND (t.is_recent OR t.is_marked) AS leads
+# threads of a channel, in an inbox those marked as unread and those that the asker follows.
+_NEWEST = """
+    SELECT t.id, t.at, t.is_it, t.pinned,
+        {is_inbox} AND t.is_it AND (t.is_recent OR t.is_marked OR t.is_followed) AS leads
     FROM channel c CROSS JOIN LATERAL (
         SELECT *, row_number() OVER (ORDER BY at DESC, id DESC) <= {recent_threads} AS is_recent FROM ({listed}) t
         ORDER BY at DESC, id DESC LIMIT {depth}
     ) t
     UNION
-    SELECT t.id, t.at, t.is_it, t.pinned, {new_first} AND t.is_it AS leads
+    SELECT t.id, t.at, t.is_it, t.pinned, {is_inbox} AND t.is_it AS leads
     FROM channel c CROSS JOIN LATERAL ({listed} AND t.id = ANY(ARRAY(
         SELECT thread_id FROM chat_readmarker
         WHERE {is_inbox} AND participant_id = %(asker)s AND marked_unread_seq = last_read_seq
         UNION ALL
+        SELECT thread_id FROM chat_notificationpreference
+        WHERE {is_inbox} AND participant_id = %(asker)s AND thread_id IS NOT NULL AND level <> 'nothing'
+        UNION ALL
         SELECT id FROM chat_thread
         WHERE NOT {is_inbox} AND channel_id = ANY(%(channels)s::bigint[]) AND pin_slot IS NOT NULL
     ))) t
-), page AS (
+"""
+
+# What is unread in an inbox: all threads with the asker's markers in one join, as most are read. The inner OFFSET: in
+# order, so that no more of them are asked whether they are new than the page shows.
+_UNREAD = """
+    SELECT t.id, t.at, true AS is_it, false AS pinned, false AS leads
+    FROM (
+        SELECT t.id, t.channel_id, t.last_message_at, coalesce(t.last_message_at, t.created_at) AS at, r.id AS marker_id
+        FROM chat_thread t LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = %(asker)s
+        WHERE t.channel_id = ANY(ARRAY(SELECT id FROM channel)) AND t.parent_id IS NULL AND t.archived_at IS NULL
+        AND t.last_seq > coalesce(r.last_read_seq, 0)
+        ORDER BY coalesce(t.last_message_at, t.created_at) DESC, t.id DESC OFFSET 0
+    ) t CROSS JOIN LATERAL (SELECT t.marker_id AS id) r
+    WHERE {is_new} ORDER BY t.at DESC, t.id DESC LIMIT %(limit)s + 1 + %(offset)s
+"""
+
+_SELECT_THREADS = """
+WITH channel AS (
+    SELECT c.id FROM chat_channel c
+    WHERE c.id = ANY(%(channels)s::bigint[]) AND (NOT {is_inbox} OR c.archived_at IS NULL)
+), listed AS ({listed}), page AS (
     SELECT * FROM listed ORDER BY pinned DESC, leads DESC, at DESC, id DESC LIMIT %(limit)s + 1 OFFSET %(offset)s
 )
 SELECT to_json(ARRAY(
@@ -76,7 +99,8 @@ SELECT to_json(ARRAY(
         t.last_seq, t.access, l.at, l.is_it, l.pinned, p.name,
         left(m.body, 400), m.kind, m.state, m.deleted_at IS NOT NULL
     )
-    FROM page l JOIN chat_thread t ON t.id = l.id JOIN chat_channel c ON c.id = t.channel_id
+    FROM page l CROSS JOIN LATERAL (SELECT * FROM chat_thread t WHERE t.id = l.id OFFSET 0) t
+    JOIN chat_channel c ON c.id = t.channel_id
     LEFT JOIN chat_message m ON m.thread_id = t.id AND m.seq = t.last_seq
     LEFT JOIN workspaces_participant p ON p.id = m.author_id
     LEFT JOIN workspaces_participant o ON o.id = c.first_participant_id + c.second_participant_id - %(asker)s
@@ -133,7 +157,7 @@ def list_inbox_threads(
     access: Access, *, show: Show = "all", channel_id: int | None = None, offset: int = 0, limit: int = 50
 ) -> ThreadList:
     """Threads that are not put away, nor their channel, by their newest message: first those with something new among
-    the RECENT_THREADS of each channel, and what the asker marked as unread.
+    the RECENT_THREADS of each channel, and those that the asker marked as unread or follows.
 
     `mentions`: those where somebody named the asker. A channel she does not read has none."""
     visibility = visibility_of(access)
@@ -169,16 +193,18 @@ def message_preview(body: str, kind: str, state: str, *, is_deleted: bool) -> st
 @cache
 def _threads_statement(show: Show, depth: int, *, is_inbox: bool, archived: bool) -> str:
     """What is chosen stands in the text, not among the values: one plan for all of them would read every thread."""
-    choices = {"is_inbox": sql.Literal(is_inbox), "archived": sql.SQL("IS NOT NULL" if archived else "IS NULL")}
-    listed = sql.SQL(_LISTED).format(**choices, only=sql.SQL(_ONLY[show]), is_new=is_new_to("%(asker)s"))
-    statement = sql.SQL(_SELECT_THREADS).format(
-        is_inbox=sql.Literal(is_inbox),
-        new_first=sql.Literal(is_inbox and show != "unread"),
-        recent_threads=RECENT_THREADS,
-        depth=depth,
-        listed=listed,
-    )
-    return statement.as_string()
+    choices = {
+        "is_inbox": sql.Literal(is_inbox),
+        "archived": sql.SQL("IS NOT NULL" if archived else "IS NULL"),
+        "is_new": is_new_to("%(asker)s"),
+    }
+    if show == "unread":
+        listed = sql.SQL(_UNREAD).format(**choices)
+    else:
+        of_channel = sql.SQL(_LISTED).format(**choices, only=sql.SQL(_ONLY[show]))
+        bounds = {"recent_threads": RECENT_THREADS, "depth": depth}
+        listed = sql.SQL(_NEWEST).format(**choices, **bounds, listed=of_channel)
+    return sql.SQL(_SELECT_THREADS).format(**choices, listed=listed).as_string()
 
 
 def _list_threads(

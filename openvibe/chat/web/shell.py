@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from openvibe.base.fragments import render_fragments
 from openvibe.chat.queries import (
+    MAX_COUNTED_MENTIONS,
     Sidebar,
     SidebarChannel,
     SidebarDirect,
@@ -148,6 +149,12 @@ def channel_links(context: Mapping[str, Any]) -> SafeString:
     channels = listed_channels(context["shell"].channels, current)
     rows = ({"slug": slug, "channel": one, "is_current": one.pk == current} for one in channels)
     return render_fragments("chat/_sidebar_channel.html", rows)
+
+
+@register.filter
+def mention_count_text(count: int) -> str:
+    """A count of mentions, with a plus where the sidebar counted no further. `static/js/live.js` counts on alike."""
+    return str(count) if count < MAX_COUNTED_MENTIONS else f"{MAX_COUNTED_MENTIONS}+"
 
 
 def listed_channels(channels: Sequence[SidebarChannel], current: int | None) -> Sequence[SidebarChannel]:
