@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from django.db import connection, transaction
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from agents.models import Agent
@@ -227,8 +227,17 @@ def test_compaction_never_raises_the_total_and_lowers_it_when_it_created_somethi
     assert (compaction_result.tokens_before - compaction_result.tokens_after > 0) == bool(compaction_result.created)
 
 
+LATE_PAIR = (
+    Say((Line("look up", "agent", "tool_call", "a0"), *[Line("Every line tells one more thing. " * 8)] * 100)),
+    Compact(full=True),
+    Say((Line("result", "agent", "tool_result", "a0"),)),
+)
+"""What stands between the call and its result was summarised before the result came."""
+
+
 @STORED
 @given(history=histories, writer=writers, budget=budgets, full=st.booleans())
+@example(history=LATE_PAIR, writer="brief", budget=2_000, full=False)
 def test_the_tail_and_the_newest_request_stay_as_they_are(
     new_world: NewWorld, history: tuple[Step, ...], writer: str, budget: int, full: bool
 ) -> None:
@@ -238,7 +247,8 @@ def test_the_tail_and_the_newest_request_stay_as_they_are(
     places = newest_items(Conversation.objects.get(thread=world.thread).pk, 10_000)
     start = chunking.tail_index(places, FRESH_TAIL, chunking.fresh_tail_tokens(budget, {}))
     request = chunking.newest_request_index(places)
-    fresh = {place.ordinal for place in (*places[start:], *(places[at] for at in [request] if at is not None))}
+    tail = [place for place in places[start:] if place.kind != chunking.SUMMARY_KIND]  # one stands within a late pair
+    fresh = {place.ordinal for place in (*tail, *(places[at] for at in [request] if at is not None))}
     world.take(Compact(full))
     tail_items = Item.objects.filter(conversation__thread=world.thread, message__isnull=False)
     assert fresh <= set(tail_items.values_list("message__seq", flat=True))
