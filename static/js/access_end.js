@@ -27,6 +27,7 @@ function notice(element, heading, text, { href, label, className }) {
 /** Access to what is shown ended: the rest of the workspace may stay. */
 export function gone() {
   endStream();
+  keepUnsaved();
   const way = { href: "/", label: "Go to your workspaces", className: "button" };
   const note = notice("div", "You no longer have access to this", `It was closed to you, or your role here was changed. ${STAYS}`, way);
   one("#main").replaceChildren(note);

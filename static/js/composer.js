@@ -59,7 +59,7 @@ function offerRetry(row, letter, chosen, problem) {
   const away = AWAY[problem.status];
   if (away) {
     row.resend = again;
-    if (body.dataset.live === "on") setTimeout(resend, TRY_AGAIN); // else once the page is connected again
+    if (body.dataset.connection !== "lost") resendLater(); // else once the page is connected again
   }
   const words = away ? `Not sent yet: ${away}. It is sent once that is over.` : `Not sent. ${problem.message}`;
   sayUnsent(row, words, ["Retry", "button", again], wayBack(row, letter, chosen));
@@ -86,12 +86,13 @@ const resend = oneAtATime(async () => {
   }
 });
 
+const resendLater = settled(resend, TRY_AGAIN);
 const resendSoon = settled(resend, 200); // what one page left comes letter by letter
 
 /** Another page was left before this was sent: it goes out, unless that was long ago or its files are gone with the page. */
 function takeUp(letter) {
   if (one(`[data-client="${CSS.escape(letter.key)}"]`, list)) return forgetLetter(letter);
-  if (field.value.trim() === letter.text.trim()) field.value = ""; // the draft that it was
+  if (letter.text.trim().startsWith(field.value.trim())) field.value = ""; // the draft that it was
   const row = pendingRow(letter);
   row.at = letter.at;
   all("[data-pending]", list).find((other) => other.at > letter.at)?.before(row);

@@ -51,10 +51,8 @@ async function save(field, { leaves = false, hides = false } = {}) {
     state = text.trim() && field.value ? "Draft saved" : "";
   } catch (problem) {
     if (problem.code === "draft_changed") return onChanged(field, problem, before, { leaves, hides });
-    if (!problem.status || problem.status >= 500) {
-      unanswered.add(field);
-      saveAgain();
-    }
+    if (!problem.status || problem.status >= 500) saveAgain();
+    if (!problem.status || problem.status >= 500 || [401, 403].includes(problem.status)) unanswered.add(field); // of the session, perhaps
     state = problem.status ? problem.message : "Draft not saved: offline";
   }
   one("[data-saved]", field.form).textContent = state;

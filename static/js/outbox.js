@@ -8,8 +8,16 @@ const holds = new Map(); // of a message: what lets other pages have it
 const STALE = 3_600_000; // ms
 const SETTLE = 500; // ms until a page has heard for certain what another one stored
 const MOST_SHOWN = 200; // characters
+const ABANDONED = 600_000; // ms after which no page has a letter in hand, where no lock says so
 const keyOf = ({ thread, key }) => `${KEPT}${thread}-${key}`;
 const nameOf = ({ key }) => `openvibe:letter-${key}`; // of the lock that the page holds which has it in hand
+
+/** The same after a reload. */
+function tabName() {
+  sessionStorage.tab ??= String(Math.random());
+  return sessionStorage.tab;
+}
+const isAbandoned = (letter) => letter.tab === tabName() || Date.now() - letter.at > ABANDONED;
 
 /** Until it is forgotten this page has the letter in hand. */
 function hold({ key }) {
@@ -20,7 +28,7 @@ function hold({ key }) {
     draft's that it was. */
 export function keepLetter(letter) {
   try {
-    localStorage.setItem(keyOf(letter), JSON.stringify(letter));
+    localStorage.setItem(keyOf(letter), JSON.stringify({ ...letter, tab: tabName() }));
   } catch { /* no room: it is sent all the same */ }
   if (!navigator.locks || holds.has(letter.key)) return;
   const sent = hold(letter);
@@ -49,7 +57,7 @@ export const isStale = ({ at }) => Date.now() - at > STALE;
 
 /** `letter` once no other page has it in hand, unless it was sent by then. */
 function adoptOne(letter, take) {
-  if (!navigator.locks) return take(letter);
+  if (!navigator.locks) return isAbandoned(letter) ? take(letter) : undefined;
   navigator.locks.request(nameOf(letter), async () => {
     await new Promise((resolve) => { setTimeout(resolve, SETTLE); });
     if (!localStorage.getItem(keyOf(letter))) return;
@@ -106,6 +114,12 @@ async function sendFromElsewhere(letter) {
 export async function sendRest(thread) {
   for (const letter of letters().filter((each) => each.thread !== thread)) {
     if (navigator.locks) await navigator.locks.request(nameOf(letter), { ifAvailable: true }, (lock) => lock && sendFromElsewhere(letter));
-    else await sendFromElsewhere(letter);
+    else if (isAbandoned(letter)) await sendFromElsewhere(letter);
   }
 }
+
+// Nobody sends it here any more.
+document.addEventListener("openvibe:access-ended", () => {
+  holds.forEach((release) => release());
+  holds.clear();
+});

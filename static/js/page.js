@@ -53,7 +53,9 @@ export async function post(url, fields, options = {}) {
   } catch {
     throw { message: "The server cannot be reached. Your text is kept.", code: "offline", status: 0 };
   }
-  if (response.ok) return response.status === 204 ? {} : response.json();
+  if (response.ok) {
+    return response.status === 204 ? {} : response.json().catch(() => { throw { message: "The answer did not arrive. Your text is kept.", code: "offline", status: 0 }; });
+  }
   let problem = { message: "That did not work. Your text is kept; try again in a moment.", code: "broken" };
   try {
     problem = { ...problem, ...(await response.json()) };

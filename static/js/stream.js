@@ -5,7 +5,7 @@ import { catchUp, reloadMissed, threadId } from "./feed.js";
 import { gone, signedOut } from "./access_end.js";
 
 const RETRY = 3000;
-const GRACE = 1000; // a stream that ends and begins again at once is no loss
+const GRACE = 5000; // a stream that ends and begins again at once is no loss: the server says when, within four seconds
 const SILENCE = 40_000; // the server says every 15 s that it is there: one that hangs says nothing, and closes nothing
 const FIRST_FRAME = 8000; // the server says something at once: a proxy that holds it back may do so for ever
 const CHECK = 5000;
@@ -75,7 +75,7 @@ function onHeard() {
 /** Something came through. */
 function onFrame() {
   onHeard();
-  if (isHeard) return;
+  if (isHeard && !body.dataset.connection) return;
   isHeard = true;
   forgetLoss();
   body.dataset.live = "on";
@@ -92,9 +92,9 @@ async function onGone() {
   const closed = source;
   closed?.close();
   const response = await getFragment(`${workspace}sidebar/`).catch(() => null);
-  if (response?.ok) setTimeout(() => { if (source === closed) connect(); }, RETRY);
-  else if (response?.status === 401) signedOut();
-  else gone();
+  if (response?.status === 401) signedOut();
+  else if ([403, 404].includes(response?.status)) gone();
+  else setTimeout(() => { if (source === closed) connect(); }, RETRY);
 }
 
 function onMessage(given) {
@@ -204,7 +204,7 @@ function rest(seen, signal) {
     return seen;
   };
   navigator.locks.request(KEEPER, { ifAvailable: true }, (lock) => {
-    if (lock || signal.aborted) return seen;
+    if (lock || signal.aborted) return keep();
     pause();
     navigator.locks.request(KEEPER, { signal }, keep).catch(() => {}); // seen before its turn
   });
@@ -219,9 +219,16 @@ function onVisibility() {
     outOfSight = new AbortController();
     const { signal } = outOfSight;
     const seen = new Promise((resolve) => { signal.addEventListener("abort", resolve); });
-    const timer = setTimeout(() => rest(seen, signal), OUT_OF_SIGHT);
+    const timer = setTimeout(() => rest(seen, signal), isResting ? 0 : OUT_OF_SIGHT);
     signal.addEventListener("abort", () => clearTimeout(timer));
   }
+}
+
+function onAccessEnded() {
+  end();
+  isResting = false;
+  document.removeEventListener("visibilitychange", onVisibility);
+  outOfSight?.abort();
 }
 
 /** `onEvent` is told each event once, in order; `lookForNews` is asked to fetch while no stream comes through. */
@@ -230,11 +237,12 @@ export function start(given) {
   last = body.dataset.after;
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   if (!body.dataset.events) return;
-  connect();
+  if (document.visibilityState === "visible") connect();
+  else isResting = true; // opened beside what is read
   setInterval(checkSilence, CHECK);
   document.addEventListener("visibilitychange", onVisibility);
   document.addEventListener("openvibe:dive-opened", onDiveOpened);
-  document.addEventListener("openvibe:access-ended", end);
+  document.addEventListener("openvibe:access-ended", onAccessEnded);
   addEventListener("offline", showLoss); // the stream may take minutes to notice
   addEventListener("online", () => connectAgain());
   addEventListener("pagehide", () => source?.close());

@@ -61,6 +61,20 @@ def test_of_the_pages_out_of_sight_one_keeps_its_stream(people: People) -> None:
     expect(second.locator(LIVE)).to_be_attached()
 
 
+def test_pages_that_are_opened_out_of_sight_wait_for_their_turn(people: People) -> None:
+    ana = people.ana()
+    first, second = ana.context.new_page(), ana.context.new_page()
+    for page in (first, second):
+        page.add_init_script(f"({SIGHT})('hidden')")
+        page.goto("/w/willow/")
+    expect(first.locator(LIVE)).to_be_attached()
+    waiting = "navigator.locks.query().then(({ pending }) => pending.length)"
+    wait_until(lambda: second.evaluate(waiting) == 1, "the second one to wait")
+    expect(second.locator(LIVE)).to_have_count(0)
+    first.evaluate("document.dispatchEvent(new Event('openvibe:access-ended'))")  # it may see nothing any more
+    expect(second.locator(LIVE)).to_be_attached()
+
+
 @pytest.mark.parametrize("way_back", ["thread", "inbox"])
 def test_a_message_that_waits_outlives_its_page(people: People, way_back: str) -> None:
     ana = people.ana()
