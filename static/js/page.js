@@ -7,6 +7,8 @@ export const all = (selector, root = document) => [...root.querySelectorAll(sele
 
 const headers = () => JSON.parse(body.getAttribute("hx-headers") || "{}");
 
+const READER_HEADER = "OpenVibe-Participant"; // as decorators.py has it
+
 /** Whether an answer is meant for somebody else: another page of this browser signed in with another account. */
 function isForAnother(reader) {
   if (!reader || reader === body.dataset.participant) return false;
@@ -17,14 +19,14 @@ function isForAnother(reader) {
 /** GET what is shown. Resolves to the response, never to one for somebody else; rejects only when the network fails. */
 export async function getOwn(url, options = {}) {
   const response = await fetch(url, { cache: "no-store", ...options });
-  return isForAnother(response.headers.get("OpenVibe-Participant")) ? new Promise(() => {}) : response;
+  return isForAnother(response.headers.get(READER_HEADER)) ? new Promise(() => {}) : response;
 }
 
 /** As `getOwn`, for a fragment, as htmx would. */
 export const getFragment = (url) => getOwn(url, { headers: { "HX-Request": "true" } });
 
 body.addEventListener("htmx:beforeSwap", (event) => {
-  if (isForAnother(event.detail.xhr.getResponseHeader("OpenVibe-Participant"))) event.detail.shouldSwap = false;
+  if (isForAnother(event.detail.xhr.getResponseHeader(READER_HEADER))) event.detail.shouldSwap = false;
 });
 
 /** As fetch does, saying which share of the body is sent: `fetch` cannot. */

@@ -180,7 +180,7 @@ function onDiveOpened() {
 // Over HTTP/1.1 a browser opens six connections to a host, for all its pages together. Of those that are out of sight for
 // long one keeps its stream, and shows notifications; the others go on where they were once they are seen.
 const KEEPER = `openvibe:stream-${body.dataset.participant}`;
-let outOfSight = null; // { timer, end }
+let outOfSight = null; // aborted once the page is seen
 
 function pause() {
   if (!source) return;

@@ -1,5 +1,7 @@
 """Several pages in one browser: what one of them leaves the others have, and one that is out of sight costs nothing."""
 
+import re
+
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
@@ -165,6 +167,9 @@ def test_typing_without_a_pause_is_saved(people: People) -> None:
         for number in range(12):
             composer.press_sequentially(f"{number} ")
             page.clock.run_for(500)
+    elsewhere = people.ana()
+    elsewhere.goto(page.url)
+    expect(elsewhere.locator("#composer-body")).to_have_value(re.compile("^0 1 2 "))
 
 
 @pytest.mark.parametrize("reader", ["nobody", "somebody else"])

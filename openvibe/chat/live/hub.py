@@ -22,6 +22,7 @@ from django.db import DatabaseError, close_old_connections, connection, transact
 from django.db.models import Max, Min
 
 from openvibe.base.file_limit import open_file_limit
+from openvibe.base.logs import LogThrottle
 from openvibe.base.models import Event
 from openvibe.chat.live.batch import EventBatch, ReplyProgress, read_batch
 from openvibe.chat.live.subscriber import RELOAD_FRAME, FrameFormat, StreamSubscriber
@@ -329,7 +330,7 @@ class EventHub:
     """Takes streams in, and keeps a reader and a listener while there are any."""
 
     def __init__(self) -> None:
-        self._full_logged_at = -inf
+        self._full_log = LogThrottle(FULL_LOG_SECONDS)
         self._lock = threading.Lock()
         self._subscribers: set[StreamSubscriber] = set()
         self._reader: EventReader | None = None
@@ -354,9 +355,7 @@ class EventHub:
         return True
 
     def _log_full(self) -> None:
-        now = time.monotonic()
-        if now - self._full_logged_at >= FULL_LOG_SECONDS:
-            self._full_logged_at = now
+        if self._full_log.is_due("event_streams_full"):
             log.warning("event_streams_full", streams=len(self._subscribers), open_file_limit=open_file_limit())
 
     def unsubscribe(self, subscriber: StreamSubscriber) -> None:
