@@ -7,10 +7,13 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 from zoneinfo import ZoneInfo
 
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.crypto import constant_time_compare
 from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 from rest_framework.request import Request
@@ -63,14 +66,15 @@ def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
 
     @wraps(view)
     def wrapper(request: HttpRequest, slug: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if not request.user.is_authenticated:
+        member = _session_member(request, slug)
+        if member is None and not request.user.is_authenticated:
             if request.method == "POST" or wants_json(request) or request.headers.get("HX-Request"):
                 signed_out = Problem("You are signed out. Sign in again, then send it once more.", code="signed_out")
                 return problem_response(request, signed_out, status=401)
             return redirect_to_login(request.get_full_path())
         try:
             workspace_request = cast(WorkspaceRequest, request)
-            _attach_workspace(workspace_request, slug)
+            _attach_workspace(workspace_request, member or access_member(workspace_request.user.pk, slug))
             with timezone.override(request_timezone(request)):
                 response = view(workspace_request, *args, **kwargs)
             response.headers[READER_HEADER] = str(workspace_request.access.participant_id)
@@ -89,12 +93,28 @@ def _no_page_response(request: HttpRequest, refusal: HttpResponseBase) -> HttpRe
     return response
 
 
-def _attach_workspace(request: WorkspaceRequest, slug: str) -> None:
-    """Attach member, access, workspace and stream position. Raises Missing for strangers."""
-    member = access_member(request.user, slug)
+def _session_member(request: HttpRequest, slug: str) -> Member | None:
+    """The member who is signed in, read with her user by one statement, who is `request.user` from then on. None where
+    that is not certain, of strangers for instance: who it is says Django's own way then."""
+    session = request.session
+    if session.get(BACKEND_SESSION_KEY) not in settings.AUTHENTICATION_BACKENDS:
+        return None
+    try:
+        member = access_member(int(session[SESSION_KEY]), slug)
+    except (KeyError, Missing):
+        return None
+    if not constant_time_compare(session.get(HASH_SESSION_KEY, ""), member.user.get_session_auth_hash()):
+        return None
+    request.user = member.user
+    return member
+
+
+def _attach_workspace(request: WorkspaceRequest, member: Member) -> None:
+    """Attach member, access, workspace and stream position."""
     request.member, request.workspace = member, member.workspace
     request.access = member_access(member)
     request.stream_position = member.stream_position or 0
+    slug = member.workspace.slug
     if request.session.get(LAST_WORKSPACE_SESSION_KEY) != slug:
         request.session[LAST_WORKSPACE_SESSION_KEY] = slug
 

@@ -74,9 +74,9 @@ def _members_by_slug(user_id: int, slug: int) -> QuerySet[Member]:
     return members.annotate(**{"stream_position": Subquery(events.values("position")[:1])})
 
 
-def access_member(user: User, slug: str) -> Member:
+def access_member(user_id: int, slug: str) -> Member:
     """The user's standing membership of a workspace. Raises Missing for strangers and for unknown workspaces."""
-    members: list[Member] = [] if "\x00" in slug else _members_by_slug.objects(user.pk, slug)
+    members: list[Member] = [] if "\x00" in slug else _members_by_slug.objects(user_id, slug)
     if not members:
         raise Missing
     members[0].participant.workspace = members[0].workspace

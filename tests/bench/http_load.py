@@ -19,6 +19,7 @@ from statistics import median
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.core.management import call_command
+from django.utils.crypto import get_random_string
 
 from openvibe.api.services import issue_token
 from openvibe.workspaces.models import User
@@ -130,7 +131,12 @@ def _load_rows(name: str, loads: Sequence[LoadResult], floor: float) -> Iterator
 
 
 def _targets(world: BenchWorkspace, thread_id: int) -> tuple[Target, ...]:
-    cookie = f"{settings.SESSION_COOKIE_NAME}={session_key(world.ana.user)}"
+    cookies = {
+        settings.SESSION_COOKIE_NAME: session_key(world.ana.user),
+        settings.CSRF_COOKIE_NAME: get_random_string(32),
+        "zone": "Europe/Berlin",
+    }
+    cookie = "; ".join(f"{name}={value}" for name, value in cookies.items())
     page = ({"Cookie": cookie, "Accept-Encoding": "gzip"},)  # as browsers ask
     tokens = [
         issue_token(participant=world.ana.participant, name="bench", scopes=("read",))[1] for _ in range(API_TOKENS)

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import cast
 
 import pytest
 from allauth.usersessions.models import UserSession
 from django.conf import settings
-from django.contrib.auth import SESSION_KEY
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.base import UpdateError
 from django.contrib.sessions.models import Session
 from django.db.models import F
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.workspaces.middleware import SEEN_SECONDS
@@ -55,6 +57,48 @@ def test_somebody_sees_her_sessions_and_ends_them(ana: Member, dora: Member, hom
     assert phone.get(home).status_code == 302
     assert here.post(PAGE, {"session": "x"}).status_code == 302
     assert is_signed_in(here)
+
+
+def _change_password(session: SessionStore, user: User) -> None:
+    user.set_password(f"{PASSWORD}2")
+    user.save()
+
+
+def _switch_off(session: SessionStore, user: User) -> None:
+    user.is_active = False
+    user.save()
+
+
+def _forget_hash(session: SessionStore, user: User) -> None:
+    del session[HASH_SESSION_KEY]
+    session.save()
+
+
+def _name_unknown_backend(session: SessionStore, user: User) -> None:
+    session[BACKEND_SESSION_KEY] = "gone.Backend"
+    session.save()
+
+
+@pytest.mark.parametrize(
+    "end", [_change_password, _switch_off, _forget_hash, _name_unknown_backend], ids=lambda end: end.__name__
+)
+def test_a_session_that_no_longer_holds_opens_no_page(
+    end: Callable[[SessionStore, User], None], ana: Member, home: str
+) -> None:
+    browser = sign_in(ana.user)
+    assert browser.get(home).status_code == 200
+    end(cast(SessionStore, browser.session), ana.user)
+    for answer in (browser.get(home), browser.get(home)):
+        assert answer.status_code == 302
+        assert answer.headers["Location"].startswith("/accounts/login/")
+
+
+def test_a_secret_key_of_before_still_opens_pages(ana: Member, home: str, settings: Settings) -> None:
+    browser = sign_in(ana.user)
+    settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY = [settings.SECRET_KEY], "another" * 8
+    assert browser.get(home).status_code == 200
+    settings.SECRET_KEY_FALLBACKS = []
+    assert browser.get(home).status_code == 200  # its key was made anew
 
 
 def test_a_session_is_renewed_once_in_a_while(ana: Member, home: str) -> None:

@@ -115,7 +115,7 @@ def events(request: HttpRequest, slug: str) -> HttpResponseBase:
     if not isinstance(user, User):
         return problem_response(request, Problem("You are signed out. Sign in again.", code="signed_out"), status=401)
     try:
-        member = access_member(user, slug)
+        member = access_member(user.pk, slug)
     except Missing as problem:
         return problem_response(request, problem)
     if request.GET.get("participant", str(member.participant_id)) != str(member.participant_id):

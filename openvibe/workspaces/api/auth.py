@@ -32,7 +32,7 @@ class MemberSession(SessionAuthentication):
 
 def _requested_member(request: Request, user: User) -> Member:
     slug = request.headers.get("X-Workspace") or request.query_params.get("workspace", "")
-    members = [access_member(user, slug)] if slug else list_memberships(user)
+    members = [access_member(user.pk, slug)] if slug else list_memberships(user)
     if not members:
         raise Missing
     if len(members) > 1:

@@ -77,7 +77,7 @@ def test_an_answer_takes_two_statements(ana: Member, thread: Thread, home: str, 
     browser.get(f"{home}places/?q=a")
     with CaptureQueriesContext(connection) as statements:
         assert len(browser.get(f"{home}places/", {"q": thread.title}).json()["places"]) == 2
-    assert len(statements) == 4 + 2  # session, user, member, what she reaches
+    assert len(statements) == 3 + 2  # session, member with her user, what she reaches
 
 
 def test_all_is_marked_as_read_and_said_to_nobody_else(

@@ -27,7 +27,7 @@ from openvibe.workspaces.services import end_first_steps
 from tests.factories import access, make_channel, make_entry, make_thread, say, say_all
 
 SignedIn = Callable[[Member], Client]
-REQUEST_STATEMENTS = 4  # session, user, member, what she reaches
+REQUEST_STATEMENTS = 3  # session, member with her user, what she reaches
 SHELL_STATEMENTS = 2  # the sidebar, and what upper floors add to it
 
 
