@@ -31,6 +31,7 @@ from openvibe.chat.models.saved_message import SavedMessage
 from openvibe.chat.models.thread import MAX_PINNED_THREADS, Draft, ReadMarker, Thread
 from openvibe.chat.models.visibility import (
     Visibility,
+    is_channel_readable,
     load_visibility,
     open_to_agent,
     reread_visibility,
@@ -73,6 +74,7 @@ __all__ = [
     "access_by",
     "agents_with_access",
     "break_long_words",
+    "is_channel_readable",
     "load_visibility",
     "members_with_access",
     "open_to_agent",

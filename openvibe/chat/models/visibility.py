@@ -8,23 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import LiteralString, Protocol
 
 from django.db.models import Q
+from psycopg import sql
 
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.query_cache import array_literal
 from openvibe.workspaces.access import Access
 
-_SELECT_VISIBILITY = """
-SELECT ARRAY(
-    SELECT c.id FROM chat_channel c WHERE c.workspace_id = asker.workspace AND (asker.reads_public AND NOT c.is_private
-    OR EXISTS (SELECT FROM chat_channelmembership m WHERE m.channel_id = c.id AND m.participant_id = asker.id))
-), ARRAY(SELECT l.thread_id FROM chat_thread_allowed_agents l WHERE asker.is_agent AND l.participant_id = asker.id)
+
+def is_channel_readable(reads_public: LiteralString) -> sql.Composed:
+    """The condition in SQL for a channel `c` of the workspace that `asker.id` reads; `reads_public`: the condition for
+    an asker who reads public ones without being added to them."""
+    added = "EXISTS (SELECT FROM chat_channelmembership m WHERE m.channel_id = c.id AND m.participant_id = asker.id)"
+    return sql.SQL("({reads_public} AND NOT c.is_private OR {added})").format(
+        reads_public=sql.SQL(reads_public), added=sql.SQL(added)
+    )
+
+
+_SELECT_VISIBILITY = (
+    sql.SQL("""
+SELECT ARRAY(SELECT c.id FROM chat_channel c WHERE c.workspace_id = asker.workspace AND {is_channel_readable}),
+    ARRAY(SELECT l.thread_id FROM chat_thread_allowed_agents l WHERE asker.is_agent AND l.participant_id = asker.id)
 FROM unnest(%s::bigint[], %s::bigint[], %s::bool[], %s::bool[]) WITH ORDINALITY
     AS asker(workspace, id, reads_public, is_agent, position)
 ORDER BY asker.position
-"""
+""")
+    .format(is_channel_readable=is_channel_readable("asker.reads_public"))
+    .as_string()
+)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import LiteralString
 from psycopg import sql
 
 from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.chat.models import visibility_of
+from openvibe.chat.models import is_channel_readable, visibility_of
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import PRESENCE_SECONDS
 
@@ -138,15 +138,11 @@ FROM unnest(%s::bigint[], %s::bigint[]) AS asker(id, channel) CROSS JOIN LATERAL
     SELECT sum(mentions) AS mentions, bool_or(is_new) AS is_new FROM ({news}) n WHERE n.channel_id = asker.channel
 ) n
 """
-# As `visibility_of` has it for members: whether the asker reads the channel of a thread `t`.
-_IS_READABLE_TO_MEMBER = """EXISTS (
-    SELECT FROM chat_channel c WHERE c.id = t.channel_id AND (
-        EXISTS (SELECT FROM chat_channelmembership s WHERE s.channel_id = c.id AND s.participant_id = asker.id)
-        OR NOT c.is_private AND EXISTS (
-            SELECT FROM workspaces_member b WHERE b.participant_id = asker.id AND b.role <> 'guest'
-        )
-    )
-)"""
+# Whether the asker, a member, reads the channel of a thread `t`.
+_IS_NO_GUEST = "EXISTS (SELECT FROM workspaces_member b WHERE b.participant_id = asker.id AND b.role <> 'guest')"
+_IS_READABLE_TO_MEMBER = sql.SQL(
+    "EXISTS (SELECT FROM chat_channel c WHERE c.id = t.channel_id AND {is_channel_readable})"
+).format(is_channel_readable=is_channel_readable(_IS_NO_GUEST))
 
 
 @dataclass(frozen=True)
@@ -242,7 +238,7 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
 
 @cache
 def _sidebar_statement() -> str:
-    is_readable: LiteralString = "t.channel_id = ANY(%(channels)s::bigint[])"
+    is_readable = sql.SQL("t.channel_id = ANY(%(channels)s::bigint[])")
     return _format(_SELECT_SIDEBAR, asker="%(asker)s", channel="c.id", is_readable=is_readable)
 
 
@@ -253,18 +249,14 @@ def _channel_unread_statement() -> str:
 
 
 def _format(
-    statement: LiteralString, *, asker: LiteralString, channel: LiteralString, is_readable: LiteralString
+    statement: LiteralString, *, asker: LiteralString, channel: LiteralString, is_readable: sql.Composable
 ) -> str:
     names = {"asker": sql.SQL(asker), "channel": sql.SQL(channel)}
     recent = sql.SQL(_RECENT_THREADS).format(**names, recent_threads=RECENT_THREADS)
     is_new, marker = is_new_to(asker), sql.SQL(_MARKER).format(**names)
     is_unread = sql.SQL(_IS_UNREAD).format(**names, recent=recent, marker=marker, is_new=is_new)
     news = sql.SQL(_NEWS).format(
-        asker=names["asker"],
-        marker=marker,
-        is_new=is_new,
-        is_readable=sql.SQL(is_readable),
-        max_mentions=MAX_COUNTED_MENTIONS,
+        asker=names["asker"], marker=marker, is_new=is_new, is_readable=is_readable, max_mentions=MAX_COUNTED_MENTIONS
     )
     return sql.SQL(statement).format(is_unread=is_unread, news=news).as_string()
 
