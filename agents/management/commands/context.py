@@ -81,9 +81,14 @@ def prompt_report(prompt: Prompt, shared: int | None) -> str:
         f"{layer:<5} {tokens:>7,}  {titles.get(layer, 'wrapping of the messages')}"
         for layer, tokens in prompt.layers.items()
     ]
-    dropped_lines = [f"  {d.reason}: {d.section}, {d.source}, {d.tokens:,} tokens" for d in prompt.dropped]
+    dropped_lines = [f"  {d.reason}: {d.section}, {d.source}, {_token_words(d.tokens)}" for d in prompt.dropped]
     messages = [f"\n--- {message.role}\n{message.content.rstrip()}" for message in prompt.messages]
     size = f"{prompt.tokens:,} of {prompt.ceiling:,} tokens"
     head = f"{prompt.task} · {prompt.model} · {size} · shared prefix {shared or 0:,}"
     left_out = [f"Left out ({len(dropped_lines)}):", *dropped_lines] if dropped_lines else ["Nothing was left out."]
     return "\n".join([head, *shares, *left_out, *messages])
+
+
+def _token_words(tokens: int) -> str:
+    """0: nobody counted what was left out."""
+    return f"{tokens:,} tokens" if tokens else "not counted"
