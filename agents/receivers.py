@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db.models import QuerySet
 from django.dispatch import receiver
 
 from agents.assembler.snapshots.entry_erasure import begin_entry_erasure
@@ -14,9 +15,16 @@ from knowledge.models import Entry
 from knowledge.services import entry_erased
 from memory.models import Approval, ProfileNote
 from memory.wiring import approval_decided, notes_cleared
+from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Dive, Message
 from openvibe.chat.wiring import dive_ended, draft_requested, message_posted, message_revised
 from openvibe.workspaces.models import Participant
+
+
+@CompiledQuery
+def _agents_by_participant(participant_ids: int) -> QuerySet[Agent]:
+    agents = Agent.objects.select_related("participant", "workspace")
+    return agents.filter(participant__id__any_of=participant_ids)
 
 
 @receiver(message_posted, dispatch_uid="agents.answer")
@@ -40,8 +48,8 @@ def start_runs(
     addressed_ids = dict.fromkeys([*mentioned_agents, *following_agents])
     if not addressed_ids:
         return
-    rows = Agent.objects.select_related("participant", "workspace")
-    agents = rows.in_bulk(list(addressed_ids), field_name="participant_id")
+    rows: list[Agent] = _agents_by_participant.objects(array_literal(addressed_ids))
+    agents = {agent.participant_id: agent for agent in rows}
     for participant_id in addressed_ids:
         if participant_id not in agents:
             continue

@@ -1,6 +1,6 @@
 """A run's states, from request to retry: request, draft, stop, retry, resume, regenerate."""
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -34,18 +34,20 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
         return None
     if agent.answers_itself and task != Run.Task.PUBLISH:
         return None
-    run, is_new = Run.objects.get_or_create(
+    run = Run(
         agent=agent,
         trigger=message,
-        regenerates=None,
-        defaults={
-            "workspace_id": agent.workspace_id,
-            "thread_id": message.thread_id,
-            "requested_by_id": message.author_id,
-            "task": task,
-        },
+        workspace_id=agent.workspace_id,
+        thread_id=message.thread_id,
+        requested_by_id=message.author_id,
+        task=task,
     )
-    if is_new and agent.answers_itself:
+    try:
+        with transaction.atomic():
+            run.save(force_insert=True)
+    except IntegrityError:  # it was requested before, which is rare
+        return Run.objects.get(agent=agent, trigger=message, regenerates=None)
+    if agent.answers_itself:
         queue_external_run(run)
     return run
 
