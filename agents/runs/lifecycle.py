@@ -45,8 +45,11 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
     try:
         with transaction.atomic():
             run.save(force_insert=True)
-    except IntegrityError:  # it was requested before, which is rare
-        return Run.objects.get(agent=agent, trigger=message, regenerates=None)
+    except IntegrityError as error:
+        existing = Run.objects.filter(agent=agent, trigger=message, regenerates=None).first()
+        if existing is None:
+            raise error from None
+        return existing
     if agent.answers_itself:
         queue_external_run(run)
     return run

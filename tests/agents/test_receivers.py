@@ -1,6 +1,7 @@
 """A mention makes a run in the same transaction; who may not answer leaves a reason."""
 
 from agents.models import Agent, Run
+from agents.runs.lifecycle import request_run
 from agents.services import set_trust_level
 from openvibe.chat.models import Mention, Thread
 from openvibe.chat.services import set_thread_access
@@ -24,6 +25,13 @@ def test_posting_the_same_message_again_makes_no_second_run(ana: Member, vibe: A
     say(thread, ana, "@vibe hello", client_id="one")
     say(thread, ana, "@vibe hello", client_id="one")
     assert Run.objects.count() == 1
+
+
+def test_a_message_that_asks_twice_is_asked_once(ana: Member, vibe: Agent, thread: Thread) -> None:
+    message = say(thread, ana, "@vibe hello")
+    first = Run.objects.get()
+    assert request_run(agent=vibe, message=message, task="mention") == first
+    assert Run.objects.get() == first
 
 
 def test_a_people_only_thread_tells_no_agent_and_says_why(ana: Member, vibe: Agent, thread: Thread) -> None:
