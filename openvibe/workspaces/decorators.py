@@ -80,9 +80,20 @@ def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
             response.headers[READER_HEADER] = str(workspace_request.access.participant_id)
             return _no_page_response(request, response) if response.status_code == 405 else response
         except Problem as problem:
-            return problem_response(request, problem)
+            response = problem_response(request, problem)
+            if not isinstance(problem, Unavailable):
+                response.headers[READER_HEADER] = str(_reader_id(request, slug))
+            return response
 
     return wrapper
+
+
+def _reader_id(request: HttpRequest, slug: str) -> int:
+    """The participant that whoever asks is in this workspace, or was until she was removed; 0 for strangers."""
+    if access := getattr(request, "access", None):
+        return int(access.participant_id)
+    ids = Member.objects.filter(user=request.user.pk, workspace__slug=slug).values_list("participant_id", flat=True)
+    return ids.first() or 0
 
 
 def _no_page_response(request: HttpRequest, refusal: HttpResponseBase) -> HttpResponse:

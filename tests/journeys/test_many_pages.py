@@ -172,7 +172,16 @@ def test_typing_without_a_pause_is_saved(people: People) -> None:
     expect(elsewhere.locator("#composer-body")).to_have_value(re.compile("^0 1 2 "))
 
 
-@pytest.mark.parametrize("reader", ["nobody", "somebody else"])
+STRANGER = """
+from django.test import Client
+from openvibe.workspaces.models import User
+client = Client()
+client.force_login(User.objects.create_user(email="stranger@example.org", name="Stranger"))
+print(client.cookies["sessionid"].value)
+"""
+
+
+@pytest.mark.parametrize("reader", ["nobody", "somebody else", "a stranger"])
 def test_what_is_typed_while_the_session_ends_is_there_after_signing_in(
     people: People, installation: Installation, reader: str
 ) -> None:
@@ -185,14 +194,15 @@ def test_what_is_typed_while_the_session_ends_is_there_after_signing_in(
     page.route("**/draft/", lambda route: route.abort())  # whoever types on when it ends is not asked again
     page.locator("#composer-body").fill("Half a thought")
     page.context.clear_cookies(name="sessionid")
-    if reader == "somebody else":
-        theirs = next(one for one in other.context.cookies() if one["name"] == "sessionid")
-        cookies = {"sessionid": theirs["value"], "csrftoken": "a" * 32}  # whoever signs in gets a new one
+    if reader != "nobody":
+        theirs = next(one["value"] for one in other.context.cookies() if one["name"] == "sessionid")
+        session = theirs if reader == "somebody else" else installation.shell(STRANGER)
+        cookies = {"sessionid": session, "csrftoken": "a" * 32}  # whoever signs in gets a new one
         page.context.add_cookies(
             [{"name": name, "value": value, "url": installation.url} for name, value in cookies.items()]
         )
     installation.shell(TELL)
-    heading = {"nobody": "You are signed out", "somebody else": "Somebody else is signed in here now"}[reader]
+    heading = "You are signed out" if reader == "nobody" else "Somebody else is signed in here now"
     expect(page.get_by_role("heading", name=heading)).to_be_visible()
     expect(page.get_by_text("Read it while you can.")).to_have_count(0)
 

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Agent
@@ -47,6 +48,16 @@ def test_a_stranger_and_an_unknown_workspace_get_the_same_answer(
         answer = browser.get(address)
         assert answer.status_code == 404, address
         assert answer.content == unknown.content
+        assert answer.headers[READER_HEADER] == unknown.headers[READER_HEADER] == "0"
+
+
+def test_a_problem_says_for_whom_it_is_answered(ben: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
+    """Also to whoever was removed: her open page is not somebody else's."""
+    browser = signed_in(ben)
+    assert browser.get(f"{home}t/999999/").headers[READER_HEADER] == str(ben.participant_id)
+    Member.objects.filter(pk=ben.pk).update(removed_at=timezone.now())
+    answer = browser.get(f"{home}t/{thread.pk}/")
+    assert (answer.status_code, answer.headers[READER_HEADER]) == (404, str(ben.participant_id))
 
 
 def test_signed_out_leads_to_sign_in_and_back(thread: Thread, home: str) -> None:
