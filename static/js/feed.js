@@ -1,6 +1,6 @@
 // The list of messages: loading as one scrolls, keeping the place, reading, and what arrives meanwhile.
 
-import { all, elements, getElements, getFragment, one, oneAtATime, post, spread, toast, workspace } from "./page.js";
+import { all, elements, getElements, getFragment, one, oneAtATime, post, spread, tabStorage, toast, workspace } from "./page.js";
 import { reloadIfSaved } from "./drafts.js";
 import { addWords, insertPage, isInHand, pageLoads, place as put, rowsOf, seqOf } from "./rows.js";
 
@@ -197,8 +197,8 @@ const SEEN = `seen-${threadId}`;
 
 /** What was seen here before the server was told of it is not new: the line stands below it, or nowhere. */
 function placeNewLine() {
-  const seen = Number(sessionStorage.getItem(SEEN) ?? 0);
-  sessionStorage.removeItem(SEEN);
+  const seen = Number(tabStorage[SEEN] ?? 0);
+  delete tabStorage[SEEN];
   const line = one("#new");
   if (!line || lineSeq(line) > seen) return;
   seenSeq = seen;
@@ -213,9 +213,9 @@ const lineSeq = (line) => seqOf(line.closest(".message"));
 async function tellReadNow() {
   if (!marksRead || seenSeq <= readSeq) return;
   readSeq = seenSeq;
-  sessionStorage.setItem(SEEN, seenSeq);
+  tabStorage[SEEN] = seenSeq;
   await post(conversation.dataset.readUrl, { seq: readSeq }, { keepalive: true }).then(
-    () => { if (readSeq === seenSeq) sessionStorage.removeItem(SEEN); },
+    () => { if (readSeq === seenSeq) delete tabStorage[SEEN]; },
     () => { readSeq = 0; },
   );
 }
@@ -233,7 +233,7 @@ const watch = (row) => reading?.observe(row);
 
 async function markUnread(form) {
   marksRead = false;
-  sessionStorage.removeItem(SEEN);
+  delete tabStorage[SEEN];
   const seq = new FormData(form).get("seq");
   await post(conversation.dataset.readUrl, { seq, unread: "1" })
     .then(() => toast("Unread from here. Reading goes on when you come back."))

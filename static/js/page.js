@@ -5,6 +5,15 @@ export const workspace = body.dataset.workspace ? `/w/${body.dataset.workspace}/
 export const one = (selector, root = document) => root.querySelector(selector);
 export const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
+/** Of this tab, also after a reload; where the browser forbids it, until then. */
+export const tabStorage = (() => {
+  try {
+    return window.sessionStorage ?? {};
+  } catch {
+    return {};
+  }
+})();
+
 const headers = () => JSON.parse(body.getAttribute("hx-headers") || "{}");
 
 const READER_HEADER = "OpenVibe-Participant"; // as decorators.py has it
@@ -36,7 +45,10 @@ function upload(url, { method, headers: named, body: data, onProgress }) {
     request.open(method, url);
     for (const [name, value] of Object.entries(named)) request.setRequestHeader(name, value);
     request.upload.addEventListener("progress", ({ loaded, total }) => onProgress(loaded / total));
-    request.addEventListener("load", () => resolve(new Response(request.status === 204 ? null : request.response, { status: request.status })));
+    request.addEventListener("load", () => {
+      const reader = request.getResponseHeader(READER_HEADER);
+      resolve(new Response(request.status === 204 ? null : request.response, { status: request.status, headers: reader ? { [READER_HEADER]: reader } : {} }));
+    });
     for (const name of ["error", "abort", "timeout"]) request.addEventListener(name, reject);
     request.send(data);
   });
@@ -56,7 +68,10 @@ export async function post(url, fields, options = {}) {
     throw { message: "The server cannot be reached. Your text is kept.", code: "offline", status: 0 };
   }
   if (response.ok) {
-    return response.status === 204 ? {} : response.json().catch(() => { throw { message: "The answer did not arrive. Your text is kept.", code: "offline", status: 0 }; });
+    const isOurs = response.headers.has(READER_HEADER); // not of a page that asks for a sign-in to a network
+    const answer = isOurs && (response.status === 204 ? {} : await response.json().catch(() => null));
+    if (answer) return answer;
+    throw { message: "The answer did not arrive. Your text is kept.", code: "offline", status: 0 };
   }
   let problem = { message: "That did not work. Your text is kept; try again in a moment.", code: "broken" };
   try {
