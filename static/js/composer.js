@@ -4,7 +4,7 @@ import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js
 import { draftSoon, draftsSaved, draftVersion, keepRest } from "./drafts.js";
 import { all, body, elements, getFragment, one, oneAtATime, post, settled, TRY_AGAIN } from "./page.js";
 import { conversation, currentRow, isShown, threadId, toBottom, toNewest } from "./feed.js";
-import { adopt, forgetLetter, isStale, keepLetter, sendRest } from "./outbox.js";
+import { adopt, AWAY, forgetLetter, isRefused, isStale, keepLetter, onSentElsewhere, sendRest } from "./outbox.js";
 import { leadBack } from "./rows.js";
 
 const form = one("#composer");
@@ -26,18 +26,17 @@ export function showProblem(text) {
 }
 
 /** `letter`: as the outbox keeps it; `chosen`: the files themselves. */
-function pendingRow({ text, key, files }) {
+function pendingRow(letter) {
+  const { text, key, files } = letter;
   const row = one("#pending-row").content.firstElementChild.cloneNode(true);
   row.dataset.pending = key;
+  row.onStored = () => forgetLetter(letter);
   one(".prose", row).textContent = [text, files.join(", ")].filter(Boolean).join("\n");
   list.append(row);
   one("#empty")?.remove();
   toBottom();
   return row;
 }
-
-// 0: nothing answered; the others: a proxy says that the server does not, or the server that its database is away.
-const AWAY = { 0: "there is no connection", 502: "the server is away", 503: "the server is not ready", 504: "the server does not answer" };
 
 function sayUnsent(row, words, ...ways) {
   row.classList.add("is-failed");
@@ -55,13 +54,16 @@ function sayUnsent(row, words, ...ways) {
 }
 
 function offerRetry(row, letter, chosen, problem) {
-  const again = () => deliver(letter, chosen, row);
   const away = AWAY[problem.status];
-  if (away) {
-    row.resend = again;
-    if (body.dataset.connection !== "lost") resendLater(); // else once the page is connected again
-  }
-  const words = away ? `Not sent yet: ${away}. It is sent once that is over.` : `Not sent. ${problem.message}`;
+  if (!away) row.resend = null;
+  else if (body.dataset.connection !== "lost") resendLater(); // else once the page is connected again
+  const words = away ? `Not sent yet: ${away}. It is sent once that is over.`
+    : problem.code === "stale_page" ? "Not sent yet: you signed in or out somewhere else since this page was opened. Reload it, and it is sent."
+      : `Not sent. ${problem.message}`;
+  const again = () => {
+    row.resend = (before) => deliver(letter, chosen, row, before);
+    resend();
+  };
   sayUnsent(row, words, ["Retry", "button", again], wayBack(row, letter, chosen));
 }
 
@@ -79,10 +81,12 @@ function putBack(text, files) {
   draftSoon(field);
 }
 
-/** Send what waits for the connection, in the order it was written. */
+/** Send what waits, in the order it was written: what cannot go now keeps what was written after it. */
 const resend = oneAtATime(async () => {
-  for (const row of all("[data-pending].is-failed", list)) {
-    if (row.resend && !(await row.resend())) return;
+  let problem = null;
+  for (const row of all("[data-pending]", list)) {
+    if (!row.resend || !row.isConnected) continue;
+    problem = await row.resend(problem);
   }
 });
 
@@ -92,7 +96,11 @@ const resendSoon = settled(resend, 200); // what one page left comes letter by l
 /** Another page was left before this was sent: it goes out, unless that was long ago or its files are gone with the page. */
 function takeUp(letter) {
   if (one(`[data-client="${CSS.escape(letter.key)}"]`, list)) return forgetLetter(letter);
-  if (letter.text.trim().startsWith(field.value.trim())) field.value = ""; // the draft that it was
+  const version = draftVersion(field);
+  if ((letter.version ?? version) === version && letter.text.trim().startsWith(field.value.trim())) { // the draft that it was
+    field.value = "";
+    letter.version = version;
+  }
   const row = pendingRow(letter);
   row.at = letter.at;
   all("[data-pending]", list).find((other) => other.at > letter.at)?.before(row);
@@ -101,46 +109,58 @@ function takeUp(letter) {
   } else if (isStale(letter)) {
     offerRetry(row, letter, [], { message: "The page was left before it was sent.", status: 1 });
   } else {
-    row.classList.add("is-failed");
-    row.resend = () => deliver(letter, [], row);
+    row.resend = (problem) => deliver(letter, [], row, problem);
     resendSoon();
   }
 }
 
-/** Resolves to whether it is over: sent, or refused. `failed` is the row of the try before, whose place it takes. */
-async function deliver(letter, chosen, failed = null) {
-  keepLetter(letter);
-  const row = pendingRow(letter);
-  failed?.replaceWith(row);
+/** Another page sent what stands here as its draft. */
+function takeSent({ text }) {
+  if (field.value.trim() !== text.trim()) return;
+  field.value = "";
+  grown();
+  showPreview();
+}
+
+let attempt = null; // { since, ends }: what is being sent
+
+/** Resolves to what keeps it from being sent for now, which is `problem` where one that was written before it still waits. */
+async function deliver(letter, chosen, row, problem = null) {
+  if (problem) {
+    offerRetry(row, letter, chosen, problem);
+    return problem;
+  }
+  row.classList.remove("is-failed");
+  const state = one(".send-state", row);
+  state.classList.remove("send-problem");
+  state.textContent = "Sending…";
   let said;
-  await draftsSaved();
-  letter.version = draftVersion(field);
-  keepLetter(letter);
+  attempt = { since: Date.now(), ends: new AbortController() };
   try {
-    const state = one(".send-state", row);
     const onProgress = chosen.length ? (share) => { state.textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
-    const fields = { body: letter.text, client_id: letter.key, draft_version: letter.version };
-    said = await post(form.action, {}, { body: requestBody(fields, chosen), onProgress });
-  } catch (problem) {
-    if (problem.status >= 400 && problem.status < 500 && problem.status !== 401) {
+    const fields = { body: letter.text, client_id: letter.key, draft_version: letter.version ?? "" };
+    said = await post(form.action, {}, { body: requestBody(fields, chosen), onProgress, signal: attempt.ends.signal });
+  } catch (refusal) {
+    if (!row.isConnected) return null; // it stands already, or nothing may be written here any more
+    if (isRefused(refusal)) {
       forgetLetter(letter);
       row.remove();
       putBack(letter.text, chosen);
-      showProblem(problem.message);
-      return true;
+      showProblem(refusal.message);
+      return null;
     }
-    offerRetry(row, letter, chosen, problem);
-    return false;
+    offerRetry(row, letter, chosen, refusal);
+    return AWAY[refusal.status] ? refusal : null;
   }
   forgetLetter(letter);
   keepRest(field);
   if (!isShown(said.id)) await toNewest();
   row.remove();
   toBottom();
-  return true;
+  return null;
 }
 
-function send() {
+async function send() {
   const text = field.value;
   const files = chosenFiles(form);
   if (text.includes("\u0000") || (!text.trim() && !files.length)) {
@@ -162,7 +182,14 @@ function send() {
   grown();
   showPreview();
   const key = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
-  deliver({ thread: threadId, key, text, at: Date.now(), files: files.map(({ name }) => name) }, files);
+  const letter = { thread: threadId, key, text, at: Date.now(), files: files.map(({ name }) => name) };
+  keepLetter(letter);
+  const row = pendingRow(letter);
+  await draftsSaved();
+  letter.version = draftVersion(field);
+  keepLetter(letter);
+  row.resend = (problem) => deliver(letter, files, row, problem);
+  resend();
 }
 
 const grown = () => {
@@ -353,8 +380,12 @@ export function start() {
     event.preventDefault();
     send();
   });
-  document.addEventListener("openvibe:connected", resend);
+  document.addEventListener("openvibe:connected", () => {
+    if (attempt && Date.now() - attempt.since > TRY_AGAIN) attempt.ends.abort(); // it may hang on the connection that was lost
+    resend();
+  });
   adopt(threadId, takeUp);
+  onSentElsewhere(threadId, takeSent);
   grown();
   if (field.value) showPreview();
 }

@@ -1,22 +1,22 @@
 // Messages on their way: kept in this browser until they are sent, whatever becomes of the page. Their files cannot be.
 
-import { body, one, post, toast, workspace } from "./page.js";
+import { body, one, oneAtATime, post, tabStorage, toast, workspace } from "./page.js";
 
 const KEPT = `outbox-${body.dataset.participant}-`; // of somebody else who signs in here nothing is shown
 const holds = new Map(); // of a message: what lets other pages have it
+const unkept = new Set(); // keys of those for which this browser has no room
+const ended = new AbortController(); // nobody sends anything here any more
 
+// 0: nothing answered; the others: a proxy says that the server does not, or the server that its database is away.
+export const AWAY = { 0: "there is no connection", 502: "the server is away", 503: "the server is not ready", 504: "the server does not answer" };
 const STALE = 3_600_000; // ms
 const SETTLE = 500; // ms until a page has heard for certain what another one stored
-const MOST_SHOWN = 200; // characters
 const ABANDONED = 600_000; // ms after which no page has a letter in hand, where no lock says so
 const keyOf = ({ thread, key }) => `${KEPT}${thread}-${key}`;
 const nameOf = ({ key }) => `openvibe:letter-${key}`; // of the lock that the page holds which has it in hand
 
 /** The same after a reload. */
-function tabName() {
-  sessionStorage.tab ??= String(Math.random());
-  return sessionStorage.tab;
-}
+const tabName = () => (tabStorage.tab ??= String(Math.random()));
 const isAbandoned = (letter) => letter.tab === tabName() || Date.now() - letter.at > ABANDONED;
 
 /** Until it is forgotten this page has the letter in hand. */
@@ -27,21 +27,29 @@ function hold({ key }) {
 /** {thread, key, text, at, files, version}: `key` is the client's id, `at` a time in ms, `files` their names, `version` the
     draft's that it was. */
 export function keepLetter(letter) {
+  if (navigator.locks && !holds.has(letter.key)) { // before others hear of it
+    const sent = hold(letter);
+    navigator.locks.request(nameOf(letter), () => sent);
+  }
   try {
     localStorage.setItem(keyOf(letter), JSON.stringify({ ...letter, tab: tabName() }));
-  } catch { /* no room: it is sent all the same */ }
-  if (!navigator.locks || holds.has(letter.key)) return;
-  const sent = hold(letter);
-  navigator.locks.request(nameOf(letter), () => sent);
+    unkept.delete(letter.key);
+  } catch {
+    unkept.add(letter.key); // no room: it is sent all the same
+  }
 }
 
 export function forgetLetter(letter) {
   try {
     localStorage.removeItem(keyOf(letter));
   } catch { /* it was not kept */ }
+  unkept.delete(letter.key);
   holds.get(letter.key)?.();
   holds.delete(letter.key);
 }
+
+// Whoever leaves now would lose them.
+addEventListener("beforeunload", (event) => { if (unkept.size) event.preventDefault(); });
 
 function letters() {
   try {
@@ -58,13 +66,13 @@ export const isStale = ({ at }) => Date.now() - at > STALE;
 /** `letter` once no other page has it in hand, unless it was sent by then. */
 function adoptOne(letter, take) {
   if (!navigator.locks) return isAbandoned(letter) ? take(letter) : undefined;
-  navigator.locks.request(nameOf(letter), async () => {
+  navigator.locks.request(nameOf(letter), { signal: ended.signal }, async () => {
     await new Promise((resolve) => { setTimeout(resolve, SETTLE); });
-    if (!localStorage.getItem(keyOf(letter))) return;
+    if (ended.signal.aborted || !localStorage.getItem(keyOf(letter))) return;
     const sent = hold(letter);
     take(letter);
     await sent;
-  });
+  }).catch(() => {}); // ended before its turn
 }
 
 /** Hand over what other pages of this thread left, and what those that are open now leave later. */
@@ -75,51 +83,90 @@ export function adopt(thread, take) {
   });
 }
 
-// --- what was left in a thread that this page does not show -----------------------------------------------------
-function tell(letter, problem) {
-  const words = [letter.text, ...letter.files].filter(Boolean).join(" ");
-  const box = toast(`${problem} It said: “${words.length > MOST_SHOWN ? `${words.slice(0, MOST_SHOWN)}…` : words}”`, { lasts: true });
-  box.classList.add("has-ways");
-  const link = document.createElement("a");
-  link.className = "button";
-  link.href = `${workspace}t/${letter.thread}/`;
-  link.textContent = "Go to its thread";
-  const drop = document.createElement("button");
-  drop.type = "button";
-  drop.className = "button quiet";
-  drop.textContent = "Throw it away";
-  drop.dataset.dismiss = "";
-  drop.addEventListener("click", () => forgetLetter(letter));
-  one("p", box).after(link, drop);
+/** Tell `take` of each letter that leaves another page of this thread: it was sent, or stands in a composer again. */
+export function onSentElsewhere(thread, take) {
+  addEventListener("storage", ({ key, oldValue, newValue }) => {
+    if (key?.startsWith(`${KEPT}${thread}-`) && oldValue && !newValue) take(JSON.parse(oldValue));
+  });
 }
 
-/** Sent twice it is one message: its key says so. */
+// --- what was left in a thread that this page does not show -----------------------------------------------------
+/** Say in a note that `text` was not taken, in full, until its writer throws it away. `href`: where it belongs. */
+export function showUnsent(problem, text, { href, drop }) {
+  const box = toast(problem, { lasts: true });
+  box.classList.add("has-ways");
+  const words = document.createElement("blockquote");
+  words.textContent = text;
+  words.tabIndex = 0; // a long one scrolls
+  const ways = [words];
+  if (href) {
+    const link = document.createElement("a");
+    link.className = "button";
+    link.href = href;
+    link.textContent = "Go to its thread";
+    ways.push(link);
+  }
+  const away = document.createElement("button");
+  away.type = "button";
+  away.className = "button quiet";
+  away.textContent = "Throw it away";
+  away.dataset.dismiss = "";
+  away.addEventListener("click", drop);
+  one("p", box).after(...ways, away);
+}
+
+const shown = new Set(); // keys of letters that a note here tells of
+
+function tell(letter, problem, { isGone = false } = {}) {
+  if (shown.has(letter.key)) return;
+  shown.add(letter.key);
+  const href = isGone ? "" : `${workspace}t/${letter.thread}/`;
+  showUnsent(problem, [letter.text, ...letter.files].filter(Boolean).join(" "), { href, drop: () => forgetLetter(letter) });
+}
+
+/** Whether only a page that is loaded anew can send it: its reader signed out or in since. */
+export const isOfSession = ({ status, code }) => status === 401 || code === "stale_page";
+
+/** Whether the server will not take it, however often it is sent. */
+export const isRefused = (problem) => problem.status >= 400 && problem.status < 500 && !isOfSession(problem);
+
+/** Sent twice it is one message: its key says so. Resolves to whether it has to wait. */
 async function sendFromElsewhere(letter) {
-  if (!localStorage.getItem(keyOf(letter))) return;
+  if (!localStorage.getItem(keyOf(letter))) return false;
   if (letter.files.length || isStale(letter)) {
-    tell(letter, "A message of yours was not sent before its page was left.");
-    return;
+    tell(letter, "A message of yours was not sent before its page was left. It said:");
+    return false;
   }
   const { thread, key, text, version } = letter;
   try {
     await post(`${workspace}t/${thread}/`, { body: text, client_id: key, draft_version: version ?? "" });
     forgetLetter(letter);
-  } catch ({ status, message }) {
-    if (status >= 400 && status < 500 && status !== 401) tell(letter, `A message of yours was not sent. ${message}`);
-    else document.addEventListener("openvibe:connected", () => sendFromElsewhere(letter), { once: true });
+  } catch (refusal) {
+    if (AWAY[refusal.status] || isOfSession(refusal)) return true;
+    tell(letter, `A message of yours was not sent. ${refusal.message} It said:`, { isGone: refusal.status === 404 });
   }
+  return false;
 }
 
-/** What pages of other threads left and none of them has in hand. */
-export async function sendRest(thread) {
-  for (const letter of letters().filter((each) => each.thread !== thread)) {
-    if (navigator.locks) await navigator.locks.request(nameOf(letter), { ifAvailable: true }, (lock) => lock && sendFromElsewhere(letter));
-    else if (isAbandoned(letter)) await sendFromElsewhere(letter);
-  }
+/** What pages of other threads left and none of them has in hand, in the order it was written. */
+export function sendRest(thread) {
+  const sendAll = oneAtATime(async () => {
+    for (const letter of letters().filter((each) => each.thread !== thread)) {
+      let waits = false;
+      const send = async () => { waits = await sendFromElsewhere(letter); };
+      if (navigator.locks) await navigator.locks.request(nameOf(letter), { ifAvailable: true }, (lock) => lock && send());
+      else if (isAbandoned(letter)) await send();
+      if (waits) return;
+    }
+  });
+  document.addEventListener("openvibe:connected", () => { if (!ended.signal.aborted) sendAll(); });
+  return sendAll();
 }
 
 // Nobody sends it here any more.
 document.addEventListener("openvibe:access-ended", () => {
+  ended.abort();
+  unkept.clear();
   holds.forEach((release) => release());
   holds.clear();
 });

@@ -89,7 +89,8 @@ export function place(row, list) {
   } else {
     const pending = row.dataset.client && one(`[data-pending="${CSS.escape(row.dataset.client)}"]`, list);
     const after = rowsOf(list).findLast((other) => seqOf(other) < seqOf(row));
-    if (pending) pending.remove();
+    pending?.onStored();
+    pending?.remove();
     if (after) after.after(row);
     else list.prepend(row);
     tellState(row, undefined);

@@ -1,0 +1,221 @@
+"""What somebody wrote and no server took: it goes out once, in its order, or stands where she finds all of it."""
+
+import pytest
+from playwright.sync_api import FilePayload, Page, Route, expect
+
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
+from tests.journeys.late_answers import Held
+from tests.journeys.test_conversation import say, start_thread
+from tests.journeys.test_late_answers import thread_of, write
+from tests.journeys.test_many_pages import KEPT_LETTERS, LIVE, another
+from tests.operations.processes import wait_until
+
+LONG = "Nobody wants to write this again. " * 30 + "The end."
+FILE = FilePayload(name="plan.txt", mimeType="text/plain", buffer=b"Roses.")
+FORBIDS = {
+    "localStorage": """
+        const set = Storage.prototype.setItem;
+        Storage.prototype.setItem = function (key, value) {
+          if (key.startsWith("outbox-")) throw new DOMException("It is full.", "QuotaExceededError");
+          set.call(this, key, value);
+        };""",
+    "sessionStorage": """
+        Object.defineProperty(window, "sessionStorage", {
+          get() { throw new DOMException("It is forbidden.", "SecurityError"); },
+        });""",
+}
+"""As browsers do whose storage is full, or that were told to keep nothing."""
+NOTE_ORDER = """() => {
+  window.order = [];
+  const { request } = LockManager.prototype;
+  const { setItem } = Storage.prototype;
+  LockManager.prototype.request = function (name, ...more) {
+    if (name.startsWith("openvibe:letter-")) window.order.push("locked");
+    return request.call(this, name, ...more);
+  };
+  Storage.prototype.setItem = function (key, value) {
+    if (key.startsWith("outbox-")) window.order.push("kept");
+    return setItem.call(this, key, value);
+  };
+}"""
+
+
+def texts(page: Page) -> list[str]:
+    return page.locator("#messages .message[data-seq] .prose").all_inner_texts()
+
+
+def refuse_posts(page: Page, address: str) -> None:
+    page.route(address, lambda route: route.abort() if route.request.method == "POST" else route.fallback())
+
+
+def lose_answer(route: Route) -> None:
+    """What was sent is stored, and the answer lost."""
+    if route.request.method == "POST":
+        route.fetch()
+        route.abort()
+    else:
+        route.fallback()
+
+
+@pytest.mark.parametrize("answer", ["{}", "null", "<h1>Sign in to this network</h1>"])
+def test_what_something_else_answered_is_sent_again(people: People, answer: str) -> None:
+    ana = people.ana()
+    start_thread(ana, f"A network that answers {answer[:4]}", "Hello.")
+    address = ana.url
+
+    def answer_itself(route: Route) -> None:
+        if route.request.method == "POST":
+            route.fulfill(status=200, body=answer, content_type="application/json")
+        else:
+            route.fallback()
+
+    ana.route(address, answer_itself)
+    say(ana, "From a train.")
+    expect(ana.locator("[data-pending]")).to_contain_text("Not sent yet")
+    ana.unroute(address)
+    expect(ana.locator("#messages .message[data-seq]").last).to_contain_text("From a train.")
+    expect(ana.locator("[data-pending]")).to_have_count(0)
+
+
+def test_what_is_written_while_something_waits_comes_after_it(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "In its order", "Hello.")
+    address = ana.url
+    ana.route(address, lambda route: route.abort() if "First" in (route.request.post_data or "") else route.fallback())
+    for words in ("First.", "Second."):
+        say(ana, words)
+        expect(ana.locator("#messages > li").last).to_contain_text("Not sent yet")
+    ana.unroute(address)
+    expect(ana.locator("[data-pending]")).to_have_count(0)
+    assert texts(ana) == ["Hello.", "First.", "Second."]
+
+
+def test_what_hangs_on_a_lost_connection_goes_out_over_the_next_one(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Hanging", "Hello.")
+    page = ana.context.new_page()
+    page.clock.install()
+    page.goto(ana.url)
+    expect(page.locator(LIVE)).to_be_attached()
+    sent = Held(page, ana.url, "POST")
+    say(page, "First.")
+    sent.wait()
+    say(page, "Second.")
+    page.clock.fast_forward("00:10")
+    page.evaluate("document.dispatchEvent(new Event('openvibe:connected'))")
+    expect(page.locator("#messages .message[data-seq] .prose")).to_have_text(["Hello.", "First.", "Second."])
+    expect(page.locator("[data-pending]")).to_have_count(0)
+
+
+def test_no_other_page_takes_what_this_one_is_about_to_send(people: People) -> None:
+    """Others hear that it is kept: by then it is locked."""
+    ana = people.ana()
+    start_thread(ana, "Mine to send", "Hello.")
+    ana.evaluate(NOTE_ORDER)
+    say(ana, "Mine.")
+    expect(ana.locator("#messages .message[data-seq]").last).to_contain_text("Mine.")
+    assert ana.evaluate("window.order")[:2] == ["locked", "kept"]
+
+
+def test_a_message_whose_answer_was_lost_is_not_said_to_be_unsent(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "A lost answer", "Hello.")
+    page = another(ana.context, ana.url)
+    page.route(ana.url, lose_answer)
+    page.locator('#composer input[type="file"]').set_input_files(FILE)  # it could not be sent again
+    say(page, "The plan.")
+    expect(page.locator("#messages .message[data-seq]").last).to_contain_text("The plan.")
+    wait_until(lambda: page.evaluate(KEPT_LETTERS) == [], "it is not kept any more")
+    expect(page.locator("[data-pending]")).to_have_count(0)
+
+
+def test_a_newer_draft_outlives_what_another_page_left(people: People) -> None:
+    """Though the taken over message begins with the same words, and no answer says that it was stored."""
+    ana = people.ana()
+    start_thread(ana, "A newer draft", "Hello.")
+    address = ana.url
+    refuse_posts(ana, address)
+    say(ana, "First thing.")
+    expect(ana.locator("[data-pending]")).to_contain_text("Not sent yet")
+    page = another(ana.context, address)
+    write(page, "First")
+    page.route(address, lose_answer)
+    ana.close()
+    expect(page.locator("#messages .message[data-seq]").last).to_contain_text("First thing.")
+    elsewhere = people.ana()
+    elsewhere.goto(address)
+    for each in (elsewhere, page):
+        expect(each.locator("#composer-body")).to_have_value("First")
+
+
+def test_a_draft_that_another_page_sent_is_not_offered_again(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "One draft, two pages", "Hello.")
+    write(ana, "Only once.")
+    page = another(ana.context, ana.url)
+    expect(page.locator("#composer-body")).to_have_value("Only once.")
+    ana.locator("#composer-body").press("Enter")
+    expect(page.locator("#messages .message[data-seq]").last).to_contain_text("Only once.")
+    expect(page.locator("#composer-body")).to_have_value("")
+
+
+@pytest.mark.parametrize("fault", ["broken server", "deleted thread"])
+def test_what_cannot_be_sent_from_elsewhere_stands_there_in_full(
+    people: People, installation: Installation, fault: str
+) -> None:
+    ana = people.ana()
+    start_thread(ana, f"Left with a {fault}", "Hello.")
+    address, thread = ana.url, thread_of(ana)
+    refuse_posts(ana, address)
+    say(ana, LONG)
+    expect(ana.locator("[data-pending]")).to_contain_text("Not sent yet")
+    page = ana.context.new_page()
+    if fault == "broken server":
+        page.route(
+            address, lambda route: route.fulfill(status=500) if route.request.method == "POST" else route.fallback()
+        )
+    else:
+        installation.shell(f"from openvibe.chat.models import Thread; Thread.objects.get(pk={thread}).delete()")
+    ana.close()
+    page.goto("/w/willow/")
+    note = page.locator(".toast")
+    expect(note.locator("blockquote")).to_have_text(LONG)
+    page.reload()
+    expect(note.locator("blockquote")).to_have_text(LONG)
+    expect(note.get_by_role("link", name="Go to its thread")).to_have_count(int(fault == "broken server"))
+    note.get_by_role("button", name="Throw it away").click()
+    assert page.evaluate(KEPT_LETTERS) == []
+
+
+def test_a_page_whose_form_key_is_old_keeps_the_message_until_it_is_loaded_anew(
+    people: People, installation: Installation
+) -> None:
+    ana = people.ana()
+    start_thread(ana, "An old form key", "Hello.")
+    ana.context.add_cookies([{"name": "csrftoken", "value": "a" * 32, "url": installation.url}])  # as a sign-in does
+    say(ana, "Still here.")
+    expect(ana.locator("[data-pending]")).to_contain_text("Reload it, and it is sent.")
+    ana.reload()
+    expect(ana.locator("#messages .message[data-seq]").last).to_contain_text("Still here.")
+    expect(ana.locator("#composer-body")).to_have_value("")
+
+
+@pytest.mark.parametrize("storage", FORBIDS)
+def test_a_browser_that_keeps_nothing_asks_before_a_message_is_lost(people: People, storage: str) -> None:
+    ana = people.ana()
+    start_thread(ana, f"Without {storage}", "Hello.")
+    page = ana.context.new_page()
+    page.add_init_script(FORBIDS[storage])
+    page.goto(ana.url)
+    expect(page.locator(LIVE)).to_be_attached()
+    refuse_posts(page, ana.url)
+    say(page, "On its way.")
+    expect(page.locator("[data-pending]")).to_contain_text("Not sent yet")
+    if storage == "localStorage":
+        with page.expect_event("dialog") as question:
+            page.close(run_before_unload=True)
+        assert question.value.type == "beforeunload"
+        question.value.dismiss()
+    page.unroute(ana.url)
+    expect(page.locator("#messages .message[data-seq]").last).to_contain_text("On its way.")
