@@ -1,7 +1,7 @@
 // What a page shows once its reader may not see it any more: nothing of the conversation, and a way on.
 
-import { body, getFragment, one, workspace } from "./page.js";
-import { keepUnsaved } from "./drafts.js";
+import { all, body, getFragment, one, workspace } from "./page.js";
+import { isDrafted, keepUnsaved } from "./drafts.js";
 
 const STAYS = "What you wrote stays with the team. Ask an owner or admin if this is a mistake.";
 const BEGUN = "What you had begun to write as a message is kept for you in this browser, and is there again when you sign in.";
@@ -24,12 +24,30 @@ function notice(element, heading, text, { href, label, className }) {
   return note;
 }
 
+/** What this page's reader wrote and nobody has: to be copied, for it cannot be sent from here any more. */
+function unsentTexts() {
+  const fields = all("main textarea, #panel textarea").filter((field) => isDrafted(field) || field.value !== field.defaultValue);
+  const texts = [...all("[data-pending] .prose").map((words) => words.textContent), ...fields.map((field) => field.value)];
+  return texts.filter((text) => text.trim()).map((text) => {
+    const label = document.createElement("label");
+    label.className = "field";
+    const field = document.createElement("textarea");
+    field.readOnly = true;
+    field.rows = 6;
+    field.value = text;
+    label.append("What you wrote was not sent; copy it before you go on", field);
+    return label;
+  });
+}
+
 /** Access to what is shown ended: the rest of the workspace may stay. */
 export function gone() {
+  const unsent = unsentTexts();
   endStream();
   keepUnsaved();
   const way = { href: "/", label: "Go to your workspaces", className: "button" };
   const note = notice("div", "You no longer have access to this", `It was closed to you, or your role here was changed. ${STAYS}`, way);
+  one("a", note).before(...unsent);
   one("#main").replaceChildren(note);
   one("#panel").replaceChildren();
   one(".shell").classList.remove("has-panel");

@@ -1,5 +1,6 @@
 // What is typed and not sent: for a thread or a dive there is a draft, saved soon, and at once where it is left.
 
+import { showUnsent } from "./outbox.js";
 import { all, body, one, post, settled, spread, TRY_AGAIN } from "./page.js";
 
 const MOST_UNSAVED = 5000; // ms of typing without a pause
@@ -9,7 +10,7 @@ const tried = new WeakMap(); // of a field: the texts that were sent to be saved
 const unanswered = new WeakSet(); // fields whose last text no server took, or a broken one
 let saving = Promise.resolve();
 
-const isDrafted = (field) => field.matches("#composer-body, #dive-body");
+export const isDrafted = (field) => field.matches("#composer-body, #dive-body");
 
 /** Whether something is typed in `root`, or came back refused, that would be lost with it. What only searches is no loss. */
 export const isTyped = (root = document) => all("form[method=post] :is(textarea, input:not([type=hidden], [type=checkbox], [type=radio]))", root)
@@ -52,8 +53,12 @@ async function save(field, { leaves = false, hides = false } = {}) {
   } catch (problem) {
     if (problem.code === "draft_changed") return onChanged(field, problem, before, { leaves, hides });
     if (!problem.status || problem.status >= 500) saveAgain();
-    if (!problem.status || problem.status >= 500 || [401, 403].includes(problem.status)) unanswered.add(field); // of the session, perhaps
+    if (!problem.status || problem.status >= 500 || [401, 403].includes(problem.status)) { // of the session, perhaps
+      unanswered.add(field);
+      keepHere(field, fields.sent, { leaves: false }); // a browser that crashes, or a phone that is out of memory, asks no page
+    }
     state = problem.status ? problem.message : "Draft not saved: offline";
+    if (problem.code === "stale_page") state = text.trim() ? "Draft not saved: reload the page" : "";
   }
   one("[data-saved]", field.form).textContent = state;
 }
@@ -155,11 +160,15 @@ function kept(url) {
   }
 }
 
-function keepHere(field, sent) {
+/** Beside what another tab keeps, once this page `leaves`. */
+function keepHere(field, sent, { leaves = true } = {}) {
   const url = field.form.dataset.draftUrl;
   const other = kept(url)?.text;
-  const isAnotherTabs = other && other !== keptTexts.get(field) && !field.value.includes(other);
-  const text = isAnotherTabs ? `${other}\n\n${field.value}` : field.value;
+  const own = keptTexts.get(field);
+  const isAnotherTabs = other && other !== own && !field.value.includes(other);
+  if (isAnotherTabs && !leaves) return;
+  const both = own && other?.includes(own) ? other.replace(own, () => field.value) : `${other}\n\n${field.value}`;
+  const text = isAnotherTabs ? both : field.value;
   try {
     keptTexts.set(field, text);
     localStorage.setItem(KEPT + url, JSON.stringify({ text, version: draftVersion(field), sent }));
@@ -176,8 +185,10 @@ export function keepUnsaved() {
 /** Once `text` is saved, which came of `source` where it does not hold it any more. */
 function forgetKept(url, text, source) {
   const here = kept(url);
-  if (here && (here.text === source || text.includes(here.text))) localStorage.removeItem(KEPT + url);
+  if (here && (here.text === source || text.includes(here.text))) drop(url);
 }
+
+const drop = (url) => localStorage.removeItem(KEPT + url);
 
 /** Save what is kept: from its composer, if that is here, where its writer sees it and what else was saved; or from any page. */
 function saveKept() {
@@ -186,8 +197,10 @@ function saveKept() {
     const { text, version, sent } = kept(url);
     const field = all("form[data-draft-url] textarea").find((each) => isDrafted(each) && each.form.dataset.draftUrl === url);
     if (!field) {
-      post(url, { body: text, version, sent, leaves: "1" }).then(() => forgetKept(url, text), ({ status }) => {
-        if (status === 403 || status === 404) localStorage.removeItem(KEPT + url); // nobody of here writes there any more
+      post(url, { body: text, version, sent, leaves: "1" }).then(() => forgetKept(url, text), ({ status, code, message }) => {
+        if (![403, 404].includes(status) || code === "stale_page") return;
+        if (text.trim()) showUnsent(`What you had begun to write as a message cannot be sent any more. ${message} It said:`, text, { drop: () => drop(url) });
+        else drop(url); // nobody of here writes there any more
       });
     } else if (!unsaved.has(field)) {
       [field.value, field.dataset.version] = [text, version];

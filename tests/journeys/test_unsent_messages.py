@@ -1,18 +1,38 @@
 """What somebody wrote and no server took: it goes out once, in its order, or stands where she finds all of it."""
 
+from contextlib import suppress
+
 import pytest
-from playwright.sync_api import FilePayload, Page, Route, expect
+from playwright.sync_api import Error, FilePayload, Page, Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.late_answers import Held
-from tests.journeys.test_conversation import say, start_thread
+from tests.journeys.test_conversation import ROOM, say, start_thread
 from tests.journeys.test_late_answers import thread_of, write
 from tests.journeys.test_many_pages import KEPT_LETTERS, LIVE, another
 from tests.operations.processes import wait_until
 
 LONG = "Nobody wants to write this again. " * 30 + "The end."
 FILE = FilePayload(name="plan.txt", mimeType="text/plain", buffer=b"Roses.")
+SINGLE_ROOM = f"""{ROOM}
+from openvibe.chat.services import add_to_channel
+from openvibe.workspaces.models import Member
+channel = make_channel(ana, {{name!r}}, private=True)
+member = Member.objects.get(user__email={{email!r}})
+add_to_channel(channel=channel, participant=member.participant, by=member_access(ana))
+print(make_thread(channel, ana, "A room").pk)
+"""
+CLOSE_ROOM = f"""{ROOM}
+from openvibe.chat.services import remove_from_channel
+from openvibe.workspaces.services import remove_member
+member = Member.objects.get(user__email={{email!r}})
+if {{removed!r}}:
+    remove_member(member=member, by=member_access(ana))
+else:
+    channel = Channel.objects.get(name={{name!r}})
+    remove_from_channel(channel=channel, participant=member.participant, by=member_access(ana))
+"""
 FORBIDS = {
     "localStorage": """
         const set = Storage.prototype.setItem;
@@ -201,6 +221,20 @@ def test_a_page_whose_form_key_is_old_keeps_the_message_until_it_is_loaded_anew(
     expect(ana.locator("#composer-body")).to_have_value("")
 
 
+def test_what_is_typed_without_a_server_outlives_a_crash(people: People) -> None:
+    """Of which no page is told, as of a phone that needs its memory for something else."""
+    ana = people.ana()
+    start_thread(ana, "A crash", "Hello.")
+    page = another(ana.context, ana.url)
+    page.route("**/draft/", lambda route: route.abort())
+    page.locator("#composer-body").fill("Typed in a tunnel")
+    expect(page.locator("[data-saved]")).to_contain_text("offline")
+    with suppress(Error):
+        page.goto("chrome://crash")
+    ana.reload()
+    expect(ana.locator("#composer-body")).to_have_value("Typed in a tunnel")
+
+
 @pytest.mark.parametrize("storage", FORBIDS)
 def test_a_browser_that_keeps_nothing_asks_before_a_message_is_lost(people: People, storage: str) -> None:
     ana = people.ana()
@@ -219,3 +253,33 @@ def test_a_browser_that_keeps_nothing_asks_before_a_message_is_lost(people: Peop
         question.value.dismiss()
     page.unroute(ana.url)
     expect(page.locator("#messages .message[data-seq]").last).to_contain_text("On its way.")
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_whoever_loses_access_can_copy_what_was_not_sent(
+    people: People, installation: Installation, is_removed: bool
+) -> None:
+    name = f"Gast{is_removed}"
+    page, email, room = people.member(name), f"{name}@example.org".lower(), f"room-{is_removed}".lower()
+    address = f"/w/willow/t/{installation.shell(SINGLE_ROOM.format(name=room, email=email))}/"
+    page.goto(address)
+    expect(page.locator(LIVE)).to_be_attached()
+    sent = Held(page, f"**{address}", "POST")
+    say(page, "On its way.")
+    sent.wait()
+    page.locator("#composer-body").fill("Half a thought")
+    installation.shell(CLOSE_ROOM.format(removed=is_removed, email=email, name=room))
+    fields = page.locator(".gone").get_by_role("textbox", name="What you wrote was not sent")
+    expect(fields).to_have_count(2)
+    assert [field.input_value() for field in fields.all()] == ["On its way.", "Half a thought"]
+    with page.expect_response(f"**{address}"):
+        sent.routes[0].continue_()
+    if is_removed:
+        return
+    page.goto("/w/willow/")
+    notes = page.locator(".toast")
+    expect(notes.filter(has_text="A message of yours was not sent.").locator("blockquote")).to_have_text("On its way.")
+    draft = notes.filter(has_text="What you had begun to write as a message cannot be sent any more.")
+    expect(draft.locator("blockquote")).to_have_text("Half a thought")
+    draft.get_by_role("button", name="Throw it away").click()
+    assert page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('draft-'))") == []
