@@ -1,7 +1,7 @@
 // The composer: mentions, sending with a key of its own, retry.
 
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
-import { draftSoon, draftsSaved, draftVersion, keepRest } from "./drafts.js";
+import { draftSoon, draftsSaved, draftVersion, keepRest, withdraw } from "./drafts.js";
 import { all, body, elements, getFragment, one, oneAtATime, post, settled, TRY_AGAIN } from "./page.js";
 import { conversation, currentRow, isShown, threadId, toBottom, toNewest } from "./feed.js";
 import { adopt, AWAY, forgetLetter, isRefused, isStale, keepLetter, onSentElsewhere, sendRest } from "./outbox.js";
@@ -114,8 +114,9 @@ function takeUp(letter) {
   }
 }
 
-/** Another page sent what stands here as its draft. */
+/** Another page sent what stands here as its draft, or what is offered beside it. */
 function takeSent({ text }) {
+  withdraw(field, text);
   if (field.value.trim() !== text.trim()) return;
   field.value = "";
   grown();

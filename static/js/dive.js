@@ -20,6 +20,7 @@ const told = (name) => document.dispatchEvent(new CustomEvent(`openvibe:${name}`
 function put(rows) {
   const stays = isAtBottom();
   rows.forEach((row) => place(row, list()));
+  rows.forEach((row) => unstored.get(row.dataset.client)?.());
   one("#dive-empty")?.remove();
   if (stays) toBottom();
   readSoon();
@@ -141,6 +142,7 @@ const readSoon = settled(() => {
 // --- writing ------------------------------------------------------------------------------------------------
 let key = "";
 let keyed = "";
+const unstored = new Map(); // by key of a message that is not known to be stored: what is done once it is
 
 function showProblem(form, text) {
   one(".form-problem", form)?.remove();
@@ -174,19 +176,26 @@ async function send(form) {
   if (said !== keyed) [keyed, key] = [said, crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`];
   form.dataset.sending = "yes";
   showProblem(form, "");
-  await draftsSaved();
-  try {
-    const onProgress = files.length ? (share) => { one("[data-saved]", form).textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
-    const sent = requestBody({ body: text, client_id: key, draft_version: draftVersion(field) }, files);
-    await post(form.action, {}, { body: sent, onProgress });
+  const id = key;
+  unstored.set(id, () => { // answered, or told of by the stream where the answer is lost
+    unstored.delete(id);
     keyed = "";
+    showProblem(form, "");
     chooseFiles(form, chosenFiles(form).filter((file) => !files.includes(file)));
     new Set([field, written(shown)]).forEach((each) => takeSent(each, text)); // of this dive, whichever is shown by now
     one("[data-saved]", form).textContent = "";
+    keepRest(field);
+  });
+  await draftsSaved();
+  try {
+    const onProgress = files.length ? (share) => { one("[data-saved]", form).textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
+    const sent = requestBody({ body: text, client_id: id, draft_version: draftVersion(field) }, files);
+    await post(form.action, {}, { body: sent, onProgress });
+    unstored.get(id)?.();
     await catchUp();
     toBottom();
   } catch (problem) {
-    showProblem(form, problem.message);
+    if (unstored.has(id)) showProblem(form, problem.message);
   }
   delete form.dataset.sending;
   keepRest(field);

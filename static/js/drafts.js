@@ -137,6 +137,14 @@ function take(field, text) {
   saveNow();
 }
 
+/** Another page sent `text`: it is nothing to choose any more, and what stands here is saved. */
+export function withdraw(field, text) {
+  const box = offered(field);
+  if (box?.text.trim() !== text.trim()) return;
+  box.remove();
+  draftSoon(field);
+}
+
 // --- what could not be saved while its page was left -----------------------------------------------------------
 // Browsers send 64 KiB of a page that is left. What is longer, or was typed while no server answered, stays in this browser
 // until a later page has saved it.

@@ -68,7 +68,7 @@ def test_a_draft_of_a_dive_that_is_saved_late_does_not_come_back(people: People)
 
 
 def test_what_was_sent_is_not_written_again(people: People, installation: Installation) -> None:
-    """Neither by whoever typed on before it was stored, nor where the dive ended before the page was told."""
+    """Neither by whoever typed on before it was stored, nor where the dive ended before the answer came."""
     ana, panel, composer = opened_dive(people, "Typed on")
     sent, token = Held(ana, f"**/dive/{dive_of(ana)}/", "POST"), installation.token("ana")
     composer.fill("And in winter?")
@@ -86,8 +86,10 @@ def test_what_was_sent_is_not_written_again(people: People, installation: Instal
     answered(panel, 2, "All right.")
     installation.api("POST", f"dives/{dive_of(ana)}/discard/", token)
     unsent = panel.get_by_label("What you wrote and did not send")
-    expect(unsent).to_have_value("And in winter? And the figs?")
-    route.fulfill(response=answer)
+    expect(unsent).to_be_attached()
+    expect(unsent).to_be_hidden()  # the stream told of it
+    with ana.expect_event("requestfinished", lambda request: request.method == "POST"):
+        route.fulfill(response=answer)
     expect(unsent).to_be_hidden()
 
 

@@ -9,7 +9,7 @@ from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.late_answers import Held
 from tests.journeys.test_conversation import ROOM, say, start_thread
-from tests.journeys.test_late_answers import thread_of, write
+from tests.journeys.test_late_answers import WIDE, thread_of, write
 from tests.journeys.test_many_pages import KEPT_LETTERS, LIVE, another
 from tests.operations.processes import wait_until
 
@@ -178,6 +178,38 @@ def test_a_draft_that_another_page_sent_is_not_offered_again(people: People) -> 
     ana.locator("#composer-body").press("Enter")
     expect(page.locator("#messages .message[data-seq]").last).to_contain_text("Only once.")
     expect(page.locator("#composer-body")).to_have_value("")
+
+
+def test_what_another_page_sent_is_nothing_to_choose_any_more(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Chosen by sending", "Hello.")
+    page = another(ana.context, ana.url)
+    write(ana, "One text.")
+    page.locator("#composer-body").fill("Another text.")
+    expect(page.locator(".draft-other")).to_have_text("One text.")
+    ana.locator("#composer-body").press("Enter")
+    expect(page.locator(".draft-choice")).to_have_count(0)
+    expect(page.get_by_text("Draft saved")).to_be_visible()
+    page.reload()
+    expect(page.locator("#composer-body")).to_have_value("Another text.")
+
+
+def test_a_message_in_a_dive_whose_answer_was_lost_is_not_offered_again(people: People) -> None:
+    ana = people.ana(viewport=WIDE)
+    start_thread(ana, "A lost answer in a dive", "Hello.")
+    ana.locator("#messages > li").focus()
+    ana.keyboard.press("d")
+    ana.locator("[data-start-body]").fill("Look deeper")
+    ana.keyboard.press("Enter")
+    rows, field = ana.locator("#dive-messages .message[data-seq]"), ana.locator("#dive-body")
+    expect(rows.last).to_have_attribute("data-state", "complete")
+    ana.route("**/dive/*/", lose_answer)
+    field.fill("Only once.")
+    with ana.expect_event("requestfailed"):
+        field.press("Enter")
+    expect(rows.filter(has_text="Only once.")).to_have_count(1)
+    expect(field).to_have_value("")
+    expect(ana.locator("#dive .form-problem")).to_have_count(0)
 
 
 @pytest.mark.parametrize("fault", ["broken server", "deleted thread"])
