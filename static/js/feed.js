@@ -237,7 +237,10 @@ async function markUnread(form) {
   const seq = new FormData(form).get("seq");
   await post(conversation.dataset.readUrl, { seq, unread: "1" })
     .then(() => toast("Unread from here. Reading goes on when you come back."))
-    .catch((problem) => toast(problem.message));
+    .catch(({ status, message }) => {
+      marksRead = true;
+      toast(status ? message : "The server cannot be reached. Nothing was changed; try again in a moment.");
+    });
 }
 
 // --- actions on a message -----------------------------------------------------------------------------------

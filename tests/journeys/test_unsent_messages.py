@@ -315,3 +315,20 @@ def test_whoever_loses_access_can_copy_what_was_not_sent(
     expect(draft.locator("blockquote")).to_have_text("Half a thought")
     draft.get_by_role("button", name="Throw it away").click()
     assert page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('draft-'))") == []
+
+
+def test_reading_goes_on_where_nothing_could_be_marked_as_unread(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Marked in vain", "Hello.")
+    page = people.member("Rita")
+    page.goto(ana.url)
+    expect(page.locator(LIVE)).to_be_attached()
+    page.route(
+        "**/read/", lambda route: route.abort() if "unread" in str(route.request.post_data) else route.fallback()
+    )
+    page.locator("#messages > li").focus()
+    page.keyboard.press("m")
+    page.get_by_role("button", name="Mark unread from here").click()
+    expect(page.locator(".toast")).to_contain_text("Nothing was changed")
+    with page.expect_request(lambda request: "seq=2" in str(request.post_data)):
+        say(ana, "And this?")
