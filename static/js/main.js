@@ -12,6 +12,13 @@ import * as previews from "./previews.js";
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone) document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax`;
 
+// Whoever comes back to the form of a new thread, because no answer came, sends it under the key that it had.
+const threadKey = one("#new-thread [name=client_id]");
+if (threadKey) {
+  threadKey.value = history.state?.threadKey ?? threadKey.value;
+  history.replaceState({ ...history.state, threadKey: threadKey.value }, "");
+}
+
 document.addEventListener("click", (event) => {
   const { target } = event;
   if (target.closest("[data-dismiss]")) target.closest(".toast").remove();

@@ -8,7 +8,7 @@ from playwright.sync_api import Error, FilePayload, Page, Route, expect
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.late_answers import Held
-from tests.journeys.test_conversation import ROOM, say, start_thread
+from tests.journeys.test_conversation import ROOM, channel_link, say, start_thread
 from tests.journeys.test_late_answers import WIDE, thread_of, write
 from tests.journeys.test_many_pages import KEPT_LETTERS, LIVE, another
 from tests.operations.processes import wait_until
@@ -332,3 +332,28 @@ def test_reading_goes_on_where_nothing_could_be_marked_as_unread(people: People)
     expect(page.locator(".toast")).to_contain_text("Nothing was changed")
     with page.expect_request(lambda request: "seq=2" in str(request.post_data)):
         say(ana, "And this?")
+
+
+def test_a_thread_whose_answer_was_lost_is_begun_once(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Before", "Hello.")
+    channel_link(ana, "general").click()
+    form = ana.locator("#new-thread")
+
+    def begin() -> None:
+        if not form.locator("#new-thread-title").is_visible():
+            form.locator("summary").click()
+        form.locator("#new-thread-title").fill("Begun once")
+        form.get_by_label("Message", exact=True).fill("Where is the ladder?")
+        form.get_by_role("button", name="Start thread").click()
+
+    ana.route("**/threads/", lose_answer)
+    with suppress(Error):  # the page of the browser says that nothing came
+        begin()
+    ana.wait_for_url("chrome-error://**")
+    ana.unroute("**/threads/")
+    ana.go_back()
+    begin()
+    expect(ana.get_by_role("heading", name="Begun once", level=1)).to_be_visible()
+    channel_link(ana, "general").click()
+    expect(ana.locator(".thread-list").get_by_role("link", name="Begun once")).to_have_count(1)

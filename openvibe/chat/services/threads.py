@@ -1,8 +1,9 @@
 """Create and update threads; read markers and drafts of their readers."""
 
+import hashlib
 from collections.abc import Iterable
 
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Case, F, When
 from django.utils import timezone
 
@@ -35,20 +36,44 @@ def create_thread(
     title: str,
     access: str = Thread.Access.OPEN,
     allowed_agents: Iterable[Participant] = (),
+    client_id: str = "",
 ) -> Thread:
-    """A new, empty thread. The channel must be visible to `by` and not archived."""
+    """A new, empty thread. The channel must be visible to `by` and not archived.
+
+    The same `client_id` of the same person is the same thread of the channel, returned as it is."""
     cleaned = clean_thread_title(title)
     if channel.archived_at is not None:
         raise Refused("This channel is archived. Bring it back before writing in it.", code="archived")
     if by.is_agent and access != Thread.Access.OPEN:
         raise Refused("Only people may close a thread to agents.")
-    thread = Thread.objects.create(
-        workspace_id=channel.workspace_id, channel=channel, title=cleaned, created_by_id=by.participant_id
+    thread = Thread(
+        workspace_id=channel.workspace_id,
+        channel=channel,
+        title=cleaned,
+        created_by_id=by.participant_id,
+        external_id=_external_id(by, client_id),
     )
+    try:
+        with transaction.atomic():
+            thread.save(force_insert=True)
+    except IntegrityError as error:
+        existing = (
+            Thread.objects.exclude(external_id="").filter(channel=channel, external_id=thread.external_id).first()
+        )
+        if existing is None:
+            raise error from None
+        return existing
     if access != Thread.Access.OPEN:
         set_thread_access(thread=thread, by=by, access=access, allowed_agents=allowed_agents)
     emit_thread_changed(thread)
     return thread
+
+
+def _external_id(by: Access, client_id: str) -> str:
+    """What the thread keeps as its `external_id`: the database allows it once in a channel."""
+    if not client_id:
+        return ""
+    return f"thread:{hashlib.sha256(f'{by.participant_id} {client_id}'.encode()).hexdigest()}"
 
 
 @transaction.atomic

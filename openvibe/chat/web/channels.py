@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from functools import partial
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode
+from uuid import uuid4
 
 from django.contrib import messages
 from django.core.paginator import Paginator
@@ -60,7 +62,7 @@ def render_channel_page(
         **thread_list_context(request, partial(list_channel_threads, channel, request.access, archived=archived)),
         "archived": archived,
         "problem": problem,
-        "form_data": form_data or {},
+        "form_data": form_data or {"client_id": uuid4().hex},
         "accesses": Thread.Access.choices,
         "may_manage": may_manage_channel(channel, request.access),
         "notify": channel_notify_menu(request, channel),
@@ -190,9 +192,12 @@ def channel_membership(request: WorkspaceRequest, channel_id: int) -> HttpRespon
 @workspace_view
 @require_POST
 def thread_create(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
-    """A new thread with its first message. Without a title the beginning of the text is one."""
+    """A new thread with its first message. Without a title the beginning of the text is one. The same form sent again
+    with the same words, as after an answer that was lost, leads to the thread that it made."""
     channel = access_channel(request.access, channel_id)
-    form_data = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in ("title", "body", "access")}
+    names = ("title", "body", "access", "client_id")
+    form_data = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in names}
+    client_id = sha256("\n".join(form_data.values()).encode()).hexdigest() if form_data["client_id"] else ""
     try:
         with transaction.atomic():
             thread = services.create_thread(
@@ -200,9 +205,10 @@ def thread_create(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
                 by=request.access,
                 title=form_data["title"].strip() or plain_text(form_data["body"][:2000])[:MAX_DERIVED_TITLE_CHARACTERS],
                 access=form_data["access"] or Thread.Access.OPEN,
+                client_id=client_id,
             )
             if form_data["body"].strip():
-                services.post_message(thread=thread, by=request.access, body=form_data["body"])
+                services.post_message(thread=thread, by=request.access, body=form_data["body"], client_id=client_id)
     except Problem as problem:
         return render_channel_page(request, channel, problem=problem, form_data=form_data)
     return redirect("thread", request.workspace.slug, thread.pk)

@@ -1,5 +1,6 @@
 """Saying, editing and deleting, with and without JavaScript; whatever is sent, the text is kept."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -186,6 +187,27 @@ def test_reading_and_unreading(ana: Member, dora: Member, thread: Thread, addres
     assert ReadMarker.objects.get(participant=ana.participant).last_read_seq == 1
     assert browser.get(f"{home}next/")["Location"] == address
     assert browser.post(f"{address}read/", {"seq": "-1"}, headers=JSON).status_code == 200
+
+
+def test_a_form_that_is_sent_twice_begins_one_thread(
+    ana: Member, dora: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    address, words = f"{home}c/{thread.channel_id}/threads/", {"title": "Ladder", "body": "Where is it?"}
+    page = signed_in(ana).get(f"{home}c/{thread.channel_id}/").content.decode()
+    key = re.search(r'name="client_id" value="(\w+)"', page)
+    assert key is not None
+    sent = [(ana, words), (ana, words), (ana, words | {"body": "Where was it?"}), (dora, words)]
+    addresses = [signed_in(by).post(address, each | {"client_id": key[1]}).headers["Location"] for by, each in sent]
+    assert addresses[0] == addresses[1]
+    assert len(set(addresses)) == 3
+    made = Thread.objects.filter(title="Ladder").order_by("pk")
+    assert [list(each.messages.values_list("body", flat=True)) for each in made] == [
+        ["Where is it?"],
+        ["Where was it?"],
+        ["Where is it?"],
+    ]
+    refused = signed_in(ana).post(address, {"title": "bad\x00", "body": "Hello", "client_id": key[1]})
+    assert f'value="{key[1]}"' in refused.content.decode()
 
 
 def test_a_thread_begins_with_its_first_message(ana: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
