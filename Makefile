@@ -13,7 +13,8 @@ BUILD_DOCS := .venv/bin/zensical build --strict --clean
 
 # Under another name: a line that names it outright is started by `make -n`, too.
 MAKE_AGAIN = $(MAKE)
-PYTEST := $(IN) -m pytest -n 2
+PYTEST := $(IN) -m pytest
+WAITING := -n 3  # browsers and processes wait as much as they work: on two processors three keep them busy
 
 .PHONY: help python setup setup-test multilingual browser run check docs screenshots unit journeys test nightly lock clean
 
@@ -70,17 +71,17 @@ screenshots: browser
 	OPENVIBE_SCREENSHOTS=1 $(IN) -m pytest -n 0 tests/journeys/test_screenshots.py
 
 unit: setup-test
-	$(PYTEST) -m unit
+	$(PYTEST) -n 2 -m unit
 
 journeys: browser
-	$(PYTEST) tests/journeys
+	$(PYTEST) $(WAITING) tests/journeys
 
 # The checks run beside the tests, and say at the end what they found and how long they took.
 test nightly: browser
 	@mkdir -p $(OPENVIBE_VAR)
 	@{ started=$$(date +%s); $(MAKE_AGAIN) --no-print-directory check; status=$$?; \
 		echo "make check: $$(($$(date +%s) - started)) s"; exit $$status; } > $(OPENVIBE_VAR)/check.log 2>&1 & checks=$$!; \
-	$(PYTEST) $(if $(filter nightly,$@),--hypothesis-profile=nightly); tests=$$?; \
+	$(PYTEST) $(WAITING) $(if $(filter nightly,$@),--hypothesis-profile=nightly); tests=$$?; \
 	wait $$checks; checked=$$?; cat $(OPENVIBE_VAR)/check.log; exit $$((tests | checked))
 
 lock: setup-test
