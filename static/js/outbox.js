@@ -132,7 +132,7 @@ export const isRefused = (problem) => problem.status >= 400 && problem.status < 
 
 /** Sent twice it is one message: its key says so. Resolves to whether it has to wait. */
 async function sendFromElsewhere(letter) {
-  if (!localStorage.getItem(keyOf(letter))) return false;
+  if (shown.has(letter.key) || !localStorage.getItem(keyOf(letter))) return false;
   if (letter.files.length || isStale(letter)) {
     tell(letter, "A message of yours was not sent before its page was left. It said:");
     return false;
