@@ -1,6 +1,5 @@
 """Start, publish and discard dives; request a draft; validate a result, every wrong field named."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import count as numbers
@@ -15,7 +14,7 @@ from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import MAX_ACTIVE_DIVES, Dive, DiveResult, Message, ReadMarker, Thread
 from openvibe.chat.services.messages import create_mentions, post_message
 from openvibe.chat.services.permissions import ARCHIVED_MESSAGE, DIVE_ENDED_MESSAGES, NESTED_DIVE_MESSAGE, is_archived
-from openvibe.chat.services.threads import dive_title
+from openvibe.chat.services.threads import dive_title, form_external_id
 from openvibe.chat.wiring import REPLY_DENIED_REASONS, dive_ended, dive_started, draft_requested
 from openvibe.llm.drafts import (
     MAX_BULLET_CHARACTERS,
@@ -48,7 +47,7 @@ def start_dive(*, source: Message, by: Access, agent: Participant, body: str = "
     parent = (
         Thread.objects.select_for_update(of=("self",), no_key=True).select_related("channel").get(pk=source.thread_id)
     )  # one start at a time in a thread
-    key = _external_id(source, by, client_id)
+    key = form_external_id("dive", client_id, source.pk, by.participant_id)
     existing = Dive.objects.filter(parent=parent, thread__external_id=key).first() if key else None
     if existing is not None:
         return existing
@@ -67,13 +66,6 @@ def start_dive(*, source: Message, by: Access, agent: Participant, body: str = "
     if body:
         post_message(thread=dive.thread, by=by, body=body, client_id=client_id)
     return dive
-
-
-def _external_id(source: Message, by: Access, client_id: str) -> str:
-    """What the dive's thread keeps as its `external_id`: the database allows it once in a channel."""
-    if not client_id:
-        return ""
-    return "dive:" + hashlib.sha256(f"{source.pk} {by.participant_id} {client_id}".encode()).hexdigest()
 
 
 def _check_start(source: Message, parent: Thread, agent: Participant) -> None:

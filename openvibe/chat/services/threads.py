@@ -51,7 +51,7 @@ def create_thread(
         channel=channel,
         title=cleaned,
         created_by_id=by.participant_id,
-        external_id=_external_id(by, client_id),
+        external_id=form_external_id("thread", client_id, by.participant_id),
     )
     try:
         with transaction.atomic():
@@ -69,11 +69,12 @@ def create_thread(
     return thread
 
 
-def _external_id(by: Access, client_id: str) -> str:
-    """What the thread keeps as its `external_id`: the database allows it once in a channel."""
+def form_external_id(kind: str, client_id: str, *made_by: int) -> str:
+    """What a thread that a form made keeps as its `external_id`, without a key nothing: the database allows it once in
+    a channel. `made_by`: numbers of what and who made it."""
     if not client_id:
         return ""
-    return f"thread:{hashlib.sha256(f'{by.participant_id} {client_id}'.encode()).hexdigest()}"
+    return f"{kind}:{hashlib.sha256(' '.join([*map(str, made_by), client_id]).encode()).hexdigest()}"
 
 
 @transaction.atomic
