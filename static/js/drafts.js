@@ -1,7 +1,7 @@
 // What is typed and not sent: for a thread or a dive there is a draft, saved soon, and at once where it is left.
 
 import { showUnsent } from "./outbox.js";
-import { all, body, one, post, settled, spread, TRY_AGAIN } from "./page.js";
+import { all, body, browserStorage, one, post, settled, spread, tabStorage, TRY_AGAIN } from "./page.js";
 
 const MOST_UNSAVED = 5000; // ms of typing without a pause
 
@@ -9,6 +9,7 @@ const unsaved = new Set(); // fields whose text is not saved yet, be they on the
 const tried = new WeakMap(); // of a field: the texts that were sent to be saved since the last answer
 const unanswered = new WeakSet(); // fields whose last text no server took, or a broken one
 let saving = Promise.resolve();
+let isLeft = false; // another page was asked for, and the server may have made it before it hears of what is saved from now on
 
 export const isDrafted = (field) => field.matches("#composer-body, #dive-body");
 
@@ -40,6 +41,7 @@ async function save(field, { leaves = false, hides = false } = {}) {
   tried.set(field, [...before, text]);
   const fields = { body: text, version: draftVersion(field), sent: before.at(-1) ?? "", ...(leaves && { leaves: "1" }) };
   if (hides && (unanswered.has(field) || !fits(fields))) return keepHere(field, fields.sent);
+  if (hides) keep(field, tabStorage, fields);
   let state;
   try {
     const { version } = await post(field.form.dataset.draftUrl, fields, { keepalive: hides });
@@ -48,7 +50,7 @@ async function save(field, { leaves = false, hides = false } = {}) {
     unanswered.delete(field);
     forgetKept(field.form.dataset.draftUrl, text, keptTexts.get(field));
     offered(field)?.remove();
-    if (field.value === text) unsaved.delete(field);
+    if (field.value === text && !isLeft) unsaved.delete(field);
     state = text.trim() && field.value ? "Draft saved" : "";
   } catch (problem) {
     if (problem.code === "draft_changed") return onChanged(field, problem, before, { leaves, hides });
@@ -147,7 +149,8 @@ export function withdraw(field, text) {
 
 // --- what could not be saved while its page was left -----------------------------------------------------------
 // Browsers send 64 KiB of a page that is left. What is longer, or was typed while no server answered, stays in this browser
-// until a later page has saved it.
+// until a later page has saved it. What is sent stays in this tab alone: nobody hears whether it was stored, nor whether the
+// next page was made before.
 const KEPT = `draft-${body.dataset.participant}-`;
 const MOST_SENT = 60_000; // bytes
 const keptTexts = new WeakMap(); // of a field: what of it is kept
@@ -160,27 +163,31 @@ function fits(fields) {
   return true;
 }
 
-function kept(url) {
+function kept(url, storage) {
   try {
-    return JSON.parse(localStorage.getItem(KEPT + url));
+    return JSON.parse(storage[KEPT + url] ?? null);
   } catch {
-    return null; // it may keep nothing
+    return null; // nobody of here wrote it
   }
+}
+
+function keep(field, storage, { body: text, version, sent }) {
+  keptTexts.set(field, text);
+  try {
+    storage[KEPT + field.form.dataset.draftUrl] = JSON.stringify({ text, version, sent });
+  } catch { /* no room: the version that was saved last stands */ }
 }
 
 /** Beside what another tab keeps, once this page `leaves`. */
 function keepHere(field, sent, { leaves = true } = {}) {
   const url = field.form.dataset.draftUrl;
-  const other = kept(url)?.text;
+  const other = kept(url, browserStorage)?.text;
   const own = keptTexts.get(field);
   const isAnotherTabs = other && other !== own && !field.value.includes(other);
   if (isAnotherTabs && !leaves) return;
   const both = own && other?.includes(own) ? other.replace(own, () => field.value) : `${other}\n\n${field.value}`;
   const text = isAnotherTabs ? both : field.value;
-  try {
-    keptTexts.set(field, text);
-    localStorage.setItem(KEPT + url, JSON.stringify({ text, version: draftVersion(field), sent }));
-  } catch { /* no room: the version that was saved last stands */ }
+  keep(field, browserStorage, { body: text, version: draftVersion(field), sent });
 }
 
 /** The session ended: what is typed and not saved stays in this browser for its writer's next page. */
@@ -192,45 +199,54 @@ export function keepUnsaved() {
 
 /** Once `text` is saved, which came of `source` where it does not hold it any more. */
 function forgetKept(url, text, source) {
-  const here = kept(url);
-  if (here && (here.text === source || text.includes(here.text))) drop(url);
+  for (const storage of [tabStorage, browserStorage]) {
+    const here = kept(url, storage);
+    if (here && (here.text === source || text.includes(here.text))) drop(url, storage);
+  }
 }
 
-const drop = (url) => localStorage.removeItem(KEPT + url);
+function drop(url, storage) {
+  delete storage[KEPT + url];
+}
 
 /** Save what is kept: from its composer, if that is here, where its writer sees it and what else was saved; or from any page. */
 function saveKept() {
   leftBytes = MOST_SENT;
-  for (const url of keptUrls()) {
-    const { text, version, sent } = kept(url);
-    const field = all("form[data-draft-url] textarea").find((each) => isDrafted(each) && each.form.dataset.draftUrl === url);
-    if (!field) {
-      post(url, { body: text, version, sent, leaves: "1" }).then(() => forgetKept(url, text), ({ status, code, message }) => {
-        if (![403, 404].includes(status) || code === "stale_page") return;
-        if (text.trim()) showUnsent(`What you had begun to write as a message cannot be sent any more. ${message} It said:`, text, { drop: () => drop(url) });
-        else drop(url); // nobody of here writes there any more
-      });
-    } else if (!unsaved.has(field)) {
-      [field.value, field.dataset.version] = [text, version];
-      tried.set(field, [sent]);
-      keptTexts.set(field, text);
-      unsaved.add(field);
-    }
-  }
+  for (const storage of [tabStorage, browserStorage]) keptUrls(storage).forEach((url) => saveOne(url, storage));
   if (unsaved.size) saveNow();
 }
 
-function keptUrls() {
-  try {
-    return Object.keys(localStorage).filter((key) => key.startsWith(KEPT)).map((key) => key.slice(KEPT.length)).filter(kept);
-  } catch {
-    return [];
+function saveOne(url, storage) {
+  const { text, version, sent } = kept(url, storage);
+  const field = all("form[data-draft-url] textarea").find((each) => isDrafted(each) && each.form.dataset.draftUrl === url);
+  if (!field) {
+    post(url, { body: text, version, sent, leaves: "1" }).then(() => forgetKept(url, text), ({ status, code, message }) => {
+      if (![403, 404].includes(status) || code === "stale_page") return;
+      const problem = `What you had begun to write as a message cannot be sent any more. ${message} It said:`;
+      if (text.trim()) showUnsent(problem, text, { drop: () => drop(url, storage) });
+      else drop(url, storage); // nobody of here writes there any more
+    });
+  } else if (field.value === text) {
+    drop(url, storage); // it was saved
+  } else if (!unsaved.has(field)) {
+    [field.value, field.dataset.version] = [text, version];
+    tried.set(field, [sent]);
+    keptTexts.set(field, text);
+    unsaved.add(field);
   }
 }
+
+const keptUrls = (storage) => Object.keys(storage).filter((key) => key.startsWith(KEPT)).map((key) => key.slice(KEPT.length))
+  .filter((url) => kept(url, storage));
 
 document.addEventListener("input", ({ target }) => { if (isDrafted(target)) draftSoon(target); });
 document.addEventListener("change", ({ target }) => { if (target.id === "dive-body") saveNow(); }); // its dive may be left
 document.addEventListener("openvibe:connected", () => { if (unsaved.size) saveNow(); });
+addEventListener("beforeunload", () => { isLeft = true; });
 addEventListener("pagehide", () => saveAll({ leaves: true, hides: true }));
-addEventListener("pageshow", ({ persisted }) => { if (persisted) saveKept(); });
+addEventListener("pageshow", ({ persisted }) => {
+  if (!persisted) return;
+  isLeft = false;
+  saveKept();
+});
 saveKept();

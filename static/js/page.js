@@ -5,14 +5,16 @@ export const workspace = body.dataset.workspace ? `/w/${body.dataset.workspace}/
 export const one = (selector, root = document) => root.querySelector(selector);
 export const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-/** Of this tab, also after a reload; where the browser forbids it, until then. */
-export const tabStorage = (() => {
+/** Where the browser forbids it, of this page alone. */
+function storage(name) {
   try {
-    return window.sessionStorage ?? {};
+    return window[name] ?? {};
   } catch {
     return {};
   }
-})();
+}
+export const tabStorage = storage("sessionStorage"); // also after a reload
+export const browserStorage = storage("localStorage");
 
 const headers = () => JSON.parse(body.getAttribute("hx-headers") || "{}");
 

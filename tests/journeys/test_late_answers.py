@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import APIResponse, Locator, Page, Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
@@ -324,6 +324,60 @@ def test_a_long_draft_outlives_a_page_that_is_left_at_once(people: People) -> No
     elsewhere.goto(address)
     expect(elsewhere.locator("#composer-body")).to_have_value(LONG + "Two")
     assert ana.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('draft-'))") == []
+
+
+LOSE_WHAT_IS_SENT_LAST = """() => {
+  const send = window.fetch;
+  window.fetch = (url, options) => (options?.keepalive ? new Promise(() => {}) : send(url, options));
+}"""
+TYPE_WHILE_IT_LOADS = """() => {
+  addEventListener("beforeunload", () => {
+    const composer = document.querySelector("#composer-body");
+    composer.value = "Typed while it loads";
+    composer.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  setTimeout(() => location.reload(), 0);
+}"""
+
+
+def test_a_page_that_was_asked_for_before_a_draft_was_stored_shows_it(people: People) -> None:
+    """The page that is left goes on until the next one comes, which the server made of an older draft."""
+    ana = people.ana()
+    start_thread(ana, "Overtaken drafts", "Hello.")
+    drafts, pages = list[Route](), list[tuple[Route, APIResponse]]()
+
+    def answer_page(route: Route) -> None:
+        pages.append((route, route.fetch()))
+        for draft in drafts:
+            draft.continue_()
+
+    ana.route("**/draft/", lambda route: route.continue_() if pages else drafts.append(route))
+    ana.route(ana.url, answer_page)
+    with ana.expect_response("**/draft/"):
+        ana.evaluate(TYPE_WHILE_IT_LOADS)
+    route, answer = pages[0]
+    with ana.expect_event("load"):
+        route.fulfill(response=answer)
+    expect(ana.locator("#composer-body")).to_have_value("Typed while it loads")
+    expect(ana.get_by_text("Draft saved")).to_be_visible()
+    expect(ana.locator(".draft-choice")).to_have_count(0)
+
+
+def test_a_draft_that_nobody_heard_was_not_stored_outlives_its_page(people: People) -> None:
+    """What is sent when a page is left may fail: the next page of the tab saves it, whichever it is."""
+    ana = people.ana()
+    start_thread(ana, "Left at once", "Hello.")
+    address, composer = ana.url, ana.locator("#composer-body")
+    ana.evaluate(LOSE_WHAT_IS_SENT_LAST)
+    composer.fill("Typed and left")
+    with ana.expect_response("**/draft/"):
+        ana.goto("/w/willow/")
+    ana.goto(address)
+    expect(composer).to_have_value("Typed and left")
+    composer.fill("")
+    ana.reload()
+    expect(composer).to_have_value("")
+    assert ana.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('draft-'))") == []
 
 
 @pytest.mark.parametrize("answer", ["none", "503"])
