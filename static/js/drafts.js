@@ -1,7 +1,7 @@
 // What is typed and not sent: for a thread or a dive there is a draft, saved soon, and at once where it is left.
 
 import { showUnsent } from "./outbox.js";
-import { all, body, browserStorage, one, post, settled, spread, tabStorage, TRY_AGAIN } from "./page.js";
+import { all, body, browserStorage, one, post, settled, spread, tabStorage, TRY_AGAIN, workspace } from "./page.js";
 
 const MOST_UNSAVED = 5000; // ms of typing without a pause
 
@@ -13,9 +13,15 @@ let isLeft = false; // another page was asked for, and the server may have made 
 
 export const isDrafted = (field) => field.matches("#composer-body, #dive-body");
 
-/** Whether something is typed in `root`, or came back refused, that would be lost with it. What only searches is no loss. */
-export const isTyped = (root = document) => all("form[method=post] :is(textarea, input:not([type=hidden], [type=checkbox], [type=radio]))", root)
-  .some((field) => !isDrafted(field) && (field.value !== field.defaultValue || (field.value.trim() && field.form.dataset.typed !== undefined)));
+let submittedForm = null; // it goes with the page, and is not lost
+
+/** Whether something is typed in `root`, or came back refused, that would be lost with it. What only searches is no loss, nor is a password. */
+export const isTyped = (root = document) => all("form[method=post] :is(textarea, input:not([type=hidden], [type=checkbox], [type=radio], [type=password]))", root)
+  .some((field) => !isDrafted(field) && field.form !== submittedForm && (field.value !== field.defaultValue || (field.value.trim() && field.form.dataset.typed !== undefined)));
+
+addEventListener("submit", ({ target, defaultPrevented }) => { if (!defaultPrevented) submittedForm = target; });
+addEventListener("input", () => { submittedForm = null; }); // the page stayed
+addEventListener("beforeunload", (event) => { if (workspace && isTyped()) event.preventDefault(); }); // browsers ask in their own words
 
 /** The version of the draft that is known here: it goes with the message that is sent of it. */
 export const draftVersion = (field) => field.dataset.version;

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from urllib.parse import unquote
 
 import pytest
-from playwright.sync_api import Dialog, Locator, Page, Route, expect
+from playwright.sync_api import Dialog, FilePayload, Locator, Page, Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.late_answers import Held, hear, wait_for_event
-from tests.journeys.test_conversation import replies, say, start_thread
+from tests.journeys.test_conversation import channel_link, replies, say, start_thread
 from tests.journeys.test_dives import answered, dived
 from tests.journeys.test_late_answers import TELL, WIDE, asked_thread, thread_of, tool
 from tests.operations.processes import wait_until
@@ -209,6 +209,55 @@ def test_what_is_typed_in_the_panel_goes_only_when_its_writer_says_so(people: Pe
         ways[leaves_by]()
     expect(checkpoint).to_have_count(0)
     assert asked == ["What you entered here is not saved. Leave it all the same?"] * 2
+
+
+def test_what_is_typed_in_a_form_of_a_page_goes_only_when_its_writer_says_so(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Typed edit", "Soil mixd.")
+    asked, say_now = dialogs(ana)
+    ana.locator("#composer-body").press_sequentially("A draft is saved")
+    ana.get_by_role("link", name="Inbox").click()
+    expect(ana.get_by_role("heading", name="Inbox", level=1)).to_be_visible()
+    ana.go_back()
+    ana.locator("#messages > li").focus()
+    ana.keyboard.press("e")
+    edit = ana.locator("#messages").get_by_role("textbox")
+    edit.press_sequentially("!")
+    for answer in ("dismiss", "accept"):
+        expect(edit).to_have_value("Soil mixd.!")
+        say_now(answer)
+        with ana.expect_event("dialog"):
+            ana.get_by_role("link", name="Inbox").click(no_wait_after=True)
+    expect(ana.get_by_role("heading", name="Inbox", level=1)).to_be_visible()
+    assert len(asked) == 2
+
+
+def test_a_page_asks_before_chosen_files_are_left_and_not_once_they_are_sent(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Chosen files", "Hello.")
+    asked, _ = dialogs(ana)
+    file: FilePayload = {"name": "a.txt", "mimeType": "text/plain", "buffer": b"Soil"}
+    ana.locator('#composer input[type="file"]').set_input_files(file)
+    with ana.expect_event("dialog"):
+        ana.get_by_role("link", name="Inbox").click(no_wait_after=True)
+    say(ana, "Here it is.")
+    expect(ana.locator("#messages .message[data-seq]")).to_have_count(2)
+    ana.get_by_role("link", name="Inbox").click()
+    expect(ana.get_by_role("heading", name="Inbox", level=1)).to_be_visible()
+    assert len(asked) == 1
+
+
+def test_a_form_of_a_page_is_sent_without_a_question(people: People) -> None:
+    ana = people.ana()
+    asked, _ = dialogs(ana)
+    ana.goto(channel_link(ana, "general").get_attribute("href") or "")
+    form = ana.locator("#new-thread")
+    ana.keyboard.press("c")
+    form.get_by_label("Title").fill("Without a question")
+    form.locator("textarea").fill("Hello.")
+    form.get_by_role("button", name="Start thread").click()
+    expect(ana.get_by_role("heading", name="Without a question", level=1)).to_be_visible()
+    assert not asked
 
 
 def test_a_draft_goes_without_a_question_and_what_was_refused_does_not(people: People) -> None:
