@@ -4,7 +4,7 @@ import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js
 import { draftSoon, draftsSaved, draftVersion, keepRest, withdraw } from "./drafts.js";
 import { all, body, elements, getFragment, one, oneAtATime, post, settled, TRY_AGAIN } from "./page.js";
 import { conversation, currentRow, isShown, threadId, toBottom, toNewest } from "./feed.js";
-import { adopt, AWAY, forgetLetter, isRefused, isStale, keepLetter, onSentElsewhere, sendRest } from "./outbox.js";
+import { adopt, AWAY, forgetLetter, isRefused, isStale, keepLetter, lookUp, onSentElsewhere, sendRest } from "./outbox.js";
 import { leadBack } from "./rows.js";
 
 const form = one("#composer");
@@ -104,13 +104,23 @@ function takeUp(letter) {
   const row = pendingRow(letter);
   row.at = letter.at;
   all("[data-pending]", list).find((other) => other.at > letter.at)?.before(row);
-  if (letter.files.length) {
-    sayUnsent(row, "Not sent. The page was left before its files were sent: they have to be chosen again.", wayBack(row, letter, []));
-  } else if (isStale(letter)) {
-    offerRetry(row, letter, [], { message: "The page was left before it was sent.", status: 1 });
+  if (letter.files.length || isStale(letter)) {
+    giveUp(letter, row).catch(reportError);
   } else {
     row.resend = (problem) => deliver(letter, [], row, problem);
     resendSoon();
+  }
+}
+
+/** It cannot go out by itself any more, but may stand further up: perhaps the answer was lost. */
+async function giveUp(letter, row) {
+  if ((await lookUp(letter)).isStored) {
+    forgetLetter(letter);
+    row.remove();
+  } else if (letter.files.length) {
+    sayUnsent(row, "Not sent. The page was left before its files were sent: they have to be chosen again.", wayBack(row, letter, []));
+  } else {
+    offerRetry(row, letter, [], { message: "The page was left before it was sent.", status: 1 });
   }
 }
 

@@ -1,6 +1,6 @@
 // Messages on their way: kept in this browser until they are sent, whatever becomes of the page. Their files cannot be.
 
-import { body, one, oneAtATime, post, tabStorage, toast, workspace } from "./page.js";
+import { body, getOwn, one, oneAtATime, post, tabStorage, toast, workspace } from "./page.js";
 
 const KEPT = `outbox-${body.dataset.participant}-`; // of somebody else who signs in here nothing is shown
 const holds = new Map(); // of a message: what lets other pages have it
@@ -130,13 +130,29 @@ export const isOfSession = ({ status, code }) => status === 401 || code === "sta
 /** Whether the server will not take it, however often it is sent. */
 export const isRefused = (problem) => problem.status >= 400 && problem.status < 500 && !isOfSession(problem);
 
+/** Whether the server has it already, and only the answer was lost. Resolves to the status where it does not say. */
+export async function lookUp({ thread, key }) {
+  try {
+    const response = await getOwn(`${workspace}t/${thread}/sent/?${new URLSearchParams({ client_id: key })}`);
+    return { status: response.status, isStored: response.ok && (await response.json()).is_stored };
+  } catch {
+    return { status: 0, isStored: false };
+  }
+}
+
+/** What cannot go out by itself any more, unless it was stored. Resolves to whether that cannot be told for now. */
+async function giveUp(letter) {
+  const { status, isStored } = await lookUp(letter);
+  if (AWAY[status]) return true;
+  if (isStored) forgetLetter(letter);
+  else tell(letter, "A message of yours was not sent before its page was left. It said:", { isGone: status === 404 });
+  return false;
+}
+
 /** Sent twice it is one message: its key says so. Resolves to whether it has to wait. */
 async function sendFromElsewhere(letter) {
   if (shown.has(letter.key) || !localStorage.getItem(keyOf(letter))) return false;
-  if (letter.files.length || isStale(letter)) {
-    tell(letter, "A message of yours was not sent before its page was left. It said:");
-    return false;
-  }
+  if (letter.files.length || isStale(letter)) return giveUp(letter);
   const { thread, key, text, version } = letter;
   try {
     await post(`${workspace}t/${thread}/`, { body: text, client_id: key, draft_version: version ?? "" });

@@ -150,6 +150,40 @@ def test_a_message_whose_answer_was_lost_is_not_said_to_be_unsent(people: People
     expect(page.locator("[data-pending]")).to_have_count(0)
 
 
+SAY_MUCH = f"""{ROOM}
+from openvibe.chat.models import Thread
+from openvibe.chat.services import post_message
+thread = Thread.objects.get(pk={{thread}})
+for number in range(120):
+    post_message(thread=thread, by=member_access(ana), body=f"More {{{{number}}}}.")
+"""
+
+
+@pytest.mark.parametrize("where", ["inbox", "thread"])
+def test_no_later_page_says_that_a_stored_message_with_files_was_not_sent(
+    people: People, installation: Installation, where: str
+) -> None:
+    """Its answer was lost, and its page was left before anything else told of it."""
+    ana = people.ana()
+    start_thread(ana, f"A lost answer, {where}", "Hello.")
+    page, address, thread = ana.context.new_page(), ana.url, thread_of(ana)
+    page.route("**/events/**", lambda route: route.abort())
+    page.goto(address)
+    posts = list[Route]()
+    page.route(address, lambda route: posts.append(route) if route.request.method == "POST" else route.fallback())
+    page.locator('#composer input[type="file"]').set_input_files(FILE)
+    say(page, "The plan.")
+    wait_until(lambda: page.evaluate("1") and posts, "it is sent")
+    assert posts[0].fetch().status == 201
+    page.close()
+    ana.goto("about:blank")
+    if where == "thread":  # it stands further up than what the page shows
+        installation.shell(SAY_MUCH.format(thread=thread))
+    ana.goto({"inbox": "/w/willow/", "thread": address}[where])
+    wait_until(lambda: ana.evaluate(KEPT_LETTERS) == [], "it is not kept any more")
+    expect(ana.locator(".toast, .send-problem")).to_have_count(0)
+
+
 def test_a_newer_draft_outlives_what_another_page_left(people: People) -> None:
     """Though the taken over message begins with the same words, and no answer says that it was stored."""
     ana = people.ana()

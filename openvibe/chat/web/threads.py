@@ -301,6 +301,16 @@ def thread_draft(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     return JsonResponse({"version": version})
 
 
+@workspace_view
+@require_safe
+def thread_sent(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
+    """Whether the reader's message of this `client_id` is stored. For pages that heard no answer and cannot send it again."""
+    thread = access_thread(request.access, thread_id)
+    client_id = request.GET.get("client_id", "").replace("\x00", "")
+    own = thread.messages.exclude(client_id="").filter(author_id=request.access.participant_id)
+    return JsonResponse({"is_stored": own.filter(client_id=client_id).exists()})
+
+
 MAX_NAMES = 50
 """Offered for a mention at once, and kept by the page while what is typed goes on from there."""
 

@@ -51,6 +51,7 @@ urlpatterns = [
     path("t/<int:thread_id>/read/", threads.thread_read, name="thread-read"),
     path("t/<int:thread_id>/notify/", notifications.thread_notify, name="thread-notify"),
     path("t/<int:thread_id>/draft/", threads.thread_draft, name="thread-draft"),
+    path("t/<int:thread_id>/sent/", threads.thread_sent, name="thread-sent"),
     path("t/<int:thread_id>/names/", threads.thread_names, name="thread-names"),
     path("t/<int:thread_id>/dives/", dives.thread_dives, name="thread-dives"),
     path("dive/<int:dive_id>/", dives.dive, name="dive"),

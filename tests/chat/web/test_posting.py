@@ -33,6 +33,20 @@ def test_the_same_client_id_is_the_same_message(ana: Member, thread: Thread, add
     assert thread.messages.count() == 1
 
 
+def test_a_page_that_heard_no_answer_learns_what_became_of_its_message(
+    ana: Member, dora: Member, thread: Thread, address: str, signed_in: SignedIn
+) -> None:
+    signed_in(ana).post(address, {"body": "once", "client_id": "k"})
+
+    def is_stored(by: Member, client_id: str) -> bool:
+        answer = signed_in(by).get(f"{address}sent/", {"client_id": client_id})
+        return bool(answer.json()["is_stored"])
+
+    assert is_stored(ana, "k")
+    assert not is_stored(dora, "k")  # keys are each author's own
+    assert not any(is_stored(ana, key) for key in ("other", "", "\x00"))
+
+
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
