@@ -174,9 +174,9 @@ async function send(form) {
   }
   const said = JSON.stringify([text, files.map((file) => [file.name, file.size, file.lastModified])]);
   if (said !== keyed) [keyed, key] = [said, crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`];
-  form.dataset.sending = "yes";
-  showProblem(form, "");
   const id = key;
+  form.dataset.sending = id;
+  showProblem(form, "");
   unstored.set(id, () => { // answered, or told of by the stream where the answer is lost
     unstored.delete(id);
     keyed = "";
@@ -184,7 +184,7 @@ async function send(form) {
     chooseFiles(form, chosenFiles(form).filter((file) => !files.includes(file)));
     new Set([field, written(shown)]).forEach((each) => takeSent(each, text)); // of this dive, whichever is shown by now
     one("[data-saved]", form).textContent = "";
-    keepRest(field);
+    endSending(form, field, id);
   });
   await draftsSaved();
   try {
@@ -197,6 +197,12 @@ async function send(form) {
   } catch (problem) {
     if (unstored.has(id)) showProblem(form, problem.message);
   }
+  endSending(form, field, id);
+}
+
+/** What stands in the field from here on is the next message, also where the answer to this one is still on its way. */
+function endSending(form, field, id) {
+  if (form.dataset.sending !== id) return;
   delete form.dataset.sending;
   keepRest(field);
 }

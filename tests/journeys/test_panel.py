@@ -93,6 +93,22 @@ def test_what_was_sent_is_not_written_again(people: People, installation: Instal
     expect(unsent).to_be_hidden()
 
 
+def test_whoever_writes_on_waits_for_no_answer_of_a_message_that_stands_already(people: People) -> None:
+    ana, panel, composer = opened_dive(people, "Quick questions")
+    sent = Held(ana, f"**/dive/{dive_of(ana)}/", "POST")
+    composer.fill("And in winter?")
+    composer.press("Enter")
+    route, answer = sent.wait_for_answer()
+    answered(panel, 1, "All right.")  # the stream told of it
+    composer.fill("And the figs?")
+    composer.press("Enter")
+    answered(panel, 2, "All right.")
+    with ana.expect_event("requestfinished", lambda request: request.url == route.request.url):
+        route.fulfill(response=answer)
+    expect(panel.locator('#dive-messages [data-mine="yes"] .prose').last).to_have_text("And the figs?")
+    expect(composer).to_have_value("")
+
+
 def test_what_is_typed_for_a_dive_outlives_the_archive(people: People, installation: Installation) -> None:
     ana, panel, composer = opened_dive(people, "Archived and back")
     token, thread = installation.token("ana"), thread_of(ana)
