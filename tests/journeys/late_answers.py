@@ -36,7 +36,7 @@ class Held:
             route.continue_()
 
     def wait(self) -> Route:
-        wait_until(lambda: bool(self.page.evaluate("1") and self.routes), "it is asked for", 30)
+        wait_until(lambda: bool(self.page.evaluate("1") and self.routes), "it is asked for")
         return self.routes[0]
 
     def wait_for_answer(self) -> tuple[Route, APIResponse]:
