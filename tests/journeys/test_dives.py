@@ -67,6 +67,7 @@ def dived(page: Page, question: str, message: int = 0) -> Locator:
     page.keyboard.type(question)
     page.keyboard.press("Enter")
     expect(panel.get_by_role("heading", name=re.compile(r"Dive\s+with"))).to_be_visible()
+    expect(page).to_have_url(re.compile("panel=dive"))  # a moment after it is shown
     return panel
 
 

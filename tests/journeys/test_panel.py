@@ -129,6 +129,14 @@ def test_what_is_typed_for_a_dive_outlives_the_archive(people: People, installat
     expect(composer).to_have_value("And in winter? And the figs, too?")
 
 
+def memory_opened(page: Page) -> str:
+    """Open the memory in the panel; the address of the page, which says so a moment after it is shown."""
+    tool(page, "Memory").press("Enter")
+    expect(page.locator("#panel").get_by_role("heading", name="Memory", exact=True)).to_be_visible()
+    expect(page).to_have_url(re.compile("panel=.*memory"))
+    return page.url
+
+
 def test_without_a_connection_the_panel_stays_as_it_is(people: People) -> None:
     ana = asked_thread(people, "Offline panel")
     panel, shell = ana.locator("#panel"), ana.locator(".shell")
@@ -140,11 +148,10 @@ def test_without_a_connection_the_panel_stays_as_it_is(people: People) -> None:
     expect(ana).to_have_url(before)
     expect(tool(ana, "Work")).to_be_focused()
 
-    tool(ana, "Memory").press("Enter")
-    expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
-    url = ana.url
+    url = memory_opened(ana)
     with ana.expect_event("requestfailed", lambda request: request.url.endswith("/work/")):
         tool(ana, "Work").press("Enter")
+    expect(ana.get_by_text("The server cannot be reached.")).to_have_count(2)
     expect(ana).to_have_url(url)
     expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
     panel.get_by_role("button", name="Close").click()
@@ -169,9 +176,7 @@ def test_two_panels_that_fail_leave_the_address_of_what_is_shown(people: People)
     expect(ana).to_have_url(before)
     expect(tool(ana, "Work")).to_be_focused()
 
-    tool(ana, "Memory").press("Enter")
-    expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
-    url = ana.url
+    url = memory_opened(ana)
     fail()
     expect(ana.get_by_text("The server cannot be reached.")).to_have_count(2)
     expect(ana).to_have_url(url)
@@ -181,9 +186,7 @@ def test_two_panels_that_fail_leave_the_address_of_what_is_shown(people: People)
 def test_a_page_that_the_server_cannot_show_leaves_the_panel_as_it_is(people: People) -> None:
     ana = asked_thread(people, "Broken panel")
     panel = ana.locator("#panel")
-    tool(ana, "Memory").press("Enter")
-    expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
-    url = ana.url
+    url = memory_opened(ana)
     ana.route("**/work/", lambda route: route.fulfill(status=500, body="broken"))
     tool(ana, "Work").press("Enter")
     expect(ana.get_by_text("That did not work.")).to_be_visible()
