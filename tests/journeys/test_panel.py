@@ -332,7 +332,7 @@ def test_what_could_not_be_fetched_is_asked_for_again(
 ) -> None:
     ana = asked_thread(people, f"{name} in a storm")
     tool(ana, name).press("Enter")
-    old = ana.locator("#panel").locator(inside).element_handle()
+    ana.locator("#panel").locator(inside).wait_for()
     refused = list[str]()
 
     def refuse_once(route: Route) -> None:
@@ -343,8 +343,9 @@ def test_what_could_not_be_fetched_is_asked_for_again(
 
     ana.route(re.compile(rf"/t/\d+/{name.lower()}/"), refuse_once)
     installation.shell(TELL.format(thread=thread_of(ana), kind=f"{name.lower()}_changed"))
+    wait_until(lambda: bool(ana.evaluate("1") and refused), "it is asked for")
+    old = ana.locator("#panel").locator(inside).element_handle()
     ana.wait_for_function("(old) => !old.isConnected", arg=old)
-    assert refused
 
 
 def test_a_run_that_somebody_looked_into_is_shown_as_it_is_once_they_are_done(
