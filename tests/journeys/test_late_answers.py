@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import APIResponse, Locator, Page, Route, expect
 
-from tests.journeys.conftest import People
+from tests.journeys.conftest import People, stop_clock
 from tests.journeys.installation import Installation
 from tests.journeys.late_answers import Held, hear, wait_for_event
 from tests.journeys.test_conversation import replies, say, start_thread
@@ -180,6 +180,9 @@ def test_whoever_leaves_before_choosing_finds_both_texts(people: People) -> None
 def test_a_draft_whose_answer_was_lost_is_written_on(people: People) -> None:
     ana = people.ana()
     start_thread(ana, "Lost answers", "Hello.")
+    stop_clock(ana)  # nothing is saved, or tried again, but when the test says so
+    ana.reload()
+    expect(ana.locator('body[data-live="on"]')).to_be_attached()  # a stream that opens saves, too
     composer = ana.locator("#composer-body")
     lost = list[str]()
 
@@ -195,8 +198,10 @@ def test_a_draft_whose_answer_was_lost_is_written_on(people: People) -> None:
     for number, text in enumerate(("One", "One two"), start=1):
         with ana.expect_event("requestfailed"):
             composer.fill(text)
+            ana.clock.run_for(1000)
         assert len(lost) == number
     composer.fill("Three")
+    ana.clock.run_for(1000)
     expect(ana.get_by_text("Draft saved")).to_be_visible()
     expect(ana.locator(".draft-choice")).to_have_count(0)
     ana.reload()
