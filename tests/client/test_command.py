@@ -9,14 +9,14 @@ import psutil
 import pytest
 
 from openvibe_client.command import Command, Ended
-from tests.operations.processes import wait_until
+from tests.operations.processes import PATIENCE, wait_until
 
 
 def python(code: str) -> Command:
     return Command([sys.executable, "-I", "-S", "-c", code], env=dict(os.environ))
 
 
-def run(code: str, input_text: str = "", timeout: float = 30) -> tuple[bytes, Ended]:
+def run(code: str, input_text: str = "", timeout: float = PATIENCE) -> tuple[bytes, Ended]:
     pieces: list[bytes] = []
     ended = python(code).run(input_text, pieces.append, timeout=timeout)
     return b"".join(pieces), ended
@@ -67,7 +67,7 @@ def test_one_that_never_ends_is_ended_with_what_it_started(little_grace: None) -
         said.append(data)
         threading.Thread(target=command.stop).start()  # as a Stop comes: from another thread
 
-    ended = command.run("", take, timeout=60)
+    ended = command.run("", take, timeout=PATIENCE)
     assert ended.exit_code == -9
     wait_until(lambda: is_gone(int(said[0])), "its child ends")
 
@@ -79,6 +79,6 @@ def test_one_that_takes_too_long_is_ended(little_grace: None) -> None:
 def test_what_a_command_leaves_behind_holds_up_nothing(little_grace: None, tmp_path: Path) -> None:
     leaves = "import subprocess, sys; p = subprocess.Popen(['sleep', '600']); print(p.pid, flush=True)"
     said: list[bytes] = []
-    assert python(leaves).run("", said.append, timeout=60).exit_code == 0
+    assert python(leaves).run("", said.append, timeout=PATIENCE).exit_code == 0
     wait_until(lambda: said, "what it printed is read")
     wait_until(lambda: is_gone(int(said[0])), "what it left ends")

@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from openvibe.runner.public_address import SEND_HTTPS, PublicAddress, diagnose_address
-from tests.operations.processes import free_port
+from tests.operations.processes import PATIENCE, free_port
 from tests.operations.public_server import Answer, PublicServer, public_server
 
 SIGN_IN = "/accounts/login/"
@@ -49,15 +49,18 @@ def server(tmp_path: Path, in_production: None, db: None) -> Iterator[PublicServ
         yield running
 
 
-def diagnose(url: str, tls: ssl.SSLContext | None = None) -> dict[str, tuple[str, str]]:
+def diagnose(
+    url: str, tls: ssl.SSLContext | None = None, stream_seconds: float = PATIENCE
+) -> dict[str, tuple[str, str]]:
     """State and advice by subject."""
-    address = PublicAddress(url, tls=tls, stream_seconds=0.2)
+    address = PublicAddress(url, tls=tls, answer_seconds=PATIENCE, stream_seconds=stream_seconds)
     return {subject: (state, advice) for subject, state, advice in diagnose_address(address)}
 
 
 def problems(server: PublicServer) -> dict[str, str]:
-    """State and advice in one text, by subject; only of what is not well."""
-    results = diagnose(server.url, server.tls)
+    """State and advice in one text, by subject; only of what is not well. Of a stream that is held nothing comes."""
+    is_held = any(answer.is_held for answer in server.answers.values())
+    results = diagnose(server.url, server.tls, stream_seconds=0.2 if is_held else PATIENCE)
     return {subject: f"{state} {advice}" for subject, (state, advice) in results.items() if advice}
 
 
