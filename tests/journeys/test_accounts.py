@@ -61,9 +61,12 @@ def test_a_passkey_signs_in_without_a_password(people: People) -> None:
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Go on").click()
     page.get_by_label("Passwordless").check()
+    page.wait_for_load_state()  # its script asks for the passkey
     page.get_by_role("button", name="Add").click()
     expect(page.get_by_role("heading", name="Recovery Codes")).to_be_visible()
     page.goto(f"{home}/accounts/sessions/")
     page.get_by_role("button", name="Sign out here").click()
+    expect(page.get_by_role("button", name="Use a passkey")).to_be_visible()
+    page.wait_for_load_state()
     page.get_by_role("button", name="Use a passkey").click()
     page.wait_for_url("**/w/**")

@@ -122,6 +122,7 @@ def test_what_is_typed_for_a_dive_outlives_the_archive(people: People, installat
     expect(ana.locator(".composer-closed")).to_be_visible()  # the page of the archived thread
     installation.api("PATCH", f"threads/{thread}/", token, {"archived": False})
     expect(ana.locator("#composer-body")).to_be_visible()  # and of the thread brought back
+    ana.wait_for_load_state()  # its script hears what is typed
     expect(composer).to_have_value("And in winter? And the figs?")
     with ana.expect_response("**/draft/"):
         composer.fill("And in winter? And the figs, too?")

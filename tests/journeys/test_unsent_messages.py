@@ -374,6 +374,7 @@ def test_a_thread_whose_answer_was_lost_is_begun_once(people: People) -> None:
     ana = people.ana()
     start_thread(ana, "Before", "Hello.")
     channel_link(ana, "general").click()
+    ana.wait_for_url("**/c/**")  # its script runs: it keeps the key of what is begun
     form = ana.locator("#new-thread")
 
     def begin() -> None:
