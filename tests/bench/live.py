@@ -26,7 +26,7 @@ from openvibe.runner.bootstrap_venv import find_browser
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.services import add_member
 from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_thread, vacuum_messages
-from tests.bench.http_load import API_TOKENS, serve_on_free_port, session_key
+from tests.bench.http_load import API_TOKENS, START_SECONDS, serve_on_free_port, session_key
 from tests.bench.measurement import Aim, Measurement, Report
 
 TOKENS_PER_SECOND = 50
@@ -97,7 +97,7 @@ def _viewing(port: int, path: str, cookies: Sequence[str]) -> Iterator[list[Seen
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     for number in range(len(cookies)):
-        if not semaphore.acquire(timeout=30):
+        if not semaphore.acquire(timeout=START_SECONDS):
             raise TimeoutError(f"Of {len(cookies)} streams {number} opened.")
     yield seen
     loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])

