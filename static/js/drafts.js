@@ -255,4 +255,6 @@ addEventListener("pageshow", ({ persisted }) => {
   isLeft = false;
   saveKept();
 });
+// What was typed before this script ran.
+all("#composer-body, #dive-body").filter((field) => field.value !== field.defaultValue).forEach(draftSoon);
 saveKept();

@@ -374,6 +374,19 @@ def test_a_page_that_was_asked_for_before_a_draft_was_stored_shows_it(people: Pe
     expect(ana.locator(".draft-choice")).to_have_count(0)
 
 
+def test_what_is_typed_before_the_script_of_a_page_runs_is_saved(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Slow scripts", "Hello.")
+    script = Held(ana, "**/drafts*.js")
+    ana.reload(wait_until="commit")
+    ana.locator("#composer-body").fill("Typed at once")
+    script.wait().continue_()
+    expect(ana.get_by_text("Draft saved")).to_be_visible()
+    elsewhere = people.ana()
+    elsewhere.goto(ana.url)
+    expect(elsewhere.locator("#composer-body")).to_have_value("Typed at once")
+
+
 def test_a_draft_that_nobody_heard_was_not_stored_outlives_its_page(people: People) -> None:
     """What is sent when a page is left may fail: the next page of the tab saves it, whichever it is."""
     ana = people.ana()
