@@ -304,7 +304,7 @@ def thread_draft(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @workspace_view
 @require_safe
 def thread_sent(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Whether the reader's message of this `client_id` is stored. For pages that heard no answer and cannot send it again."""
+    """Whether the reader's message of this `client_id` is stored, for pages that heard no answer to it."""
     thread = access_thread(request.access, thread_id)
     client_id = request.GET.get("client_id", "").replace("\x00", "")
     own = thread.messages.exclude(client_id="").filter(author_id=request.access.participant_id)
