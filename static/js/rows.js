@@ -167,6 +167,11 @@ document.addEventListener("htmx:afterSettle", () => {
     held = null;
     return;
   }
+  const opened = document.activeElement?.closest(".edit-form:not([data-opened])");
+  if (opened) {
+    opened.dataset.opened = "yes";
+    opened.scrollIntoView({ block: "nearest" }); // with its buttons
+  }
   giveBack(held && document.getElementById(held.row));
 });
 

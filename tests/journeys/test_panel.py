@@ -232,17 +232,20 @@ def test_what_is_typed_in_the_panel_goes_only_when_its_writer_says_so(people: Pe
 
 
 def test_what_is_typed_in_a_form_of_a_page_goes_only_when_its_writer_says_so(people: People) -> None:
-    ana = people.ana()
-    start_thread(ana, "Typed edit", "Soil mixd.")
+    ana = people.ana(viewport={"width": 1280, "height": 640})
+    start_thread(ana, "Typed edit", "One more line.\n\n" * 30)
+    say(ana, "Soil mixd.")
+    expect(ana.locator("#messages .message[data-seq]")).to_have_count(2)
     asked, say_now = dialogs(ana)
     ana.locator("#composer-body").press_sequentially("A draft is saved")
     ana.get_by_role("link", name="Inbox").click()
     expect(ana.get_by_role("heading", name="Inbox", level=1)).to_be_visible()
     ana.go_back()
-    ana.locator("#messages > li").focus()
+    ana.locator("#messages > li").last.focus()
     ana.keyboard.press("e")
     edit = ana.locator("#messages").get_by_role("textbox")
     edit.press_sequentially("!")
+    expect(ana.locator("#messages").get_by_role("button", name="Save", exact=True)).to_be_in_viewport()
     for answer in ("dismiss", "accept"):
         expect(edit).to_have_value("Soil mixd.!")
         say_now(answer)
