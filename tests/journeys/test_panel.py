@@ -350,6 +350,7 @@ def test_what_could_not_be_fetched_is_asked_for_again(
     wait_until(lambda: bool(ana.evaluate("1") and refused), "it is asked for")
     old = ana.locator("#panel").locator(inside).element_handle()
     ana.wait_for_function("(old) => !old.isConnected", arg=old)
+    expect(ana.locator("#panel").locator(inside)).to_be_visible()
 
 
 def test_a_run_that_somebody_looked_into_is_shown_as_it_is_once_they_are_done(
