@@ -15,12 +15,10 @@ ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
 WORKDIR /srv/openvibe
 COPY --from=build /opt/venv /opt/venv
 COPY . .
-RUN install -d -m 0700 -o openvibe -g openvibe /var/lib/openvibe /var/lib/openvibe/home
+RUN install -d -m 0700 -o openvibe -g openvibe /var/lib/openvibe /var/lib/openvibe/home /var/lib/openvibe/static
 USER openvibe
-RUN python manage.py collectstatic --noinput --verbosity 0 && rm -f /var/lib/openvibe/secret_key
 EXPOSE 8000
 # Of the web server; compose.yaml says how the others are asked. /healthz answers whatever host it is asked by, over HTTP too.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=6 \
   CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 8000, timeout=3); c.request('GET', '/healthz'); exit(c.getresponse().status != 200)"]
-CMD ["granian", "--interface", "asgi", "--host", "0.0.0.0", "--port", "8000", "--http", "1", "--respawn-failed-workers", \
-  "--log-config", "openvibe/runner/granian_logs.json", "openvibe.asgi:application"]
+CMD ["python", "manage.py", "serve", "--only", "web", "--host", "0.0.0.0", "--port", "8000"]

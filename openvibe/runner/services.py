@@ -3,7 +3,6 @@ all other jobs, with the scheduler in it. Each is a function that runs until its
 
 import ctypes
 import gc
-import json
 import os
 import socket
 import threading
@@ -13,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -31,7 +29,13 @@ SERVICE_MODULES = (  # each service would import them for itself
     *("celery.worker.autoscale", "celery.worker.components", "celery.worker.consumer", "celery.worker.strategy"),
     *("granian.server", "kombu.mixins"),
 )
-WEB_SERVER_LOGS = Path(__file__).with_name("granian_logs.json")  # containers name it, too: `granian --log-config`
+WEB_SERVER_LOGS = {
+    "formatters": {"json": {"()": "openvibe.base.logs.json_formatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "json"}},
+    "loggers": {
+        name: {"handlers": ["stderr"], "level": "INFO", "propagate": False} for name in ("_granian", "granian.access")
+    },
+}
 BACKGROUND_NICENESS = 10  # background jobs get the processor time that people do not need
 
 
@@ -63,8 +67,9 @@ def _return_free_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def run_web(host: str, port: int) -> None:
-    """The web processes: pages and API through WSGI, event streams through ASGI, on one port."""
+def run_web(host: str, port: int, *, is_alone: bool = False) -> None:
+    """The web processes: pages and API through WSGI, event streams through ASGI, on one port. Alone, without a
+    supervisor, they say themselves when they begin and end."""
     from granian.constants import HTTPModes, Interfaces
     from granian.log import LogLevels
     from granian.server import Server
@@ -81,8 +86,8 @@ def run_web(host: str, port: int) -> None:
         interface=Interfaces.ASGI,
         http=HTTPModes.http1,  # what waits to be told which of two says nothing for good keeps its connection for good
         workers=settings.ENV.web_processes or count_cores(),
-        log_level=LogLevels.warning,
-        log_dictconfig=json.loads(WEB_SERVER_LOGS.read_text()),
+        log_level=LogLevels.info if is_alone else LogLevels.warning,
+        log_dictconfig=WEB_SERVER_LOGS,
         backlog=MAX_OPEN_REQUESTS,
         backpressure=connections,  # what comes beyond waits to be accepted: an accept without a free file fails
         respawn_failed_workers=True,

@@ -1,5 +1,6 @@
 """Static files under hashed names: where they are kept, and for how long those of earlier versions are."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 EARLIER_FILES_DAYS = 30
 """How long the files of an earlier version stay after an update: pages that were open then still ask for them."""
 _HASHED_NAME = re.compile(r"\.[0-9a-f]{12}(\.[^/]*)?$")
+_LOCK_FILE = "collecting.lock"
 _COMPRESSED = re.compile(r"\.(gz|br)$")
 
 
@@ -48,15 +50,25 @@ class StaticStorage(FixedAddresses, CompressedManifestStaticFilesStorage):  # ty
 
 
 def collect_static_files() -> None:
-    """Static files collected under hashed names, again only when one of them changed. Raises OSError."""
+    """Static files collected under hashed names, again only when one of them changed. Web servers that share the folder
+    take turns. Raises OSError."""
     root = Path(settings.STATIC_ROOT)
+    root.mkdir(parents=True, exist_ok=True)
+    with open(root / _LOCK_FILE, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _collect(root)
+
+
+def _collect(root: Path) -> None:
     stamp = root / "collected"
     digest = _digest_of_sources()
     if stamp.exists() and stamp.read_text() == digest:
         return
     earlier_names = _names_in_manifest(root)
     for file in _files_in(root):
-        if not _HASHED_NAME.search(file.name):  # the stamp, too: what is interrupted here is begun again
+        if (
+            not _HASHED_NAME.search(file.name) and file.name != _LOCK_FILE
+        ):  # the stamp, too: what is interrupted here is begun again
             file.unlink()
     call_command("collectstatic", interactive=False, verbosity=0)
     _delete_old_files(root, earlier_names)

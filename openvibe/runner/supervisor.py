@@ -157,11 +157,14 @@ def _run_service(name: str, run: Service, output: int) -> None:
 
 
 def end_with_supervisor() -> None:
-    """Ends this process, and after a grace period its group, as soon as there is no supervisor any more."""
+    """Ends this process, and after a grace period its group, as soon as there is no supervisor any more. Does nothing
+    where there never was one."""
+    if _alive is None:
+        return
+    reading, _ = _alive
 
     def wait() -> None:
-        assert _alive is not None
-        os.read(_alive[0], 1)
+        os.read(reading, 1)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(STOP_SECONDS)
         os.killpg(os.getpgrp(), signal.SIGKILL)

@@ -69,7 +69,7 @@ class Environment(BaseSettings):
     )
     worker_concurrency: int = Field(32, ge=1, description="Agent runs each of them carries out at the same time.")
     background_concurrency: int = Field(2, ge=1, description="Background jobs carried out at the same time.")
-    web_processes: int = Field(0, ge=0, description="Web processes of `make run`; 0: as many as processor cores.")
+    web_processes: int = Field(0, ge=0, description="Web processes of `make run` or a container; 0: one for each core.")
     web_threads: int = Field(8, ge=1, description="Requests a web process answers at the same time.")
     allow_private_endpoints: bool = Field(
         False, description="Let admins name model endpoints, webhooks and MCP servers on private addresses."

@@ -202,18 +202,19 @@ def parts_of(folder: Path, database_url: str, port: int) -> dict[str, Part]:
         "DATABASE_URL": database_url,
         "CELERY_BROKER_URL": f"redis://127.0.0.1:{redis_port}/0",
         "OPENVIBE_SECRET_KEY": secrets.token_urlsafe(60),
+        "OPENVIBE_WEB_PROCESSES": "1",
         "OPENVIBE_WORKER_CONCURRENCY": "2",
     }
     web_ports = {"web1": free_port(), "web2": free_port()}
     servers = " ".join(f"server 127.0.0.1:{each} max_fails=1 fail_timeout=1s;" for each in web_ports.values())
     (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, servers=servers))
-    granian = [sys.executable, "-m", "granian", "--interface", "asgi", "--host", "127.0.0.1"]
+    web = [sys.executable, "manage.py", "serve", "--only", "web", "--port"]
     celery = [sys.executable, "-m", "celery", "--app", "openvibe.celery"]
     worker = [*celery, "worker", "--loglevel", "INFO", "--without-gossip", "--without-mingle", "--hostname"]
     redis = [program("redis-server"), "--port", str(redis_port), "--bind", "127.0.0.1", "--save", ""]
     commands = {
         "redis": redis,
-        **{name: [*granian, "--port", str(each), "openvibe.asgi:application"] for name, each in web_ports.items()},
+        **{name: [*web, str(each)] for name, each in web_ports.items()},
         **{name: [*worker, f"{name}@%h"] for name in ("worker1", "worker2")},
         "beat": [*celery, "beat", "--pidfile", "", "--loglevel", "INFO"],
         "nginx": [program("nginx"), "-c", str(folder / "nginx.conf"), "-p", str(folder)],

@@ -2,11 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
+from django.core.management import load_command_class
 
-from openvibe.settings import CELERY_TASK_QUEUES
+from openvibe.settings import CELERY_TASK_QUEUES, STATIC_ROOT, VAR
 from openvibe.settings.environment import ROOT, Environment
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -20,7 +22,13 @@ def test_whoever_needs_agents_files_has_them_on_a_volume() -> None:
         home = service["environment"]["OPENVIBE_HOME"]
         assert f"home:{home}" in service["volumes"]
         assert f"-o openvibe -g openvibe /var/lib/openvibe {home}" in DOCKERFILE  # a new volume belongs to whom it did
-    assert set(COMPOSE["volumes"]) == {"home", "postgres"}
+    assert set(COMPOSE["volumes"]) == {"home", "static", "postgres"}
+
+
+def test_files_of_pages_outlive_an_update() -> None:
+    assert "static:/var/lib/openvibe/static" in COMPOSE["services"]["web"]["volumes"]
+    assert re.search(r"-o openvibe -g openvibe .* /var/lib/openvibe/static$", DOCKERFILE, re.MULTILINE)
+    assert Path("/var/lib/openvibe/static") == Path("/var/lib/openvibe") / Path(STATIC_ROOT).relative_to(VAR)
 
 
 def test_every_service_says_how_it_is_or_why_not() -> None:
@@ -38,10 +46,15 @@ def test_each_queue_has_a_worker_and_settings_are_known() -> None:
         assert set(COMPOSE["services"][name]["environment"]) <= known
 
 
-def test_commands_of_the_image_name_what_is_there() -> None:
-    commands = re.findall(r"^ *CMD (\[.*?\])$", DOCKERFILE.replace("\\\n", ""), re.MULTILINE | re.DOTALL)
+def test_the_image_serves_pages_to_other_containers() -> None:
+    commands = re.findall(r"^ *CMD (\[.*?\])$", DOCKERFILE, re.MULTILINE)
     *_, server = (json.loads(command) for command in commands)
-    assert (ROOT / server[server.index("--log-config") + 1]).is_file()
+    assert server[:2] == ["python", "manage.py"]
+    parser = load_command_class("openvibe.runner", server[2]).create_parser("manage.py", server[2])
+    options = parser.parse_args(server[3:])
+    assert (options.only, options.host, options.port) == ("web", "0.0.0.0", 8000)
+    assert "127.0.0.1', 8000" in DOCKERFILE
+    assert COMPOSE["services"]["web"]["ports"] == ["127.0.0.1:8000:8000"]
 
 
 def _commands() -> list[list[str]]:

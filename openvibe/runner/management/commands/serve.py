@@ -23,7 +23,7 @@ from django.db import Error, connection, connections
 
 from openvibe.base.logs import json_line
 from openvibe.runner.bootstrap import prepare_database
-from openvibe.runner.services import build_services, preload
+from openvibe.runner.services import build_services, preload, run_web
 from openvibe.runner.static_files import collect_static_files
 from openvibe.runner.supervisor import ServiceCrashLoop, Supervisor, stop_orphans
 from openvibe.settings.environment import unknown_variable_words, unknown_variables
@@ -38,11 +38,33 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--port", type=int, default=settings.ENV.port, help="default: %(default)s, or PORT")
         parser.add_argument("--host", default=settings.ENV.host, help="default: %(default)s, or OPENVIBE_HOST")
+        parser.add_argument(
+            "--only",
+            choices=("web",),
+            help="this part alone, where the others run elsewhere (compose.yaml); `migrate` prepares the database",
+        )
 
-    def handle(self, *_arguments: Any, host: str, port: int, **_options: Any) -> None:
+    def handle(self, *_arguments: Any, host: str, port: int, only: str | None, **_options: Any) -> None:
         for name, nearest in unknown_variables(os.environ).items():
             self.stderr.write(self.style.WARNING(unknown_variable_words(name, nearest)))
         self.check(tags=["addresses"])  # all checks would read every model and address: `manage.py check` does
+        if only:
+            self.serve_web(host, port)
+        else:
+            self.serve_everything(host, port)
+
+    def serve_web(self, host: str, port: int) -> None:
+        """The web processes alone, until told to stop."""
+        check_port(host, port)
+        try:
+            collect_static_files()
+        except OSError as error:
+            raise CommandError(unwritable_words(error)) from error
+        preload()
+        run_web(host, port, is_alone=True)
+
+    def serve_everything(self, host: str, port: int) -> None:
+        """Database, web processes and workers, until told to stop."""
         with serve_lock(settings.VAR) as lock_file, stop_on_signal() as stop:
             if orphan_count := stop_orphans(lock_file):
                 self.write_line(f"An earlier run was killed; {orphan_count} processes it left behind were stopped.")
@@ -117,11 +139,15 @@ def send_preparation(url: str, receiver: Connection) -> None:
     except Error as error:
         receiver.send(("", f"The database cannot be used: {error}"))
     except OSError as error:
-        receiver.send(("", f"{settings.VAR} cannot be written: {error}. Set OPENVIBE_VAR to another folder."))
+        receiver.send(("", unwritable_words(error)))
     except CommandError as error:
         receiver.send(("", str(error)))
     else:
         receiver.send((output.getvalue().strip(), ""))
+
+
+def unwritable_words(error: OSError) -> str:
+    return f"{settings.VAR} cannot be written: {error}. Set OPENVIBE_VAR to another folder."
 
 
 @contextmanager
