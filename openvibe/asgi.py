@@ -9,17 +9,19 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from concurrent.futures import Executor
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import Any
 
+import structlog
 from django.conf import settings
 from django.urls import get_resolver
 
 from openvibe.base.file_limit import raise_file_limit
+from openvibe.base.request_body import ClientGone, RequestBodies
 from openvibe.base.streams import STREAMS_KEY, Continuation, Send
 from openvibe.base.wsgi_threads import WsgiThreads
 from openvibe.wsgi import application as pages
@@ -27,6 +29,7 @@ from openvibe.wsgi import application as pages
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 AsgiApplication = Callable[[Any, Any, Any], Awaitable[None]]  # libraries disagree about how to type the three
+log = structlog.get_logger(__name__)
 
 
 MCP_PATHS = ("/mcp", "/mcp/")
@@ -161,31 +164,6 @@ class McpAtFirstCall:
         await self._application(scope, receive, send)
 
 
-BODY_AHEAD_BYTES, BODY_SECONDS = 1024 * 1024, 30.0
-"""So much of a body is read before a thread is taken for its request, within this time."""
-
-
-async def read_ahead(receive: Receive, seconds: float = BODY_SECONDS) -> Receive | None:
-    """The same events once the body, or the first of a long one, is here; None when it did not come in time.
-
-    Whoever sends a body drop by drop holds a coroutine; each of the few threads would be gone for others meanwhile.
-    """
-    events: list[MutableMapping[str, Any]] = []
-    size = 0
-    try:
-        async with asyncio.timeout(seconds):
-            while size < BODY_AHEAD_BYTES and (not events or events[-1].get("more_body", False)):
-                events.append(await receive())
-                size += len(events[-1].get("body", b""))
-    except TimeoutError:
-        return None
-
-    async def receive_next() -> MutableMapping[str, Any]:
-        return events.pop(0) if events else await receive()
-
-    return receive_next
-
-
 def is_bodiless(scope: Scope) -> bool:
     """Whether a request says nothing of a body; Django then reads none."""
     return scope["method"] in ("GET", "HEAD") and not any(
@@ -197,12 +175,19 @@ class Dispatcher:
     """An ASGI application that hands each request to the right one of three."""
 
     def __init__(
-        self, *, streams: AsgiApplication, pages: AsgiApplication, mcp: AsgiApplication, stop: ServerStop
+        self,
+        *,
+        streams: AsgiApplication,
+        pages: AsgiApplication,
+        mcp: AsgiApplication,
+        stop: ServerStop,
+        bodies: RequestBodies | None = None,
     ) -> None:
         self._stop = stop
         self._streams = streams
         self._pages = pages
         self._mcp = mcp
+        self._bodies = bodies or RequestBodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -219,11 +204,22 @@ class Dispatcher:
             application = self._application_for(scope.get("path", ""))
             if application is self._mcp or is_bodiless(scope):  # the one reads its bodies without a thread
                 await application(scope, receive_event, send)
-            elif ahead := await read_ahead(receive_event):
-                await application(scope, ahead, send)
             else:
-                await send({"type": "http.response.start", "status": 408, "headers": [(b"content-length", b"0")]})
-                await send({"type": "http.response.body", "body": b""})
+                await self._answer_with_body(application, scope, receive_event, send)
+
+    async def _answer_with_body(self, application: AsgiApplication, scope: Scope, receive: Receive, send: Send) -> None:
+        async with AsyncExitStack() as kept:
+            try:
+                whole = await kept.enter_async_context(self._bodies.read(receive))
+            except ClientGone:
+                return
+            except TimeoutError:
+                await _refuse(send, 408, b"What you sent did not arrive in time. Nothing was changed.")
+            except OSError:
+                log.exception("request_body_not_kept")
+                await _refuse(send, 503, b"There is no room for what you sent. Nothing was changed. Try again later.")
+            else:
+                await application(scope, whole, send)
 
     def _application_for(self, path: str) -> AsgiApplication:
         if path in MCP_PATHS:
@@ -237,6 +233,12 @@ async def _answer_lifespan(receive: Receive, send: Send) -> None:
         await send({"type": f"{event}.complete"})
         if event == "lifespan.shutdown":
             return
+
+
+async def _refuse(send: Send, status: int, words: bytes) -> None:
+    headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(words)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": words})
 
 
 async def _answer_health(send: Send) -> None:

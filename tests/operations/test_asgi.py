@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openvibe.asgi import BODY_AHEAD_BYTES, Dispatcher, EventStreams, ServerStop, is_stream, read_ahead
+from openvibe.asgi import Dispatcher, EventStreams, ServerStop, is_stream
 from openvibe.base.streams import STREAMS_KEY, Continuation, DeferredAnswer, Send
 
 
@@ -45,27 +45,6 @@ def test_each_request_reaches_the_right_application_and_lifespan_neither() -> No
 
     assert reached == ["stream /w/garden/events/", "page /w/garden/", "page /w/garden/", "mcp /mcp"]
     assert answers == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-
-
-def test_a_body_is_here_before_a_thread_is_taken_for_it() -> None:
-    parts: list[dict[str, Any]] = [{"body": b"a", "more_body": True}, {"body": b"b"}, {"type": "http.disconnect"}]
-    long_part: dict[str, Any] = {"body": b"x" * BODY_AHEAD_BYTES, "more_body": True}
-
-    async def read(*events: dict[str, Any]) -> list[dict[str, Any]]:
-        sent = iter(events)
-
-        async def receive() -> MutableMapping[str, Any]:
-            for event in sent:
-                return event
-            await asyncio.Event().wait()  # nothing more comes
-            raise AssertionError
-
-        ahead = await read_ahead(receive, seconds=0.01)
-        return [dict(await ahead()) for _ in events] if ahead else []
-
-    assert asyncio.run(read(*parts)) == parts
-    assert asyncio.run(read(parts[0])) == []
-    assert asyncio.run(read(long_part, parts[1])) == [long_part, parts[1]]
 
 
 async def send_for_ever(send: Send) -> None:

@@ -1,0 +1,73 @@
+"""A request's body is here before a thread is taken for it: threads are few, and whoever sends drop by drop would keep
+one from all others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from tempfile import SpooledTemporaryFile
+from typing import Any
+
+from openvibe.base.uploads import MAX_UPLOAD_BYTES
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+
+IN_MEMORY_BYTES = 1024 * 1024
+"""Of a body; what is longer waits on disk."""
+BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 30.0
+"""So much of a body comes in so many seconds, or it is given up: 9 kB a second are enough."""
+MAX_ON_DISK = 16
+"""Bodies of one process at a time: together they take 416 MB at most. The next wait with what they send."""
+MAX_READ_BYTES = 4 * MAX_UPLOAD_BYTES
+"""Of a body that is too large so much is read, the end for nothing: who still sends hears no answer."""
+
+
+class ClientGone(Exception):
+    """Who sent a request is gone before all of it was here. Half of a text must not pass for the whole."""
+
+
+class RequestBodies:
+    """Reads the bodies of one process's requests. One that is too large lacks its end, and is refused for its length by
+    whoever reads it."""
+
+    def __init__(self, *, block_seconds: float = BLOCK_SECONDS, max_on_disk: int = MAX_ON_DISK) -> None:
+        self._block_seconds = block_seconds
+        self._places_on_disk = asyncio.Semaphore(max_on_disk)
+
+    @asynccontextmanager
+    async def read(self, receive: Receive) -> AsyncIterator[Receive]:
+        """Gives events of the same request once its body is here. Raises TimeoutError when the next block does not come
+        in time, ClientGone, and OSError when the disk is full."""
+        with SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as body:
+            async with AsyncExitStack() as place:
+                await self._fill(body, receive, place)
+                size = body.tell()
+                body.seek(0)
+                is_read = False
+
+                async def receive_next() -> Message:
+                    nonlocal is_read
+                    if is_read:
+                        return await receive()
+                    block = body.read(IN_MEMORY_BYTES)
+                    is_read = body.tell() == size
+                    return {"type": "http.request", "body": block, "more_body": not is_read}
+
+                yield receive_next
+
+    async def _fill(self, body: SpooledTemporaryFile[bytes], receive: Receive, place: AsyncExitStack) -> None:
+        size, has_more = 0, True
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(self._block_seconds) as limit:
+            while has_more and size <= MAX_READ_BYTES:
+                event = await receive()
+                if event["type"] == "http.disconnect":
+                    raise ClientGone
+                part, has_more = event.get("body", b""), event.get("more_body", False)
+                if size <= IN_MEMORY_BYTES < size + len(part):
+                    await place.enter_async_context(self._places_on_disk)
+                if size // BLOCK_BYTES < (size + len(part)) // BLOCK_BYTES:
+                    limit.reschedule(loop.time() + self._block_seconds)
+                size += len(part)
+                if size <= MAX_UPLOAD_BYTES:
+                    body.write(part)
