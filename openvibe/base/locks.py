@@ -23,6 +23,7 @@ class LockKind(IntEnum):
     VECTOR_SPACES = 7008  # vector spaces that become ready or are removed
     CONTRADICTION_SEARCH = 7009  # a knowledge entry that is compared with its neighbours
     WORKSPACE_EXPORT = 7010  # an archive of a workspace
+    MAIL = 7011  # all e-mails about accounts
     WEBHOOKS = 7020  # the deliveries of all webhooks
     JOB_RUN = 7021  # a run of a recurring job
 

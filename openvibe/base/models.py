@@ -5,6 +5,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from openvibe.base.fields import EncryptedTextField
+
 
 class Timestamped(models.Model):
     """Created and last changed, UTC."""
@@ -26,6 +28,21 @@ class CacheEntry(models.Model):
 
     def __str__(self) -> str:
         return self.cache_key
+
+
+class OutgoingMail(models.Model):
+    """An e-mail about an account that the mail server has not taken yet. Its text may open the account."""
+
+    recipient = models.EmailField()
+    subject = models.CharField(max_length=255)
+    body = EncryptedTextField()
+    created_at = models.DateTimeField(db_default=Now())
+    due_at = models.DateTimeField(db_default=Now(), db_index=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    error = models.CharField(max_length=500, blank=True, help_text="Why the server did not take it.")
+
+    def __str__(self) -> str:
+        return f"{self.subject} to {self.recipient}"
 
 
 class JobRun(models.Model):

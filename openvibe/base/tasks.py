@@ -2,18 +2,22 @@
 
 from datetime import timedelta
 
+import structlog
 from allauth.usersessions.models import UserSession
 from celery import shared_task
 from django.contrib.sessions.models import Session
-from django.db import connection
+from django.core.mail import EmailMessage
+from django.db import connection, transaction
 from django.utils import timezone
 
 from openvibe.base.events import EVENT_RETENTION_HOURS
 from openvibe.base.job_runs import delete_old_runs
-from openvibe.base.models import CacheEntry, Event
+from openvibe.base.mail import send_due_mail
+from openvibe.base.models import CacheEntry, Event, OutgoingMail
 from openvibe.base.planner_statistics import analyze_changed_tables
 
 DOCTOR_CHANNEL = "openvibe_doctor"
+log = structlog.get_logger(__name__)
 
 
 @shared_task(name="base.answer_doctor", ignore_result=True)
@@ -21,6 +25,25 @@ def answer_doctor(token: str) -> None:
     """Says over PostgreSQL's NOTIFY that a worker took the job. `manage.py doctor` listens."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", [DOCTOR_CHANNEL, token])
+
+
+def queue_mail(message: EmailMessage) -> None:
+    """Has a worker send the text to its recipients once this transaction is committed."""
+    rows = [OutgoingMail(recipient=to, subject=str(message.subject), body=str(message.body)) for to in message.to]
+    OutgoingMail.objects.bulk_create(rows)
+    transaction.on_commit(_enqueue_send_mail)
+
+
+def _enqueue_send_mail() -> None:
+    try:
+        send_mail.apply_async(expires=60, retry=False)
+    except Exception as error:  # every transport has errors of its own; what is due is looked for anyway
+        log.warning("mail_job_not_sent", error=type(error).__name__)
+
+
+@shared_task(name="base.send_mail", ignore_result=True, expires=30)
+def send_mail() -> dict[str, int]:
+    return {"e-mails sent": send_due_mail()}
 
 
 @shared_task(name="base.analyze_tables", ignore_result=True, expires=60)

@@ -240,6 +240,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "find contradictions": {"task": "knowledge.find_contradictions", "schedule": 60.0},
     "embed entries": {"task": "knowledge.embed_entries", "schedule": 10.0},
     "settle vector spaces": {"task": "search.settle_spaces", "schedule": 10.0},
+    "send mail": {"task": "base.send_mail", "schedule": 10.0},
     "analyze tables": {"task": "base.analyze_tables", "schedule": 60.0},
     "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
     "forget sessions": {"task": "base.forget_sessions", "schedule": 3_600.0},

@@ -7,6 +7,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from openvibe.base.mail import send_due_mail
 from openvibe.base.models import CacheEntry
 from openvibe.workspaces.models import Invitation, Member
 from openvibe.workspaces.services import accept_invitation, create_invitation, revoke_invitation
@@ -65,6 +66,7 @@ def test_answers_do_not_tell_whether_an_account_exists(ana: Member, mailoutbox: 
     resets = [Client().post("/accounts/password/reset/", {"email": email}) for email in ("ana@example.org", "x@y.org")]
     assert [answer.status_code for answer in resets] == [302, 302]
     assert resets[0]["Location"] == resets[1]["Location"]
+    assert send_due_mail() == 2  # "there is no account" is mailed, too
     assert len(mailoutbox) == 2
 
 

@@ -3,14 +3,17 @@
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core import context as current
 from allauth.core import ratelimit
 from allauth.core.internal.ratelimit import get_ip
 from django import forms
 from django.conf import settings
+from django.contrib.sites.shortcuts import get_current_site
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 
 from openvibe.base.problems import Missing, Problem
+from openvibe.base.tasks import queue_mail
 from openvibe.workspaces import services
 from openvibe.workspaces.known_browsers import browser_key, is_known_browser, remember_browser
 from openvibe.workspaces.models import User
@@ -57,6 +60,16 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
 
     def clean_email(self, email: str) -> str:
         return str(super().clean_email(email)).lower()
+
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        """By a job: a mail server that is slow or away fails no page, and tells nobody which accounts there are."""
+        values = {
+            "request": current.request,
+            "email": email,
+            "current_site": get_current_site(current.request),
+            **context,
+        }
+        queue_mail(self.render_mail(template_prefix, email, values))
 
     def get_client_ip(self, request: HttpRequest) -> str:
         """A request that names fewer addresses than there are trusted proxies came past one: its own sender counts."""

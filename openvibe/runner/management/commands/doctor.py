@@ -20,6 +20,7 @@ from kombu.exceptions import OperationalError as BrokerUnavailable
 
 from openvibe.base.fields import UnreadableSecret
 from openvibe.base.job_runs import newest_runs
+from openvibe.base.models import OutgoingMail
 from openvibe.base.proxy_headers import COUNT_PROXIES, lacks_trusted_proxies
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
@@ -77,6 +78,7 @@ class Command(BaseCommand):
             "proxy": proxy,
             "search": search,
             "models": models,
+            "mail": mail,
         }
         if unknown := set(only or ()) - {*checks, *PUBLIC_CHECKS}:
             raise CommandError(
@@ -231,6 +233,16 @@ def models() -> CheckResult:
     if silent:
         return CheckResult("models", f"{len(silent)} of {len(endpoints)} endpoints do not answer.", " ".join(silent))
     return CheckResult("models", f"{len(endpoints)} endpoints answer.")
+
+
+def mail() -> CheckResult:
+    if not settings.EMAIL_CONFIGURED:
+        return CheckResult("mail", "no mail server (OPENVIBE_EMAIL_URL): e-mails are printed in the log.")
+    late = OutgoingMail.objects.filter(attempts__gt=0).order_by("-due_at")
+    if last := late.first():
+        state = f"{late.count()} e-mails wait, for the server did not take them: {last.error}."
+        return CheckResult("mail", state, "Check OPENVIBE_EMAIL_URL and the server.")
+    return CheckResult("mail", "nothing waits.")
 
 
 def proxy() -> CheckResult:
