@@ -9,7 +9,9 @@ INDENTATION = re.compile(r"\s*\n\s*")
 
 
 class Loader(filesystem.Loader):
-    """Loads from `DIRS`. What stands in values (code, texts that keep their lines) is not touched."""
+    """Loads from `DIRS`. What stands in values (code, texts that keep their lines) is not touched, nor are e-mails: in
+    plain text an empty line shows."""
 
     def get_contents(self, origin: Origin) -> str:
-        return INDENTATION.sub("\n", super().get_contents(origin))
+        contents = super().get_contents(origin)
+        return contents if origin.name.endswith(".txt") else INDENTATION.sub("\n", contents)

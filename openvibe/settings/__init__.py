@@ -262,6 +262,7 @@ ACCOUNT_FORMS = {"add_email": "openvibe.workspaces.web.addresses.NewAddressForm"
 ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.web.adapters.SignupForm"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_EMAIL_SUBJECT_PREFIX = "OpenVibe: "
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_PREVENT_ENUMERATION = True

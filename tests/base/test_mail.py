@@ -74,6 +74,18 @@ def test_a_forgotten_password_waits_for_no_mail_server(ana: Member, settings: An
     assert not OutgoingMail.objects.exists()
 
 
+def test_whoever_has_no_account_is_not_invited_to_make_one(ana: Member) -> None:
+    for address in (ana.user.email, "nobody@example.org"):
+        Client().post(RESET, {"email": address})
+    assert send_due_mail() == 2
+    known, unknown = mail.outbox
+    assert known.subject == "OpenVibe: Choose a new password"
+    assert str(known.body).startswith("Somebody, probably you, asked for a new password of your account.")
+    assert str(known.body).endswith("OpenVibe at testserver")
+    assert "No account has it." in unknown.body
+    assert "http" not in unknown.body  # where nobody may sign up, a link would lead nowhere
+
+
 def test_a_password_is_changed_whether_or_not_anybody_can_be_told(ana: Member, settings: Any) -> None:
     settings.ACCOUNT_EMAIL_NOTIFICATIONS = True
     settings.EMAIL_BACKEND = f"{__name__}.UnreachableServer"
@@ -83,7 +95,10 @@ def test_a_password_is_changed_whether_or_not_anybody_can_be_told(ana: Member, s
     assert answer.status_code == 302
     ana.user.refresh_from_db()
     assert ana.user.check_password(new)
-    assert OutgoingMail.objects.get().recipient == ana.user.email
+    told = OutgoingMail.objects.get()
+    assert told.recipient == ana.user.email
+    assert told.body.startswith("Your password has been changed.\n\nIf that was not you, choose a new password at once")
+    assert "- address: 127.0.0.1\n" in told.body
 
 
 def test_what_is_taken_back_is_not_sent_and_what_waits_is_not_readable() -> None:
@@ -153,11 +168,12 @@ def test_a_clock_that_was_ahead_delays_nothing() -> None:
 
 def test_one_process_sends_at_a_time() -> None:
     queue("ana@example.org")
-    other = connection.copy()
+    other, key = connection.copy(), [lock_key(LockKind.MAIL, 0)]
     try:
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [lock_key(LockKind.MAIL, 0)])
-        assert send_due_mail() == 0
+            cursor.execute("SELECT pg_advisory_lock(%s)", key)
+            assert send_due_mail() == 0
+            cursor.execute("SELECT pg_advisory_unlock(%s)", key)
     finally:
         other.close()
     assert send_due_mail() == 1
