@@ -23,7 +23,10 @@ log = structlog.get_logger(__name__)
 def send_due_mail() -> int:
     """How many e-mails the server took. One process sends at a time; one that dies may send its last e-mail twice."""
     with advisory_lock(LockKind.MAIL, 0) as is_owner:
-        return _send_batch() if is_owner and due_mail().exists() else 0
+        if not is_owner or not due_mail().exists():
+            return 0
+        _give_up(OutgoingMail.objects.filter(created_at__lt=timezone.now() - GIVE_UP_AFTER))
+        return _send_batch()
 
 
 def due_mail() -> QuerySet[OutgoingMail]:
@@ -43,7 +46,10 @@ def _send_batch() -> int:
             mail.delete()
         except smtplib.SMTPRecipientsRefused as error:
             codes = [code for code, _ in error.recipients.values()]
-            _delay(mail, error, for_good=min(codes, default=400) >= 500)
+            if min(codes, default=400) >= 500:
+                _give_up(OutgoingMail.objects.filter(pk=mail.pk), error)
+            else:
+                _delay(mail, error)
         except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError, ValueError) as error:  # no address can be read so
             _delay(mail, error)
         except (smtplib.SMTPException, OSError) as error:
@@ -57,13 +63,16 @@ def _send(connection: BaseEmailBackend, mail: OutgoingMail) -> None:
         connection.send_messages([EmailMessage(mail.subject, mail.body, to=[mail.recipient])])
 
 
-def _delay(mail: OutgoingMail, error: Exception, *, for_good: bool = False) -> None:
-    reason = f"{type(error).__name__}: {error}"[:500]
-    if for_good or mail.created_at < timezone.now() - GIVE_UP_AFTER:
-        log.error("mail_given_up", subject=mail.subject, attempts=mail.attempts + 1, error=type(error).__name__)
-        mail.delete()
-        return
+def _delay(mail: OutgoingMail, error: Exception) -> None:
     delay = min(FIRST_DELAY * 2 ** min(mail.attempts, 10), LONGEST_DELAY)
-    mail.attempts, mail.error, mail.due_at = mail.attempts + 1, reason, timezone.now() + delay
+    mail.attempts, mail.due_at = mail.attempts + 1, timezone.now() + delay
+    mail.error = f"{type(error).__name__}: {error}"[:500]
     mail.save(update_fields=["attempts", "error", "due_at"])
     log.warning("mail_not_sent", attempts=mail.attempts, error=type(error).__name__)
+
+
+def _give_up(mails: QuerySet[OutgoingMail], error: Exception | None = None) -> None:
+    """What is a day old leads nowhere: a backup that is put back sends nobody an old link."""
+    for subject in mails.values_list("subject", flat=True):
+        log.error("mail_given_up", subject=subject, error=type(error).__name__ if error else "too old")
+    mails.delete()

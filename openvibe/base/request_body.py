@@ -16,8 +16,8 @@ IN_MEMORY_BYTES = 1024 * 1024
 """Of a body; what is longer waits on disk."""
 BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 30.0
 """So much of a body comes in so many seconds, or it is given up: 9 kB a second are enough."""
-MAX_ON_DISK = 16
-"""Bodies of one process at a time: together they take 416 MB at most. The next wait with what they send."""
+MAX_ON_DISK = 64
+"""Bodies of one process at a time: together they take 1.7 GB at most. The next wait with what they send."""
 MAX_READ_BYTES = 4 * MAX_UPLOAD_BYTES
 """Of a body that is too large so much is read, the end for nothing: who still sends hears no answer."""
 

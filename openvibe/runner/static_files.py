@@ -65,10 +65,8 @@ def _collect(root: Path) -> None:
     if stamp.exists() and stamp.read_text() == digest:
         return
     earlier_names = _names_in_manifest(root)
-    for file in _files_in(root):
-        if (
-            not _HASHED_NAME.search(file.name) and file.name != _LOCK_FILE
-        ):  # the stamp, too: what is interrupted here is begun again
+    for file in _files_in(root):  # the stamp, too: what is interrupted here is begun again
+        if file.name != _LOCK_FILE and not _HASHED_NAME.search(file.name):
             file.unlink()
     call_command("collectstatic", interactive=False, verbosity=0)
     _delete_old_files(root, earlier_names)

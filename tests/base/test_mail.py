@@ -154,10 +154,14 @@ def test_a_server_that_is_away_is_asked_less_and_less_and_not_for_ever(settings:
     result = doctor.mail()
     assert "Connection refused" in result.state
     assert result.advice
+
+
+def test_what_is_a_day_old_is_sent_to_nobody() -> None:
+    queue("first@example.org")
     pass_time(86_400)
-    send_due_mail()
-    send_due_mail()
-    assert not OutgoingMail.objects.exists()
+    queue("second@example.org")
+    assert send_due_mail() == 1
+    assert (sent(), OutgoingMail.objects.count()) == (["second@example.org"], 0)
 
 
 def test_a_clock_that_was_ahead_delays_nothing() -> None:

@@ -240,7 +240,7 @@ def mail() -> CheckResult:
         return CheckResult("mail", "no mail server (OPENVIBE_EMAIL_URL): e-mails are printed in the log.")
     late = OutgoingMail.objects.filter(attempts__gt=0).order_by("-due_at")
     if last := late.first():
-        state = f"{late.count()} e-mails wait, for the server did not take them: {last.error}."
+        state = f"the server does not take {late.count()} of our e-mails, which wait: {last.error}."
         return CheckResult("mail", state, "Check OPENVIBE_EMAIL_URL and the server.")
     return CheckResult("mail", "nothing waits.")
 
