@@ -1,7 +1,7 @@
 // What is typed and not sent: for a thread or a dive there is a draft, saved soon, and at once where it is left.
 
 import { showUnsent } from "./outbox.js";
-import { all, body, browserStorage, one, post, settled, spread, tabStorage, TRY_AGAIN, workspace } from "./page.js";
+import { all, body, browserStorage, isPassing, one, post, settled, spread, tabStorage, TRY_AGAIN, workspace } from "./page.js";
 
 const MOST_UNSAVED = 5000; // ms of typing without a pause
 
@@ -60,8 +60,8 @@ async function save(field, { leaves = false, hides = false } = {}) {
     state = text.trim() && field.value ? "Draft saved" : "";
   } catch (problem) {
     if (problem.code === "draft_changed") return onChanged(field, problem, before, { leaves, hides });
-    if (!problem.status || problem.status >= 500) saveAgain();
-    if (!problem.status || problem.status >= 500 || [401, 403].includes(problem.status)) { // of the session, perhaps
+    if (isPassing(problem)) saveAgain();
+    if (isPassing(problem) || [401, 403].includes(problem.status)) { // of the session, perhaps
       unanswered.add(field);
       keepHere(field, fields.sent, { leaves: false }); // a browser that crashes, or a phone that is out of memory, asks no page
     }

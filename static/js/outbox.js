@@ -1,6 +1,6 @@
 // Messages on their way: kept in this browser until they are sent, whatever becomes of the page. Their files cannot be.
 
-import { body, getOwn, one, oneAtATime, post, tabStorage, toast, workspace } from "./page.js";
+import { body, getOwn, isPassing, one, oneAtATime, post, tabStorage, toast, workspace } from "./page.js";
 
 const KEPT = `outbox-${body.dataset.participant}-`; // of somebody else who signs in here nothing is shown
 const holds = new Map(); // of a message: what lets other pages have it
@@ -8,7 +8,7 @@ const unkept = new Set(); // keys of those for which this browser has no room
 const ended = new AbortController(); // nobody sends anything here any more
 
 // 0: nothing answered; the others: a proxy says that the server does not, or the server that its database is away.
-export const AWAY = { 0: "there is no connection", 502: "the server is away", 503: "the server is not ready", 504: "the server does not answer" };
+export const AWAY = { 0: "there is no connection", 408: "the connection is too slow", 502: "the server is away", 503: "the server is not ready", 504: "the server does not answer" };
 const STALE = 3_600_000; // ms
 const SETTLE = 500; // ms until a page has heard for certain what another one stored
 const ABANDONED = 600_000; // ms after which no page has a letter in hand, where no lock says so
@@ -128,7 +128,7 @@ function tell(letter, problem, { isGone = false } = {}) {
 export const isOfSession = ({ status, code }) => status === 401 || code === "stale_page";
 
 /** Whether the server will not take it, however often it is sent. */
-export const isRefused = (problem) => problem.status >= 400 && problem.status < 500 && !isOfSession(problem);
+export const isRefused = (problem) => !isPassing(problem) && !isOfSession(problem);
 
 /** Whether the server has it already, and only the answer was lost. Resolves to the status where it does not say. */
 export async function lookUp({ thread, key }) {

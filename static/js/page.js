@@ -84,6 +84,9 @@ export async function post(url, fields, options = {}) {
   throw { ...problem, status: response.status };
 }
 
+/** Whether the same may be taken later: nothing answered, the server is broken, or it was sent too slowly. */
+export const isPassing = ({ status }) => !status || status >= 500 || status === 408;
+
 export const TRY_AGAIN = 3000;
 const waiting = new Set();
 

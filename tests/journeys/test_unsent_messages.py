@@ -78,15 +78,18 @@ def lose_answer(route: Route) -> None:
         route.fallback()
 
 
-@pytest.mark.parametrize("answer", ["{}", "null", "<h1>Sign in to this network</h1>"])
-def test_what_something_else_answered_is_sent_again(people: People, answer: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [(200, "{}"), (200, "null"), (200, "<h1>Sign in to this network</h1>"), (408, "It did not arrive in time.")],
+)
+def test_what_something_else_answered_is_sent_again(people: People, status: int, answer: str) -> None:
     ana = people.ana()
-    start_thread(ana, f"A network that answers {answer[:4]}", "Hello.")
+    start_thread(ana, f"A network that answers {status} {answer[:4]}", "Hello.")
     address = ana.url
 
     def answer_itself(route: Route) -> None:
         if route.request.method == "POST":
-            route.fulfill(status=200, body=answer, content_type="application/json")
+            route.fulfill(status=status, body=answer, content_type="application/json")
         else:
             route.fallback()
 
