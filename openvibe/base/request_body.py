@@ -12,8 +12,8 @@ from openvibe.base.uploads import MAX_UPLOAD_BYTES
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
-IN_MEMORY_BYTES = 1024 * 1024
-"""Of a body; what is longer waits on disk."""
+IN_MEMORY_BYTES = 256 * 1024
+"""Of a body; what is longer waits on disk. 4,096 connections hold 1 GB at most."""
 BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 30.0
 """So much of a body comes in so many seconds, or it is given up: 9 kB a second are enough."""
 MAX_ON_DISK = 64
