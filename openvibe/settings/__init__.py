@@ -215,6 +215,7 @@ CELERY_DB_REUSE_MAX = 1_000_000_000  # jobs; Django's own CONN_MAX_AGE decides (
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CONCURRENCY = ENV.worker_concurrency
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_REDIRECT_STDOUTS = ENV.production  # else what is printed is for somebody at a terminal, such as an e-mail
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = bool(ENV.celery_broker_url)  # its queue names are too long for pgmq
 CELERY_BEAT_SCHEDULER = "openvibe.base.scheduler.Scheduler"
