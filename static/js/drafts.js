@@ -232,8 +232,8 @@ function saveOne(url, storage) {
       if (text.trim()) showUnsent(problem, text, { drop: () => drop(url, storage) });
       else drop(url, storage); // nobody of here writes there any more
     });
-  } else if (field.value === text) {
-    drop(url, storage); // it was saved
+  } else if (field.value === text || (version !== draftVersion(field) && field.value.endsWith(`\n\n${text}`))) {
+    drop(url, storage); // it was saved, or joined to another text when its page was left
   } else if (!unsaved.has(field)) {
     [field.value, field.dataset.version] = [text, version];
     tried.set(field, [sent]);

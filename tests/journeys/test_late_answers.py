@@ -177,6 +177,26 @@ def test_whoever_leaves_before_choosing_finds_both_texts(people: People) -> None
     expect(desk.locator("#composer-body")).to_have_value("Phone\n\nDesk")  # it was not sent, so it stays
 
 
+def test_two_texts_that_were_joined_are_not_asked_about_when_nobody_heard_of_it(people: People) -> None:
+    desk, phone = people.ana(), people.ana()
+    start_thread(desk, "Two tabs, joined", "Hello.")
+    address = desk.url
+    phone.goto(address)
+    write(phone, "Phone")
+    desk.locator("#composer-body").fill("Desk")
+    desk.route("**/draft/", lambda route: route.abort())  # not what is sent while a page is left
+    desk.goto("/w/willow/")
+
+    def are_joined() -> bool:
+        phone.goto(address)
+        return phone.locator("#composer-body").input_value() == "Phone\n\nDesk"
+
+    wait_until(are_joined, "both are saved")
+    desk.goto(address)
+    expect(desk.locator("#composer-body")).to_have_value("Phone\n\nDesk")
+    expect(desk.get_by_role("group", name="Two texts for this message")).to_have_count(0)
+
+
 def test_a_draft_whose_answer_was_lost_is_written_on(people: People) -> None:
     ana = people.ana()
     start_thread(ana, "Lost answers", "Hello.")
