@@ -155,13 +155,19 @@ def write(page: Page, text: str) -> None:
     expect(page.get_by_text("Draft saved")).to_be_visible()
 
 
-def test_whoever_leaves_before_choosing_finds_both_texts(people: People) -> None:
+def write_on_both(people: People, title: str) -> tuple[Page, Page]:
+    """One person's desk and phone at the same thread: the phone's draft is saved, the desk's is not yet."""
     desk, phone = people.ana(), people.ana()
-    start_thread(desk, "Two tabs, left", "Hello.")
-    address = desk.url
-    phone.goto(address)
+    start_thread(desk, title, "Hello.")
+    phone.goto(desk.url)
     write(phone, "Phone")
     desk.locator("#composer-body").fill("Desk")
+    return desk, phone
+
+
+def test_whoever_leaves_before_choosing_finds_both_texts(people: People) -> None:
+    desk, phone = write_on_both(people, "Two tabs, left")
+    address = desk.url
     desk.goto("/w/willow/")  # before it was saved
 
     def is_back() -> bool:
@@ -178,12 +184,8 @@ def test_whoever_leaves_before_choosing_finds_both_texts(people: People) -> None
 
 
 def test_two_texts_that_were_joined_are_not_asked_about_when_nobody_heard_of_it(people: People) -> None:
-    desk, phone = people.ana(), people.ana()
-    start_thread(desk, "Two tabs, joined", "Hello.")
+    desk, phone = write_on_both(people, "Two tabs, joined")
     address = desk.url
-    phone.goto(address)
-    write(phone, "Phone")
-    desk.locator("#composer-body").fill("Desk")
     desk.route("**/draft/", lambda route: route.abort())  # not what is sent while a page is left
     desk.goto("/w/willow/")
 
