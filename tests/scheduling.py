@@ -11,6 +11,7 @@ KINDS = {
 KIND_OF = {
     "tests/journeys/": "journeys",
     "tests/operations/test_serve.py": "processes",
+    "tests/operations/test_supervisor.py": "processes",
     "tests/operations/test_external_database.py": "processes",
     "tests/operations/test_embedded.py": "processes",
     "tests/operations/test_migration_history.py": "processes",

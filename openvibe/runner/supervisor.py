@@ -2,7 +2,8 @@
 
 Each runs in a process forked from this one, so that what was loaded here is shared by all; nothing here starts a
 thread, which a fork would not survive. Nothing outlives us, even when we are killed: every process holds the reading
-end of a pipe whose writing end we alone hold, and ends when it closes."""
+end of a pipe whose writing end we alone hold, and ends when it closes. The last one to end stops the database, however
+early or late it is told to: one that has not begun yet, and one that does not listen."""
 
 import ctypes
 import multiprocessing
@@ -143,8 +144,9 @@ def _run_service(name: str, run: Service, output: int) -> None:
     assert _alive is not None
     os.close(_alive[1])
     os.setsid()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, _exit_on_signal)  # until the service has a handler of its own
     for standard_stream in (1, 2):
         os.dup2(output, standard_stream)
     os.close(output)
@@ -153,12 +155,16 @@ def _run_service(name: str, run: Service, output: int) -> None:
     try:
         run()
     finally:
-        release_server(settings.VAR)
+        release_server(settings.VAR, for_good=True)
+
+
+def _exit_on_signal(*_signal: object) -> None:
+    raise SystemExit(0)
 
 
 def end_with_supervisor() -> None:
-    """Ends this process, and after a grace period its group, as soon as there is no supervisor any more. Does nothing
-    where there never was one."""
+    """Ends this process as soon as there is no supervisor any more, after a grace period with violence, and its group
+    with it if it leads one. Does nothing where there never was a supervisor."""
     if _alive is None:
         return
     reading, _ = _alive
@@ -167,9 +173,28 @@ def end_with_supervisor() -> None:
         os.read(reading, 1)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(STOP_SECONDS)
-        os.killpg(os.getpgrp(), signal.SIGKILL)
+        if os.getpid() == os.getpgrp():
+            _kill_rest_of_group()
+        release_server(settings.VAR, for_good=True)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=wait, name="end-with-supervisor", daemon=True).start()
+
+
+def _kill_rest_of_group() -> None:
+    """All others of this process's group. They are gone afterwards: what they had opened is closed."""
+    own_pid, group = os.getpid(), os.getpgrp()
+    others = [each for each in psutil.process_iter() if each.pid != own_pid and _group_of(each.pid) == group]
+    for process in others:
+        with suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(others, timeout=STOP_SECONDS)
+
+
+def _group_of(pid: int) -> int | None:
+    with suppress(ProcessLookupError, PermissionError):
+        return os.getpgid(pid)
+    return None
 
 
 def _kill_group(process: ForkProcess) -> None:

@@ -81,6 +81,14 @@ def processes_of(var: Path, name: str = "") -> list[psutil.Process]:
     return found
 
 
+def wait_for_end_of_processes(var: Path) -> None:
+    """Waits until nothing of the installation runs any more; fails, naming what still does."""
+    try:
+        wait_until(lambda: not processes_of(var), f"the end of everything that runs from {var}")
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {[process.name() for process in processes_of(var)]}") from None
+
+
 @contextmanager
 def nothing_left_of(var: Path) -> Iterator[None]:
     """Afterwards ends whatever a failed test left running, so that it disturbs no other."""

@@ -91,6 +91,14 @@ def test_what_was_written_is_there_at_the_next_start(var: Path) -> None:
     release_server(var)
 
 
+def test_a_thread_that_runs_to_the_end_does_not_start_it_again(made: Path) -> None:
+    ensure_server(made)
+    release_server(made, for_good=True)
+    with pytest.raises(DatabaseUnavailable, match="about to end"):
+        ensure_server(made, recheck=True)
+    assert not runs(made)
+
+
 def test_it_is_safe_by_default(var: Path) -> None:
     server = ensure_server(var)
     assert says(server, "SHOW fsync") == "on"

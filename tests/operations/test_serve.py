@@ -12,11 +12,19 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
-from openvibe.runner.postgres.server import ensure_server, release_server
+from openvibe.runner.postgres.server import ensure_server, find_postmaster, release_server
 from openvibe.runner.supervisor import STOP_SECONDS, stop_orphans
 from tests.operations.installation_template import prepare_server
-from tests.operations.processes import PATIENCE, free_port, manage, processes_of, python, wait_until
-from tests.operations.server import serving
+from tests.operations.processes import (
+    PATIENCE,
+    free_port,
+    manage,
+    processes_of,
+    python,
+    wait_for_end_of_processes,
+    wait_until,
+)
+from tests.operations.server import Serving, serving
 
 PRODUCTION = {
     "OPENVIBE_PRODUCTION": "1",
@@ -159,7 +167,7 @@ def test_a_killed_run_takes_its_processes_along_and_the_next_one_is_alone(var: P
         remember(var, "before the kill")
         killed.process.kill()
         killed.process.wait()
-    wait_until(lambda: not processes_of(var), "the end of everything it started")
+    wait_for_end_of_processes(var)
     with serving(var) as again:
         assert remembered(var) == [("before the kill",)]
         beside = manage("serve", "--port", str(free_port()), var=var)
@@ -168,6 +176,16 @@ def test_a_killed_run_takes_its_processes_along_and_the_next_one_is_alone(var: P
         assert again.status("/healthz") == 200
         assert again.interrupt() == 0
     assert processes_of(var) == []
+
+
+@pytest.mark.usefixtures("furnished")
+def test_a_run_that_is_killed_while_it_prepares_leaves_nothing_behind(var: Path) -> None:
+    serve = Serving(var, free_port())
+    serve.wait_for("Preparing the database")
+    wait_until(lambda: find_postmaster(var / "postgres"), "PostgreSQL")
+    serve.process.kill()
+    serve.process.wait()
+    wait_for_end_of_processes(var)
 
 
 def test_a_used_port_says_which_and_what_to_type(var: Path, settings: Settings) -> None:

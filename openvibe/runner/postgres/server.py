@@ -252,6 +252,7 @@ class _ServerLease:
 
 
 _leases: dict[Path, _ServerLease] = {}
+_given_up: set[Path] = set()  # for good
 _failed_restarts: dict[Path, tuple[float, str]] = {}  # monotonic time, why
 _leases_guard = threading.RLock()
 
@@ -269,6 +270,8 @@ def ensure_server(var: Path, *, recheck: bool = False) -> Server:
     if not _leases_guard.acquire(timeout=timeout):
         raise DatabaseUnavailable("PostgreSQL is being started.")
     try:
+        if home in _given_up:
+            raise DatabaseUnavailable("This process is about to end.")
         lease = _leases.get(home)
         if lease and not recheck:
             return lease.server
@@ -281,7 +284,7 @@ def ensure_server(var: Path, *, recheck: bool = False) -> Server:
             _failed_restarts[home] = (time.monotonic(), str(error))
             raise
         if not lease:
-            atexit.register(release_server, var)
+            atexit.register(release_server, var, for_good=True)
         _leases[home] = _ServerLease(server, lock, new_process or (lease.process if lease else None))
         return server
     finally:
@@ -309,10 +312,15 @@ def _join_or_start(
         ) from error
 
 
-def release_server(var: Path) -> None:
-    """Gives up the use of the server and stops it when nobody else uses it. A forked child's parent still does."""
+def release_server(var: Path, *, for_good: bool = False) -> None:
+    """Gives up the use of the server and stops it when nobody else uses it. A forked child's parent still does.
+
+    For good where the process is about to end: a thread that runs until then would start the server again.
+    """
     home = var.resolve() / "postgres"
     with _leases_guard:
+        if for_good:
+            _given_up.add(home)
         lease = _leases.pop(home, None)
         if lease is None:
             return

@@ -23,6 +23,7 @@ from django.db import Error, connection, connections
 
 from openvibe.base.logs import json_line
 from openvibe.runner.bootstrap import prepare_database
+from openvibe.runner.postgres.server import release_server
 from openvibe.runner.services import build_services, preload, run_web
 from openvibe.runner.static_files import collect_static_files
 from openvibe.runner.supervisor import ServiceCrashLoop, Supervisor, stop_orphans
@@ -71,12 +72,13 @@ class Command(BaseCommand):
             check_port(host, port)
             own_url = f"http://{display_host(host)}:{port}/"
             url = f"{settings.PUBLIC_URL}/" if settings.ENV.production else own_url
-            sign_in = self.prepare_installation(url)
             supervisor = Supervisor(build_services(host, port), write_line=self.write_line)
             try:
+                with self.installation(url) as sign_in:
+                    if not stop.is_set():
+                        preload()
+                        supervisor.start()
                 if not stop.is_set():
-                    preload()
-                    supervisor.start()
                     self.supervise(supervisor, stop, host=host, port=port, ready=f"{url}\n{sign_in}")
             except ServiceCrashLoop as error:
                 raise CommandError(f"OpenVibe stops: {error}") from error
@@ -84,31 +86,25 @@ class Command(BaseCommand):
                 supervisor.stop()
         self.write_line("OpenVibe has stopped. Everything is kept for the next start.")
 
-    def prepare_installation(self, url: str) -> str:
-        """Database, static files and first content; answers what to show about signing in at `url`.
+    @contextmanager
+    def installation(self, url: str) -> Iterator[str]:
+        """Database, static files and first content; gives what to show about signing in at `url`.
 
         In a process of its own: neither its memory nor its connections and threads are there when services are forked.
+        It uses the database until they are, so that there is somebody to stop it should this process be killed.
         """
         self.write_line("Preparing the database …")
-        try:
-            connection.ensure_connection()  # an embedded server runs until this process ends
-        except Error as error:
-            raise CommandError(f"The database cannot be used: {error}") from error
-        finally:
-            connections.close_all()
-        receiving, sending = Pipe(duplex=False)
-        process = get_context("fork").Process(target=send_preparation, args=(url, sending))
+        ours, theirs = Pipe()
+        process = get_context("fork").Process(target=prepare_installation, args=(url, theirs, ours))
         process.start()
-        sending.close()
+        theirs.close()
         try:
-            sign_in, problem = receiving.recv()
-        except EOFError:
-            raise CommandError("The preparation ended early; what it said stands above.") from None
+            yield join_installation(ours)
         finally:
+            with suppress(OSError):
+                ours.send("thank you")
+            ours.close()
             process.join()
-        if problem:
-            raise CommandError(problem)
-        return str(sign_in)
 
     def supervise(self, supervisor: Supervisor, stop: threading.Event, *, host: str, port: int, ready: str) -> None:
         """Until told to stop: keeps the services running, and says once that they answer: `ready`."""
@@ -128,8 +124,20 @@ class Command(BaseCommand):
             self.stdout.flush()
 
 
-def send_preparation(url: str, receiver: Connection) -> None:
-    """Prepares everything and sends what to show about signing in, and what went wrong; one of them is empty."""
+def prepare_installation(url: str, serve: Connection, other_end: Connection) -> None:
+    """Prepares everything, tells `serve` how that went, and uses the database until it answers or is gone."""
+    other_end.close()
+    try:
+        words = try_to_prepare(url)
+        with suppress(EOFError, OSError):
+            serve.send(words)
+            serve.recv()
+    finally:
+        release_server(settings.VAR, for_good=True)
+
+
+def try_to_prepare(url: str) -> tuple[str, str]:
+    """What to show about signing in, and what went wrong; one of them is empty."""
     output = io.StringIO()
     try:
         prepare_database()
@@ -137,13 +145,28 @@ def send_preparation(url: str, receiver: Connection) -> None:
         is_logged = settings.ENV.production  # a log is kept and read by others: it holds no password
         call_command("demo", if_empty=True, url=url, no_password=is_logged, stdout=output)
     except Error as error:
-        receiver.send(("", f"The database cannot be used: {error}"))
+        return "", f"The database cannot be used: {error}"
     except OSError as error:
-        receiver.send(("", unwritable_words(error)))
+        return "", unwritable_words(error)
     except CommandError as error:
-        receiver.send(("", str(error)))
-    else:
-        receiver.send((output.getvalue().strip(), ""))
+        return "", str(error)
+    return output.getvalue().strip(), ""
+
+
+def join_installation(preparation: Connection) -> str:
+    """What to show about signing in. An embedded database runs from then on until this process ends."""
+    try:
+        sign_in, problem = preparation.recv()
+        if problem:
+            raise CommandError(problem)
+        connection.ensure_connection()
+    except EOFError:
+        raise CommandError("The preparation ended early; what it said stands above.") from None
+    except Error as error:
+        raise CommandError(f"The database cannot be used: {error}") from error
+    finally:
+        connections.close_all()
+    return str(sign_in)
 
 
 def unwritable_words(error: OSError) -> str:
