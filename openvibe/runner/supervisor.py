@@ -2,8 +2,7 @@
 
 Each runs in a process forked from this one, so that what was loaded here is shared by all; nothing here starts a
 thread, which a fork would not survive. Nothing outlives us, even when we are killed: every process holds the reading
-end of a pipe whose writing end we alone hold, and ends when it closes. The last one to end stops the database, however
-early or late it is told to: one that has not begun yet, and one that does not listen."""
+end of a pipe whose writing end we alone hold, and ends when it closes. Then `database_guard` stops PostgreSQL."""
 
 import ctypes
 import multiprocessing
@@ -23,7 +22,7 @@ import psutil
 from django.conf import settings
 
 from openvibe.base.logs import json_line
-from openvibe.runner.postgres.server import release_server
+from openvibe.runner.postgres.server import forbid_restart, release_server
 
 MIN_BACKOFF_SECONDS = 0.5  # before a service that ended is started again; doubles each time
 MAX_BACKOFF_SECONDS = 30.0
@@ -144,57 +143,34 @@ def _run_service(name: str, run: Service, output: int) -> None:
     assert _alive is not None
     os.close(_alive[1])
     os.setsid()
-    for number in (signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, _exit_on_signal)  # until the service has a handler of its own
     for standard_stream in (1, 2):
         os.dup2(output, standard_stream)
     os.close(output)
-    _set_process_name(name)
+    set_process_name(name)
     end_with_supervisor()
     try:
         run()
     finally:
-        release_server(settings.VAR, for_good=True)
-
-
-def _exit_on_signal(*_signal: object) -> None:
-    raise SystemExit(0)
+        release_server(settings.VAR)
 
 
 def end_with_supervisor() -> None:
-    """Ends this process as soon as there is no supervisor any more, after a grace period with violence, and its group
-    with it if it leads one. Does nothing where there never was a supervisor."""
+    """Ends this process, and after a grace period its group, as soon as there is no supervisor any more. Does nothing
+    where there never was one."""
     if _alive is None:
         return
     reading, _ = _alive
 
     def wait() -> None:
         os.read(reading, 1)
+        forbid_restart(settings.VAR)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(STOP_SECONDS)
-        if os.getpid() == os.getpgrp():
-            _kill_rest_of_group()
-        release_server(settings.VAR, for_good=True)
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
 
     threading.Thread(target=wait, name="end-with-supervisor", daemon=True).start()
-
-
-def _kill_rest_of_group() -> None:
-    """All others of this process's group. They are gone afterwards: what they had opened is closed."""
-    own_pid, group = os.getpid(), os.getpgrp()
-    others = [each for each in psutil.process_iter() if each.pid != own_pid and _group_of(each.pid) == group]
-    for process in others:
-        with suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(others, timeout=STOP_SECONDS)
-
-
-def _group_of(pid: int) -> int | None:
-    with suppress(ProcessLookupError, PermissionError):
-        return os.getpgid(pid)
-    return None
 
 
 def _kill_group(process: ForkProcess) -> None:
@@ -203,7 +179,7 @@ def _kill_group(process: ForkProcess) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _set_process_name(name: str) -> None:
+def set_process_name(name: str) -> None:
     """On Linux `ps` and `top` show it."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):

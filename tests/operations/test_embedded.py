@@ -15,6 +15,7 @@ from openvibe.runner.postgres.server import (
     Server,
     ensure_server,
     find_postmaster,
+    forbid_restart,
     is_alive,
     release_server,
 )
@@ -93,7 +94,8 @@ def test_what_was_written_is_there_at_the_next_start(var: Path) -> None:
 
 def test_a_thread_that_runs_to_the_end_does_not_start_it_again(made: Path) -> None:
     ensure_server(made)
-    release_server(made, for_good=True)
+    forbid_restart(made)
+    release_server(made)
     with pytest.raises(DatabaseUnavailable, match="about to end"):
         ensure_server(made, recheck=True)
     assert not runs(made)

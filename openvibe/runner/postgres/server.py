@@ -252,7 +252,7 @@ class _ServerLease:
 
 
 _leases: dict[Path, _ServerLease] = {}
-_given_up: set[Path] = set()  # for good
+_not_restarted: set[Path] = set()
 _failed_restarts: dict[Path, tuple[float, str]] = {}  # monotonic time, why
 _leases_guard = threading.RLock()
 
@@ -270,11 +270,11 @@ def ensure_server(var: Path, *, recheck: bool = False) -> Server:
     if not _leases_guard.acquire(timeout=timeout):
         raise DatabaseUnavailable("PostgreSQL is being started.")
     try:
-        if home in _given_up:
-            raise DatabaseUnavailable("This process is about to end.")
         lease = _leases.get(home)
         if lease and not recheck:
             return lease.server
+        if home in _not_restarted:
+            raise DatabaseUnavailable("This process is about to end.")
         failed_at, reason = _failed_restarts.get(home, (0.0, ""))
         if recheck and reason and time.monotonic() - failed_at < RESTART_TIMEOUT:
             raise DatabaseUnavailable(reason)  # many ask at once, and the disk is as full as a moment ago
@@ -284,7 +284,7 @@ def ensure_server(var: Path, *, recheck: bool = False) -> Server:
             _failed_restarts[home] = (time.monotonic(), str(error))
             raise
         if not lease:
-            atexit.register(release_server, var, for_good=True)
+            atexit.register(release_server, var)
         _leases[home] = _ServerLease(server, lock, new_process or (lease.process if lease else None))
         return server
     finally:
@@ -312,30 +312,34 @@ def _join_or_start(
         ) from error
 
 
-def release_server(var: Path, *, for_good: bool = False) -> None:
-    """Gives up the use of the server and stops it when nobody else uses it. A forked child's parent still does.
+def forbid_restart(var: Path) -> None:
+    """This process starts the server no more, such as by a thread that runs until it ends."""
+    with _leases_guard:
+        _not_restarted.add(var.resolve() / "postgres")
 
-    For good where the process is about to end: a thread that runs until then would start the server again.
+
+def release_server(var: Path) -> bool:
+    """Gives up the use of the server, and stops it when nobody else uses it. A forked child's parent still does.
+
+    Answers whether nobody else does.
     """
     home = var.resolve() / "postgres"
     with _leases_guard:
-        if for_good:
-            _given_up.add(home)
         lease = _leases.pop(home, None)
-        if lease is None:
-            return
         try:
             with _file_lock(home / "start.lock"):
-                os.close(lease.lock)
+                if lease:
+                    os.close(lease.lock)
                 with _file_lock(home / "users.lock", fcntl.LOCK_EX | fcntl.LOCK_NB):
                     stop_postmaster(home)
-        except BlockingIOError:  # somebody else uses it
-            pass
+        except BlockingIOError:
+            return False
         except OSError:  # the folder is gone, and the server with it
-            return
-        if lease.process:
+            return True
+        if lease and lease.process:
             with suppress(subprocess.TimeoutExpired):
                 lease.process.wait(0.2)
+        return True
 
 
 def _open_lock_file(path: Path) -> int:

@@ -10,7 +10,7 @@ import socket
 import threading
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,10 +23,10 @@ from django.db import Error, connection, connections
 
 from openvibe.base.logs import json_line
 from openvibe.runner.bootstrap import prepare_database
-from openvibe.runner.postgres.server import release_server
+from openvibe.runner.database_guard import database_guard
 from openvibe.runner.services import build_services, preload, run_web
 from openvibe.runner.static_files import collect_static_files
-from openvibe.runner.supervisor import ServiceCrashLoop, Supervisor, stop_orphans
+from openvibe.runner.supervisor import ServiceCrashLoop, Supervisor, set_process_name, stop_orphans
 from openvibe.settings.environment import unknown_variable_words, unknown_variables
 
 WILDCARD_HOSTS = ("0.0.0.0", "::")
@@ -66,19 +66,20 @@ class Command(BaseCommand):
 
     def serve_everything(self, host: str, port: int) -> None:
         """Database, web processes and workers, until told to stop."""
-        with serve_lock(settings.VAR) as lock_file, stop_on_signal() as stop:
+        is_embedded = settings.DATABASES["default"]["ENGINE"] == "openvibe.runner.postgres"
+        guard = database_guard(settings.VAR) if is_embedded else nullcontext()
+        with serve_lock(settings.VAR) as lock_file, stop_on_signal() as stop, guard:
             if orphan_count := stop_orphans(lock_file):
                 self.write_line(f"An earlier run was killed; {orphan_count} processes it left behind were stopped.")
             check_port(host, port)
             own_url = f"http://{display_host(host)}:{port}/"
             url = f"{settings.PUBLIC_URL}/" if settings.ENV.production else own_url
+            sign_in = self.prepare_installation(url)
             supervisor = Supervisor(build_services(host, port), write_line=self.write_line)
             try:
-                with self.installation(url) as sign_in:
-                    if not stop.is_set():
-                        preload()
-                        supervisor.start()
                 if not stop.is_set():
+                    preload()
+                    supervisor.start()
                     self.supervise(supervisor, stop, host=host, port=port, ready=f"{url}\n{sign_in}")
             except ServiceCrashLoop as error:
                 raise CommandError(f"OpenVibe stops: {error}") from error
@@ -86,25 +87,31 @@ class Command(BaseCommand):
                 supervisor.stop()
         self.write_line("OpenVibe has stopped. Everything is kept for the next start.")
 
-    @contextmanager
-    def installation(self, url: str) -> Iterator[str]:
-        """Database, static files and first content; gives what to show about signing in at `url`.
+    def prepare_installation(self, url: str) -> str:
+        """Database, static files and first content; answers what to show about signing in at `url`.
 
         In a process of its own: neither its memory nor its connections and threads are there when services are forked.
-        It uses the database until they are, so that there is somebody to stop it should this process be killed.
         """
         self.write_line("Preparing the database …")
-        ours, theirs = Pipe()
-        process = get_context("fork").Process(target=prepare_installation, args=(url, theirs, ours))
-        process.start()
-        theirs.close()
         try:
-            yield join_installation(ours)
+            connection.ensure_connection()  # an embedded server runs until this process ends
+        except Error as error:
+            raise CommandError(f"The database cannot be used: {error}") from error
         finally:
-            with suppress(OSError):
-                ours.send("thank you")
-            ours.close()
+            connections.close_all()
+        receiving, sending = Pipe(duplex=False)
+        process = get_context("fork").Process(target=send_preparation, args=(url, sending))
+        process.start()
+        sending.close()
+        try:
+            sign_in, problem = receiving.recv()
+        except EOFError:
+            raise CommandError("The preparation ended early; what it said stands above.") from None
+        finally:
             process.join()
+        if problem:
+            raise CommandError(problem)
+        return str(sign_in)
 
     def supervise(self, supervisor: Supervisor, stop: threading.Event, *, host: str, port: int, ready: str) -> None:
         """Until told to stop: keeps the services running, and says once that they answer: `ready`."""
@@ -124,20 +131,9 @@ class Command(BaseCommand):
             self.stdout.flush()
 
 
-def prepare_installation(url: str, serve: Connection, other_end: Connection) -> None:
-    """Prepares everything, tells `serve` how that went, and uses the database until it answers or is gone."""
-    other_end.close()
-    try:
-        words = try_to_prepare(url)
-        with suppress(EOFError, OSError):
-            serve.send(words)
-            serve.recv()
-    finally:
-        release_server(settings.VAR, for_good=True)
-
-
-def try_to_prepare(url: str) -> tuple[str, str]:
-    """What to show about signing in, and what went wrong; one of them is empty."""
+def send_preparation(url: str, receiver: Connection) -> None:
+    """Prepares everything and sends what to show about signing in, and what went wrong; one of them is empty."""
+    set_process_name("setup")
     output = io.StringIO()
     try:
         prepare_database()
@@ -145,28 +141,13 @@ def try_to_prepare(url: str) -> tuple[str, str]:
         is_logged = settings.ENV.production  # a log is kept and read by others: it holds no password
         call_command("demo", if_empty=True, url=url, no_password=is_logged, stdout=output)
     except Error as error:
-        return "", f"The database cannot be used: {error}"
+        receiver.send(("", f"The database cannot be used: {error}"))
     except OSError as error:
-        return "", unwritable_words(error)
+        receiver.send(("", unwritable_words(error)))
     except CommandError as error:
-        return "", str(error)
-    return output.getvalue().strip(), ""
-
-
-def join_installation(preparation: Connection) -> str:
-    """What to show about signing in. An embedded database runs from then on until this process ends."""
-    try:
-        sign_in, problem = preparation.recv()
-        if problem:
-            raise CommandError(problem)
-        connection.ensure_connection()
-    except EOFError:
-        raise CommandError("The preparation ended early; what it said stands above.") from None
-    except Error as error:
-        raise CommandError(f"The database cannot be used: {error}") from error
-    finally:
-        connections.close_all()
-    return str(sign_in)
+        receiver.send(("", str(error)))
+    else:
+        receiver.send((output.getvalue().strip(), ""))
 
 
 def unwritable_words(error: OSError) -> str:
