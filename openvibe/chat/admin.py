@@ -67,6 +67,8 @@ class ChannelForm(SameWorkspaceForm):
 class MembershipInline(TabularInline):  # type: ignore[misc]  # the library has no types
     model = ChannelMembership
     extra = 0
+    per_page = 50  # Django takes no form of more than a thousand fields, and each row has two
+    ordering = ("id",)
     fields = ("participant", "added_at")
     readonly_fields = ("added_at",)
     verbose_name = "member or agent"

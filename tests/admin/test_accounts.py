@@ -3,9 +3,9 @@
 from allauth.account.models import EmailAddress
 from django.test import Client
 
-from openvibe.chat.models import Channel
+from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.workspaces.models import Member, User
-from tests.factories import PASSWORD, make_channel
+from tests.factories import PASSWORD, make_channel, write_members
 
 
 def test_the_address_of_before_lets_nobody_in(root: Client, dora: Member) -> None:
@@ -38,6 +38,23 @@ def test_the_last_superuser_stays(root: Client, ana: Member) -> None:
     assert root.post(address, form | {"is_active": "on"}).status_code == 302
     owner.refresh_from_db()
     assert not owner.is_superuser
+
+
+def test_a_channel_of_many_members_is_saved_all_the_same(root: Client, ana: Member) -> None:
+    """Its members come page by page: no form may have more than a thousand fields."""
+    plans = make_channel(ana, "plans")
+    people = [member.participant for member in write_members(ana.workspace, 60)]
+    ChannelMembership.objects.bulk_create(ChannelMembership(channel=plans, participant=person) for person in people)
+    address, prefix = f"/admin/chat/channel/{plans.pk}/change/", "memberships"
+    second = root.get(f"{address}?{prefix}-page=2").context["inline_admin_formsets"][0].formset
+    assert [form.instance.participant for form in second.initial_forms] == people[49:]
+    counts = {f"{prefix}-TOTAL_FORMS": 11, f"{prefix}-INITIAL_FORMS": 11, f"{prefix}-page": 2}
+    ids = {f"{prefix}-{n}-id": form.instance.pk for n, form in enumerate(second.initial_forms)}
+    rows = {**counts, **ids, f"{prefix}-10-DELETE": "on"}
+    assert root.post(address, {"name": "plans", "is_archived": "on", **rows}).status_code == 302
+    plans.refresh_from_db()
+    assert plans.archived_at is not None
+    assert set(plans.participants.all()) == {ana.participant, *people[:-1]}
 
 
 def test_a_channel_has_a_name_of_its_own_and_is_archived_by_a_switch(root: Client, ana: Member) -> None:
