@@ -53,10 +53,13 @@ def tokens_per_day(*, agent: Agent | None = None, workspace_ids: list[int] | Non
     """
     today = datetime.now(UTC).date()
     first = today - timedelta(days=PERIOD_DAYS - 1)
+    since = datetime.combine(first, time(), UTC)
     runs, background = token_rows(agent, workspace_ids or [])
-    tokens_by_day = sum_tokens(runs.filter(queued_at__date__gte=first).annotate(day=TruncDate("queued_at")), "day")
+    tokens_by_day = sum_tokens(
+        runs.filter(queued_at__gte=since).annotate(day=TruncDate("queued_at", tzinfo=UTC)), "day"
+    )
     tokens_by_day += sum_tokens(
-        background.filter(created_at__date__gte=first).annotate(day=TruncDate("created_at")), "day"
+        background.filter(created_at__gte=since).annotate(day=TruncDate("created_at", tzinfo=UTC)), "day"
     )
     peak = max([*tokens_by_day.values(), 1])
     days = [first + timedelta(days=n) for n in range(PERIOD_DAYS)]

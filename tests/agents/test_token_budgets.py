@@ -1,9 +1,11 @@
 """What models are asked counts against the day's budgets unless it costs nothing, and in the background it waits when
 they are used up."""
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.utils import timezone
 
 from agents.access import reply_denied_reason, tokens_used_today
 from agents.admin.dashboard import _token_spend
@@ -76,6 +78,17 @@ def test_a_review_counts_for_the_agent_and_its_workspace(ana: Member, vibe: Agen
     assert tokens_per_day(workspace_ids=[vibe.workspace_id])[-1].tokens == after[1]
     (shown,) = _token_spend([vibe.workspace_id])
     assert (shown["used"], shown["background"]) == (after[1], cost)
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
+def test_days_are_those_of_utc_wherever_the_reader_is(vibe: Agent, zone: str) -> None:
+    midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    spent = {"workspace": vibe.workspace, "agent": vibe.participant, "purpose": "review", "model": "scripted"}
+    for tokens, at in ((1, midnight - timedelta(minutes=1)), (20, midnight), (300, midnight + timedelta(hours=23))):
+        Spending.objects.create(input_tokens=tokens, created_at=at, **spent)
+    with timezone.override(zone):
+        days = tokens_per_day(agent=vibe)
+    assert [day.tokens for day in days[-2:]] == [1, 320]
 
 
 def test_summaries_count_for_the_workspace(vibe: Agent, long_thread: Thread) -> None:
