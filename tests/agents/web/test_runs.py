@@ -16,7 +16,7 @@ from agents.web.run_cards import RunCard, runs_by_message
 from openvibe.api.models import SCOPES
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Message, Thread
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, User
 from tests.factories import access, say, signed_in
 
 HTMX = {"HX-Request": "true"}
@@ -122,6 +122,13 @@ def test_a_runs_page_and_the_api_tell_the_same_steps(ana: Member, cleo: Member, 
     assert kinds == ["queued", "claimed", "assembled", "called", "answered", "done"]
     assert float(data["cost"]) == 0
     assert signed_in(cleo).get(home).status_code == 404
+
+
+def test_the_page_of_a_run_has_times_in_utc_wherever_the_reader_is(ana: Member, answered: Run) -> None:
+    User.objects.filter(pk=ana.user_id).update(time_zone="Asia/Kathmandu")
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/").content.decode()
+    assert f"{answered.queued_at:%H:%M:%S} UTC" in page
+    assert "+05:45" not in page
 
 
 def test_the_page_of_a_run_acts_and_stays(ana: Member, answered: Run, sent: list[int]) -> None:
