@@ -1,13 +1,17 @@
 """Pages of webhooks: made by admins, the secret shown once, what is refused stays in the form."""
 
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
 import pytest
+from django.utils import timezone
 
 from agents.models import Agent
 from openvibe.base.problems import Refused
 from openvibe.chat.services import add_to_channel
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.webhooks.services import create_webhook
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, User
 from tests.factories import access, make_channel, make_member, signed_in
 
 
@@ -52,6 +56,16 @@ def test_another_admin_does_not_have_it_sent_elsewhere_nor_reads_the_answers(ana
     assert "salary" not in signed_in(eve).get(page).content.decode()
     assert "salary" in signed_in(ana).get(page).content.decode()
     assert signed_in(eve).post(page, {"act": "pause"}).status_code == 302
+
+
+def test_the_next_attempt_is_said_in_the_time_of_the_reader(ana: Member) -> None:
+    at, zone = timezone.now() + timedelta(minutes=5), "Asia/Kathmandu"
+    User.objects.filter(pk=ana.user_id).update(time_zone=zone)
+    url = "https://93.184.216.34/ana"
+    webhook, _ = create_webhook(by=access(ana), participant=ana.participant, url=url, kinds=["mention"])
+    Webhook.objects.filter(pk=webhook.pk).update(failing_since=at, next_attempt_at=at)
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/webhooks/{webhook.pk}/").content.decode()
+    assert f"next attempt {at.astimezone(ZoneInfo(zone)):%H:%M:%S}</p>" in page
 
 
 def test_nobody_is_told_by_an_agent_of_a_private_channel_she_is_not_in(ana: Member, vibe: Agent) -> None:
