@@ -3,10 +3,10 @@
 Fields, not prose, so that no name can pass for one. It ends the dynamic block: nothing before it changes with it."""
 
 from dataclasses import replace
+from datetime import UTC
 from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet
-from django.utils import timezone
 
 from agents.assembler.items import FitResult, Item, SectionCandidates, make_item, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope
@@ -67,8 +67,9 @@ def with_view(
 
 
 def _situation_item(request: PromptRequest, view: str) -> Item:
-    """The time is the request's own, so that a preview and the run that follows read alike."""
-    asker, at = request.message.author, timezone.localtime(request.message.sent_at)
+    """The time is the request's own, in UTC as all times of a prompt, so that a preview and the run that follows read
+    alike, whatever the time zone of the page."""
+    asker, at = request.message.author, request.message.sent_at.astimezone(UTC)
     block = fence(
         "situation",
         f"All times here are {at:%Z}. {view}",

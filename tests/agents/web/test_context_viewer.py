@@ -16,7 +16,7 @@ from agents.web.context_viewer import BAR_UNITS, bar_segments
 from memory.episodes.services import give_feedback
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, delete_message, save_draft
-from openvibe.workspaces.models import Member, Workspace
+from openvibe.workspaces.models import Member, User, Workspace
 from tests.factories import access, make_channel, make_thread, say, signed_in
 
 
@@ -103,6 +103,14 @@ def test_the_full_preview_reads_the_draft_and_stores_nothing(ana: Member, vibe: 
     assert "what about the quinces?" in page
     assert not Snapshot.objects.exists()
     assert not Run.objects.exists()
+
+
+def test_the_full_preview_has_the_times_of_the_prompt_wherever_the_reader_is(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    User.objects.filter(pk=ana.user_id).update(time_zone="Asia/Kathmandu")
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{thread.pk}/preview/vibe/").content.decode()
+    assert "All times here are UTC." in page
 
 
 def test_two_prompts_are_compared(ana: Member, answered: Run, vibe: Agent, thread: Thread) -> None:
