@@ -76,7 +76,7 @@ class PromptBar:
         prompt, shared, cached = self.prompt, self.prompt.shared.percent, self.prompt.cached.percent
         beginning = "" if shared is None else f", {shared:.0f} % the same beginning as the one before"
         from_cache = "" if cached is None else f", {cached:.0f} % read from the provider's cache"
-        return f"{prompt.at:%-d %b %H:%M}: {prompt.tokens:,} of {prompt.budget:,} tokens{beginning}{from_cache}"
+        return f"{prompt.tokens:,} of {prompt.budget:,} tokens{beginning}{from_cache}"
 
     @property
     def columns(self) -> list[int]:

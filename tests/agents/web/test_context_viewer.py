@@ -1,6 +1,7 @@
 """The context viewer shows what a run saw, to whoever may see it."""
 
 import re
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -195,3 +196,12 @@ def test_each_kind_is_counted_once_in_the_sentence() -> None:
     assert [part.ending for part in read_parts(items[-1:])] == ["."]
     assert read_parts(items[:1]) == []
     assert set(SECTION_TITLES) == {section for layer in STACK for section in layer.sections}
+
+
+def test_a_bar_of_the_chart_of_prompts_says_its_time_as_the_table_does(ana: Member, answered: Run) -> None:
+    zone = "Asia/Kathmandu"
+    User.objects.filter(pk=ana.user_id).update(time_zone=zone)
+    at = Snapshot.objects.get(run=answered).created_at.astimezone(ZoneInfo(zone))
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{answered.thread_id}/memory/").content.decode()
+    assert page.count(f"<title>{at:%-d %b %H:%M}: ") > 1
+    assert f">{at:%-d %b %H:%M}</a>" in page
