@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from agents.models import Agent
 from openvibe.workspaces.decorators import unsaved_texts
 from openvibe.workspaces.models import Invitation, Member, User, Workspace
-from tests.factories import PASSWORD, make_channel, make_member, make_user
+from tests.factories import PASSWORD, make_channel, make_member, make_user, write_members
 
 SignedIn = Callable[[Member], Client]
 TEMPLATES = Path(__file__).parents[2] / "templates"
@@ -162,6 +162,17 @@ def test_members_page_costs_the_same_for_more_members(
     with CaptureQueriesContext(connection) as many:
         browser.get(members)
     assert len(few) == len(many)
+
+
+def test_from_the_page_with_a_new_link_everybody_is_found(
+    ana: Member, home: str, members: str, signed_in: SignedIn
+) -> None:
+    """It answers a form: what stands on it leads to the list, not to the address of the form."""
+    write_members(ana.workspace, 60)
+    page = signed_in(ana).post(f"{home}invitations/", {"role": "member"}).content.decode()
+    assert "/join/" in page
+    assert f'<a href="{members}?page=2">Next</a>' in page
+    assert f'role="search" method="get" action="{members}"' in page
 
 
 @pytest.mark.parametrize(
