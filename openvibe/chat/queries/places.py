@@ -74,7 +74,7 @@ def _thread_place(query: PlaceQuery, pk: int, title: str, channel: str, is_archi
 
 
 def _person_place(query: PlaceQuery, pk: int, name: str, handle: str) -> Place:
-    return Place(f"p{pk}", name, f"@{handle}", reverse("members", args=[query.slug]) + f"#p-{pk}")
+    return Place(f"p{pk}", name, f"@{handle}", reverse("members", args=[query.slug]) + f"?person={pk}#p-{pk}")
 
 
 def parse_recent(text: str) -> Sequence[str]:

@@ -7,11 +7,12 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from openvibe.base.params import MAX_ID, words_param
+from openvibe.base.params import MAX_ID, int_param, words_param
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.base.rate_limits import check_rate
 from openvibe.base.time_zones import common_time_zones
@@ -94,7 +95,10 @@ def members(request: WorkspaceRequest) -> HttpResponse:
 
 
 def render_members(request: WorkspaceRequest, *, problem: Problem | None = None, link: str = "") -> HttpResponse:
-    """Everybody, or those whose name holds `?q=`, and, for admins, the open invitations. `link` is shown this once."""
+    """Everybody, or those whose name holds `?q=`, and, for admins, the open invitations. `link` is shown this once.
+
+    Of several pages the one that `?page=` says, or where the participant of `?person=` stands.
+    """
     words = words_param(request.GET)
     active_members = Member.objects.filter(workspace=request.workspace, removed_at=None)
     invitations = Invitation.objects.filter(workspace=request.workspace, revoked_at=None).order_by("-id")
@@ -105,7 +109,8 @@ def render_members(request: WorkspaceRequest, *, problem: Problem | None = None,
         active_members = active_members.filter(pk=request.member.pk)
     active_members = active_members.filter(named_like(words, "participant__")).annotate(is_here=is_here("participant"))
     active_members = active_members.select_related("participant", "user").order_by("participant__name", "id")
-    page = Paginator(active_members, PEOPLE_ON_A_PAGE).get_page(request.GET.get("page"))
+    number = request.GET.get("page") or _page_of(int_param(request.GET, "person"), active_members)
+    page = Paginator(active_members, PEOPLE_ON_A_PAGE).get_page(number)
     context = {
         "members": page,
         "page": page,
@@ -118,6 +123,16 @@ def render_members(request: WorkspaceRequest, *, problem: Problem | None = None,
         "kept": request.POST,
     }
     return _render_form(request, "workspaces/members.html", problem, **context)
+
+
+def _page_of(participant_id: int | None, members: QuerySet[Member]) -> int:
+    """The page of members, by name, on which the participant is; the first for nobody of them."""
+    member = members.filter(participant=participant_id).first() if participant_id else None
+    if member is None:
+        return 1
+    name = member.participant.name
+    before = members.filter(Q(participant__name__lt=name) | Q(participant__name=name, pk__lt=member.pk))
+    return before.count() // PEOPLE_ON_A_PAGE + 1
 
 
 @workspace_view

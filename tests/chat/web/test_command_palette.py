@@ -12,6 +12,7 @@ from openvibe.chat.models import Thread
 from openvibe.chat.queries import list_unread_threads
 from openvibe.chat.services import open_direct_messages
 from openvibe.workspaces.models import Member
+from tests import factories
 from tests.factories import access, make_channel, make_entry, make_thread, say
 
 SignedIn = Callable[[Member], Client]
@@ -39,6 +40,14 @@ def test_names_are_found_by_the_beginnings_of_their_words(
     assert find(browser, home, q="elease") == []
     open_direct_messages(by=access(dora), recipient=ana.participant)
     assert find(browser, home, q="dora and") == [("Dora and Ana", "Direct message")]
+
+
+def test_a_person_is_on_the_page_of_people_that_is_opened(ana: Member, home: str, signed_in: SignedIn) -> None:
+    last = factories.write_members(ana.workspace, 120)[99]  # far from the first page of fifty
+    browser = signed_in(ana)
+    (place,) = browser.get(f"{home}places/", {"q": last.participant.handle}).json()["places"]
+    address, _, anchor = place["href"].partition("#")
+    assert f'id="{anchor}"' in browser.get(address).content.decode()
 
 
 def test_recent_places_come_first_and_alone_without_words(
