@@ -169,7 +169,7 @@ function draw({ keep = false } = {}) {
 
 async function ask() {
   const number = ++asked;
-  const query = new URLSearchParams({ q: input.value.trim(), recent: recent().filter((key) => /^[tk]\d/.test(key)).join(",") });
+  const query = new URLSearchParams({ q: input.value.trim(), recent: recent().filter((key) => /^[tkc]\d/.test(key)).join(",") });
   const response = await fetch(`${list.dataset.places}?${query}`, { headers: { Accept: "application/json" } }).catch(() => null);
   const places = response?.ok ? (await response.json()).places : [];
   if (number !== asked || !dialog.open) return; // something else was typed meanwhile

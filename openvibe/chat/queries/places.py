@@ -1,5 +1,5 @@
-"""Places by their names, for the command palette: threads by title, people by name or handle; other floors add theirs
-through `openvibe.chat.wiring.PLACE_SOURCES`."""
+"""Places by their names, for the command palette: threads by title, channels, people by name or handle; other floors
+add theirs through `openvibe.chat.wiring.PLACE_SOURCES`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ SELECT to_json(ARRAY(
     ORDER BY t.id = ANY(%(recent)s::bigint[]) DESC, t.archived_at IS NOT NULL, t.last_message_at DESC NULLS LAST,
         t.id DESC LIMIT %(limit)s
 )), to_json(ARRAY(
+    SELECT json_build_array(c.id, c.name, c.is_private) FROM chat_channel c
+    WHERE c.id = ANY(%(channels)s::bigint[]) AND c.first_participant_id IS NULL AND c.archived_at IS NULL
+        AND ' ' || c.name || ' ' || translate(c.name, '-_', '  ') LIKE ALL(%(patterns)s::text[])
+    ORDER BY c.id = ANY(%(recent_channels)s::bigint[]) DESC, c.name LIMIT %(limit)s
+)), to_json(ARRAY(
     SELECT json_build_array(p.id, p.name, p.handle) FROM workspaces_participant p
     WHERE p.workspace_id = %(workspace)s AND p.kind = 'member' AND p.is_active
         AND ' ' || lower(p.name) || ' ' || p.handle LIKE ALL(%(patterns)s::text[])
@@ -41,6 +46,10 @@ SELECT to_json(ARRAY(
         t.archived_at IS NOT NULL)
     FROM chat_thread t JOIN chat_channel c ON c.id = t.channel_id
     WHERE t.id = ANY(%(recent)s::bigint[]) AND t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
+)), to_json(ARRAY(
+    SELECT json_build_array(c.id, c.name, c.is_private) FROM chat_channel c
+    WHERE c.id = ANY(%(recent_channels)s::bigint[]) AND c.id = ANY(%(channels)s::bigint[])
+        AND c.first_participant_id IS NULL AND c.archived_at IS NULL
 )), '[]'::json
 """
 
@@ -53,6 +62,7 @@ def find_places(access: Access, query: PlaceQuery) -> list[Place]:
     values = {
         "channels": visibility_of(access).channels,
         "recent": query.recent_ids("t"),
+        "recent_channels": query.recent_ids("c"),
         "words": query.tsquery,
         "patterns": query.like_patterns,
         "workspace": access.workspace_id,
@@ -60,9 +70,10 @@ def find_places(access: Access, query: PlaceQuery) -> list[Place]:
         "is_guest": access.is_guest,
         "limit": query.limit,
     }
-    ((threads, people),) = fetch_prepared(_SELECT_NAMED if query.words else _SELECT_RECENT, values)
+    ((threads, channels, people),) = fetch_prepared(_SELECT_NAMED if query.words else _SELECT_RECENT, values)
     return [
         *(_thread_place(query, *row) for row in threads),
+        *(_channel_place(query, *row) for row in channels),
         *(place for source in PLACE_SOURCES for place in source(access, query)),
         *(_person_place(query, *row) for row in people),
     ]
@@ -71,6 +82,11 @@ def find_places(access: Access, query: PlaceQuery) -> list[Place]:
 def _thread_place(query: PlaceQuery, pk: int, title: str, channel: str, is_archived: bool) -> Place:
     detail = f"{channel}, archived" if is_archived else channel
     return Place(f"t{pk}", title, detail, reverse("thread", args=[query.slug, pk]))
+
+
+def _channel_place(query: PlaceQuery, pk: int, name: str, is_private: bool) -> Place:
+    detail = "Private channel" if is_private else "Channel"
+    return Place(f"c{pk}", name, detail, reverse("channel", args=[query.slug, pk]))
 
 
 def _person_place(query: PlaceQuery, pk: int, name: str, handle: str) -> Place:

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import list_unread_threads
-from openvibe.chat.services import open_direct_messages
+from openvibe.chat.services import archive_channel, open_direct_messages
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.factories import access, make_channel, make_entry, make_thread, say
@@ -40,6 +40,22 @@ def test_names_are_found_by_the_beginnings_of_their_words(
     assert find(browser, home, q="elease") == []
     open_direct_messages(by=access(dora), recipient=ana.participant)
     assert find(browser, home, q="dora and") == [("Dora and Ana", "Direct message")]
+
+
+def test_channels_are_found_that_the_sidebar_has_no_room_for(
+    ana: Member, ben: Member, home: str, signed_in: SignedIn
+) -> None:
+    beds, _, old = (
+        make_channel(ana, "rose-beds"),
+        make_channel(ana, "beds", private=True),
+        make_channel(ana, "old-beds"),
+    )
+    archive_channel(channel=old, by=access(ana))
+    browser = signed_in(ana)
+    assert find(browser, home, q="bed") == [("beds", "Private channel"), ("rose-beds", "Channel")]
+    assert find(browser, home, q="rose-b") == [("rose-beds", "Channel")]
+    assert find(browser, home, recent=f"c{beds.pk},c{old.pk}") == [("rose-beds", "Channel")]
+    assert find(signed_in(ben), home, q="bed") == []
 
 
 def test_a_person_is_on_the_page_of_people_that_is_opened(ana: Member, home: str, signed_in: SignedIn) -> None:
