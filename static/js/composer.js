@@ -235,7 +235,7 @@ function remembered(typed) {
   return null;
 }
 
-const typed = () => /(?:^|[\s(])@([a-z0-9_-]*)$/i.exec(field.value.slice(0, field.selectionStart));
+const typed = () => /(?:^|[\s(])@([\p{L}\p{M}\p{N}_-]*)$/u.exec(field.value.slice(0, field.selectionStart));
 const typedName = () => typed()?.[1].toLowerCase();
 
 /** Ask for what is typed now; what is typed meanwhile waits for the answer, so that one question is out at a time. */

@@ -565,3 +565,16 @@ def test_what_comes_is_shown_though_a_proxy_holds_the_stream(people: People) -> 
     expect(ana.locator("#composer .connection")).to_contain_text("Live updates do not come through")
     expect(ana.locator("#messages").get_by_text("Is anybody there?")).to_be_visible()
     expect(inbox.locator("[data-refresh]").get_by_text("Is anybody there?")).to_be_visible()
+
+
+def test_people_are_named_in_any_script(people: People) -> None:
+    people.member("Özlem")
+    ana = people.ana()
+    start_thread(ana, "Scripts", "Whom do I mean?")
+    box = ana.get_by_role("textbox", name="Message to Scripts")
+    box.press_sequentially("@öz")
+    choice = ana.get_by_role("option").filter(has_text="Özlem")
+    expect(choice).to_be_visible()
+    handle = choice.locator(".quiet-note").inner_text()
+    box.press("Enter")
+    expect(box).to_have_value(f"{handle} ")
