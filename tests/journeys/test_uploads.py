@@ -40,3 +40,15 @@ def test_how_far_an_upload_is_stands_in_its_row_until_it_is_sent(people: People)
     shares = ana.evaluate(SHARES)
     assert shares == sorted(shares)
     assert shares[-1] == 100
+
+
+def test_a_file_with_a_long_name_stays_on_the_screen_of_a_phone(people: People) -> None:
+    ana = people.ana()
+    start_thread(ana, "Long names", "Here it comes.")
+    ana.set_viewport_size({"width": 360, "height": 740})
+    file = {"name": f"{'measured-' * 10}beds.csv", "mimeType": "text/csv", "buffer": b"bed,litres\n"}
+    ana.locator("#composer input[type=file]").set_input_files(file)  # type: ignore[arg-type]  # a file of Playwright
+    ana.get_by_role("button", name="Send", exact=True).click()
+    chip = ana.locator("#messages a.file-chip")
+    expect(chip).to_be_visible()
+    assert chip.evaluate("(chip) => chip.getBoundingClientRect().right") <= 360
