@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from rest_framework.utils.encoders import JSONEncoder
 
@@ -139,7 +139,10 @@ def _kind(webhook: Webhook, event: LiveEvent) -> str:
 def due_webhooks(limit: int, *, except_ids: set[int]) -> list[Webhook]:
     """Active webhooks that have something to send now, those that have waited longest first."""
     pending = Delivery.objects.filter(webhook=OuterRef("pk"), state=Delivery.State.PENDING)
-    rows = Webhook.objects.filter(Exists(pending), state=Webhook.State.ACTIVE, next_attempt_at__lte=timezone.now())
+    now = timezone.now()
+    was_ahead = Q(next_attempt_at__gt=now + timedelta(seconds=2 * LONGEST_DELAY))  # the clock was, when it was set
+    is_due = Q(next_attempt_at__lte=now) | Q(failing_since=None) | was_ahead
+    rows = Webhook.objects.filter(is_due, Exists(pending), state=Webhook.State.ACTIVE)
     return list(rows.exclude(pk__in=except_ids).select_related("participant").order_by("next_attempt_at", "pk")[:limit])
 
 

@@ -251,6 +251,17 @@ def test_two_dead_hosts_for_a_day_cost_nearly_nothing(ana: Member, thread: Threa
     assert [one.body["data"]["body"] for one in receiver.received[1:]] == ["While it rested"] * 2
 
 
+@pytest.mark.parametrize(("hours", "fails"), [(1, False), (24 * 365, False), (24 * 365, True)])
+def test_a_clock_that_went_back_holds_nothing_up(
+    ana: Member, thread: Thread, receiver: Receiver, hours: int, fails: bool
+) -> None:
+    webhook, _ = hook(ana, receiver.url)
+    ahead = timezone.now() + timedelta(hours=hours)
+    Webhook.objects.filter(pk=webhook.pk).update(next_attempt_at=ahead, failing_since=ahead if fails else None)
+    say(thread, ana, "Roses")
+    assert send() == 1
+
+
 def test_one_delivery_that_is_refused_does_not_hold_up_the_rest(
     ana: Member, thread: Thread, receiver: Receiver
 ) -> None:
