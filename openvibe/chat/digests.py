@@ -124,7 +124,8 @@ def _due_members() -> QuerySet[Member]:
     is_due = Q()
     for choice, pause in PAUSES.items():
         has_choice = Q(digest__in=(choice, "")) if choice == DigestFrequency.DAILY else Q(digest=choice)
-        is_due |= has_choice & (Q(digest_sent_at=None) | Q(digest_sent_at__lte=now - pause))
+        was_ahead = Q(digest_sent_at__gt=now + pause)  # the clock was, at the e-mail before
+        is_due |= has_choice & (Q(digest_sent_at=None) | Q(digest_sent_at__lte=now - pause) | was_ahead)
     missed_mentions = Mention.objects.filter(
         Q(message__created_at__gte=now - MAX_AGE, message__created_at__lte=now - _delay()),
         participant=OuterRef("participant"),

@@ -120,6 +120,12 @@ def test_there_is_a_pause_between_two_e_mails_and_the_next_holds_all(ana: Member
     assert "First" not in text
 
 
+def test_who_was_mailed_while_the_clock_was_ahead_is_mailed_again(ana: Member, dora: Member, thread: Thread) -> None:
+    said(thread, ana, "@dora roses?")
+    Member.objects.filter(pk=dora.pk).update(digest_sent_at=timezone.now() + timedelta(days=365))
+    assert len(sent()) == 1
+
+
 def test_what_was_read_is_new_or_old_or_taken_back_is_not_mailed(ana: Member, dora: Member, thread: Thread) -> None:
     said(thread, ana, "Read, @dora")
     mark_read(thread=Thread.objects.get(pk=thread.pk), by=access(dora), seq=1)
