@@ -128,8 +128,16 @@ class Shell:
         return self.sidebar.direct
 
     def people_links(self) -> SafeString:
-        slug, asker = self.request.workspace.slug, self.request.access.participant_id
-        rows = ({"slug": slug, "person": one, "is_asker": one.pk == asker} for one in self.sidebar.people)
+        slug, access = self.request.workspace.slug, self.request.access
+        rows = (
+            {
+                "slug": slug,
+                "person": one,
+                "is_asker": one.pk == access.participant_id,
+                "is_listed": one.pk == access.participant_id or not access.is_guest,
+            }
+            for one in self.sidebar.people
+        )
         return render_fragments("chat/_sidebar_person.html", rows)
 
 

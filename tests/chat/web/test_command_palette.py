@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import list_unread_threads
-from openvibe.chat.services import archive_channel, open_direct_messages
+from openvibe.chat.services import add_to_channel, archive_channel, open_direct_messages
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.factories import access, make_channel, make_entry, make_thread, say
@@ -40,6 +40,16 @@ def test_names_are_found_by_the_beginnings_of_their_words(
     assert find(browser, home, q="elease") == []
     open_direct_messages(by=access(dora), recipient=ana.participant)
     assert find(browser, home, q="dora and") == [("Dora and Ana", "Direct message")]
+
+
+def test_a_guest_comes_to_whom_she_chooses(ana: Member, ben: Member, home: str, signed_in: SignedIn) -> None:
+    """The page of people shows her nobody but herself."""
+    add_to_channel(channel=make_channel(ana, "beds"), participant=ben.participant, by=access(ana))
+    browser, address = signed_in(ben), f"{home}direct/?to={ana.participant_id}"
+    (place,) = browser.get(f"{home}places/", {"q": "ana"}).json()["places"]
+    assert place["href"] == address
+    assert f'class="nav-item" href="{address}"' in browser.get(f"{home}sidebar/").content.decode()
+    assert "Ana" in browser.get(address).content.decode().partition("<main")[2]
 
 
 def test_channels_are_found_that_the_sidebar_has_no_room_for(
