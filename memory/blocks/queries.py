@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
+from django.core.paginator import Paginator
+from django.db.models import Q, QuerySet
 
 from memory.blocks.context_blocks import NOTES, ContextBlocks
 from memory.blocks.models import CarriedVersion, ProfileNote
@@ -167,24 +168,34 @@ def blocks_context(agent: Participant, access: Access, draft: TextDraft | None =
     }
 
 
-MAX_NOTES = 200
+NOTES_ON_A_PAGE = 25
+"""Each may have as many words as a page of a book."""
 
 
-def notes_context(agent: Participant, access: Access, draft: TextDraft | None = None) -> dict[str, Any]:
-    """What `memory/_notes.html` needs: notes that say something, by the person's name. One query."""
+def notes_context(
+    agent: Participant, access: Access, draft: TextDraft | None = None, *, number: int | str | None = 1, about: str = ""
+) -> dict[str, Any]:
+    """What `memory/_notes.html` needs: notes that say something, by the person's name, a page of them: that number, or
+    where the person of the handle `about` stands. Two queries, one more with `about`."""
     notes = ProfileNote.objects.filter(agent=agent).exclude(content="").select_related("person", "changed_by")
     if not access.administers:
         notes = notes.filter(person=access.participant_id)
+    person = Participant.objects.filter(workspace=agent.workspace_id, handle=about).first() if about else None
+    if person is not None:
+        earlier = Q(person__name__lt=person.name) | Q(person__name=person.name, person__lt=person.pk)
+        number = notes.filter(earlier).count() // NOTES_ON_A_PAGE + 1
+    page = Paginator(notes.order_by("person__name", "person"), NOTES_ON_A_PAGE).get_page(number)
     rows = [
         {
             "note": note,
             "is_about_asker": note.person_id == access.participant_id,
             "typed": draft if draft and draft.key == note.person_id else None,
         }
-        for note in notes.order_by("person__name", "pk")[:MAX_NOTES]
+        for note in page
     ]
     return {
         "notes": rows,
+        "notes_page": page,
         "notes_agent": agent,
         "sees_all_notes": access.administers,
         "may_write_notes": access.administers and agent.is_active,

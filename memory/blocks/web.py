@@ -29,9 +29,6 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant
 
-LIST_CONTEXTS = {"blocks": blocks_context, "notes": notes_context}
-"""What an agent's page shows of each kind. The templates and the elements on the page are called after them."""
-
 BLOCK_ACTIONS = ("save", "lock", "unlock", "restore", "delete")
 
 
@@ -175,13 +172,21 @@ def _change(
     return _list_response(request, agent, kind)
 
 
+def _list_context(request: WorkspaceRequest, agent: Participant, kind: str, draft: TextDraft | None) -> dict[str, Any]:
+    """What an agent's page shows of each kind. The templates and the elements on the page are called after them."""
+    if kind == "blocks":
+        return blocks_context(agent, request.access, draft)
+    about = str(request.resolver_match.kwargs.get("person", "")) if request.resolver_match else ""
+    return notes_context(agent, request.access, draft, number=request.GET.get("page"), about=about)
+
+
 def _list_response(
     request: WorkspaceRequest, agent: Participant, kind: str, draft: TextDraft | None = None, status: int = 200
 ) -> HttpResponse:
     """The blocks or the notes as they are now; after a change without htmx, the agent's page."""
     if request.method == "POST" and not request.htmx and draft is None:
         return redirect(f"{_agent_url(request, agent)}#agent-{kind}")
-    response = _render(request, agent, kind, LIST_CONTEXTS[kind](agent, request.access, draft), status)
+    response = _render(request, agent, kind, _list_context(request, agent, kind, draft), status)
     if draft is not None:
         response.headers["HX-Retarget"], response.headers["HX-Reswap"] = f"#agent-{kind}", "outerHTML"
     return response

@@ -216,6 +216,20 @@ def test_an_admin_corrects_and_restores_notes(ana: Member, dora: Member, vibe: A
     assert send(ana, "notes/dora/", do="restore", number="7", version="3").status_code == 404
 
 
+def test_many_notes_come_in_pages_and_a_change_stays_on_its_own(ana: Member, vibe: Agent) -> None:
+    people = factories.write_members(ana.workspace, 60)
+    for person in people:
+        note(vibe, person, "Grows roses.")
+    assert [page_of(ana, f"notes/?page={n}").count('<li class="carried-row"') for n in (1, 2, 3)] == [25, 25, 10]
+    page = page_of(ana)
+    assert page.count('<li class="carried-row" id="notes-') == 25
+    assert f'href="{home(ana)}notes/?page=2"' in page
+    last = max((member.participant for member in people), key=lambda person: person.name)
+    answer = send(ana, f"notes/{last.handle}/", do="save", text="Grows lilies.", version=1).content.decode()
+    assert "Grows lilies." in answer
+    assert f'data-source="{home(ana)}notes/?page=3"' in answer
+
+
 def test_notes_that_are_refused_keep_what_was_typed(ana: Member, dora: Member, vibe: Agent) -> None:
     note(vibe, dora, "Before.")
     note(vibe, dora, "Meanwhile.")
