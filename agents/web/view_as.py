@@ -1,5 +1,6 @@
 """What an agent sees of the workspace, as far as the asker sees it too."""
 
+from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.shortcuts import render
 
@@ -10,6 +11,8 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_thread
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
+THREADS_ON_A_PAGE = 200
+
 
 @workspace_view
 def view_as(request: WorkspaceRequest, handle: str) -> HttpResponse:
@@ -17,8 +20,11 @@ def view_as(request: WorkspaceRequest, handle: str) -> HttpResponse:
     agent = access_agent(request, handle)
     agent_threads = Thread.objects.visible_to(visible_to(agent)).exclude_dives().filter(channel__archived_at=None)
     shared_threads = agent_threads.filter(pk__in=Thread.objects.visible_to(request.access))
-    threads = list(shared_threads.select_related("channel").order_by("channel__name", "-last_message_at")[:500])
-    page = {"agent": agent, "threads": threads, "hidden": agent_threads.count() - shared_threads.count()}
+    ordered = shared_threads.select_related("channel").order_by(
+        "channel__name", "channel_id", "-last_message_at", "-pk"
+    )
+    threads = Paginator(ordered, THREADS_ON_A_PAGE).get_page(request.GET.get("page"))
+    page = {"agent": agent, "threads": threads, "hidden": agent_threads.count() - threads.paginator.count}
     return render(request, "agents/view_as.html", page)
 
 

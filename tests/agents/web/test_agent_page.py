@@ -1,5 +1,7 @@
 """An agent's page: what everybody may know, and nothing from rooms they are not in."""
 
+import re
+
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -8,7 +10,8 @@ from agents.models import Agent, Run
 from agents.services import save_soul, set_trust_level
 from agents.statistics import agent_charts, level_suggestion, tokens_per_day
 from memory.episodes.services import give_feedback
-from openvibe.chat.models import Message
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.models import Member
 from tests.factories import SOUL, access, make_channel, make_thread, say, signed_in
 
@@ -78,6 +81,22 @@ def test_view_as_this_agent_never_shows_more_than_either_sees(ana: Member, vibe:
     assert "Mulch in May." in client.get(shared).content.decode()
     set_trust_level(agent=vibe, by=access(ana), level=1, note="It guessed")
     assert "Mulch in May." not in client.get(shared).content.decode()
+
+
+def test_all_that_it_sees_is_shown_however_much_that_is(ana: Member, vibe: Agent, channel: Channel) -> None:
+    """Also what stands in the last of its channels."""
+    Thread.objects.bulk_create(Thread(workspace=ana.workspace, channel=channel, title=f"Bed {n}") for n in range(510))
+    last = make_channel(ana, "zinnias")
+    add_to_channel(channel=last, participant=vibe.participant, by=access(ana))
+    make_thread(last, ana, "The last of all")
+    address, html = "view/", ""
+    while address:
+        page = page_of(ana, address)
+        html += page
+        following = re.search(r'href="(\?page=\d+)">Next</a>', page)
+        address = f"view/{following[1]}" if following else ""
+    titles = re.findall(r"(Bed \d+|The last of all)</a>", html)
+    assert (len(titles), len(set(titles))) == (511, 511)
 
 
 def test_how_it_is_doing_is_drawn_with_values(ana: Member, dora: Member, answered: Run) -> None:
