@@ -106,18 +106,20 @@ def pin_keepers(messages: Sequence[Message]) -> dict[int, set[int]]:
 def sidebar_counts(access: Access) -> dict[str, object]:
     """`to_review`: how many decisions wait that the asker may take; `notices`: how many the owner has not seen.
 
-    At most a hundred of each are counted. One query.
+    More than a hundred to review are "100+", as many notices are counted as a hundred. One query.
     """
     if not may_manage(access):
         return {"to_review": 0, "notices": 0}
     entries, pairs, notices = _waiting_ids.rows(access)[0]
-    return {"to_review": min(len(entries) + len(pairs), MAX_SIDEBAR_COUNT), "notices": len(notices)}
+    count = len(entries) + len(pairs)
+    to_review = count if count <= MAX_SIDEBAR_COUNT else f"{MAX_SIDEBAR_COUNT}+"
+    return {"to_review": to_review, "notices": min(len(notices), MAX_SIDEBAR_COUNT)}
 
 
 @AccessQuery
 def _waiting_ids(access: Access) -> QuerySet[Any, Any]:
     queues = entries_to_review(access, timezone.now()), open_contradictions(access), _unseen_notices(access)
-    ids = [ArraySubquery(rows.order_by().values("pk")[:MAX_SIDEBAR_COUNT]) for rows in queues]
+    ids = [ArraySubquery(rows.order_by().values("pk")[: MAX_SIDEBAR_COUNT + 1]) for rows in queues]
     return Participant.objects.filter(pk=access.participant_id).values_list(*ids)
 
 

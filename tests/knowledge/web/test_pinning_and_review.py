@@ -294,6 +294,17 @@ def test_the_owner_finds_it_in_the_inbox_until_it_was_looked_at(ana: Member, dor
     assert Notice.objects.get().seen_at is not None
 
 
+@pytest.mark.parametrize(("count", "words"), [(100, "100"), (101, "100+")])
+def test_more_than_are_counted_say_so(ana: Member, count: int, words: str) -> None:
+    waiting = {"author": ana.participant, "owner": ana.participant, "status": "needs_review", "tokens": 1}
+    Entry.objects.bulk_create(
+        Entry(workspace=ana.workspace, topic=f"Bed {n}", content="Roses.", **waiting) for n in range(count)
+    )
+    inbox = text(signed_in(ana), f"/w/{ana.workspace.slug}/")
+    assert f"Knowledge to review: {words}<" in inbox
+    assert f'<span class="count">{words}<' in inbox
+
+
 def test_the_queue_asks_the_same_for_one_row_and_for_many(ana: Member, vibe: Agent) -> None:
     client = signed_in(ana)
     text(client, at(ana))
