@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from typing import TypeVar
 
+from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -33,7 +34,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_thread
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
-MAX_CLOSED_ITEMS, MAX_HANDOFFS, MAX_SUMMARIES = 20, 10, 50
+CLOSED_ON_A_PAGE, MAX_HANDOFFS, MAX_SUMMARIES = 20, 10, 50
 DATA_FIELDS = ("done_condition", "budget", "ref", "stage")
 
 
@@ -56,7 +57,8 @@ RowT = TypeVar("RowT", WorkItem, Approval, Handoff, Message)
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def thread_work(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Everything the thread is working on; `?keep=` offers a message as a constraint. POST writes a row down."""
+    """Everything the thread is working on; of what is closed a `?page=`; `?keep=` offers a message as a constraint.
+    POST writes a row down."""
     thread = access_thread(request.access, thread_id)
     if request.method == "POST":
         create_work_item(
@@ -151,7 +153,7 @@ def _work_response(request: WorkspaceRequest, thread: Thread, result: Message | 
         ],
         "pending": [(row, calls.get(row.pk)) for row in reversed(state.pending)],
         "decided": [(row, calls.get(row.pk)) for row in state.approvals if row.state != Approval.State.REQUESTED],
-        "closed": closed.order_by("-closed_at", "-id")[:MAX_CLOSED_ITEMS],
+        "closed": Paginator(closed.order_by("-closed_at", "-id"), CLOSED_ON_A_PAGE).get_page(request.GET.get("page")),
         "handoffs": Handoff.objects.filter(thread=thread).defer("sections")[:MAX_HANDOFFS],
         "kept": result,
         "may_write": thread.archived_at is None and thread.channel.archived_at is None,

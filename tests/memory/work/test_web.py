@@ -79,6 +79,17 @@ def test_a_row_is_written_changed_checked_off_and_opened_again(ana: Member, thre
     assert item.state == "open"
 
 
+def test_what_was_closed_long_ago_is_found_and_opened_again(ana: Member, thread: Thread) -> None:
+    rows = [create_work_item(thread=thread, by=access(ana), kind="todo", text=f"Dig bed {n}.") for n in range(45)]
+    for row in rows:
+        close_work_item(item=row, by=access(ana))
+    client = signed_in(ana)
+    assert f'href="{at(thread)}?page=2"' in client.get(at(thread)).content.decode()
+    last = client.get(f"{at(thread)}?page=3").content.decode()
+    assert all(f"Dig bed {n}." in last for n in range(5))
+    assert "Dig bed 5." not in last
+
+
 def test_a_plan_is_approved_and_begun(ana: Member, thread: Thread) -> None:
     plan = create_work_item(thread=thread, by=access(ana), kind="plan", text="Mulch, then plant")
     client, address = signed_in(ana), row_at(thread, "work", plan.pk)
