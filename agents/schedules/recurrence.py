@@ -4,7 +4,7 @@ The parser is Celery's: five fields (minute, hour, day of month, month, day of w
 in old crons, a day must match both its fields."""
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from celery.schedules import ParseException, crontab
 
 from openvibe.base.problems import Problem
+from openvibe.base.time_zones import instant_of
 
 MAX_DAYS_AHEAD = 366 * 41
 """Days that are looked through for the next time: 29 February on a given weekday comes after forty years at the
@@ -80,20 +81,11 @@ def _instants(cron: CronFields, zone: ZoneInfo, after: datetime) -> Iterator[dat
             continue
         for hour in cron.hours:
             for minute in cron.minutes:
-                yield _instant_of(datetime(day.year, day.month, day.day, hour, minute), zone)
+                yield instant_of(datetime(day.year, day.month, day.day, hour, minute), zone)
 
 
 def _is_due_on(cron: CronFields, day: date) -> bool:
     return day.month in cron.months and day.day in cron.days and day.isoweekday() % 7 in cron.weekdays
-
-
-def _instant_of(local: datetime, zone: ZoneInfo) -> datetime:
-    """The instant of a local time; of one that a night leaves out, that of the first minute after it."""
-    while True:
-        instant = local.replace(tzinfo=zone).astimezone(UTC)
-        if instant.astimezone(zone).replace(tzinfo=None) == local:
-            return instant
-        local += timedelta(minutes=1)
 
 
 def _without_repeats(instants: Iterator[datetime]) -> Iterator[datetime]:

@@ -1,6 +1,6 @@
 """Time zones by name, as people and browsers say them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -17,6 +17,15 @@ def is_time_zone(name: str) -> bool:
 def time_zone_or_utc(name: str) -> ZoneInfo:
     """The zone of that name; UTC where there is none."""
     return ZoneInfo(name if is_time_zone(name) else "UTC")
+
+
+def instant_of(local: datetime, zone: ZoneInfo) -> datetime:
+    """The instant (UTC) of a local time; of one that a night leaves out, that of the first minute after it."""
+    while True:
+        instant = local.replace(tzinfo=zone).astimezone(UTC)
+        if instant.astimezone(zone).replace(tzinfo=None) == local:
+            return instant
+        local += timedelta(minutes=1)
 
 
 def has_local_time(at: datetime) -> bool:

@@ -33,6 +33,12 @@ def test_the_later_of_a_pause_and_the_hours_counts_and_an_old_pause_does_not() -
     assert DoNotDisturb().ends_at(utc(1, 12)) is None
 
 
+def test_an_end_that_a_night_leaves_out_is_the_first_minute_after_it() -> None:
+    hours = DoNotDisturb(start=time(22), end=time(2, 30), zone="Europe/Berlin")
+    three = datetime(2026, 3, 29, 1, tzinfo=UTC)  # after 1:59 comes 3:00
+    assert [hours.ends_at(three - timedelta(minutes=1)), hours.ends_at(three)] == [three, None]
+
+
 @example(time(22), time(2, 30), datetime(2026, 10, 25, 1, 10), "Europe/Berlin")  # 2:10 for the second time
 @given(
     st.times(),

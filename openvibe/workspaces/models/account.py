@@ -13,7 +13,7 @@ from django.utils import timezone
 from openvibe.base.name_field import NameField
 from openvibe.base.params import MAX_ID
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.base.time_zones import time_zone_or_utc
+from openvibe.base.time_zones import instant_of, time_zone_or_utc
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,14 @@ class DoNotDisturb:
         """When she may be disturbed again; None when she may be now."""
         ends = [self.until] if self.until and self.until > now else []
         if self.start is not None and self.end is not None:
-            local = now.astimezone(time_zone_or_utc(self.zone))
+            zone = time_zone_or_utc(self.zone)
+            local = now.astimezone(zone)
             is_late, is_early = local.time() >= self.start, local.time() < self.end
             if (is_late and is_early) if self.start < self.end else (is_late or is_early):
                 day = local.date() if is_early else local.date() + timedelta(days=1)
-                end = datetime.combine(day, self.end, local.tzinfo)
-                ends.append(end if end > now else end.replace(fold=1))  # in the hour that comes twice
+                end = datetime.combine(day, self.end)
+                instant = instant_of(end, zone)
+                ends.append(instant if instant > now else end.replace(tzinfo=zone, fold=1))  # the hour comes twice
         return max(ends, default=None)
 
 
