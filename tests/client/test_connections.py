@@ -116,6 +116,18 @@ def test_it_goes_on_from_where_the_stream_opened_when_it_breaks_before_the_first
     assert [headers.get("Last-Event-ID") for headers in script.headers("GET events")] == [None, "6", "6"]
 
 
+def test_what_is_said_before_it_heard_anything_is_told_to_the_next_start(serve: Serve, tmp_path: Path) -> None:
+    gone = b"event: gone\ndata: {}\n\n"
+    script = serve(GET_events=[b"retry: 1000\nid: 6\n: open\n\n" + gone, frame(7, "while it was away") + gone])
+    for heard in ([], ["while it was away"]):
+        texts: list[str] = []
+        mentions = Vibe(script.url, "ovk_x").mentions(position_file=tmp_path / "position")
+        with pytest.raises(ApiError, match="may not listen"):
+            texts.extend(mention.text for mention in mentions)
+        assert texts == heard
+    assert [headers.get("Last-Event-ID") for headers in script.headers("GET events")] == [None, "6"]
+
+
 def test_streams_that_were_open_and_broke_do_not_make_it_wait_longer_each_time(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
