@@ -16,7 +16,7 @@ from openvibe_client.command import Command, Ended
 from openvibe_client.output import OutputReader
 from openvibe_client.presets import Preset
 from openvibe_client.sessions import Sessions, write_private
-from openvibe_client.vibe import Mention, Vibe
+from openvibe_client.vibe import Mention, Vibe, write_position
 
 MAX_ERROR_LINES = 12
 
@@ -63,14 +63,18 @@ class Runner:
                 self._end()
 
     def _end(self) -> None:
+        """End the commands. What nobody began is told again to the next start."""
         with self._lock:
             self._is_ending = True
+            positions = [mention.position for waiting in self._waiting.values() for mention in waiting]
             self._waiting = {thread: deque() for thread in self._waiting}
             stops = [threading.Thread(target=command.stop) for command in self._commands]
         for stop in stops:  # at once: each may take a while
             stop.start()
         for stop in stops:
             stop.join()
+        if positions:
+            write_position(self.sessions.position_file, min(positions) - 1)
 
     def _answer_thread(self, thread: int) -> None:
         while True:

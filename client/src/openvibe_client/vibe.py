@@ -47,9 +47,9 @@ class Vibe:
                 and message["author"]["kind"] == "member"
                 and (frame.kind == "mention" or (message["kind"] == "text" and self._owes_all_answers(message)))
             ):
-                yield Mention(self, message)
+                yield Mention(self, message, frame.position)
             if position_file is not None:
-                _write_position(position_file, frame.position)
+                write_position(position_file, frame.position)
 
     def _owes_all_answers(self, message: Message) -> bool:
         """Whether the agent answers all that people say there: it follows the thread, or the thread is its dive."""
@@ -162,8 +162,8 @@ def _chat_message(message: PromptMessage) -> dict[str, Any]:
 class Mention:
     """A message of a person that is meant for the agent."""
 
-    def __init__(self, vibe: Vibe, message: Message) -> None:
-        self.vibe, self.message = vibe, message
+    def __init__(self, vibe: Vibe, message: Message, position: int = 0) -> None:
+        self.vibe, self.message, self.position = vibe, message, position
         self._answer: Answer | None = None
 
     @property
@@ -236,7 +236,7 @@ def _read_position(path: Path | None) -> int | None:
     return None
 
 
-def _write_position(path: Path, position: int) -> None:
+def write_position(path: Path, position: int) -> None:
     """Whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.new")
