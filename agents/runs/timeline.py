@@ -78,7 +78,7 @@ def _step_words(run: Run, step: Step, name: str, before: str, approval: Approval
             return "Due on its schedule", ""
         case "queued":
             return (f"{name} asked for another answer" if run.regenerates_id else f"{name} asked"), ""
-        case "claimed" if before not in ("", "queued", "retried", "resumed"):
+        case "claimed" if before not in ("", "queued", "retried", "resumed", "failed"):
             return "Begun afresh: the worker before was lost", f"attempt {step.get('attempt', 1)}"
         case "claimed":
             return "Taken up", f"attempt {step.get('attempt', 1)}"

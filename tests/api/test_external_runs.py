@@ -173,6 +173,16 @@ def test_a_failure_is_told_in_words_without_secrets(api: Api, run: Run) -> None:
     assert (run.error_code, run.error) == ("agent_failed", "exit code 1: bad key [secret removed]")
 
 
+def test_a_run_that_failed_and_is_begun_anew_lost_no_worker(api: Api, run: Run, question: Message) -> None:
+    assert finish(api, run, error="The model is down.") == (200, "failed")
+    assert begin(api, question)["attempt"] == 2
+    events = api.get(f"runs/{run.pk}/").json()["events"]
+    assert [(event["text"], event["detail"]) for event in events[-2:]] == [
+        ("Failed", "The model is down."),
+        ("Taken up", "attempt 2"),
+    ]
+
+
 def test_a_thread_closed_meanwhile_ends_it_and_says_so(api: Api, ana: Member, run: Run, thread: Thread) -> None:
     write(api, run, 0, "In Mar")
     set_thread_access(thread=thread, by=access(ana), access="human_only")
