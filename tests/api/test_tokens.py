@@ -152,6 +152,7 @@ def test_a_token_never_makes_a_stronger_one_and_sees_only_its_owners(
     assert foreign.token is not None
 
     assert is_problem(weak.post("tokens/", {"name": "More", "scopes": ["write"]}), 403, "more_scopes")
+    assert is_problem(weak.post("tokens/", {"name": "Typed wrong", "scopes": ["reed"]}), 400, "bad_scope")
     assert weak.post("tokens/", {"name": "Less", "scopes": ["read"]}).status_code == 201
     assert is_problem(weak.delete(f"tokens/{foreign.token.pk}/"), 404, "not_found")
 

@@ -13,7 +13,7 @@ from openvibe import __version__
 from openvibe.api.auth import caller_of
 from openvibe.api.etags import IF_MATCH_PARAMETER, check_if_match, set_etag
 from openvibe.api.idempotency import idempotent
-from openvibe.api.models import Token
+from openvibe.api.models import SCOPES, Token
 from openvibe.api.pagination import MAX_PAGE_SIZE
 from openvibe.api.services import issue_token, revoke_token
 from openvibe.api.views import ApiView
@@ -85,7 +85,7 @@ class Tokens(ApiView):
     def post(self, request: Request) -> Response:
         """A new token for the caller; the secret is in this answer only. Never with more scopes than the caller's."""
         values, caller = self.validated_body(TokenIn), caller_of(request)
-        if not caller.scopes.issuperset(values["scopes"]) and caller.token is not None:
+        if not caller.scopes.issuperset(set(values["scopes"]) & set(SCOPES)) and caller.token is not None:
             raise Refused("A token cannot make one that may do more than itself.", code="more_scopes")
         token, secret = issue_token(
             participant=caller.participant,
