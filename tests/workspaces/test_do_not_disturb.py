@@ -94,5 +94,5 @@ def test_a_program_pauses_and_sets_the_hours(dora: Member, vibe: Agent) -> None:
     }
     for code, body in ((code, body) for code, bodies in wrong.items() for body in bodies):
         status, problem = call(body)
-        assert (status, problem["code"]) == (400, code)
+        assert (status, problem["code"], problem["field"]) == (400, code, next(iter(body)))
     assert call(owner=vibe.participant)[0] == 403

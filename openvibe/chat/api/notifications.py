@@ -57,8 +57,12 @@ class DoNotDisturbOut(serializers.Serializer[Any]):
 
 class DoNotDisturbIn(serializers.Serializer[Any]):
     until = serializers.DateTimeField(required=False, allow_null=True, help_text="Null ends a pause.")
-    start = ClockTimeField(required=False, allow_null=True, help_text="As in 22:00, with `end`; null: no hours.")
-    end = ClockTimeField(required=False, allow_null=True, help_text="As in 07:00, the next day where it is earlier.")
+    start = ClockTimeField(
+        source="dnd_start", required=False, allow_null=True, help_text="As in 22:00, with `end`; null: no hours."
+    )
+    end = ClockTimeField(
+        source="dnd_end", required=False, allow_null=True, help_text="As in 07:00, the next day where it is earlier."
+    )
     time_zone = TextField(required=False, help_text="Of the hours, for who chose none in the profile.")
 
     def validate_time_zone(self, name: str) -> str:
@@ -97,8 +101,8 @@ class DoNotDisturb(ApiView):
         data, user = self.validated_body(DoNotDisturbIn), _person(request)
         if "until" in data:
             pause_notifications(user=user, until=data["until"])
-        if data.keys() & {"start", "end", "time_zone"}:
-            start, end = data.get("start", user.dnd_start), data.get("end", user.dnd_end)
+        if data.keys() & {"dnd_start", "dnd_end", "time_zone"}:
+            start, end = data.get("dnd_start", user.dnd_start), data.get("dnd_end", user.dnd_end)
             set_quiet_hours(user=user, start=start, end=end, zone=data.get("time_zone", ""))
         return Response(DoNotDisturbOut(user).data)
 
