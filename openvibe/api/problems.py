@@ -116,6 +116,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
         if wait := getattr(error, "wait", None):
             headers["Retry-After"] = str(max(1, int(wait)))
     body = error_to_problem(error)
+    if isinstance(error, exceptions.UnsupportedMediaType) and body is not None:
+        parsers = getattr(context.get("view"), "parser_classes", ())
+        body["detail"] = f"Send one of these as Content-Type: {', '.join(parser.media_type for parser in parsers)}"
     if isinstance(error, Problem) and body is not None and "field" in body:
         names: Mapping[str, str] = getattr(context.get("view"), "field_names", {})
         body["field"] = names.get(body["field"], body["field"])
