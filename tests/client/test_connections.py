@@ -190,8 +190,17 @@ def test_words_whose_answer_was_lost_are_sent_again_from_where_they_were(serve: 
     assert reply.state == "done"
 
 
-def test_what_is_answered_already_is_passed_over(serve: Serve) -> None:
-    script, reached = serve(POST_runs=[(409, {"code": "answered", "detail": "It is."})]), []
+def test_what_was_deleted_meanwhile_is_passed_over(serve: Serve) -> None:
+    deleted = (409, {"code": "deleted", "detail": "The answer was deleted."})
+    script = serve(POST_runs=[(201, RUN)], PATCH_reply=[deleted], POST_finish=[deleted])
+    with ask(script).answer() as reply:
+        reply.write("In March.")
+    assert reply.is_over
+
+
+@pytest.mark.parametrize("code", ["answered", "deleted"])
+def test_what_is_answered_already_is_passed_over(serve: Serve, code: str) -> None:
+    script, reached = serve(POST_runs=[(409, {"code": code, "detail": "It is."})]), []
     mention = ask(script)
     with mention.answer() as reply:
         reached.append(reply.is_over)

@@ -20,7 +20,7 @@ MAX_CHARACTERS = 100_000
 """Of a reply (Unicode code points), as the server takes them."""
 TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
 MAX_REASON_CHARACTERS = 15_000
-NOT_TO_BE_ANSWERED = ("answered", "run_over", "agent_silent", "not_addressed", "archived", "not_found")
+NOT_TO_BE_ANSWERED = ("answered", "run_over", "agent_silent", "not_addressed", "archived", "deleted", "not_found")
 """Codes that say that nobody waits for an answer: it is there, or it may not be given (any more)."""
 SEND_SECONDS = 0.3
 """Between two sendings of words."""
