@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
 from agents.soul.rules import RULE_PLACES
-from openvibe.api.fields import IdField, TextField
+from openvibe.api.fields import ChoiceField, IdField, TextField
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.workspaces.api.serializers import ParticipantOut
 
@@ -80,7 +80,7 @@ class SoulRuleIn(serializers.Serializer[Any]):
         default="",
         help_text="At most 2,000 characters; empty: the first feedback's own words, where everybody may read them.",
     )
-    place = serializers.ChoiceField(
+    place = ChoiceField(
         choices=RULE_PLACES, default="principle", help_text="Of `rule`: a principle, or what it must never do."
     )
     note = TextField(help_text="What changed and why, 1 to 300 characters.")
@@ -150,7 +150,7 @@ class ReplyPieceIn(AttemptIn):
 
 
 class ReplyStateOut(serializers.Serializer[Any]):
-    state = serializers.ChoiceField(choices=Run.State.choices, help_text="`stopped`: people want no more words.")
+    state = ChoiceField(choices=Run.State.choices, help_text="`stopped`: people want no more words.")
     reply = serializers.IntegerField(source="reply_id", allow_null=True, help_text="The message, once it has words.")
     length = serializers.IntegerField(help_text="Characters of the reply by now: the next offset.")
 
@@ -221,7 +221,7 @@ class RunsQuery(serializers.Serializer[Any]):
     agent = serializers.CharField(
         required=False, max_length=40, help_text="A handle.", source="agent__participant__handle"
     )
-    state = serializers.ChoiceField(choices=Run.State.choices, required=False)
+    state = ChoiceField(choices=Run.State.choices, required=False)
 
 
 class AssembleIn(serializers.Serializer[Any]):
@@ -326,7 +326,7 @@ class SeenCallOut(serializers.Serializer[Any]):
     id = serializers.CharField()
     name = serializers.CharField()
     arguments = serializers.CharField(help_text="JSON, as text, as the model wrote it.")
-    decision = serializers.ChoiceField(choices=ToolCall.Decision.choices)
+    decision = ChoiceField(choices=ToolCall.Decision.choices)
     why = serializers.CharField(help_text="Why it was refused, or what it waits for.")
     result = serializers.CharField(help_text="Empty once it is no longer kept (30 days).")
     result_tokens = serializers.IntegerField()
@@ -397,9 +397,9 @@ class RunDetailOut(RunOut):
 
 class UseOut(serializers.ModelSerializer[KnowledgeUse]):
     agent = serializers.CharField(source="run.agent.handle", read_only=True)
-    task = serializers.ChoiceField(source="run.task", choices=Run.Task.choices, read_only=True)
+    task = ChoiceField(source="run.task", choices=Run.Task.choices, read_only=True)
     thread = serializers.IntegerField(source="run.thread_id", read_only=True)
-    how: Any = serializers.ChoiceField(choices=["prompt", "tool"], read_only=True)
+    how: Any = ChoiceField(choices=["prompt", "tool"], read_only=True)
 
     class Meta:
         model = KnowledgeUse

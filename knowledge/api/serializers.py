@@ -16,7 +16,7 @@ from knowledge.exchange.csv_jsonl import MAX_BYTES
 from knowledge.expiry import FRESHNESS_STATES, compute_freshness, parse_expiry
 from knowledge.filters import filter_entries
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
-from openvibe.api.fields import IdField, TextField
+from openvibe.api.fields import ChoiceField, IdField, TextField
 from openvibe.api.problems import TooLarge
 from openvibe.workspaces.api.serializers import ParticipantOut
 
@@ -56,7 +56,7 @@ OWNER_HELP = "A member's handle; they are told when it needs a review. Left out:
 
 
 class FreshnessOut(serializers.Serializer[Any]):
-    state = serializers.ChoiceField(choices=FRESHNESS_STATES)
+    state = ChoiceField(choices=FRESHNESS_STATES)
     words = serializers.CharField(help_text="For people, such as `expires in 6 d`.")
 
 
@@ -126,8 +126,8 @@ class Reworded(NoteIn):
 
     topic = TextField(required=False, help_text=TOPIC_HELP)
     content = TextField(required=False, help_text=CONTENT_HELP)
-    kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False)
-    visibility = serializers.ChoiceField(choices=Entry.Visibility.choices, required=False)
+    kind = ChoiceField(choices=Entry.Kind.choices, required=False)
+    visibility = ChoiceField(choices=Entry.Visibility.choices, required=False)
     expires_at = ExpiryField(required=False)
     tags = TagsField(required=False)
 
@@ -144,8 +144,8 @@ class EntryChange(Reworded):
 class NewEntry(serializers.Serializer[Any]):
     topic = TextField(help_text=TOPIC_HELP)
     content = TextField(help_text=CONTENT_HELP)
-    kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False, help_text="Left out: fact.")
-    visibility = serializers.ChoiceField(
+    kind = ChoiceField(choices=Entry.Kind.choices, required=False, help_text="Left out: fact.")
+    visibility = ChoiceField(
         choices=Entry.Visibility.choices,
         required=False,
         help_text="Left out: shared; restricted where it comes from a private channel or a thread that is not open.",
@@ -193,7 +193,7 @@ class SupersedeIn(Reworded):
 
 
 class FlagIn(NoteIn):
-    reason = serializers.ChoiceField(choices=["wrong", "asked", "contradiction"], default="asked")
+    reason = ChoiceField(choices=["wrong", "asked", "contradiction"], default="asked")
 
 
 class RevisionOut(serializers.ModelSerializer[Revision]):
@@ -222,7 +222,7 @@ class ContradictionsQuery(serializers.Serializer[Any]):
 
 
 class SettleIn(NoteIn):
-    how = serializers.ChoiceField(
+    how = ChoiceField(
         choices=["both_hold", "superseded", "archived"], help_text="The last two happen to the one that is not kept."
     )
     keep = IdField(required=False, help_text="The entry that stays as it is.")
@@ -238,10 +238,10 @@ class SearchQuery(serializers.Serializer[Any]):
     )
     topic = serializers.CharField(required=False, max_length=120)
     tag = serializers.CharField(required=False, max_length=40)
-    kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False)
-    status = serializers.ChoiceField(choices=Entry.Status.choices, required=False, help_text="Left out: what holds.")
+    kind = ChoiceField(choices=Entry.Kind.choices, required=False)
+    status = ChoiceField(choices=Entry.Status.choices, required=False, help_text="Left out: what holds.")
     owner = serializers.CharField(required=False, max_length=40, help_text="A handle.")
-    freshness = serializers.ChoiceField(choices=FRESHNESS_STATES, required=False)
+    freshness = ChoiceField(choices=FRESHNESS_STATES, required=False)
 
 
 class NearCopyOut(serializers.Serializer[Any]):
@@ -280,7 +280,7 @@ class TopicOut(serializers.Serializer[Any]):
 
 
 class IndexedKindOut(serializers.Serializer[Any]):
-    kind = serializers.ChoiceField(choices=Entry.Kind.choices)
+    kind = ChoiceField(choices=Entry.Kind.choices)
     topics = TopicOut(many=True)
 
 
@@ -343,13 +343,13 @@ class JsonlParser(FileBodyParser):
 class ImportIn(serializers.Serializer[Any]):
     """A file that comes in JSON, of at most 2 MB. Larger ones are sent as the body itself."""
 
-    form = serializers.ChoiceField(choices=["csv", "jsonl"])
+    form = ChoiceField(choices=["csv", "jsonl"])
     text = TextField()
 
 
 class RowReportOut(serializers.Serializer[Any]):
     number = serializers.IntegerField(help_text="Its line in the file or spreadsheet, from 1.")
-    outcome = serializers.ChoiceField(choices=["imported", "same", "refused"])
+    outcome = ChoiceField(choices=["imported", "same", "refused"])
     why = serializers.CharField(help_text="A sentence; empty where there is nothing to say.")
     entry = serializers.IntegerField(source="entry_id", allow_null=True)
 
@@ -360,5 +360,5 @@ class ImportReportOut(serializers.Serializer[Any]):
 
 
 class ExportQuery(serializers.Serializer[Any]):
-    form = serializers.ChoiceField(choices=["csv", "jsonl"], default="csv")
-    status = serializers.ChoiceField(choices=Entry.Status.choices, required=False, help_text="Left out: all.")
+    form = ChoiceField(choices=["csv", "jsonl"], default="csv")
+    status = ChoiceField(choices=Entry.Status.choices, required=False, help_text="Left out: all.")

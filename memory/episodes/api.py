@@ -12,7 +12,7 @@ from memory.episodes.models import Episode, Feedback, Proposal
 from memory.episodes.proposals import accept_proposal, reject_proposal, undo_proposal
 from memory.episodes.queries import access_episode, access_proposal, visible_episodes, visible_proposals
 from memory.episodes.services import give_feedback, mark_applied, suggest_always
-from openvibe.api.fields import IdField, TextField
+from openvibe.api.fields import ChoiceField, IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Refused
@@ -32,10 +32,10 @@ class FeedbackOut(serializers.ModelSerializer[Feedback]):
 
 class FeedbackIn(serializers.Serializer[Any]):
     message = IdField(help_text="A message an agent wrote.")
-    verdict = serializers.ChoiceField(choices=Feedback.Verdict.choices)
+    verdict = ChoiceField(choices=Feedback.Verdict.choices)
     text = TextField(required=False, default="", help_text="At most 2,000 characters.")
     tags = serializers.ListField(
-        child=serializers.ChoiceField(choices=Feedback.Tag.choices), required=False, default=list, max_length=10
+        child=ChoiceField(choices=Feedback.Tag.choices), required=False, default=list, max_length=10
     )
 
 
@@ -74,7 +74,7 @@ class EpisodeOut(serializers.ModelSerializer[Episode]):
 
 class EpisodesQuery(serializers.Serializer[Any]):
     agent = serializers.CharField(required=False, max_length=40, help_text="A handle; for admins.")
-    kind = serializers.ChoiceField(choices=Episode.Kind.choices, required=False)
+    kind = ChoiceField(choices=Episode.Kind.choices, required=False)
     open = serializers.BooleanField(required=False, default=False, help_text="Only feedback not yet applied.")
 
 
@@ -170,7 +170,7 @@ class ProposalOut(serializers.ModelSerializer[Proposal]):
 
 
 class ProposalsQuery(serializers.Serializer[Any]):
-    state = serializers.ChoiceField(choices=Proposal.State.choices, required=False)
+    state = ChoiceField(choices=Proposal.State.choices, required=False)
 
 
 class Proposals(ApiView):

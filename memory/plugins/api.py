@@ -19,7 +19,7 @@ from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import check_profile_update, context_budget, open_session
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_on_commit
 from memory.plugins.tool import ToolAction, build_tool, offered_actions
-from openvibe.api.fields import IdField, IsoField, TextField
+from openvibe.api.fields import ChoiceField, IdField, IsoField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
@@ -47,7 +47,7 @@ class MemoryToolIn(serializers.Serializer[Any]):
 
 def _action_serializer(action: ToolAction) -> type[MemoryToolIn]:
     """The body that calls this action, for the schema: the tool itself checks its arguments."""
-    fields: dict[str, Any] = {"__doc__": action.description, "action": serializers.ChoiceField(choices=[action.name])}
+    fields: dict[str, Any] = {"__doc__": action.description, "action": ChoiceField(choices=[action.name])}
     for argument in action.arguments:
         options: dict[str, Any] = {"required": argument.required, "help_text": argument.description}
         if argument.type == "integer":

@@ -21,7 +21,7 @@ from memory.plugins.sessions import (
     visible_sessions,
 )
 from memory.plugins.tasks import enqueue_compaction_check_on_commit
-from openvibe.api.fields import IdField, IsoField, SeqField, TextField
+from openvibe.api.fields import ChoiceField, IdField, IsoField, SeqField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.chat.queries import access_channel
@@ -57,7 +57,7 @@ class SessionChange(serializers.Serializer[Any]):
 
 
 class SaidIn(serializers.Serializer[Any]):
-    role = serializers.ChoiceField(choices=["user", "assistant", "tool_call", "tool_result"])
+    role = ChoiceField(choices=["user", "assistant", "tool_call", "tool_result"])
     body = TextField(source="text", help_text="1 to 100,000 characters.")
     external_id = TextField(
         required=False,

@@ -28,7 +28,7 @@ from memory.work.services import (
     update_work_item,
 )
 from openvibe.api.etags import IF_MATCH_PARAMETER, check_if_match, set_etag
-from openvibe.api.fields import IdField, TextField
+from openvibe.api.fields import ChoiceField, IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.chat.queries import access_message, access_thread
@@ -74,7 +74,7 @@ class WorkOut(serializers.ModelSerializer[WorkItem]):
 
 class WorkIn(serializers.Serializer[Any]):
     thread = IdField()
-    kind = serializers.ChoiceField(choices=WorkItem.Kind.choices)
+    kind = ChoiceField(choices=WorkItem.Kind.choices)
     text = TextField(help_text="At most 500 tokens for a constraint, objective or goal, 800 for a plan, else 300.")
     data = serializers.DictField(  # type: ignore[assignment]  # a serializer has a property of this name
         child=TextField(), required=False, default=dict, help_text=DATA_HELP
@@ -87,13 +87,13 @@ class WorkChange(serializers.Serializer[Any]):
     data = serializers.DictField(  # type: ignore[assignment]  # a serializer has a property of this name
         child=TextField(), required=False, help_text=f"Merged into what stands; an empty text takes away. {DATA_HELP}"
     )
-    state = serializers.ChoiceField(choices=WorkItem.State.choices, required=False)
+    state = ChoiceField(choices=WorkItem.State.choices, required=False)
 
 
 class WorkQuery(serializers.Serializer[Any]):
     thread = IdField(required=False)
-    kind = serializers.ChoiceField(choices=WorkItem.Kind.choices, required=False)
-    state = serializers.ChoiceField(choices=WorkItem.State.choices, required=False)
+    kind = ChoiceField(choices=WorkItem.Kind.choices, required=False)
+    state = ChoiceField(choices=WorkItem.State.choices, required=False)
 
 
 class Work(ApiView):
@@ -221,7 +221,7 @@ class ApprovalIn(serializers.Serializer[Any]):
 
 class ApprovalsQuery(serializers.Serializer[Any]):
     thread = IdField(required=False)
-    state = serializers.ChoiceField(choices=Approval.State.choices, required=False)
+    state = ChoiceField(choices=Approval.State.choices, required=False)
 
 
 class DecisionIn(serializers.Serializer[Any]):

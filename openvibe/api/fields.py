@@ -1,7 +1,7 @@
 """Input fields that several doors take."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -21,6 +21,15 @@ class SeqField(serializers.IntegerField):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(min_value=0, max_value=MAX_ID, **options)
+
+
+class ChoiceField(serializers.ChoiceField):
+    """One of a few values. What is refused is told which they are."""
+
+    default_error_messages = {"invalid_choice": '"{input}" is not one of: {choices}.'}
+
+    def fail(self, key: str, **values: Any) -> NoReturn:
+        super().fail(key, choices=", ".join(map(str, self.choices)), **values)
 
 
 class TextField(serializers.CharField):

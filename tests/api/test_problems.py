@@ -145,6 +145,13 @@ def test_a_validation_problem_names_every_field(api: Api, thread: Thread) -> Non
     assert all(error["message"] for error in body["errors"])
 
 
+@pytest.mark.parametrize("path", ["runs/?state=bogus", "knowledge/?status=bogus"])
+def test_what_is_none_of_a_few_values_is_told_which_they_are(api: Api, path: str) -> None:
+    answer = api.get(path)
+    assert is_problem(answer, 400, "invalid")
+    assert '"bogus" is not one of: ' in answer.json()["errors"][0]["message"]
+
+
 def test_a_conflict_names_its_field(api: Api, ana: Member) -> None:
     create_channel(by=factories.access(ana), name="roses")
 

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from openvibe.api.fields import IdField, TextField
+from openvibe.api.fields import ChoiceField, IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.chat import queries, services
@@ -82,7 +82,7 @@ class DiveOut(serializers.ModelSerializer[Dive]):
 
 class DivesParams(serializers.Serializer[Any]):
     thread = IdField(required=False, help_text="Only dives that started in this thread.")
-    state = serializers.ChoiceField(choices=Dive.State.choices, required=False)
+    state = ChoiceField(choices=Dive.State.choices, required=False)
 
 
 class DiveIn(serializers.Serializer[Any]):

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from openvibe.api.auth import caller_of
-from openvibe.api.fields import IdField
+from openvibe.api.fields import ChoiceField, IdField
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
@@ -25,7 +25,7 @@ class EventsParams(serializers.Serializer[Any]):
     after = serializers.IntegerField(
         required=False, min_value=0, max_value=MAX_ID, help_text="The last position seen; or send Last-Event-ID."
     )
-    include = serializers.ChoiceField(choices=["data"], required=False, help_text="The message of each event, too.")
+    include = ChoiceField(choices=["data"], required=False, help_text="The message of each event, too.")
     kind = serializers.ListField(
         child=serializers.CharField(max_length=40),
         max_length=20,

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from openvibe.api.fields import SeqField, TextField, utc_text
+from openvibe.api.fields import ChoiceField, SeqField, TextField, utc_text
 from openvibe.chat.models import Mention, Message
 from openvibe.chat.queries import MessageQuotes
 from openvibe.workspaces.api.serializers import ParticipantOut
@@ -99,7 +99,7 @@ class MessageIn(serializers.Serializer[Any]):
     client_id = TextField(
         required=False, default="", help_text="Your own key: the same key is the same message, returned again."
     )
-    kind = serializers.ChoiceField(
+    kind = ChoiceField(
         choices=["text", "tool_call", "tool_result"], default="text", help_text="Agents only: tool_call, tool_result."
     )
     call_id = TextField(required=False, default="", help_text="Pairs a tool_call with its tool_result.")

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from openvibe.api.fields import ClockTimeField, TextField
+from openvibe.api.fields import ChoiceField, ClockTimeField, TextField
 from openvibe.api.views import ApiView
 from openvibe.base.time_zones import is_time_zone
 from openvibe.chat import queries, services
@@ -22,8 +22,8 @@ from openvibe.workspaces.services import pause_notifications, set_quiet_hours
 
 
 class NotificationsOut(serializers.Serializer[Any]):
-    level = serializers.ChoiceField(choices=NotificationLevel.choices, help_text="What holds.")
-    chosen = serializers.ChoiceField(
+    level = ChoiceField(choices=NotificationLevel.choices, help_text="What holds.")
+    chosen = ChoiceField(
         choices=NotificationLevel.choices,
         allow_null=True,
         help_text="The caller's own choice for it; null where what is around it holds (channel, then default).",
@@ -35,7 +35,7 @@ class NotificationsIn(serializers.Serializer[Any]):
 
 
 class DefaultNotificationsOut(serializers.Serializer[Any]):
-    level = serializers.ChoiceField(
+    level = ChoiceField(
         choices=NotificationLevel.choices, help_text="What holds where no channel or thread says otherwise."
     )
 

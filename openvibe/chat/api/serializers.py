@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from openvibe.api.fields import IdField, SeqField, TextField
+from openvibe.api.fields import ChoiceField, IdField, SeqField, TextField
 from openvibe.base.text import text_version
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.api.serializers import ParticipantOut
@@ -117,7 +117,7 @@ HANDLES_HELP = "Handles of agents; for access agent_restricted."
 class ThreadIn(serializers.Serializer[Any]):
     channel = IdField()
     title = TextField(help_text="Cut at 200 characters.")
-    access = serializers.ChoiceField(choices=Thread.Access.choices, default=Thread.Access.OPEN)
+    access = ChoiceField(choices=Thread.Access.choices, default=Thread.Access.OPEN)
     allowed_agents = serializers.ListField(
         child=serializers.CharField(max_length=40), max_length=100, required=False, default=list, help_text=HANDLES_HELP
     )
@@ -131,7 +131,7 @@ class ThreadChange(serializers.Serializer[Any]):
     is_pinned = serializers.BooleanField(
         required=False, help_text="Shown first in its channel, which has at most 10 of them."
     )
-    access = serializers.ChoiceField(choices=Thread.Access.choices, required=False)
+    access = ChoiceField(choices=Thread.Access.choices, required=False)
     allowed_agents = serializers.ListField(
         child=serializers.CharField(max_length=40), max_length=100, required=False, help_text=HANDLES_HELP
     )
@@ -148,7 +148,7 @@ class ThreadsParams(serializers.Serializer[Any]):
 
 
 class ThreadExportParams(serializers.Serializer[Any]):
-    form = serializers.ChoiceField(
+    form = ChoiceField(
         choices=["jsonl", "md"], default="jsonl", help_text="jsonl can be imported again; md is for people."
     )
 

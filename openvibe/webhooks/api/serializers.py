@@ -4,14 +4,14 @@ from typing import Any
 
 from rest_framework import serializers
 
-from openvibe.api.fields import TextField
+from openvibe.api.fields import ChoiceField, TextField
 from openvibe.webhooks.models import KINDS, SECRET_OVERLAP, Delivery, Webhook
 from openvibe.workspaces.api.serializers import ParticipantOut
 
 
 class WebhookOut(serializers.ModelSerializer[Webhook]):
     participant = ParticipantOut(help_text="Who sees what it is told: an agent, or the admin who made it.")
-    kinds = serializers.ListField(child=serializers.ChoiceField(choices=KINDS))
+    kinds = serializers.ListField(child=ChoiceField(choices=KINDS))
 
     class Meta:
         model = Webhook

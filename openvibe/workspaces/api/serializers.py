@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from openvibe.api.fields import TextField
+from openvibe.api.fields import ChoiceField, TextField
 from openvibe.api.models import SCOPES, Token
 from openvibe.base.models import AuditRecord
 from openvibe.base.text import text_version
@@ -41,7 +41,7 @@ class WorkspaceOut(serializers.ModelSerializer[Workspace]):
 
 class AuditQuery(serializers.Serializer[Any]):
     who = serializers.CharField(required=False, max_length=80, help_text="Part of a name or handle.")
-    what = serializers.ChoiceField(required=False, choices=AuditRecord.Action.choices)
+    what = ChoiceField(required=False, choices=AuditRecord.Action.choices)
     since = serializers.DateField(required=False, help_text="The first day shown, in UTC.")
     until = serializers.DateField(required=False, help_text="The last day shown, in UTC.")
 
@@ -54,7 +54,7 @@ class AuditOut(serializers.ModelSerializer[AuditRecord]):
 
 
 class TokenOut(serializers.ModelSerializer[Token]):
-    scopes = serializers.ListField(child=serializers.ChoiceField(choices=SCOPES))
+    scopes = serializers.ListField(child=ChoiceField(choices=SCOPES))
     made_by_id = serializers.IntegerField(
         allow_null=True, help_text="The participant who holds its secret; null: whoever runs the server."
     )
