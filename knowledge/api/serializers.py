@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any
 
@@ -289,14 +289,20 @@ class IndexOut(serializers.Serializer[Any]):
     is_whole = serializers.BooleanField(help_text="False: there are more topics than an index names.")
 
 
+def _choice_filter(choices: Sequence[tuple[str, Any]]) -> ChoiceFilter:
+    """What is refused is told which values there are."""
+    words = f'"%(value)s" is not one of: {", ".join(value for value, _ in choices)}.'
+    return ChoiceFilter(choices=choices, error_messages={"invalid_choice": words})
+
+
 class EntryFilter(FilterSet):  # type: ignore[misc]  # the library has no types
     topic = CharFilter(max_length=120, help_text="The whole topic, whatever its case.")
     tag = CharFilter(max_length=40)
-    status = ChoiceFilter(choices=Entry.Status.choices)
+    status = _choice_filter(Entry.Status.choices)
     owner = CharFilter(max_length=40, help_text="A handle.")
-    kind = ChoiceFilter(choices=Entry.Kind.choices)
-    source = ChoiceFilter(choices=Entry.Source.choices)
-    freshness = ChoiceFilter(choices=[(state, state) for state in FRESHNESS_STATES])
+    kind = _choice_filter(Entry.Kind.choices)
+    source = _choice_filter(Entry.Source.choices)
+    freshness = _choice_filter([(state, state) for state in FRESHNESS_STATES])
 
     class Meta:
         model = Entry
