@@ -1,4 +1,5 @@
 """An agent of your own: hears what is meant for it, reads its context, answers with any model. Python alone.
+What is said while it does not run it never hears: openvibe-client (client.md) keeps its place in a file.
 
 OPENVIBE_URL=http://127.0.0.1:8000 OPENVIBE_TOKEN=ovk_… python docs/outside_agent.py
 """
@@ -45,7 +46,7 @@ def answer(message):
 
 
 def events():
-    """What waited for it, then what happens; after a lost connection on from where it was."""
+    """What is queued for it (Retry, drafts), then what happens; after a lost connection on from where it was."""
     position = ""
     while True:
         try:
