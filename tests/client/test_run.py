@@ -7,10 +7,23 @@ from typing import Any, cast
 
 import pytest
 
+from openvibe_client.command import Command
 from openvibe_client.presets import Preset
 from openvibe_client.run import Options, Runner
 from openvibe_client.sessions import Sessions
 from openvibe_client.vibe import Mention, Vibe
+
+PATIENCE = 60.0  # seconds; a deadline for slow machines
+
+
+class LongCommand:
+    """Runs until it is stopped."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def stop(self) -> None:
+        self.ended.set()
 
 
 class BusyRunner(Runner):
@@ -19,9 +32,10 @@ class BusyRunner(Runner):
     begun = threading.Event()
 
     def _answer(self, mention: Mention) -> str:
+        command = LongCommand()
+        self._commands.add(cast(Command, command))
         self.begun.set()
-        while not self._is_ending:
-            threading.Event().wait(0.01)
+        command.ended.wait(PATIENCE)
         return "failed"
 
 
@@ -32,7 +46,7 @@ class InterruptedVibe:
         for position in (7, 8, 12):
             message: Any = {"id": position, "thread": 1, "body": "Hi", "author": {"handle": "ana"}}
             yield Mention(cast(Vibe, self), message, position)
-        assert BusyRunner.begun.wait(5)
+        assert BusyRunner.begun.wait(PATIENCE)
         position_file.write_text("12", encoding="ascii")
         raise KeyboardInterrupt
 

@@ -1,5 +1,6 @@
 """`manage.py serve`, as a person meets it: started, used, interrupted, killed and started again."""
 
+import fcntl
 import resource
 import socket
 from collections.abc import Iterator
@@ -178,38 +179,44 @@ def test_a_killed_run_takes_its_processes_along_and_the_next_one_is_alone(var: P
     assert processes_of(var) == []
 
 
+@contextmanager
+def preparing(var: Path) -> Iterator[tuple[Serving, psutil.Process]]:
+    """A `serve` and its preparation, which has the database and waits for its turn to collect static files."""
+    with open(var / "static" / "collecting.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        serve = Serving(var, free_port())
+        wait_until(lambda: services_of(var, "setup"), "the preparation")
+        (preparation,) = services_of(var, "setup")
+        yield serve, preparation
+
+
 @pytest.mark.usefixtures("furnished")
-def test_a_run_that_is_killed_while_it_prepares_leaves_nothing_behind(var: Path) -> None:
-    serve = Serving(var, free_port())
-    wait_until(lambda: find_postmaster(var / "postgres"), "PostgreSQL")
-    for process in services_of(var, "setup"):  # as whoever kills a whole group does
-        process.kill()
-    serve.process.kill()
-    serve.process.wait()
-    wait_for_end_of_processes(var)
+def test_a_run_that_is_killed_with_its_preparation_leaves_nothing_behind(var: Path) -> None:
+    with preparing(var) as (serve, preparation):
+        assert find_postmaster(var / "postgres")
+        preparation.kill()
+        serve.process.kill()
+        serve.process.wait()
+        wait_for_end_of_processes(var)
 
 
 @pytest.mark.usefixtures("furnished")
 def test_a_run_that_cannot_go_on_after_a_killed_one_leaves_nothing_behind(var: Path) -> None:
-    killed = Serving(var, free_port())
-    wait_until(lambda: services_of(var, "setup"), "the preparation")
-    killed.process.kill()
-    killed.process.wait()
-    with socket.socket() as other:
+    with preparing(var) as (killed, _), socket.socket() as other:
+        killed.process.kill()
+        killed.process.wait()
         other.bind(("127.0.0.1", 0))
         other.listen()
         assert manage("serve", "--port", str(other.getsockname()[1]), var=var).returncode == 1
-    wait_for_end_of_processes(var)
+        wait_for_end_of_processes(var)
 
 
 @pytest.mark.usefixtures("furnished")
 def test_a_preparation_that_is_killed_leaves_no_database(var: Path) -> None:
-    serve = Serving(var, free_port())
-    wait_until(lambda: services_of(var, "setup"), "the preparation")
-    (preparation,) = services_of(var, "setup")
-    preparation.kill()
-    assert serve.process.wait(PATIENCE) == 1
-    assert processes_of(var) == []
+    with preparing(var) as (serve, preparation):
+        preparation.kill()
+        assert serve.process.wait(PATIENCE) == 1
+        assert processes_of(var) == []
 
 
 def test_a_used_port_says_which_and_what_to_type(var: Path, settings: Settings) -> None:
