@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openvibe.search.significance import ChanceLevel, min_deviations
-from openvibe.search.values import Floats
+from openvibe.search.values import Floats, dot
 
 _WORDS_WEIGHT: Final = 4
 """Standard deviations. What holding all telling words of a question adds to its nearness."""
@@ -36,7 +36,7 @@ def coverage(hits: NDArray[np.uint8], idfs: Floats) -> Floats:
     if not len(idfs):
         return np.zeros(len(hits), np.float32)
     most = float(np.sort(idfs)[-_MAX_TELLING_TERMS:].sum())
-    shares: Floats = np.minimum((hits > 0) @ idfs / max(most, 1e-6), 1).astype(np.float32)
+    shares: Floats = np.minimum(dot(hits > 0, idfs) / max(most, 1e-6), 1).astype(np.float32)
     return shares
 
 

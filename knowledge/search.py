@@ -34,7 +34,7 @@ from openvibe.search.query import Query, QueryShape, embed_question, parse_terms
 from openvibe.search.selection import select
 from openvibe.search.significance import ChanceLevel
 from openvibe.search.spaces import QueryVector
-from openvibe.search.values import Candidates, Floats
+from openvibe.search.values import Candidates, Floats, dot
 from openvibe.workspaces.access import Access
 
 SUBJECT_WEIGHT = 0.5
@@ -188,7 +188,8 @@ def _blend(request: QueryVector | None, subject: QueryVector | None) -> QueryVec
     if request is None or subject is None or request.space_id != subject.space_id:
         return request
     together = request.vector + SUBJECT_WEIGHT * subject.vector
-    return replace(request, vector=(together / max(float(np.linalg.norm(together)), 1e-6)).astype(np.float32))
+    length = float(np.sqrt(dot(together, together)))
+    return replace(request, vector=(together / max(length, 1e-6)).astype(np.float32))
 
 
 RankedEntry = tuple[int, float, tuple[NearCopy, ...]]

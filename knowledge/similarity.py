@@ -13,6 +13,7 @@ from openvibe.search.calibration import chance_level
 from openvibe.search.lexical import cjk_bigrams
 from openvibe.search.query import embed_question
 from openvibe.search.significance import min_deviations
+from openvibe.search.values import dot
 from openvibe.workspaces.access import Access
 
 OVERSAMPLING = 3
@@ -92,7 +93,7 @@ def _deviations(workspace_id: int, text: str, others: Mapping[int, str]) -> dict
     rows = EntryVector.objects.filter(
         space_id=embedding.space_id, dimension=embedding.dimension, entry_id__in=others
     ).values_list("entry_id", "own")
-    return {pk: float(chance.deviations(np.asarray(own, np.float32) @ embedding.vector)) for pk, own in rows}
+    return {pk: float(chance.deviations(dot(np.asarray(own, np.float32), embedding.vector))) for pk, own in rows}
 
 
 def _stems(texts: Sequence[str], languages: Sequence[str]) -> list[frozenset[str]]:

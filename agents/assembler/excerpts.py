@@ -13,7 +13,7 @@ from openvibe.search.lexical import query_terms, strip_stop_words
 from openvibe.search.passages import split_passages
 from openvibe.search.ranking import z_scores
 from openvibe.search.spaces import BUILT_IN_EMBEDDER
-from openvibe.search.values import Floats
+from openvibe.search.values import Floats, dot
 
 PASSAGE_BYTES = 240
 """Bytes (UTF-8), about 60 tokens: a few sentences, or a short paragraph."""
@@ -85,8 +85,8 @@ def _passage_scores(passages: Sequence[str], question: str) -> Floats:
     term_matrix = np.array([[bool(term.search(each)) for term in terms] for each in lowercase_passages]).reshape(
         len(lowercase_passages), len(terms)
     )
-    by_words = term_matrix @ np.log1p(len(lowercase_passages) / (term_matrix.sum(axis=0) + 0.5))
-    by_meaning = BUILT_IN_EMBEDDER.embed(passages) @ _question_vector(question)
+    by_words = dot(term_matrix, np.log1p(len(lowercase_passages) / (term_matrix.sum(axis=0) + 0.5)))
+    by_meaning = dot(BUILT_IN_EMBEDDER.embed(passages), _question_vector(question))
     return z_scores(by_words.astype(np.float32)) + z_scores(by_meaning)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from openvibe.search.values import Candidates, Floats
+from openvibe.search.values import Candidates, Floats, dot
 
 _K1: Final = 1.2
 _B: Final = 0.5  # half the usual strength: in a chat a longer message is seldom mere padding
@@ -25,7 +25,7 @@ def bm25(candidates: Candidates, document_frequencies: Sequence[float] | None, c
     idfs = idf(document_frequency, total)
     relative_length = candidates.words / max(float(candidates.words.mean()), 1.0)
     norm = (_K1 * (1 - _B + _B * relative_length)).astype(np.float32)
-    scores: Floats = (term_counts * (_K1 + 1) / (term_counts + norm[:, None])) @ idfs
+    scores: Floats = dot(term_counts * (_K1 + 1) / (term_counts + norm[:, None]), idfs)
     return scores
 
 

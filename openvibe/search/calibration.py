@@ -12,7 +12,7 @@ import numpy as np
 from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.significance import ChanceLevel
 from openvibe.search.spaces import QueryVector, embed_texts, serving_space
-from openvibe.search.values import Floats
+from openvibe.search.values import Floats, dot
 
 _SENTENCES = """
 The ship left the harbour before sunrise, and the gulls followed it.
@@ -80,7 +80,7 @@ def chance_level(workspace_id: int, query_vector: QueryVector) -> ChanceLevel | 
             return None
         _calibrations[key] = _calibrate(np.ascontiguousarray(vectors))
     vectors, deviation = _calibrations[key]
-    cosines = (vectors @ query_vector.vector).reshape(-1, _SENTENCES_PER_LANGUAGE)
+    cosines = dot(vectors, query_vector.vector).reshape(-1, _SENTENCES_PER_LANGUAGE)
     return ChanceLevel(float(cosines.mean(axis=1).max()), deviation)
 
 
@@ -88,5 +88,5 @@ def _calibrate(vectors: Floats) -> _Calibration:
     """The deviation is that of all pairs of sentences of one language, the languages pooled."""
     pairs = np.triu_indices(_SENTENCES_PER_LANGUAGE, 1)
     languages = vectors.reshape(-1, _SENTENCES_PER_LANGUAGE, vectors.shape[1])
-    variances = [(sentences @ sentences.T)[pairs].var() for sentences in languages]
+    variances = [dot(sentences, sentences.T)[pairs].var() for sentences in languages]
     return _Calibration(vectors, max(float(np.sqrt(np.mean(variances))), 1e-6))

@@ -128,7 +128,8 @@ class MultilingualEmbedder:
         cleaned = [_clean_words(text) for text in texts]
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         if rows := [row for row, words in enumerate(cleaned) if words]:
-            vectors[rows] = self._encoder.encode([cleaned[row] for row in rows])
+            with np.errstate(all="ignore"):  # as `values.dot`: its products are the package's own
+                vectors[rows] = self._encoder.encode([cleaned[row] for row in rows])
         return _to_unit_length(vectors)
 
     @cached_property

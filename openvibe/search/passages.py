@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from openvibe.search.values import Floats
+from openvibe.search.values import Floats, dot
 
 PASSAGE_BYTES: Final = 120
 """Bytes (UTF-8) of a passage, about 30 tokens: longer ones blur again what single facts they hold."""
@@ -71,7 +71,7 @@ def best_passage_similarity(signs: bytes, sizes: NDArray[np.int64], question: Fl
     if not len(sizes):
         return np.zeros(0, np.float32)
     columns = np.ascontiguousarray(np.frombuffer(signs, np.uint8).reshape(-1, width).T)
-    byte_scores = np.pad(question, (0, 8 * width - len(question))).reshape(width, 8) @ _SIGNS_OF_BYTE.T
+    byte_scores = dot(np.pad(question, (0, 8 * width - len(question))).reshape(width, 8), _SIGNS_OF_BYTE.T)
     similarity = np.zeros(columns.shape[1], np.float32)
     for column, scores in zip(columns, byte_scores.astype(np.float32), strict=True):
         similarity += scores[column]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openvibe.search.bm25 import bm25
-from openvibe.search.values import Candidates, Floats
+from openvibe.search.values import Candidates, Floats, dot
 
 _VECTOR_BLUR_TOKENS: Final = 100
 """Tokens. A vector is an average of a text's words, so it says less about a long text: at this length 0.7 as much."""
@@ -137,6 +137,6 @@ def _autocorrelation(scores: Floats, positions: NDArray[np.int64]) -> float:
     for step in range(1, min(_MAX_LAG, len(scores) - 1) + 1):
         lag = positions[step:] - positions[:-step]
         in_range = (lag >= _MIN_LAG) & (lag <= _MAX_LAG)
-        product_sum += float((scores[step:] * scores[:-step]) @ in_range)
+        product_sum += float(dot(scores[step:] * scores[:-step], in_range))
         pair_count += int(np.count_nonzero(in_range))
     return product_sum / pair_count - pair_count**-0.5 if pair_count else 0.0

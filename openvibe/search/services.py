@@ -14,6 +14,7 @@ from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.search.models import VectorSpace
 from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts
+from openvibe.search.values import dot
 
 Kind = VectorSpace.Kind
 
@@ -84,7 +85,7 @@ def try_embedder(*, kind: str, endpoint: Any = None) -> EmbedderTryResult:
         vectors = embed_texts(space, ["When do we prune the roses?", "The roses are cut back in March."])
     except EmbedderUnavailable as error:
         return EmbedderTryResult(False, f"{space.title} does not work: {error}")
-    seconds, cosine = time.monotonic() - start_time, float(vectors[0] @ vectors[1])
+    seconds, cosine = time.monotonic() - start_time, float(dot(vectors[0], vectors[1]))
     description = f"{vectors.shape[1]:,} numbers a text; a question and its answer are {cosine:.0%} alike."
     return EmbedderTryResult(True, f"{space.title} answered in {seconds:.2f} s: {description}")
 

@@ -12,6 +12,17 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 
+def dot(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """The matrix product, without a word about floating point.
+
+    OpenBLAS works on a few numbers more than there are and now and then reports what became of those: "invalid value
+    encountered in matmul" for a product of finite numbers that is right (numpy issue 24067). Whoever expects NaN in a
+    result looks for it there.
+    """
+    with np.errstate(all="ignore"):
+        return np.asarray(np.matmul(left, right))
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """Texts that may bear on a question, one a row, in the order in which they were said.

@@ -3,6 +3,7 @@
 import numpy as np
 
 from openvibe.search.embedders import Embedder
+from openvibe.search.values import dot
 
 TEXTS = (
     "Ana: the roses want pruning in February",
@@ -40,7 +41,7 @@ def check_the_same_text_gives_the_same_vector(embedder: Embedder) -> None:
 
 def check_likeness_is_meaning(embedder: Embedder) -> None:
     roses, winter, invoice = embedder.embed(TEXTS[:3])
-    assert roses @ winter > roses @ invoice
+    assert dot(roses, winter) > dot(roses, invoice)
 
 
 RULES = (

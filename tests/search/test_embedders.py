@@ -14,6 +14,7 @@ from openvibe.search.embedders import (
     StaticEmbedder,
 )
 from openvibe.search.spaces import LOCAL_EMBEDDERS
+from openvibe.search.values import dot
 from tests.search.embedder_conformance import RULES, TEXTS
 
 
@@ -44,7 +45,7 @@ def test_the_multilingual_one_reads_meaning_across_languages() -> None:
             "Bis wann muss die Rechnung bezahlt werden?",
         ]
     )
-    *questions, unrelated = [float(roses @ other) for other in others]
+    *questions, unrelated = [float(dot(roses, other)) for other in others]
     assert min(questions) > 2 * unrelated
 
 

@@ -15,6 +15,7 @@ from openvibe.search.passages import (
     similarity_with_passages,
     split_passages,
 )
+from openvibe.search.values import dot
 
 PADDING = "The committee met again and everybody agreed that the weather had been pleasant this week. "
 
@@ -53,7 +54,7 @@ def test_a_fact_in_a_long_text_is_nearer_by_its_passage() -> None:
     within = PADDING * 10 + "The parrot of Dora is called Figaro. " + PADDING * 10
     question = embedder.embed(["What is the name of the parrot?"])[0]
     signs = [binary_quantize(embedder.embed(split_passages(text))) for text in (without, within)]
-    cosines = embedder.embed([without, within]) @ question
+    cosines = dot(embedder.embed([without, within]), question)
 
     likeness = similarity_with_passages(list(zip(cosines, signs, strict=True)), question)
 
@@ -69,7 +70,7 @@ def test_each_text_is_as_near_as_its_nearest_passage(dimension: int) -> None:
 
     found = best_passage_similarity(b"".join(each or b"" for each in packed), sizes, question)
 
-    expected = np.where(made > 0, 1, -1) @ question / np.sqrt(dimension)
+    expected = dot(np.where(made > 0, 1, -1), question) / np.sqrt(dimension)
     assert found == pytest.approx([expected[:2].max(), expected[2:].max()], abs=1e-5)
 
 
