@@ -31,7 +31,13 @@ from openvibe.search.candidates import is_valid_index
 from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.models import VectorSpace
 from openvibe.search.passages import binary_quantize, is_long, split_passages
-from openvibe.search.spaces import BUILT_IN_EMBEDDER, clear_space_cache, embed_texts
+from openvibe.search.spaces import (
+    BUILT_IN_EMBEDDER,
+    FIRST_BACKOFF_SECONDS,
+    MAX_BACKOFF_SECONDS,
+    clear_space_cache,
+    embed_texts,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,8 @@ class EmbeddableText:
 
 
 SET_ASIDE_PERIOD = timedelta(hours=1)
-"""How long a text that the embedder cannot take, though it takes others, is left alone."""
+"""How long a text that the embedder cannot take, though it takes others, is left alone: what seems to wait longer was
+set aside while the clock was ahead, and is due."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +87,13 @@ class VectorTable:
 
         `{due}` holds for a row of the queue that is not set aside.
         """
+        now = timezone.now()
         return sql.SQL(statement).format(
             vectors=sql.Identifier(self.vector_table),
             queue=sql.Identifier(self.queue_table),
             item=sql.Identifier(self.item_column),
             eligible=sql.SQL(self.eligible_sql),
-            due=sql.SQL("coalesce(try_again_at <= {}, true)").format(timezone.now()),
+            due=sql.SQL("coalesce(try_again_at <= {} OR try_again_at > {}, true)").format(now, now + SET_ASIDE_PERIOD),
             **identifiers,
         )
 
@@ -116,9 +124,7 @@ class VectorTable:
 
     def count_set_aside(self, space_id: int) -> int:
         """How many texts the embedder could not take, and are tried again later."""
-        return self.fetch_numbers(
-            "SELECT count(*) FROM {queue} WHERE space_id = %s AND try_again_at > now()", [space_id]
-        )[0]
+        return self.fetch_numbers("SELECT count(*) FROM {queue} WHERE space_id = %s AND NOT {due}", [space_id])[0]
 
     def set_aside(self, space_id: int, ids: Sequence[int]) -> None:
         """Leave these texts, which the embedder cannot take, alone for an hour."""
@@ -197,8 +203,6 @@ BATCH_SIZE = 500
 NETWORK_BATCH_SIZE = 100
 MAX_EMBEDDED_CHARACTERS = 8_000
 """Characters of a text that are embedded; of a text in a pair, half of that."""
-FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 5.0, 900.0
-"""Seconds that a network embedder is left alone after its first failure, and at most."""
 
 
 def embed_pending(
@@ -255,12 +259,13 @@ def _clear_failures(space: VectorSpace) -> None:
 
 def _pending_spaces(table: VectorTable, space_id: int | None) -> list[int]:
     """Spaces with a text in the queue that may be worked on now; those that serve come first."""
+    now = timezone.now()
     return table.fetch_numbers(
         "SELECT s.id FROM search_vectorspace s WHERE s.state <> 'retired' AND s.kind <> 'none'"
-        " AND coalesce(s.try_again_at <= %s, true) AND coalesce(s.id = %s, true)"
+        " AND coalesce(s.try_again_at <= %s OR s.try_again_at > %s, true) AND coalesce(s.id = %s, true)"
         " AND EXISTS (SELECT FROM {queue} q WHERE q.space_id = s.id AND {due})"
         " ORDER BY s.state DESC, s.id",
-        [timezone.now(), space_id],
+        [now, now + timedelta(seconds=MAX_BACKOFF_SECONDS), space_id],
     )
 
 

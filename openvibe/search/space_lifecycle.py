@@ -20,7 +20,7 @@ from openvibe.search.indexing import (
 )
 from openvibe.search.models import VectorSpace
 from openvibe.search.services import lock_workspace, retire_space, use_embedder
-from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts
+from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts, is_left_alone
 
 State = VectorSpace.State
 ENDPOINT_DELETED = (
@@ -76,7 +76,7 @@ def _is_ready(space: VectorSpace) -> bool:
 def _probe_dimension(space: VectorSpace) -> int:
     """The dimension of an embedder that had no text to make a vector of yet; 0 when that is not known now."""
     current = VectorSpace.objects.filter(pk=space.pk).first()
-    if current is None or (current.try_again_at and current.try_again_at > timezone.now()):
+    if current is None or is_left_alone(current):
         return 0
     try:
         dimension = int(embed_texts(current, ["search"]).shape[1])

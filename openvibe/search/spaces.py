@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from threading import Lock
 from typing import Protocol
@@ -30,6 +31,9 @@ LOCAL_EMBEDDERS: dict[str, LocalEmbedder] = {
 }
 """Those that run on this server, by kind."""
 
+FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 5.0, 900.0
+"""Seconds that a network embedder is left alone after its first failure, and at most: a pause that seems longer began
+while the clock was ahead, and is over."""
 SPACE_CACHE_SECONDS = 3.0
 """How long a process goes on using what it knows of a workspace's space."""
 QUERY_CACHE_SIZE = 512
@@ -92,7 +96,7 @@ def embed_query(workspace_id: int, text: str) -> QueryVector | None:
 
 def _embed_words(space: VectorSpace, words: str) -> Floats | None:
     """Asked of the embedder and remembered. None when it is to be left alone or cannot answer; the space says why."""
-    if space.kind not in LOCAL_EMBEDDERS and space.try_again_at and space.try_again_at > timezone.now():
+    if space.kind not in LOCAL_EMBEDDERS and is_left_alone(space):
         return None
     try:
         vector: Floats = embed_texts(space, [words], for_query=True)[0]
@@ -105,6 +109,13 @@ def _embed_words(space: VectorSpace, words: str) -> Floats | None:
             _query_vectors.pop(next(iter(_query_vectors)))
         _query_vectors[space.pk, words] = vector
     return vector
+
+
+def is_left_alone(space: VectorSpace) -> bool:
+    """Whether its embedder failed and is not to be tried yet."""
+    now = timezone.now()
+    longest = timedelta(seconds=MAX_BACKOFF_SECONDS)
+    return space.try_again_at is not None and now < space.try_again_at <= now + longest
 
 
 def embed_texts(space: VectorSpace, texts: Sequence[str], *, for_query: bool = False) -> Floats:

@@ -81,8 +81,8 @@ def make_example_world() -> ExampleWorld:
     pending = Proposal.objects.create(
         agent=vibe.participant, thread=thread, kind="episode", text="Likes roses", since_seq=0, upto_seq=1
     )
-    hour = timezone.now() + timedelta(hours=1)
-    EndpointFailures.objects.create(workspace=ana.workspace, failures=5, paused_until=hour, last_error="Away.")
+    soon = timezone.now() + timedelta(minutes=20)
+    EndpointFailures.objects.create(workspace=ana.workspace, failures=5, paused_until=soon, last_error="Away.")
     scout = factories.make_agent(ana, "scout", channel=channel)
     scout.answers_itself = True
     scout.save(update_fields=["answers_itself"])

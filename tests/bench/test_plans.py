@@ -79,7 +79,7 @@ FROM written w, unnest(ARRAY[%(ana)s, %(dora)s]::bigint[]) AS p(id)
 """
 
 SET_ASIDE = """
-UPDATE chat_messagetoembed SET try_again_at = now() + interval '1 day'
+UPDATE chat_messagetoembed SET try_again_at = now() + interval '50 minutes'
 WHERE message_id IN (SELECT id FROM chat_message WHERE seq %% %s <> 0)
 """
 

@@ -27,6 +27,7 @@ from openvibe.search.space_lifecycle import (
     WRITE_GRACE_PERIOD,
     advance_spaces,
     diagnose_search,
+    space_statuses,
 )
 from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_query, serving_space
 from openvibe.workspaces.models import Member
@@ -289,6 +290,26 @@ def test_an_embedder_that_is_down_is_left_alone_for_longer_and_longer(
     fake_embedder.trouble = None
     assert wiring.embed_pending_messages() == 3
     assert (building(ana).problem, building(ana).failures, building(ana).try_again_at) == ("", 0, None)
+
+
+def test_what_failed_while_the_clock_was_ahead_is_tried_again(
+    ana: Member, talk: list[Message], endpoint: Endpoint, fake_embedder: FakeEmbedder
+) -> None:
+    ahead = timezone.now() + timedelta(days=365)
+    use(ana, "openai", endpoint)
+    VectorSpace.objects.filter(state="building").update(try_again_at=ahead, failures=1, problem="It is on fire.")
+    MessageToEmbed.objects.update(try_again_at=ahead)
+    assert [(status.pending, status.set_aside) for status in space_statuses(ana.workspace_id)] == [(0, 0), (4, 0)]
+    assert wiring.embed_pending_messages() == 3
+
+
+def test_an_embedder_without_texts_that_failed_while_the_clock_was_ahead_is_asked_for_its_dimension(
+    ana: Member, endpoint: Endpoint, fake_embedder: FakeEmbedder
+) -> None:
+    fake_embedder.dimension = 256
+    use(ana, "openai", endpoint)
+    VectorSpace.objects.filter(state="building").update(try_again_at=timezone.now() + timedelta(days=365))
+    assert advance_spaces() == 1
 
 
 def test_an_endpoint_that_asks_for_patience_gets_it(

@@ -109,6 +109,13 @@ def test_an_embedder_that_is_left_alone_is_not_asked(ana: Member, fake_embedder:
     assert fake_embedder.asked == []
 
 
+def test_an_embedder_that_failed_while_the_clock_was_ahead_is_asked_again(
+    ana: Member, fake_embedder: FakeEmbedder
+) -> None:
+    set_space(ana, kind="openai", dimension=64, try_again_at=timezone.now() + timedelta(days=365))
+    assert embed_query(ana.workspace_id, "When do we prune?") is not None
+
+
 def test_a_vector_of_another_dimension_is_not_compared(
     ana: Member, fake_embedder: FakeEmbedder, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:

@@ -18,6 +18,7 @@ from memory.plugins.base import (
     SessionStats,
 )
 from memory.plugins.lcm import chunking, items
+from memory.plugins.lcm.pause import PAUSE_AFTER_FAILURES
 from openvibe.llm.tokens import count_tokens
 
 MAX_RESULT_TOKENS_IN_PROMPT = 2_000
@@ -27,8 +28,8 @@ STATS_STATEMENT = (
     sql.SQL("""
 WITH place AS (
     SELECT t.id AS thread_id, least(t.last_seq, %(before)s - 1) AS messages, c.id AS conversation_id,
-        coalesce(c.seen_seq, 0) AS seen_seq, coalesce(f.paused_until > now(), false) AS is_paused,
-        coalesce(f.last_error, '') AS last_error
+        coalesce(c.seen_seq, 0) AS seen_seq, coalesce(f.last_error, '') AS last_error,
+        coalesce(f.paused_until BETWEEN clock_timestamp() AND clock_timestamp() + {longest_pause}, false) AS is_paused
     FROM chat_thread t LEFT JOIN lcm_conversation c ON c.thread_id = t.id
     LEFT JOIN lcm_endpointfailures f ON f.workspace_id = t.workspace_id AND f.endpoint_id IS NOT DISTINCT FROM (
         SELECT id FROM llm_endpoint WHERE workspace_id = t.workspace_id AND (is_for_summaries OR is_default)
@@ -52,7 +53,12 @@ SELECT messages, (SELECT count(*) FROM shown),
     made.summaries, coalesce(made.deepest, 0), is_paused, last_error
 FROM place, made
 """)
-    .format(shown=items.VISIBLE_FILTER, longest=sql.Literal(MAX_ENTRY_TOKENS), envelope=sql.Literal(ENVELOPE_TOKENS))
+    .format(
+        shown=items.VISIBLE_FILTER,
+        longest=sql.Literal(MAX_ENTRY_TOKENS),
+        envelope=sql.Literal(ENVELOPE_TOKENS),
+        longest_pause=sql.Literal(PAUSE_AFTER_FAILURES),
+    )
     .as_string()
 )
 

@@ -14,6 +14,7 @@ from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint
 
 MAX_FAILURES, PAUSE_AFTER_FAILURES = 5, timedelta(minutes=30)
+"""A pause that seems longer began while the clock was ahead, and is over."""
 
 _COUNT_FAILURE = """
 INSERT INTO lcm_endpointfailures AS f (workspace_id, endpoint_id, failures, last_error)
@@ -32,7 +33,7 @@ def summary_endpoint(workspace_id: int) -> Endpoint | None:
 def check_not_paused(workspace_id: int, endpoint: Endpoint | None, now: datetime) -> bool:
     """Whether failures are counted that a success has to forget. Raises Problem (`compaction_paused`)."""
     row = EndpointFailures.objects.filter(workspace=workspace_id, endpoint=endpoint).first()
-    if row is not None and row.paused_until is not None and row.paused_until > now:
+    if row is not None and row.paused_until is not None and now < row.paused_until <= now + PAUSE_AFTER_FAILURES:
         raise Problem(
             f"Making summaries failed {row.failures} times in a row, so it rests until"
             f" {row.paused_until:%H:%M} UTC. An admin can resume it before that. The last reason: {row.last_error}",
@@ -59,7 +60,7 @@ def record_failure(workspace_id: int, endpoint: Endpoint | None, error: ModelErr
 def forget_failures(workspace_id: int, endpoint_id: int | None) -> bool:
     """Begin counting anew, which lifts a pause; whether there was one."""
     rows = EndpointFailures.objects.filter(workspace=workspace_id, endpoint=endpoint_id)
-    was_paused = rows.filter(paused_until__gt=timezone.now()).exists()
+    was_paused = rows.filter(_is_paused()).exists()
     rows.update(failures=0, paused_until=None, last_error="")
     return was_paused
 
@@ -67,7 +68,12 @@ def forget_failures(workspace_id: int, endpoint_id: int | None) -> bool:
 def find_pause(workspace_id: int) -> CompactionPause | None:
     """The pause of the endpoint that would write a workspace's summaries now."""
     rows = EndpointFailures.objects.filter(workspace=workspace_id, endpoint=summary_endpoint(workspace_id))
-    row = rows.filter(paused_until__gt=timezone.now()).first()
+    row = rows.filter(_is_paused()).first()
     if row is None or row.paused_until is None:
         return None
     return CompactionPause(until=row.paused_until, failures=row.failures, reason=row.last_error)
+
+
+def _is_paused() -> Q:
+    now = timezone.now()
+    return Q(paused_until__gt=now, paused_until__lte=now + PAUSE_AFTER_FAILURES)

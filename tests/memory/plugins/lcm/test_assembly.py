@@ -1,8 +1,11 @@
 """What fits a prompt, of conversations before and after they were compacted."""
 
+from datetime import timedelta
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from agents.models import Agent
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS, WINDOW_STEP, ContextEntry, Session
@@ -268,7 +271,10 @@ def test_stats_say_why_compaction_rests(session: Session, thread: Thread, ana: M
     told(thread, ana.participant, "word")
     taken_in(thread)
     EndpointFailures.objects.create(
-        workspace_id=thread.workspace_id, failures=5, last_error="No model answered.", paused_until="2126-01-01T00:00Z"
+        workspace_id=thread.workspace_id,
+        failures=5,
+        last_error="No model answered.",
+        paused_until=timezone.now() + timedelta(minutes=20),
     )
     assert session_stats(session).note.endswith("No model answered.")
     assert session_stats(session).note.startswith("Compaction is paused")

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from agents.models import Agent
 from memory.plugins.base import Session
+from memory.plugins.compaction import find_pause
+from memory.plugins.lcm.assembly import session_stats
 from memory.plugins.lcm.compaction import needs_compaction
 from memory.plugins.lcm.integrity import find_violations
 from memory.plugins.lcm.models import Conversation, EndpointFailures, Summary, SummaryMessage
@@ -188,6 +191,15 @@ def test_a_failure_after_the_rest_starts_the_rest_again(long: Thread, session: S
             fold(session, model_client, clock=lambda at=NOW + timedelta(minutes=minutes): at)
     with pytest.raises(Problem, match="rests until 13:01"):
         fold(session, clock=lambda: NOW + timedelta(minutes=40))
+
+
+def test_a_rest_that_began_while_the_clock_was_ahead_is_over(long: Thread, session: Session) -> None:
+    for _ in range(5):
+        with pytest.raises(Problem, match="could not be made"):
+            fold(session, model(ModelUnavailable("It is away.")), clock=lambda: timezone.now() + timedelta(days=365))
+    assert "paused" not in session_stats(session).note
+    assert find_pause(long.workspace_id) is None
+    assert fold(session).created
 
 
 def test_a_success_in_between_ends_the_row(long: Thread, session: Session, ana: Member) -> None:
