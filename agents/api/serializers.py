@@ -63,7 +63,9 @@ class SoulOut(serializers.Serializer[Any]):
     number = serializers.IntegerField(help_text="0 before the first version.")
     source = serializers.CharField(help_text="YAML, as it was written.")  # type: ignore[assignment]  # DRF takes it off the class
     content = serializers.DictField(help_text="The same, as an object.")
-    versions = SoulVersionOut(many=True)
+    versions = SoulVersionOut(
+        many=True, help_text="The newest hundred, the newest first: `number` says how many there are."
+    )
 
 
 class SoulIn(serializers.Serializer[Any]):

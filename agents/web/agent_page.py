@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django import forms
-from django.db.models import F, Q
+from django.core.paginator import Page, Paginator
+from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import render
 
@@ -26,7 +27,7 @@ from openvibe.chat.models import visible_threads
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
-MAX_RUNS = 20
+MAX_RUNS, VERSIONS_ON_A_PAGE, EPISODES_ON_A_PAGE = 20, 50, 50
 
 
 @workspace_view
@@ -42,7 +43,7 @@ def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
         "cache": agent_cache(agent, request.access),
         **_runs_context(request, agent),
         **_soul_context(request, agent),
-        **_memory_context(agent, request.access),
+        **_memory_context(request, agent),
         "proposals": list_proposals(agent.participant, request.access),
     }
     return render(request, "agents/_agent.html" if request.htmx else "agents/agent.html", page)
@@ -77,10 +78,12 @@ def _soul_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
     """The SOUL in words, its versions, and the difference between two of them when asked for."""
     before, after = request.GET.get("from", ""), request.GET.get("to", "")
     soul = soul_from_dict(agent.soul.content) if agent.soul else None
+    page = _soul_versions(request, agent)
     return {
         "soul": soul,
         "soul_sections": render_soul(soul, "dive") if soul else (),
-        "versions": _soul_versions(agent, request.access),
+        "versions": _version_rows(agent, request.access, page),
+        "versions_page": page,
         "from_number": before,
         "to_number": after,
         "changes": _soul_changes(agent, before, after) if before and after else None,
@@ -102,11 +105,17 @@ class VersionRow(NamedTuple):
     feedback: list[AppliedFeedback]
 
 
-def _soul_versions(agent: Agent, access: Access) -> list[VersionRow]:
-    """The newest hundred, with the feedback that the asker may read."""
-    versions = list(agent.soul_versions.select_related("author").defer("source", "content")[:100])
+def _soul_versions(request: WorkspaceRequest, agent: Agent) -> Page[SoulVersion]:
+    """A page of them, the newest first."""
+    versions = agent.soul_versions.select_related("author").defer("source", "content")
+    return Paginator(versions, VERSIONS_ON_A_PAGE).get_page(request.GET.get("versions"))
+
+
+def _version_rows(agent: Agent, access: Access, versions: Page[SoulVersion]) -> list[VersionRow]:
+    """The versions with the feedback that the asker may read."""
     applied_feedback = Episode.objects.filter(visible_threads(access, "thread__"), agent=agent.participant_id)
-    applied_feedback = applied_feedback.exclude(feedback=None).exclude(soul_version=None).order_by("pk")
+    applied_feedback = applied_feedback.filter(soul_version__in=[version.number for version in versions])
+    applied_feedback = applied_feedback.exclude(feedback=None).order_by("pk")
     by_version: defaultdict[int, list[AppliedFeedback]] = defaultdict(list)
     for number, message_id, giver in applied_feedback.values_list("soul_version", *FEEDBACK_OF_VERSION):
         by_version[number or 0].append(AppliedFeedback(message_id, giver))
@@ -123,21 +132,28 @@ def _soul_changes(agent: Agent, from_number: str, to_number: str) -> list[FieldC
     return diff_souls(before, after)
 
 
-def _memory_context(agent: Agent, access: Access) -> dict[str, Any]:
-    """Blocks and notes, feedback suggested for the SOUL, open feedback with the five newest marked as in use, and other
-    episodes: what the asker may read of them."""
+def _memory_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
+    """Blocks and notes, the oldest feedback suggested for the SOUL, the five newest of open feedback, which are in use,
+    and a page of other episodes: what the asker may read of them."""
+    access = request.access
     episodes = Episode.objects.of(agent.participant_id)
     in_use = set(episodes.open_feedback().values_list("pk", flat=True)[:MAX_FEEDBACK_ITEMS])
     readable = episodes.filter(visible_threads(access, "thread__") | Q(thread=None))
-    related = readable.select_related("applied_by", "feedback__participant", "thread")
-    rows = list(related.order_by(F("suggested_at").asc(nulls_last=True), "-created_at")[:50])
-    episode_rows = [_episode_row(row, access, row.pk in in_use) for row in rows]
+    related = readable.select_related("applied_by", "feedback__participant", "thread").order_by("-created_at", "-pk")
+    suggested, others = (
+        related.exclude(suggested_at=None).order_by("suggested_at", "pk"),
+        related.filter(suggested_at=None),
+    )
+    suggested_page = Paginator(suggested, EPISODES_ON_A_PAGE).get_page(1)
+    page = Paginator(others.exclude(pk__in=in_use), EPISODES_ON_A_PAGE).get_page(request.GET.get("episodes"))
     return {
         **blocks_context(agent.participant, access),
         **notes_context(agent.participant, access),
-        "episodes_suggested": [row for row in episode_rows if row["episode"].suggested_at],
-        "episodes_in_use": [row for row in episode_rows if row["in_use"] and not row["episode"].suggested_at],
-        "episodes": [row for row in episode_rows if not row["in_use"] and not row["episode"].suggested_at],
+        "episodes_suggested": [_episode_row(row, access, row.pk in in_use) for row in suggested_page],
+        "suggested_page": suggested_page,
+        "episodes_in_use": [_episode_row(row, access, True) for row in others.filter(pk__in=in_use)],
+        "episodes": [_episode_row(row, access, False) for row in page],
+        "episodes_page": page,
         "episodes_hidden": episodes.count() - readable.count(),
     }
 

@@ -2,6 +2,7 @@
 
 from django import forms
 from django.contrib import messages
+from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
@@ -14,6 +15,8 @@ from agents.web.access import access_agent, check_may
 from openvibe.base.forms import ServiceForm
 from openvibe.base.problems import Problem
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+CHANGES_ON_A_PAGE = 50
 
 
 class LevelForm(ServiceForm):
@@ -41,6 +44,6 @@ def agent_level(request: WorkspaceRequest, handle: str) -> HttpResponse:
         "agent": agent,
         "levels": TRUST_LEVELS,
         "acceptance": agent_acceptance(agent),
-        "changes": agent.trust_changes.all()[:200],
+        "changes": Paginator(agent.trust_changes.all(), CHANGES_ON_A_PAGE).get_page(request.GET.get("page")),
     }
     return render(request, "agents/level.html", {"form": form, **context}, status=422 if form.errors else 200)

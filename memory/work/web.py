@@ -34,7 +34,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_thread
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
-CLOSED_ON_A_PAGE, MAX_HANDOFFS, MAX_SUMMARIES = 20, 10, 50
+CLOSED_ON_A_PAGE, HANDOFFS_ON_A_PAGE, MAX_SUMMARIES = 20, 10, 50
 DATA_FIELDS = ("done_condition", "budget", "ref", "stage")
 
 
@@ -137,6 +137,7 @@ def _work_response(request: WorkspaceRequest, thread: Thread, result: Message | 
     state = get_work_state(thread.pk)
     calls = approval_calls(state.approvals, request.access)
     closed = WorkItem.objects.filter(thread=thread).exclude(state=WorkItem.State.OPEN).select_related("closed_by")
+    handoffs = Handoff.objects.filter(thread=thread).defer("sections")
     page = {
         "thread": thread,
         "state": state,
@@ -154,7 +155,7 @@ def _work_response(request: WorkspaceRequest, thread: Thread, result: Message | 
         "pending": [(row, calls.get(row.pk)) for row in reversed(state.pending)],
         "decided": [(row, calls.get(row.pk)) for row in state.approvals if row.state != Approval.State.REQUESTED],
         "closed": Paginator(closed.order_by("-closed_at", "-id"), CLOSED_ON_A_PAGE).get_page(request.GET.get("page")),
-        "handoffs": Handoff.objects.filter(thread=thread).defer("sections")[:MAX_HANDOFFS],
+        "handoffs": Paginator(handoffs, HANDOFFS_ON_A_PAGE).get_page(request.GET.get("handoffs")),
         "kept": result,
         "may_write": thread.archived_at is None and thread.channel.archived_at is None,
         "may_decide": not request.access.is_guest,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from django.contrib.auth.tokens import default_token_generator
 from django.db import connection
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from agents.models import Agent
 from openvibe.workspaces.decorators import unsaved_texts
@@ -173,6 +175,47 @@ def test_from_the_page_with_a_new_link_everybody_is_found(
     assert "/join/" in page
     assert f'<a href="{members}?page=2">Next</a>' in page
     assert f'role="search" method="get" action="{members}"' in page
+
+
+def test_open_invitations_come_in_pages_and_are_taken_back_where_they_stand(
+    ana: Member, home: str, members: str, signed_in: SignedIn
+) -> None:
+    fields = {"workspace": ana.workspace, "created_by": ana.participant, "role": "member"}
+    later, now = timezone.now() + timedelta(days=1), timezone.now()
+    rows = Invitation.objects.bulk_create(
+        Invitation(token_hash=f"{n:064}", expires_at=later, uses_left=n + 1, **fields) for n in range(60)
+    )
+    Invitation.objects.bulk_create(
+        [
+            Invitation(token_hash=f"{60:064}", expires_at=now, uses_left=70, **fields),
+            Invitation(token_hash=f"{61:064}", expires_at=later, uses_left=0, **fields),
+            Invitation(token_hash=f"{62:064}", expires_at=later, uses_left=71, revoked_at=now, **fields),
+        ]
+    )
+    browser = signed_in(ana)
+    pages = [browser.get(f"{members}?invitations={n}").content.decode() for n in (1, 2, 3)]
+    uses = [re.findall(r"As member, (\d+)\s+use", html) for html in pages]
+    assert [int(number) for each in uses for number in each] == list(range(60, 0, -1))
+    assert f'href="{members}?invitations=2#invite">Older</a>' in pages[0]
+    assert "60 open invitations" in pages[2]
+    back = browser.post(f"{home}invitations/{rows[0].pk}/revoke/", {"invitations": "3"})
+    assert back.headers["Location"] == f"{members}?invitations=3#invite"
+
+
+def test_a_role_is_set_and_somebody_removed_where_they_stand(ana: Member, members: str, signed_in: SignedIn) -> None:
+    helpers = write_members(ana.workspace, 120)
+    browser, last = signed_in(ana), helpers[-1]
+    address = f"{members}?q=helper&page=3"
+    page = browser.get(address).content.decode()
+    assert page.count('<input type="hidden" name="page" value="3">') == 2 * page.count('<li class="person" id="p-')
+    back = browser.post(f"{members}{last.pk}/", {"role": "admin", "q": "helper", "page": "3"})
+    assert back.headers["Location"] == f"{address}#p-{last.participant_id}"
+    refused = browser.post(f"{members}{last.pk}/", {"role": "king", "q": "helper", "page": "3"})
+    assert refused.status_code >= 400
+    shown = re.compile(r'<li class="person" id="p-\d+')
+    assert shown.findall(refused.content.decode()) == shown.findall(page)
+    back = browser.post(f"{members}{last.pk}/", {"remove": "1", "q": "helper", "page": "3"})
+    assert back.headers["Location"] == address
 
 
 @pytest.mark.parametrize(

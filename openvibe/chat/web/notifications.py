@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import messages
+from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -14,10 +15,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
 from openvibe.base.forms import ServiceForm
+from openvibe.base.params import int_param
 from openvibe.base.problems import Problem
 from openvibe.chat import services
 from openvibe.chat.digests import effective_digest, must_confirm_address
-from openvibe.chat.models import Channel, Thread
+from openvibe.chat.models import Channel, NotificationPreference, Thread
 from openvibe.chat.queries import access_channel, access_thread, notification_preferences, read_surroundings
 from openvibe.workspaces.decorators import WorkspaceRequest, page_before, request_timezone, workspace_view
 from openvibe.workspaces.models import DigestFrequency, NotificationLevel
@@ -29,7 +31,7 @@ CHOICES = (
     (NotificationLevel.NOTHING, "Nothing (mute)"),
 )
 LABELS = dict(NotificationLevel.choices)
-MAX_LISTED_PREFERENCES = 500
+PREFERENCES_ON_A_PAGE = 50
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,11 @@ def channel_notify(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
 
 def _redirect_back(request: WorkspaceRequest, view: str, pk: int) -> HttpResponse:
     slug = request.workspace.slug
-    return redirect("notifications", slug) if "listed" in request.POST else redirect(view, slug, pk)
+    if "listed" not in request.POST:
+        return redirect(view, slug, pk)
+    number = int_param(request.POST, "listed") or 1
+    query = f"?page={number}" if number > 1 else ""
+    return redirect(f"{reverse('notifications', args=[slug])}{query}#notify-places")
 
 
 TIME_ATTRIBUTES = {"type": "time"}
@@ -150,9 +156,11 @@ def notifications(request: WorkspaceRequest) -> HttpResponse:
             return redirect("notifications", request.workspace.slug)
         except Problem as problem:
             form.add_problem(problem)
+    page = Paginator(notification_preferences(request.access), PREFERENCES_ON_A_PAGE).get_page(request.GET.get("page"))
     context: dict[str, Any] = {
         "form": form,
-        "listed": _listed_preferences(request),
+        "listed": [_listed_preference(request, each) for each in page],
+        "page": page,
         "email_configured": settings.EMAIL_CONFIGURED,
         "must_confirm": settings.EMAIL_CONFIGURED and must_confirm_address(user),
         "email_minutes": settings.DIGEST_AFTER_MINUTES,
@@ -161,16 +169,14 @@ def notifications(request: WorkspaceRequest) -> HttpResponse:
     return render(request, "chat/notifications.html", context, status=form.status)
 
 
-def _listed_preferences(request: WorkspaceRequest) -> list[ListedPreference]:
-    slug, rows = request.workspace.slug, []
-    for each in notification_preferences(request.access)[:MAX_LISTED_PREFERENCES]:
-        view, row = ("thread", each.thread) if each.thread else ("channel", each.channel)
-        assert row is not None
-        place = str(row.channel) if isinstance(row, Thread) else ""
-        action = reverse(f"{view}-notify", args=[slug, row.pk])
-        menu = NotifyMenu(action, view, each.level, request.member.notify_level, "Your default")
-        rows.append(ListedPreference(reverse(view, args=[slug, row.pk]), str(row), place, menu))
-    return rows
+def _listed_preference(request: WorkspaceRequest, each: NotificationPreference) -> ListedPreference:
+    slug = request.workspace.slug
+    view, row = ("thread", each.thread) if each.thread else ("channel", each.channel)
+    assert row is not None
+    place = str(row.channel) if isinstance(row, Thread) else ""
+    action = reverse(f"{view}-notify", args=[slug, row.pk])
+    menu = NotifyMenu(action, view, each.level, request.member.notify_level, "Your default")
+    return ListedPreference(reverse(view, args=[slug, row.pk]), str(row), place, menu)
 
 
 PAUSES = {"30": timedelta(minutes=30), "120": timedelta(hours=2)}

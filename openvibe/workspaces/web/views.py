@@ -10,6 +10,8 @@ from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from openvibe.base.params import MAX_ID, int_param, words_param
@@ -28,7 +30,7 @@ from openvibe.workspaces.models import Invitation, Member, Snippet, User, Worksp
 from openvibe.workspaces.queries import is_here, named_like
 from openvibe.workspaces.web.adapters import INVITATION_SESSION_KEY
 
-PEOPLE_ON_A_PAGE = 50
+PEOPLE_ON_A_PAGE, INVITATIONS_ON_A_PAGE = 50, 25
 TOO_MANY_LINKS = "You made many links within an hour. Wait a little, or make one for more people."
 
 
@@ -97,11 +99,14 @@ def members(request: WorkspaceRequest) -> HttpResponse:
 def render_members(request: WorkspaceRequest, *, problem: Problem | None = None, link: str = "") -> HttpResponse:
     """Everybody, or those whose name holds `?q=`, and, for admins, the open invitations. `link` is shown this once.
 
-    Of several pages the one that `?page=` says, or where the participant of `?person=` stands.
+    Of several pages the one that `page` says, in the address or in a form of this page, or where the participant of
+    `?person=` stands; of invitations the one that `invitations` says.
     """
-    words = words_param(request.GET)
+    shown = request.POST or request.GET
+    words = words_param(shown)
     active_members = Member.objects.filter(workspace=request.workspace, removed_at=None)
-    invitations = Invitation.objects.filter(workspace=request.workspace, revoked_at=None).order_by("-id")
+    invitations = Invitation.objects.filter(workspace=request.workspace, revoked_at=None, uses_left__gt=0)
+    invitations = invitations.filter(expires_at__gt=timezone.now()).order_by("-id")
     invitations = invitations.select_related("created_by").prefetch_related("channels")
     if not request.access.administers:
         invitations = invitations.none()
@@ -109,7 +114,7 @@ def render_members(request: WorkspaceRequest, *, problem: Problem | None = None,
         active_members = active_members.filter(pk=request.member.pk)
     active_members = active_members.filter(named_like(words, "participant__")).annotate(is_here=is_here("participant"))
     active_members = active_members.select_related("participant", "user").order_by("participant__name", "id")
-    number = request.GET.get("page") or _page_of(int_param(request.GET, "person"), active_members)
+    number = shown.get("page") or _page_of(int_param(request.GET, "person"), active_members)
     page = Paginator(active_members, PEOPLE_ON_A_PAGE).get_page(number)
     context = {
         "members": page,
@@ -118,7 +123,7 @@ def render_members(request: WorkspaceRequest, *, problem: Problem | None = None,
         "words_query": urlencode({"q": words}) if words else "",
         "roles": [choice for choice in Member.Role.choices if choice[0] != "owner" or request.access.role == "owner"],
         "invitable": [choice for choice in Member.Role.choices if choice[0] != "owner"],
-        "invitations": [each for each in invitations if each.is_open],
+        "invitations": Paginator(invitations, INVITATIONS_ON_A_PAGE).get_page(shown.get("invitations")),
         "link": link,
         "kept": request.POST,
     }
@@ -151,7 +156,17 @@ def member_change(request: WorkspaceRequest, member_id: int) -> HttpResponse:
             services.update_member_role(member=member, role=request.POST.get("role", ""), by=request.access)
     except Problem as problem:
         return render_members(request, problem=problem)
-    return redirect("home") if member.pk == request.member.pk else redirect("members", request.workspace.slug)
+    if member.pk == request.member.pk:
+        return redirect("home")
+    place = "" if "remove" in request.POST else f"#p-{member.participant_id}"
+    return redirect(f"{_list_url(request, 'q', 'page')}{place}")
+
+
+def _list_url(request: WorkspaceRequest, *names: str) -> str:
+    """The list as it was when the form was sent that names these parameters."""
+    params = {name: request.POST[name] for name in names if request.POST.get(name)}
+    query = f"?{urlencode(params)}" if params else ""
+    return f"{reverse('members', args=[request.workspace.slug])}{query}"
 
 
 @workspace_view
@@ -184,7 +199,7 @@ def invitation_revoke(request: WorkspaceRequest, invitation_id: int) -> HttpResp
     if invitation is None or not request.access.administers:
         raise Missing
     services.revoke_invitation(invitation=invitation, by=request.access)
-    return redirect("members", request.workspace.slug)
+    return redirect(f"{_list_url(request, 'invitations')}#invite")
 
 
 @workspace_view

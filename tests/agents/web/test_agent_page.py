@@ -5,11 +5,13 @@ import re
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from agents.models import Agent, Run
+from agents.models import Agent, Run, SoulVersion, TrustChange
 from agents.services import save_soul, set_trust_level
 from agents.statistics import agent_charts, level_suggestion, tokens_per_day
 from memory.episodes.services import give_feedback
+from memory.models import Episode
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.models import Member
@@ -44,6 +46,49 @@ def test_versions_are_compared(ana: Member, vibe: Agent) -> None:
     assert "<del>Invent facts</del>" in page
     assert "<ins>Guess</ins>" in page
     assert signed_in(ana).get(f"/w/{ana.workspace.slug}/agents/vibe/?from=1&to=9").status_code == 404
+
+
+def test_a_soul_with_many_versions_shows_all_of_them_and_how_many_there_are(ana: Member, vibe: Agent) -> None:
+    assert vibe.soul is not None
+    fields = {"source": vibe.soul.source, "content": vibe.soul.content, "token_count": vibe.soul.token_count}
+    SoulVersion.objects.bulk_create(
+        SoulVersion(agent=vibe, number=number, note=f"Change {number}", **fields) for number in range(2, 121)
+    )
+    page = page_of(ana)
+    assert "120 versions" in page
+    last = page_of(ana, "?versions=3")
+    assert "<strong>Version 1</strong>" in last
+    pages = [page, page_of(ana, "?versions=2"), last]
+    numbers = [int(number) for html in pages for number in re.findall(r"<strong>Version (\d+)</strong>", html)]
+    assert numbers == list(range(120, 0, -1))
+    assert 'href="/w/anas-garden/agents/vibe/?versions=2#soul-versions">Older</a>' in page
+    assert re.search(r'name="from" min="1" max="120" required\s+value="119"', page), "any two are compared"
+
+
+def test_what_it_remembers_comes_in_pages_and_is_counted(ana: Member, vibe: Agent) -> None:
+    rows = [Episode(agent=vibe.participant, kind="learning_acquired", summary=f"Bed {n}.") for n in range(120)]
+    Episode.objects.bulk_create(rows)
+    Episode.objects.bulk_create(
+        Episode(agent=vibe.participant, kind="learning_acquired", summary=f"Rule {n}.", suggested_at=timezone.now())
+        for n in range(60)
+    )
+    page = page_of(ana)
+    assert "120 other" in page
+    assert "50 of 60" in page
+    shown = [re.findall(r"<p>Bed \d+\.</p>", page_of(ana, f"?episodes={n}")) for n in (1, 2, 3)]
+    assert [len(each) for each in shown] == [50, 50, 20]
+    assert len({text for each in shown for text in each}) == 120
+    assert 'href="/w/anas-garden/agents/vibe/?episodes=2#agent-memory">Older</a>' in page
+
+
+def test_every_change_of_trust_is_listed(ana: Member, vibe: Agent) -> None:
+    TrustChange.objects.bulk_create(
+        TrustChange(agent=vibe, level_before=1, level_after=2, note=f"Reason {n}.", by_name="Ana") for n in range(120)
+    )
+    pages = [page_of(ana, f"level/?page={n}") for n in (1, 2, 3)]
+    reasons = [reason for html in pages for reason in re.findall(r"Reason \d+\.", html)]
+    assert (len(reasons), len(set(reasons))) == (120, 120)
+    assert 'href="/w/anas-garden/agents/vibe/level/?page=2#level-changes">Older</a>' in pages[0]
 
 
 def test_what_was_learned_in_a_private_channel_stays_there(ana: Member, dora: Member, vibe: Agent) -> None:
@@ -133,6 +178,8 @@ def test_suggestions_follow_the_thresholds() -> None:
 
 
 def test_the_same_queries_for_one_run_and_three(ana: Member, answered: Run) -> None:
+    assert answered.reply is not None
+    give_feedback(message=answered.reply, by=access(ana), verdict="down", text="No")
     with CaptureQueriesContext(connection) as one:
         page_of(ana)
     for n in range(3):

@@ -43,8 +43,27 @@ def test_the_menu_at_the_head_chooses_for_the_channel_and_the_thread(
     html = browser.get(f"{home}notifications/").content.decode()
     assert "#general" in html
     back = browser.post(f"{thread_page}notify/", {"level": "", "listed": "1"})
-    assert back.headers["Location"] == f"{home}notifications/"
+    assert back.headers["Location"] == f"{home}notifications/#notify-places"
     assert NotificationPreference.objects.count() == 1
+
+
+def test_every_choice_is_listed_and_taken_back_where_it_stands(
+    dora: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    titles = [f"Bed {n:03}" for n in range(120)]
+    threads = Thread.objects.bulk_create(
+        Thread(workspace=dora.workspace, channel=thread.channel, title=title) for title in titles
+    )
+    NotificationPreference.objects.bulk_create(
+        NotificationPreference(participant=dora.participant, thread=each, level="all") for each in threads
+    )
+    browser, address = signed_in(dora), f"{home}notifications/"
+    pages = [browser.get(f"{address}?page={n}").content.decode() for n in (1, 2, 3)]
+    assert [title for html in pages for title in re.findall(r">(Bed \d+)</a>", html)] == titles
+    assert f'href="{address}?page=2#notify-places">Next</a>' in pages[0]
+    assert '<input type="hidden" name="listed" value="2">' in pages[1]
+    back = browser.post(f"{home}t/{threads[60].pk}/notify/", {"level": "", "listed": "2"})
+    assert back.headers["Location"] == f"{address}?page=2#notify-places"
 
 
 def test_the_default_is_chosen_on_her_own_page_and_bad_input_is_said(

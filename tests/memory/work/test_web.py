@@ -175,6 +175,15 @@ def test_a_handoff_is_read_as_page_panel_and_markdown(ana: Member, thread: Threa
     assert client.get(at(other, f"handoffs/{handoff.pk}/")).status_code == 404
 
 
+def test_every_handoff_is_found(ana: Member, thread: Thread) -> None:
+    rows = [create_handoff(thread=thread, trigger="hand") for _ in range(25)]
+    client = signed_in(ana)
+    pages = [client.get(f"{at(thread)}?handoffs={n}").content.decode() for n in (1, 2, 3)]
+    assert f'href="{at(thread)}?handoffs=2#work-handoffs">Older</a>' in pages[0]
+    for row in rows:
+        assert sum(f"handoffs/{row.pk}/" in html for html in pages) == 1
+
+
 def test_strangers_find_nothing(ana: Member, ben: Member, cleo: Member, thread: Thread) -> None:
     item = create_work_item(thread=thread, by=access(ana), kind="todo", text="Buy twine")
     approval = request_approval(thread=thread, by=access(ana), what="Order mulch")
