@@ -1,7 +1,6 @@
-"""Integers and dates parsed from query strings, where anything may stand. Pure."""
+"""Integers and words parsed from query strings, where anything may stand. Pure."""
 
 from collections.abc import Mapping
-from datetime import date
 
 MAX_ID = 2**63 - 1  # of a row, and of every other whole number that PostgreSQL's bigint holds
 
@@ -15,10 +14,3 @@ def int_param(query: Mapping[str, str], name: str) -> int | None:
 def words_param(query: Mapping[str, str], name: str = "q", size: int = 200) -> str:
     """What somebody looks for, as the database takes it: at most `size` characters."""
     return query.get(name, "").replace("\x00", "")[:size].strip()
-
-
-def date_param(query: Mapping[str, str], name: str) -> date | None:
-    try:
-        return date.fromisoformat(query.get(name, ""))
-    except ValueError:
-        return None

@@ -3,7 +3,11 @@
 import re
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import date
+from typing import Any
 
+from django import forms
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -12,7 +16,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from openvibe.base.markdown import plain_text
-from openvibe.base.params import date_param, int_param
+from openvibe.base.params import int_param
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import HIT_END, HIT_START, find_places, parse_recent, search_messages
@@ -36,6 +40,22 @@ FILTERS = ("thread", *SHOWN_FILTERS)
 OPERATORS = re.compile(r'"|(?:^|\s)-\w|\sOR\s')
 
 
+class DayField(forms.DateField):
+    """A day of the browser's own picker. The browser shows nothing of what is no date, so the problem repeats it."""
+
+    def to_python(self, value: Any) -> date | None:
+        try:
+            return super().to_python(value)
+        except ValidationError:
+            day = str(value).replace("\x00", "")[:40]
+            raise ValidationError(f"“{day}” is no date. Write the year, the month and the day: 2026-12-31.") from None
+
+
+class DatesForm(forms.Form):
+    since = DayField(required=False, input_formats=["%Y-%m-%d"], widget=forms.DateInput({"type": "date"}))
+    until = DayField(required=False, input_formats=["%Y-%m-%d"], widget=forms.DateInput({"type": "date"}))
+
+
 @workspace_view
 @require_safe
 def search(request: WorkspaceRequest) -> HttpResponse:
@@ -52,7 +72,8 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     count, is_capped = 0, False
     thread_id, kind = int_param(request.GET, "thread"), params.get("kind", "")
     is_best_match = bool(words) and (params.get("order") or ("newest" if OPERATORS.search(words) else "best")) == "best"
-    if any(params.get(name) for name in ("q", *FILTERS)):
+    dates = DatesForm(request.GET)
+    if dates.is_valid() and any(params.get(name) for name in ("q", *FILTERS)):
         hits = search_messages(
             request.access,
             "" if is_best_match else words,
@@ -60,8 +81,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
             thread_id=thread_id,
             author=params.get("author", ""),
             kind=kind,
-            since=date_param(request.GET, "since"),
-            until=date_param(request.GET, "until"),
+            **dates.cleaned_data,
         )
         if is_best_match:
             kinds = [kind] if kind else SEARCHED_KINDS
@@ -78,6 +98,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     newest_first["order"] = "newest"
     context = {
         "params": params,
+        "dates": dates,
         "is_best_match": is_best_match,
         "groups": groups,
         "page": page,
@@ -89,7 +110,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         "kinds": Message.Kind.choices,
         "query": query.urlencode(),
     }
-    return render(request, "chat/search.html", context)
+    return render(request, "chat/search.html", context, status=400 if dates.errors else 200)
 
 
 def newest_messages(hits: QuerySet[Message], number: int) -> tuple[OpenEndedPage[Message], int, bool]:

@@ -45,6 +45,29 @@ def test_meaning_is_found_and_nonsense_is_not(ana: Member, thread: Thread) -> No
     assert "Nothing you may see matches" in page(ana, q="zebra")
 
 
+@pytest.mark.parametrize(("name", "value"), [("since", "31.12.2026"), ("until", "2026-02-30"), ("since", "\x00")])
+def test_what_is_no_date_is_said_beside_its_field(ana: Member, thread: Thread, name: str, value: str) -> None:
+    say(thread, ana, "Roses again")
+    browser = Client()
+    browser.force_login(ana.user)
+    answer = browser.get(f"/w/{ana.workspace.slug}/search/", {"q": "roses", name: value})
+    assert answer.status_code == 400
+    html = answer.content.decode()
+    assert f'aria-describedby="id_{name}_error"' in html
+    assert f'id="id_{name}_error"' in html
+    assert "is no date. Write the year, the month and the day: 2026-12-31." in html
+    assert "again" not in html, "what was asked for is not known"
+    assert 'aria-expanded="true"' in html, "on a phone, the field is in sight"
+
+
+def test_dates_narrow_the_search(ana: Member, thread: Thread) -> None:
+    say(thread, ana, "Roses again")
+    assert "again" in page(ana, q="roses", since="2020-01-01", until="2999-12-31")
+    html = page(ana, q="roses", until="2020-01-01")
+    assert "again" not in html
+    assert 'value="2020-01-01"' in html
+
+
 def test_what_was_counted_is_said(ana: Member, thread: Thread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openvibe.chat.web.search.MAX_BEST_HITS", 2)
     monkeypatch.setattr("openvibe.chat.web.search.MAX_COUNTED_HITS", 4)
