@@ -15,12 +15,18 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
-from openvibe.base.problems import Refused
+from openvibe.base.problems import Problem, Refused
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
 
 LAST_USED_INTERVAL = timedelta(minutes=1)
 INVALID_TOKEN = "This token is not valid: it is unknown, expired, revoked, or its owner no longer has access."
+
+
+class CallerWorkspace(Protocol):
+    """What the API needs of a workspace (a row of an upper floor)."""
+
+    slug: str
 
 
 class CallerParticipant(Protocol):
@@ -29,6 +35,9 @@ class CallerParticipant(Protocol):
     pk: int
     handle: str
     workspace_id: int
+
+    @property
+    def workspace(self) -> CallerWorkspace: ...
 
 
 class CallerAccess(Protocol):
@@ -96,10 +105,19 @@ class BearerAuthentication(BaseAuthentication):
         caller = authenticate_token(secret.strip()) if scheme.lower() == "bearer" else None
         if caller is None:
             raise AuthenticationFailed(INVALID_TOKEN)
+        own = caller.participant.workspace.slug
+        if any(slug and slug != own for slug in requested_workspaces(request)):
+            message = f"This token is of the workspace {own}. Name that one or none, or send a token of the other."
+            raise Problem(message, code="wrong_workspace", field="workspace")
         return caller, caller.token
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="OpenVibe"'
+
+
+def requested_workspaces(request: Request) -> tuple[str, str]:
+    """The slugs in `X-Workspace` and `?workspace=`; empty where it says none."""
+    return request.headers.get("X-Workspace", ""), request.query_params.get("workspace", "")
 
 
 def caller_or_none(request: Request) -> Caller | None:

@@ -104,6 +104,23 @@ def test_a_browser_writes_only_with_its_csrf_token(ana: Member) -> None:
     assert browser.post("channels/", {"name": "roses"}, X_CSRFToken="a" * 32).status_code == 201
 
 
+def test_a_token_is_of_one_workspace_and_says_so_where_another_is_named(
+    ana: Member, cleo: Member, thread: Thread, by_token: Enter
+) -> None:
+    add_member(workspace=cleo.workspace, user=ana.user)
+    api, own, other = by_token(ana.participant), ana.workspace.slug, cleo.workspace.slug
+
+    assert api.get(f"me/?workspace={own}").status_code == api.get("me/", X_Workspace=own).status_code == 200
+    for slug in (other, "unknown"):
+        for answer in (api.get(f"me/?workspace={slug}"), api.get("me/", X_Workspace=slug)):
+            assert is_problem(answer, 400, "wrong_workspace")
+            assert answer.json()["field"] == "workspace"
+            assert own in answer.json()["detail"]
+    answer = api.post(f"threads/{thread.pk}/messages/?workspace={own}", {"body": "Hello"}, X_Workspace=other)
+    assert is_problem(answer, 400, "wrong_workspace")
+    assert not thread.messages.exists()
+
+
 def test_a_browser_in_two_workspaces_says_which(ana: Member, cleo: Member, by_session: Enter) -> None:
     browser = by_session(ana)
     add_member(workspace=cleo.workspace, user=ana.user)

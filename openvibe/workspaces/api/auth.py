@@ -6,7 +6,7 @@ from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 
-from openvibe.api.auth import Caller
+from openvibe.api.auth import Caller, requested_workspaces
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.queries import access_member, list_memberships, member_access
@@ -31,7 +31,7 @@ class MemberSession(SessionAuthentication):
 
 
 def _requested_member(request: Request, user: User) -> Member:
-    slug = request.headers.get("X-Workspace") or request.query_params.get("workspace", "")
+    slug = next(filter(None, requested_workspaces(request)), "")
     members = [access_member(user.pk, slug)] if slug else list_memberships(user)
     if not members:
         raise Missing
