@@ -13,6 +13,8 @@ from django.dispatch import Signal
 from knowledge.models import Contradiction, Entry, Revision
 from knowledge.services.create import create_entry
 from knowledge.services.revisions import (
+    ERASED_CONTENT,
+    check_not_erased,
     check_replaceable,
     check_version,
     entry_values,
@@ -36,7 +38,6 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 Status, Reason, Action = Entry.Status, Entry.Reason, Revision.Action
-ERASED_CONTENT = "What this entry said was deleted."
 
 # An entry was erased, its history included. Sent inside that transaction, with `entry`: Entry.
 # What else was stored of its words goes, too.
@@ -76,8 +77,7 @@ def restore_entry(*, entry: Entry, by: Access, note: str = "", how: str = "page"
     elsewhere by now).
     """
     current = lock_entry(entry, by, based_on)
-    if current.content == ERASED_CONTENT:
-        raise Conflict("What this entry said was deleted, so there is nothing to bring back.", code="deleted")
+    check_not_erased(current)
     if current.status not in (Status.ARCHIVED, Status.SUPERSEDED):
         raise Conflict("This entry is not archived.", code="not_archived")
     if current.status == Status.SUPERSEDED:
@@ -149,12 +149,14 @@ def accept_entry(
     entry: Entry,
     by: Access,
     expires_at: ExpiryChange = KEEP,
+    is_pinned: bool | None = None,
     note: str = "",
     how: str = "page",
     based_on: int | None = None,
     **changes: Unpack[EntryChanges],
 ) -> Entry:
-    """A suggestion holds from now on, as it is or in better words; what it supersedes is superseded with it.
+    """A suggestion holds from now on, as it is or in better words; what it supersedes is superseded with it, unless
+    that was archived meanwhile. `is_pinned` None leaves that as it is.
 
     Raises Conflict when it was decided already, changed since version `based_on`, or when what it supersedes cannot
     be any more; Problem when its time is over; Refused when it supersedes what the asker may not read.
@@ -162,8 +164,12 @@ def accept_entry(
     current, earlier = _lock_suggestion(entry, by, based_on)
     before = entry_values(current)
     apply_changes(current, by, changes, expires_at)
+    if is_pinned is not None:
+        current.is_pinned = is_pinned
     if current.has_expired():
         raise Problem("Its time is over already. Give it another expiry.", code="expiry_past", field="expires_at")
+    if earlier is not None and earlier.status == Status.ARCHIVED:  # it holds no more: nothing is left to supersede
+        current.supersedes, earlier = None, None
     if earlier is not None:
         check_replaceable(earlier)
     current.status, current.reason, current.reason_note = Status.ACTIVE, "", ""
@@ -235,12 +241,15 @@ def settle_contradiction(
     keep: Entry | None = None,
     note: str = "",
     door: str = "page",
+    based_on: tuple[int | None, int | None] = (None, None),
 ) -> Contradiction:
     """Say what is true of two entries that seem to contradict each other. Settled twice is settled once.
 
+    `based_on`: the versions of the two that were read.
+
     `how`: "both_hold" (they do not contradict; it is found again only when the words of one change), or "superseded"
     or "archived": that happens to the other one, and `keep` stays. To mend the words of one, edit it. Raises Missing
-    for who may not read both, Refused, Problem, Conflict.
+    for who may not read both, Refused, Problem, Conflict ("settled" otherwise already, or stale).
     """
     pair = Contradiction.objects.select_related("first", "second").filter(pk=contradiction.pk).first()
     if pair is None:
@@ -248,7 +257,11 @@ def settle_contradiction(
     first, second = lock_entries([pair.first, pair.second], by)
     current = Contradiction.objects.select_for_update().get(pk=pair.pk)
     if current.settled_at is not None:
+        other = None if keep is None or how == "both_hold" else first if keep.pk == second.pk else second
+        _check_settled_so(current, how, other)
         return current
+    for entry, version in zip((first, second), based_on, strict=True):
+        check_version(entry, version)
     if how == "both_hold":
         for entry in (first, second):
             before = entry_values(entry)
@@ -272,6 +285,12 @@ def settle_contradiction(
     settle_open_contradictions(other_entry, by, how)
     current.refresh_from_db()
     return current
+
+
+def _check_settled_so(contradiction: Contradiction, how: str, other: Entry | None) -> None:
+    """Raises Conflict when the pair was settled otherwise: `other` is the entry that was not to be kept."""
+    if contradiction.settled_how != how or (other is not None and other.status != how):
+        raise Conflict("This was settled meanwhile, and otherwise. Look at both as they are now.", code="settled")
 
 
 def _lock_suggestion(entry: Entry, by: Access, based_on: int | None) -> tuple[Entry, Entry | None]:
@@ -342,7 +361,9 @@ def erase_entry(*, entry: Entry, by: Access, how: str = "page") -> Entry:
         before, topics = {**entry_values(current), "topic": None, "content": None}, _topics_ever(current)
         current.topic, current.content = f"Deleted {current.pk}", ERASED_CONTENT
         current.tokens = count_tokens(ERASED_CONTENT)
-        current.status, current.reason, current.reason_note, current.supersedes = Status.ARCHIVED, "", "", None
+        if current.status == Status.PROPOSED:  # what it superseded, a person finds and brings back through the link
+            current.supersedes = None
+        current.status, current.reason, current.reason_note = Status.ARCHIVED, "", ""
         save_revision(current, before=before, action=Action.ARCHIVED, by=by, how=how)
         with pgtrigger.ignore("knowledge.Revision:final"):
             for revision in current.revisions.exclude(number=current.version):

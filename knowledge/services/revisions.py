@@ -19,6 +19,7 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 
 EntryValues = dict[str, Any]
+ERASED_CONTENT = "What this entry said was deleted."
 
 
 def lock_entry(entry: Entry, by: Access, based_on: int | None = None) -> Entry:
@@ -36,9 +37,15 @@ def check_version(entry: Entry, based_on: int | None) -> None:
     if based_on is not None and based_on != entry.version:
         raise Conflict(
             f"This entry was changed meanwhile: you began from version {based_on}, it is at version {entry.version}. "
-            "Your text is kept here: compare, then save again.",
+            "Look at it as it is now, then try again.",
             code="stale",
         )
+
+
+def check_not_erased(entry: Entry) -> None:
+    """Raises Conflict for what was deleted with its history: it cannot hold again."""
+    if entry.content == ERASED_CONTENT:
+        raise Conflict("What this entry said was deleted, so there is nothing to bring back.", code="deleted")
 
 
 def lock_entries(entries: Iterable[Entry], by: Access) -> list[Entry]:

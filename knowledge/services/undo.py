@@ -68,10 +68,16 @@ def undo_decision(*, entry: Entry, by: Access, note: str = "", how: str = "page"
 
 
 def is_undoable(revision: Revision, by: Access) -> bool:
-    """Whether it is a decision of the asker's own; it is undone only while it is the entry's newest."""
-    is_link = revision.action == Action.EDITED and revision.changes.keys() == {"supersedes"}
-    is_plain = revision.changes.keys() <= UNDOABLE_FIELDS
-    return revision.by_id == by.participant_id and is_plain and (is_link or revision.action in DECISIONS)
+    """Whether it is a decision of the asker's own; it is undone only while it is the entry's newest.
+
+    A link to what an entry supersedes is undone, the loss of one is not: what it superseded may hold again, or be
+    superseded by another entry.
+    """
+    changes = revision.changes
+    is_link = revision.action == Action.EDITED and changes.keys() == {"supersedes"} and changes["supersedes"][1]
+    was_superseded = changes.get("status", [""])[0] == Entry.Status.SUPERSEDED
+    is_decision = changes.keys() <= UNDOABLE_FIELDS and revision.action in DECISIONS and not was_superseded
+    return revision.by_id == by.participant_id and bool(is_link or is_decision)
 
 
 def _other_entry_ids(entry: Entry, last: Revision) -> list[int]:

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from knowledge.models import Entry, Revision
 from knowledge.services.revisions import (
+    check_not_erased,
     entry_values,
     lock_entry,
     mark_decided,
@@ -103,9 +104,10 @@ def renew_entry(
 ) -> Entry:
     """It still holds, until `expires_at` (UTC; None: for ever). An archived entry comes back by that.
 
-    Raises Missing, Refused, Problem (past), Conflict (stale; a suggestion; superseded).
+    Raises Missing, Refused, Problem (past), Conflict (stale; a suggestion; superseded; what it said was deleted).
     """
     current = lock_entry(entry, by, based_on)
+    check_not_erased(current)
     if current.status == Status.PROPOSED:
         raise Conflict("This is only a suggestion. Accept or reject it.", code="proposed")
     if current.status == Status.SUPERSEDED:

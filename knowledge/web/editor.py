@@ -90,10 +90,8 @@ def _save_edit(request: WorkspaceRequest, entry: Entry, data: EntryFormData) -> 
     """The words and the owner together; a suggestion may be accepted in these words."""
     owner = access_owner(request, data.owner, entry)
     changes = {"entry": entry, "by": request.access, "note": data.note, **data.changed_fields(entry)}
-    if request.POST.get("then") == "accept":
-        accept_entry(**changes, based_on=data.based_on)
-    else:
-        update_entry(**changes, is_pinned=data.is_pinned, based_on=data.based_on)
+    save = accept_entry if request.POST.get("then") == "accept" else update_entry
+    save(**changes, is_pinned=data.is_pinned, based_on=data.based_on)
     if owner is not None:
         change_owner(entry=entry, by=request.access, owner=owner)
     return entry

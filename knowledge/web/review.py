@@ -102,7 +102,8 @@ def render_queue(request: WorkspaceRequest, decided_id: int | None) -> HttpRespo
 def settle(request: WorkspaceRequest, contradiction_id: int) -> HttpResponse:
     """Both hold (`how` both_hold), or one takes the other's place or stays alone (`keep` is its id)."""
     check_may_manage(request.access)
-    contradiction = Contradiction.objects.filter(workspace=request.workspace, pk=min(contradiction_id, MAX_ID)).first()
+    pairs = Contradiction.objects.select_related("first", "second").filter(workspace=request.workspace)
+    contradiction = pairs.filter(pk=min(contradiction_id, MAX_ID)).first()
     if contradiction is None:
         raise Missing
     keep = int_param(request.POST, "keep")
@@ -112,8 +113,22 @@ def settle(request: WorkspaceRequest, contradiction_id: int) -> HttpResponse:
         how=request.POST.get("how", ""),
         keep=access_entry(request, keep) if keep else None,
         note=request.POST.get("note", ""),
+        based_on=(
+            decided_version(contradiction.first, int_param(request.POST, "first")),
+            decided_version(contradiction.second, int_param(request.POST, "second")),
+        ),
     )
     return render_queue(request, keep or contradiction.first_id)
+
+
+def decided_version(entry: Entry, shown_version: int | None) -> int | None:
+    """What a button on a page that showed version `shown` decides about: the entry as it is, where nothing became of it
+    but that its time was over. The queue lists it from that instant; the job that says so comes up to a minute later.
+    """
+    if shown_version is None or shown_version == entry.version:
+        return shown_version
+    later = Revision.objects.filter(entry=entry, number__gt=shown_version).values_list("action", flat=True)
+    return entry.version if set(later) == {Revision.Action.EXPIRED} else shown_version
 
 
 def renewal_expiry(entry: Entry, now: datetime | None = None) -> datetime | None:

@@ -18,7 +18,7 @@ from knowledge.exchange.entry_export import export_entries
 from knowledge.exchange.entry_import import import_entries
 from knowledge.expiry import EXPIRY_PRESETS, FRESHNESS_STATES, format_instant
 from knowledge.filters import EntryCriteria, filter_entries
-from knowledge.models import LIVE_STATUSES, Entry, Revision
+from knowledge.models import LIVE_STATUSES, Entry
 from knowledge.queries import ENTRY_USES, visible_revisions
 from knowledge.search import EntryHit, find_entries
 from knowledge.services import (
@@ -34,7 +34,7 @@ from knowledge.services import (
 from knowledge.services.validation import check_may_manage, may_manage
 from knowledge.web.forms import EntryFormData, access_entry, find_owner, read_form_data, suggest_owners
 from knowledge.web.presenters import entry_item, entry_row, entry_rows, revision_rows
-from knowledge.web.review import list_contradictions, render_queue, renewal_expiry
+from knowledge.web.review import decided_version, list_contradictions, render_queue, renewal_expiry
 from openvibe.base.fragments import render_fragments
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import AccessQuery, Message
@@ -266,7 +266,7 @@ def entry_action(request: WorkspaceRequest, entry_id: int, verb: str) -> HttpRes
 def _act(request: WorkspaceRequest, entry: Entry, verb: str, data: EntryFormData) -> None:
     options: dict[str, Any] = {"entry": entry, "by": request.access, "note": data.note}
     if verb in DECISIONS:
-        DECISIONS[verb](**options, based_on=_decided_version(entry, data.based_on))
+        DECISIONS[verb](**options, based_on=decided_version(entry, data.based_on))
     elif verb == "undo":
         undo_decision(entry=entry, by=request.access, based_on=data.based_on)
     elif verb == "flag":
@@ -277,17 +277,7 @@ def _act(request: WorkspaceRequest, entry: Entry, verb: str, data: EntryFormData
         raise Problem("Say until when it is to hold.", code="bad_expiry", field="expires_at")
     else:
         at = renewal_expiry(entry) if data.expires == "same" else data.expires_at()
-        renew_entry(**options, expires_at=at, based_on=_decided_version(entry, data.based_on))
-
-
-def _decided_version(entry: Entry, shown_version: int | None) -> int | None:
-    """What a button on a page that showed version `shown` decides about: the entry as it is, where nothing became of it
-    but that its time was over. The queue lists it from that instant; the job that says so comes up to a minute later.
-    """
-    if shown_version is None or shown_version == entry.version:
-        return shown_version
-    later = Revision.objects.filter(entry=entry, number__gt=shown_version).values_list("action", flat=True)
-    return entry.version if set(later) == {Revision.Action.EXPIRED} else shown_version
+        renew_entry(**options, expires_at=at, based_on=decided_version(entry, data.based_on))
 
 
 @workspace_view

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from agents.access import visible_to
 from agents.models import Agent
+from knowledge.maintenance import find_integrity_errors
 from knowledge.models import Contradiction, Entry, Notice
 from knowledge.queries import entries_to_review
 from knowledge.services import (
@@ -28,6 +29,7 @@ from knowledge.services import (
     settle_contradiction,
     suggest_entry,
     supersede_entry,
+    undo_decision,
     update_entry,
 )
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
@@ -35,7 +37,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import add_to_channel, delete_message, remove_from_channel
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member
-from tests.factories import access, make_channel, make_entry, make_suggestion, make_thread, say
+from tests.factories import access, make_agent, make_channel, make_entry, make_suggestion, make_thread, say
 
 LATER = timedelta(days=30)
 
@@ -180,7 +182,20 @@ def test_what_was_deleted_with_its_history_is_not_brought_back(ana: Member) -> N
     with pytest.raises(Conflict, match="nothing to bring back") as error:
         restore_entry(entry=entry, by=access(ana))
     assert error.value.code == "deleted"
+    with pytest.raises(Conflict, match="nothing to bring back"):
+        renew_entry(entry=entry, by=access(ana), expires_at=None)
     assert not Entry.objects.current().exists()
+
+
+def test_what_was_superseded_comes_back_after_its_successor_was_deleted_with_its_history(ana: Member) -> None:
+    old = make_entry(ana)
+    new = supersede_entry(entry=old, by=access(ana), content="New")
+
+    erase_entry(entry=new, by=access(ana))
+
+    assert list(find_integrity_errors()) == []
+    assert restore_entry(entry=old, by=access(ana)).status == "active"
+    assert (fresh(new).supersedes_id, fresh(new).status) == (None, "archived")
 
 
 def test_a_result_is_pinned_once_while_its_entry_lives(ana: Member, dora: Member, thread: Thread) -> None:
@@ -384,6 +399,18 @@ def test_a_suggestion_that_is_overtaken_loses_its_link(ana: Member, dora: Member
     assert story(entry) == [(1, "suggested"), (2, "edited")]
 
 
+def test_a_suggestion_is_accepted_although_what_it_was_to_supersede_was_archived(ana: Member) -> None:
+    old = make_entry(ana)
+    entry = make_suggestion(make_agent(ana, level=3), supersedes=old)
+    archive_entry(entry=old, by=access(ana))
+
+    accepted = accept_entry(entry=entry, by=access(ana))
+
+    assert (accepted.status, accepted.supersedes_id, fresh(old).status) == ("active", None, "archived")
+    undone = undo_decision(entry=accepted, by=access(ana))
+    assert (undone.status, undone.supersedes_id) == ("proposed", old.pk)
+
+
 def test_nobody_supersedes_by_accepting_what_they_may_not_read(ana: Member, dora: Member) -> None:
     secret = make_entry(ana, visibility="restricted")
     entry = suggest_entry(by=access(ana), topic="Pricing", content="New", supersedes=secret)
@@ -404,6 +431,21 @@ def test_a_superseded_entry_comes_back_once_its_successor_is_archived(ana: Membe
     assert (restored.status, fresh(new).supersedes_id) == ("active", None)
     assert story(new) == [(1, "created"), (2, "archived"), (3, "edited")]
     assert story(old)[-1] == (3, "restored")
+
+
+def test_bringing_back_what_was_superseded_is_not_undone(ana: Member) -> None:
+    old = make_entry(ana)
+    new = supersede_entry(entry=old, by=access(ana), content="New")
+    archive_entry(entry=new, by=access(ana))
+    restore_entry(entry=old, by=access(ana))
+
+    for entry in (old, new):  # the one would be superseded by nothing, the other supersede what holds
+        with pytest.raises(Conflict) as error:
+            undo_decision(entry=entry, by=access(ana))
+        assert error.value.code == "not_undoable"
+
+    assert (fresh(old).status, fresh(new).supersedes_id) == ("active", None)
+    assert list(find_integrity_errors()) == []
 
 
 def test_archiving_and_bringing_back(ana: Member, vibe: Agent) -> None:
@@ -491,6 +533,26 @@ def test_settling_says_that_both_hold(ana: Member, dora: Member) -> None:
     assert (contradiction.settled_how, contradiction.first_version, contradiction.second_version) == ("both_hold", 2, 2)
     assert story(first) == [(1, "created"), (2, "settled")]
     assert settle_contradiction(contradiction=pair, by=access(ana)).settled_at == contradiction.settled_at
+
+
+def test_of_two_who_settle_otherwise_the_second_is_told(ana: Member, dora: Member) -> None:
+    first, second = make_entry(ana), make_entry(ana, content="Starter costs $39 a month.")
+    pair = Contradiction.objects.create(
+        workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="29 or 39"
+    )
+    update_entry(entry=first, by=access(dora), content="Starter costs $35 a month.")
+    with pytest.raises(Conflict, match="at version 2") as stale:
+        settle_contradiction(contradiction=pair, by=access(ana), how="superseded", keep=second, based_on=(1, 1))
+    assert stale.value.code == "stale"
+
+    settle_contradiction(contradiction=pair, by=access(ana), how="superseded", keep=second, based_on=(2, 1))
+
+    settle_contradiction(contradiction=pair, by=access(dora), how="superseded", keep=second, based_on=(2, 1))
+    for how, keep in (("both_hold", None), ("superseded", first), ("archived", second)):
+        with pytest.raises(Conflict) as error:
+            settle_contradiction(contradiction=pair, by=access(dora), how=how, keep=keep)
+        assert error.value.code == "settled"
+    assert (fresh(first).status, fresh(second).status) == ("superseded", "active")
 
 
 @pytest.mark.parametrize(("how", "status"), [("superseded", "superseded"), ("archived", "archived")])

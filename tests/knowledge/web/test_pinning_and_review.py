@@ -11,7 +11,7 @@ from django.utils import timezone
 from agents.models import Agent
 from knowledge.maintenance import expire_entries
 from knowledge.models import Contradiction, Entry, Notice
-from knowledge.services import accept_entry, flag_entry, suggest_entry
+from knowledge.services import accept_entry, flag_entry, suggest_entry, update_entry
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import add_to_channel, delete_message
 from openvibe.workspaces.models import Member
@@ -237,10 +237,11 @@ def test_renewing_for_the_same_span_again(ana: Member) -> None:
 
 def test_a_suggestion_is_accepted_in_better_words(ana: Member, vibe: Agent) -> None:
     entry = make_suggestion(vibe)
-    said = filled(content="Pro costs $99 a month.", based_on=1, then="accept", expires="never")
+    said = filled(content="Pro costs $99 a month.", based_on=1, then="accept", expires="never", is_pinned="1")
     signed_in(ana).post(at(ana, f"{entry.pk}/edit/"), said)
     entry.refresh_from_db()
     assert (entry.status, entry.content, entry.decided_by) == ("active", "Pro costs $99 a month.", ana.participant)
+    assert entry.is_pinned
 
 
 def contradicting(ana: Member, **extra: str) -> Contradiction:
@@ -266,7 +267,11 @@ def test_contradictions_stand_side_by_side_until_somebody_says_what_holds(ana: M
     assert "$29 or $31?" in text(client, at(ana, f"{pair.first_id}/"))
     settle = at(ana, f"review/{pair.pk}/settle/")
     assert client.post(settle, {"how": "nonsense"}).status_code == 400
-    answer = client.post(settle, {"how": "superseded", "keep": pair.second_id}, headers=PANEL)
+    shown = dict(re.findall(r'name="(first|second)" value="(\d+)"', page))
+    form = {"how": "superseded", "keep": pair.second_id, **shown}
+    update_entry(entry=pair.second, by=access(ana), content="Starter costs $33.")
+    assert client.post(settle, form, headers=PANEL).status_code == 409  # nobody read this on the page
+    answer = client.post(settle, {**form, "second": 2}, headers=PANEL)
     assert "Nothing waits" in answer.content.decode()
     pair.first.refresh_from_db()
     assert pair.first.status == "superseded"
