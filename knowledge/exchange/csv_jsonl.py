@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from openvibe.base.problems import Problem
 from openvibe.base.text import escape_formula
@@ -27,6 +27,14 @@ COLUMNS = tuple(_HEADER.split(","))
 
 IMPORTED_COLUMNS = COLUMNS[:11]
 csv.field_size_limit(MAX_BYTES)  # of the whole process: set and reset, two files at once would meet each other's
+
+_END = "\x00end"
+"""A row of its own after the last one, unless a quotation mark is still open there."""
+
+_UNCLOSED_QUOTE = (
+    "A quotation mark that is opened here is never closed: all that follows would be one cell. Close it, or write two "
+    "inside a text."
+)
 
 Cells = Mapping[str, object]
 
@@ -92,12 +100,14 @@ def _decode(raw: bytes) -> str:
 
 
 def _read_csv(text: str) -> Iterator[TableRow]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_detect_delimiter(text))
+    lines = chain(io.StringIO(text, newline=""), [_END])
     header: list[str] = []
-    for number, cells in enumerate(reader, 1):
-        if not any(cell.strip() for cell in cells):
+    for number, cells in enumerate(csv.reader(lines, delimiter=_detect_delimiter(text)), 1):
+        if cells == [_END] or not any(cell.strip() for cell in cells):
             continue
-        if not header:
+        if cells[-1].endswith(_END):
+            yield TableRow(number, {}, _UNCLOSED_QUOTE)
+        elif not header:
             header = _parse_header(cells)
         elif len(cells) != len(header):
             yield TableRow(number, {}, f"This row has {len(cells)} cells, the header has {len(header)}.")
@@ -109,8 +119,9 @@ def _parse_header(cells: Sequence[str]) -> list[str]:
     names = [cell.strip().lower().replace(" ", "_") for cell in cells]
     missing_columns = [name for name in ("topic", "content") if name not in names]
     if missing_columns:
+        verb = "is" if len(missing_columns) == 1 else "are"
         raise Problem(
-            f"The first row names the columns, and {' and '.join(missing_columns)} is missing."
+            f"The first row names the columns, and {' and '.join(missing_columns)} {verb} missing."
             f" Known are {', '.join(IMPORTED_COLUMNS)}.",
             code="no_header",
             field="file",

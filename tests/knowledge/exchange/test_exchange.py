@@ -50,6 +50,21 @@ def test_a_file_twice_changes_nothing_the_second_time(ana: Member) -> None:
     assert entry.revisions.get().action == "imported"
 
 
+def test_a_quotation_mark_that_is_never_closed_takes_no_rows_into_an_entry(ana: Member) -> None:
+    report = imported(ana, 'topic,content\nRoses,Prune.\nBeds,"Water them.\nHours,We open at 9.\nSale,In May.\n')
+
+    assert outcomes(report) == [(2, "imported"), (3, "refused")]
+    assert "never closed" in report.rows[1].why
+    for text in ('topic,content\nHours,"We open\nat 9."', 'topic,content\nSale,"In ""May"""\n'):
+        assert imported(ana, text).summary == "1 imported, 0 there already, 0 refused"
+
+
+def test_the_columns_that_are_missing_are_counted(ana: Member) -> None:
+    for header, words in (("question,answer", "topic and content are missing"), ("topic,answer", "content is missing")):
+        with pytest.raises(Problem, match=words):
+            imported(ana, f"{header}\nRoses,Prune.\n")
+
+
 def test_bad_rows_do_not_stop_good_ones(ana: Member) -> None:
     report = imported(
         ana,
