@@ -80,20 +80,25 @@ def review_queue(request: WorkspaceRequest) -> HttpResponse:
     """The review queue. Looking at it is having seen one's notices."""
     check_may_manage(request.access)
     mark_notices_seen(by=request.access)
-    context = _review_context(request, int_param(request.GET, "of"), int_param(request.GET, "decided"))
+    params = request.GET
+    context = _review_context(
+        request, int_param(params, "of"), int_param(params, "decided"), int_param(params, "page") or 1
+    )
     return render(request, "knowledge/_review.html" if request.htmx else "knowledge/review.html", context)
 
 
 def render_queue(request: WorkspaceRequest, decided_id: int | None) -> HttpResponse:
-    """The queue after something was decided in it, about the entry of that id; `of` is how many it began with.
+    """The queue after something was decided in it, about the entry of that id; `of` is how many it began with, `page`
+    the one that was looked at.
 
-    Both stand in the page's address, so that a reload, and what is fetched when something changed, show the same."""
-    began_with = int_param(request.POST, "of")
-    query = urlencode({name: value for name, value in (("of", began_with), ("decided", decided_id)) if value})
+    All stand in the page's address, so that a reload, and what is fetched when something changed, show the same."""
+    began_with, number = int_param(request.POST, "of"), int_param(request.POST, "page") or 1
+    params = {"of": began_with, "decided": decided_id, "page": number if number > 1 else None}
+    query = urlencode({name: value for name, value in params.items() if value})
     address = f"{reverse('knowledge-review', args=[request.workspace.slug])}?{query}"
     if not request.htmx:
         return redirect(address)
-    context = _review_context(request, began_with, decided_id)
+    context = _review_context(request, began_with, decided_id, number)
     return replace_url(render(request, "knowledge/_review.html", context), address)
 
 
@@ -169,9 +174,11 @@ def list_contradictions(access: Access, of_entry: Entry | None = None) -> list[C
     ]
 
 
-def _review_context(request: WorkspaceRequest, began_with: int | None, decided_id: int | None) -> dict[str, Any]:
+def _review_context(
+    request: WorkspaceRequest, began_with: int | None, decided_id: int | None, number: int
+) -> dict[str, Any]:
     now = timezone.now()
-    page = Paginator(ordered_review_queue(request.access, now), REVIEW_PAGE_SIZE).get_page(request.GET.get("page"))
+    page = Paginator(ordered_review_queue(request.access, now), REVIEW_PAGE_SIZE).get_page(number)
     pairs = list_contradictions(request.access) if page.number == 1 else []
     are_all_pairs = page.number == 1 and len(pairs) < MAX_PAIRS
     open_pairs = len(pairs) if are_all_pairs else open_contradictions(request.access).count()
@@ -185,6 +192,7 @@ def _review_context(request: WorkspaceRequest, began_with: int | None, decided_i
         "count": entries_to_review(request.access, now).count() + open_pairs,
         "left": open_count,
         "total": total,
+        "query": urlencode({"of": total}) if began_with else "",
         "done": total - open_count,
         "decision": _last_decision(request, decided_id) if decided_id else None,
     }

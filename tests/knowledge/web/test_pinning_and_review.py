@@ -180,6 +180,26 @@ def test_decisions_about_several_entries_are_undone_one_after_the_other(ana: Mem
     assert "3 wait for a decision" in text(client, at(ana, "review/"))
 
 
+def test_a_decision_on_the_second_page_stays_on_the_second_page(ana: Member) -> None:
+    waiting = {"author": ana.participant, "owner": ana.participant, "status": "needs_review", "tokens": 1}
+    entries = Entry.objects.bulk_create(
+        Entry(workspace=ana.workspace, topic=f"Bed {n}", content="Roses.", **waiting) for n in range(53)
+    )
+    client = signed_in(ana)
+    page = text(client, at(ana, "review/?page=2&of=60"))
+    assert 'name="page" value="2"' in page
+    assert "?of=60&amp;page=1" in page
+
+    for entry in entries[50:52]:
+        form = {"from": "review", "of": 60, "page": 2}
+        answer = client.post(at(ana, f"{entry.pk}/archive/"), form, headers=PANEL)
+        for shown in (answer.content.decode(), text(client, answer.headers["HX-Replace-Url"])):
+            assert "Bed 52" in shown
+            assert "Bed 1<" not in shown
+    last = client.post(at(ana, f"{entries[52].pk}/archive/"), {**form, "of": 60}, headers=PANEL).content.decode()
+    assert ("Bed 1<" in last, "50 of 60 left" in " ".join(last.split())) == (True, True)
+
+
 def test_of_two_reviewers_the_second_is_told_and_changes_nothing(ana: Member, dora: Member) -> None:
     entry = make_entry(ana, "Hours", "We open at 9.")
     flag_entry(entry=entry, by=access(dora), reason="wrong", note="It is 10.")
