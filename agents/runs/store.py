@@ -32,6 +32,13 @@ from openvibe.llm.values import Usage
 
 TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
 
+CUT_NOTICES = {
+    "length": "\n\n[The answer reached the most tokens it may have and was cut here.]",
+    "content_filter": "\n\n[The provider's content filter cut the answer off here.]",
+    "calls": "\n\n[The model went on to call tools here, which it could not any more: this may be no whole answer.]",
+}
+"""What readers are told where the model came to no end of its own, by why."""
+
 
 THREAD_CLOSED = (
     "This thread was made for people only while the agent was answering, so it did not go on. What it had written "
@@ -54,12 +61,13 @@ class AnsweredTurn:
 
 @dataclass
 class PartialReply:
-    """What the model has said so far, round by round. `last_turn`: that it ended, which is saved with the end of the
-    run."""
+    """What the model has said so far, round by round. `cut_reason`: of CUT_NOTICES, where the last turn was
+    cut off. `last_turn`: that it ended, which is saved with the end of the run."""
 
     finished_rounds: list[str] = field(default_factory=list)
     current_round: str = ""
     is_stopped: bool = False
+    cut_reason: str = ""
     first_word_at: datetime | None = None
     last_turn: AnsweredTurn | None = None
 
@@ -183,7 +191,14 @@ def begin_request(run: Run, tokens: int, round_number: int) -> bool:
 
 
 def answered_turn(
-    run: Run, usage: Usage, *, planned_tokens: int, text: str, round_number: int, first_word_at: datetime | None
+    run: Run,
+    usage: Usage,
+    *,
+    planned_tokens: int,
+    text: str,
+    round_number: int,
+    first_word_at: datetime | None,
+    cut_reason: str = "",
 ) -> AnsweredTurn:
     """What the provider says it read and wrote, in place of what was planned and counted."""
     input_tokens, output_tokens = usage.input_tokens or planned_tokens, usage.output_tokens or count_tokens(text)
@@ -195,6 +210,7 @@ def answered_turn(
         output_tokens=output_tokens,
         cached_tokens=usage.cached_tokens,
         first_word_at=first_word_at and first_word_at.isoformat(),
+        **({"cut_reason": cut_reason} if cut_reason else {}),
     )
     return AnsweredTurn(planned_tokens, input_tokens, output_tokens, usage.cached_tokens, first_word_at, step)
 
@@ -241,11 +257,13 @@ def save_unfinished_turn(run: Run, reply: Message, answer: PartialReply) -> None
 
 
 def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
-    """The answer stands, in the caller's transaction. Raises BadAnswer when there is none, and Problem when the thread
-    was closed to agents meanwhile, unless somebody stopped it."""
+    """The answer stands, in the caller's transaction, and says where the model was cut off. Raises BadAnswer when there
+    is none, and Problem when the thread was closed to agents meanwhile, unless somebody stopped it."""
     text = clean_reply_body(answer.text)
     if not text and not answer.is_stopped:
         raise BadAnswer("The model answered nothing.")
+    if answer.cut_reason and not answer.is_stopped:
+        text = clean_reply_body(text + CUT_NOTICES[answer.cut_reason])
     current = RUNS.lock_owned(run)
     state = Message.State.STOPPED if answer.is_stopped else Message.State.COMPLETE
     finished = finish_reply(reply=reply, body=text, state=state)

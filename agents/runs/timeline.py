@@ -14,6 +14,10 @@ from memory.models import Approval
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
+CUT_WORDS = {
+    "length": "cut off at the most tokens it may have",
+    "content_filter": "cut off by the provider's content filter",
+}
 CALL_VERBS = {"allowed": "Used", "refused": "Was refused", "waits": "Asked to use"}
 
 
@@ -111,6 +115,8 @@ def _answer_figures(step: Step) -> str:
         figures.append(f"{cached:,} from the cache")
     if first_word_at:
         figures.append(f"first word at {_time(first_word_at):%H:%M:%S.%f}"[:-5])
+    if cut := CUT_WORDS.get(step.get("cut_reason", "")):
+        figures.append(cut)
     return " · ".join(figures)
 
 

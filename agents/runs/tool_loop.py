@@ -17,7 +17,7 @@ from agents.access import budget_denial, reply_denied_reason, tokens_used_by_age
 from agents.assembler.snapshots.store import store_snapshot
 from agents.audience import save_sources
 from agents.models import RUNS, Agent, Run, ToolCall
-from agents.runs.client_tools import record_client_calls
+from agents.runs.client_tools import client_turn_of, record_client_calls
 from agents.runs.previous_attempts import acted_results, decided_calls, request_of, was_stopped_since
 from agents.runs.store import (
     PartialReply,
@@ -38,8 +38,9 @@ from memory.models import Approval
 from memory.services import record_trust_check, request_approval
 from openvibe.base.problems import Problem
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.chat.models import Dive, Message
+from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.tokens import count_tokens
@@ -91,7 +92,7 @@ class RunSession:
             self._renew_if_changed(transcript)
             turn = transcript.next_turn()
             completion = self._stream_turn(turn, transcript.number)
-            if completion is None or not completion.tool_calls or not turn.tools:
+            if completion is None or not completion.tool_calls or self._is_last(completion, turn):
                 return True
             if self._hand_over(completion, transcript.number):
                 return True
@@ -109,6 +110,15 @@ class RunSession:
                 if toolbox.is_remote(call):  # it may have taken long: people may have taken tools away meanwhile
                     toolbox = self._toolbox()
             transcript.add(Round(completion.text, tuple(results), completion.thinking))
+
+    def _is_last(self, completion: Completion, turn: ModelTurn) -> bool:
+        """Whether the turn had no tools to call: what it said ends the run. Raises EmptyAnswer if it only called."""
+        if turn.tools:
+            return False
+        if not has_visible_character(completion.text):
+            raise EmptyAnswer("The model called tools when it was asked for its answer, and said nothing.")
+        self.answer.cut_reason = "" if self._is_for_program() else "calls"
+        return True
 
     def _toolbox(self) -> Toolbox:
         """What the agent may call as things are now. Raises Problem when it may not answer (any more)."""
@@ -194,6 +204,7 @@ class RunSession:
         self, completion: Completion, turn: ModelTurn, round_number: int, first_word_at: datetime | None
     ) -> None:
         text, self.stop_reason = completion.text or self.answer.current_round, completion.stop_reason
+        cut_reason = self.stop_reason if self.stop_reason in ("length", "content_filter") else ""
         round_turn = answered_turn(
             self.run,
             completion.usage,
@@ -201,13 +212,19 @@ class RunSession:
             text=text,
             round_number=round_number,
             first_word_at=first_word_at,
+            cut_reason=cut_reason,
         )
         self.answer.end_round(text)
         if not completion.tool_calls:
             self.answer.last_turn = round_turn
+            self.answer.cut_reason = "" if self._is_for_program() else cut_reason
         else:
             save_answered_turn(self.run, round_turn)
             save_partial(self.run, self.reply, self.answer)
+
+    def _is_for_program(self) -> bool:
+        """Whether a program reads the answer: one that is told why it ended, or the form of a dive's result."""
+        return self.run.task == Run.Task.PUBLISH or client_turn_of(self.run) is not None
 
     def _execute_tool_call(
         self, toolbox: Toolbox, call: ToolCallRequest, round_number: int, position: int
