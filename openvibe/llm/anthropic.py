@@ -7,7 +7,6 @@ and answers are read leniently. Every answer is streamed, whole ones too: there 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -32,6 +31,7 @@ from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
+from openvibe.llm.tool_calls import arguments_object, clean_identifier
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
 
 MAX_BREAKPOINTS = 4
@@ -44,7 +44,6 @@ DEFAULT_OUTPUT_TOKENS = 4_096
 """Where nobody says how long an answer may be: the protocol wants a number."""
 
 _CACHE_CONTROL = {"type": "ephemeral"}
-_NAME_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
 _STOP_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -204,7 +203,7 @@ def _encode_blocks(message: ChatMessage) -> list[dict[str, Any]]:
     """One message as the protocol writes it; a text without a visible character is none to it."""
     text = clean_text(message.content)
     if message.role == "tool":
-        call_id = _identifier(message.tool_call_id or "")
+        call_id = clean_identifier(message.tool_call_id or "")
         return [{"type": "tool_result", "tool_use_id": call_id, "content": text}]
     return [
         *(dict(block) for block in message.thinking),
@@ -212,27 +211,13 @@ def _encode_blocks(message: ChatMessage) -> list[dict[str, Any]]:
         *(
             {
                 "type": "tool_use",
-                "id": _identifier(call.id),
-                "name": _identifier(call.name),
-                "input": _encode_arguments(call.arguments),
+                "id": clean_identifier(call.id),
+                "name": clean_identifier(call.name),
+                "input": arguments_object(call.arguments),
             }
             for call in message.tool_calls
         ),
     ]
-
-
-def _identifier(text: str) -> str:
-    """An id or a name in the letters the protocol takes; the models of others write some of their own."""
-    return _NAME_CHARACTERS.sub("_", text)[:64] or "_"
-
-
-def _encode_arguments(arguments: str) -> dict[str, Any]:
-    """Arguments as an object: the protocol takes nothing else back, not even what the model itself wrote."""
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {"malformed": clean_text(arguments)}
 
 
 def _adapt_event(event: Event) -> Event:

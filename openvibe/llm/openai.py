@@ -33,6 +33,8 @@ from openvibe.llm.openai_sdk import (
 )
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
+from openvibe.llm.thoughts import IncrementalThoughts
+from openvibe.llm.tool_calls import arguments_object, clean_identifier
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
 
 
@@ -97,6 +99,8 @@ class OpenAIModel:
             for chunk in sdk.chat.completions.create(**request, stream=True):
                 if text := accumulator.add(chunk):
                     yield TextDelta(text)
+            if text := accumulator.rest():
+                yield TextDelta(text)
             completion = accumulator.completion(events)
         yield StreamEnd(completion)
 
@@ -123,7 +127,7 @@ class OpenAIModel:
     def _build_request(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None
     ) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": self.model, "messages": [_encode_message(each) for each in messages]}
+        request: dict[str, Any] = {"model": self.model, "messages": _encode_messages(messages)}
         if tools:
             request["tools"] = [
                 {
@@ -166,17 +170,42 @@ class _Retries(Retries):
         super().wait_or_raise(error)
 
 
+def _encode_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Neighbours of one role as one message: the templates of many open models want people and model by turns."""
+    encoded: list[dict[str, Any]] = []
+    for message in map(_encode_message, messages):
+        before = encoded[-1] if encoded else {}
+        is_answer = message["role"] == "tool" or "tool_calls" in before
+        if is_answer or before.get("role") != message["role"]:
+            encoded.append(message)
+        else:
+            gap = "" if before["content"].endswith("\n") else "\n\n"
+            encoded[-1] = before | message | {"content": f"{before['content']}{gap}{message['content']}"}
+    return encoded
+
+
 def _encode_message(message: ChatMessage) -> dict[str, Any]:
     """One message as the protocol writes it, without control characters or lone surrogates."""
     encoded_message: dict[str, Any] = {"role": message.role, "content": clean_text(message.content)}
     if message.tool_calls:
         encoded_message["tool_calls"] = [
-            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": clean_text(c.arguments)}}
-            for c in message.tool_calls
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": clean_identifier(call.name), "arguments": _encode_arguments(call.arguments)},
+            }
+            for call in message.tool_calls
         ]
     if message.tool_call_id is not None:
         encoded_message["tool_call_id"] = message.tool_call_id
     return encoded_message
+
+
+def _encode_arguments(arguments: str) -> str:
+    """Word for word where they are an object: llama.cpp and vLLM read what they are given back."""
+    text = clean_text(arguments)
+    value = arguments_object(text)
+    return text if "malformed" not in value else json.dumps(value, ensure_ascii=False)
 
 
 def _adapt_event(event: Event) -> Event:
@@ -239,6 +268,7 @@ class _StreamAccumulator:
     _stop_reason: str | None = None
     _has_begun: bool = False
     _cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
+    _thoughts: IncrementalThoughts = field(default_factory=IncrementalThoughts)
 
     def add(self, chunk: Any) -> str:
         """Take in one chunk; the text it brings, which may be empty."""
@@ -260,6 +290,13 @@ class _StreamAccumulator:
         if not delta.tool_calls:
             self._add_call(None, None, delta.function_call)  # from before there could be several
         text = _decode_text(delta.content or delta.refusal or None, self._cleaner.clean)
+        return self._add_text(self._thoughts.remove(text))
+
+    def rest(self) -> str:
+        """The text that was held back until everything had come."""
+        return self._add_text(self._thoughts.rest())
+
+    def _add_text(self, text: str) -> str:
         self._pieces.append(text)
         return text
 

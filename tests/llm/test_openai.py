@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from openvibe.llm.http_client import Connection
 from openvibe.llm.openai import OpenAIModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.retries import CallLimits, RetryPolicy
-from openvibe.llm.values import StreamEnd
+from openvibe.llm.values import ChatMessage, StreamEnd, ToolCallRequest
 from tests.llm.conformance import KEY, PROMPT, TEXT, EndpointSuite, Pauses
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
@@ -34,6 +35,57 @@ def test_what_is_asked_is_what_the_protocol_wants() -> None:
     assert "openai-organization" not in asked.headers
     assert asked.body["max_tokens"] == 50
     assert [m["role"] for m in asked.body["messages"]] == ["system", "user"]
+
+
+def test_neighbours_of_one_role_are_one_message() -> None:
+    """Templates of Gemma and Mistral refuse two messages of people, or of the model, one after the other."""
+    call = ToolCallRequest("call_1", "memory", "{}")
+    result = ChatMessage("tool", "Nothing found.", tool_call_id="call_1")
+    messages = [
+        ChatMessage("system", "Be kind."),
+        ChatMessage("user", "<data>\nBed 1\n</data>\n\n"),
+        ChatMessage("user", "<messages>\n1 Ana: Hello\n</messages>"),
+        ChatMessage("assistant", "Hello."),
+        ChatMessage("assistant", "In March."),
+        ChatMessage("user", "When?"),
+        ChatMessage("assistant", "", (call, replace(call, id="call_2"))),
+        result,
+        replace(result, tool_call_id="call_2"),
+        ChatMessage("user", "Answer now."),
+    ]
+    with serving(Answer(TEXT)) as server:
+        client(server).complete(messages)
+    sent = [(message["role"], message["content"]) for message in server.asked[0].body["messages"]]
+    assert sent == [
+        ("system", "Be kind."),
+        ("user", "<data>\nBed 1\n</data>\n\n<messages>\n1 Ana: Hello\n</messages>"),
+        ("assistant", "Hello.\n\nIn March."),
+        ("user", "When?"),
+        ("assistant", ""),
+        ("tool", "Nothing found."),
+        ("tool", "Nothing found."),
+        ("user", "Answer now."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sent"),
+    [
+        ("multi_tool_use.parallel", '{"x": 1}', ("multi_tool_use_parallel", '{"x": 1}')),
+        ("look up!", '{"x":1 }', ("look_up_", '{"x":1 }')),
+        ("a" * 90, '{"query": "ros', ("a" * 64, '{"malformed": "{\\"query\\": \\"ros"}')),
+        ("memory", "[1]", ("memory", '{"malformed": "[1]"}')),
+        ("memory", '{"malformed": 1}', ("memory", '{"malformed": 1}')),
+    ],
+)
+def test_a_call_goes_back_in_a_form_that_endpoints_take(name: str, arguments: str, sent: tuple[str, str]) -> None:
+    """OpenAI refuses names with other letters, llama.cpp and vLLM arguments that are no object, even their model's."""
+    call = ToolCallRequest("call_1", name, arguments)
+    result = ChatMessage("tool", "No such tool.", tool_call_id="call_1")
+    with serving(Answer(TEXT)) as server:
+        client(server).complete([*PROMPT, ChatMessage("assistant", "", (call,)), result])
+    function = server.asked[0].body["messages"][-2]["tool_calls"][0]["function"]
+    assert (function["name"], function["arguments"]) == sent
 
 
 def test_an_endpoint_that_says_nothing_of_its_cache_has_not_said_zero() -> None:
