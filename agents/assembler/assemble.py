@@ -251,7 +251,8 @@ def _fit_with_history(
     has_summaries = any(entry.summary_id for entry in entries)
     if is_all and not has_summaries:
         past = history.history_candidates(request, groups, whole=True)
-        fit_result = _fit_or_problem(request, [*sections, *past, older_episodes])
+        others = [section for section in sections if section.section != "dives"]  # results stand in the thread itself
+        fit_result = _fit_or_problem(request, [*others, *past, older_episodes])
         if not _is_history_over_budget(fit_result):
             return fit_result, hidden_dives, None
     in_place = [*sections, *history.history_candidates(request, groups), older_episodes]

@@ -79,7 +79,7 @@ def test_headlines_of_results_out_of_view_stand_in_the_thread(
     ana: Member, vibe: Agent, thread: Thread, dive: Dive
 ) -> None:
     published(dive, ana)
-    say_all(thread, ana, (f"Row {n}: " + "water and mulch for every bed " * 20 for n in range(40)))
+    say_all(thread, ana, (f"Row {n}: " + "water and mulch for every bed " * 20 for n in range(80)))
     question = say(thread, ana, "@vibe when is the van back?")
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     (headline,) = [entry for entry in prompt.included if entry.section == "dives"]
@@ -92,6 +92,19 @@ def test_a_result_in_view_is_not_named_twice(ana: Member, vibe: Agent, thread: T
     question = say(thread, ana, "@vibe and now?")
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert text_of(prompt).count("Prune in the last week of March") == 1
+
+
+def test_a_result_in_a_thread_that_stands_whole_is_read_whole(
+    ana: Member, vibe: Agent, thread: Thread, dive: Dive
+) -> None:
+    result = published(dive, ana)
+    say_all(thread, ana, [f"And another thing about bed {n}." for n in range(9)])
+    question = say(thread, ana, "@vibe when do I prune?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
+    assert "Harbour had no damage." in text_of(prompt)
+    assert text_of(prompt).count(RESULT.headline) == 1
+    assert f"You see all {question.seq - 1} messages before the request." in text_of(prompt)
+    assert not any(item.key == f"message:{result.pk}" for item in prompt.dropped)
 
 
 def test_an_agent_at_l1_reads_no_headline(ana: Member, vibe: Agent, thread: Thread, dive: Dive) -> None:
