@@ -191,6 +191,20 @@ def test_what_a_tool_quoted_is_left_out_once_a_message_changed(ana: Member, vibe
     assert "may have quoted was edited or deleted" in text
 
 
+def test_what_stands_in_the_prompt_anyway_does_not_keep_out_what_was_found(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    run = ran(vibe, thread, ana, ["memory"])
+    for name in ("work_update", "log_progress", "update_context_block", "request_approval", "load_skill"):
+        call = ToolCall.objects.create(
+            run=run, attempt=1, round=2, call_id=name, name=name, decision="allowed", result="It stands."
+        )
+        save_sources(call, [Source("thread", thread.pk)])
+    text = text_of(asks(thread, ana, vibe))
+    assert "the mulch lies behind the shed" in text
+    assert "It stands." not in text
+
+
 def test_all_of_it_costs_no_query_more(ana: Member, vibe: Agent, thread: Thread) -> None:
     def queries() -> int:
         question = say(thread, ana, "@vibe go on")
