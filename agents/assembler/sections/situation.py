@@ -72,7 +72,7 @@ def _situation_item(request: PromptRequest, view: str) -> Item:
     asker, at = request.message.author, request.message.sent_at.astimezone(UTC)
     block = fence(
         "situation",
-        f"All times here are {at:%Z}. {view}",
+        " ".join(filter(None, (f"All times here are {at:%Z}.", view, _place_line(request)))),
         asked_at=f"{at:%A, %Y-%m-%d %H:%M %Z}",
         asked_by=asker.name if asker else None,
         handle=f"@{asker.handle}" if asker else None,
@@ -82,6 +82,15 @@ def _situation_item(request: PromptRequest, view: str) -> Item:
     return make_item(
         request.counter, section="situation", key="situation", text=block, trust="semi_trusted", source="situation"
     )
+
+
+def _place_line(request: PromptRequest) -> str:
+    """What a model would take for granted otherwise: that a dive shows its thread, that a person asks."""
+    if request.thread.dive_source_id is not None:
+        return "This is a dive: of the thread it started in you see no more than the message it started from."
+    if request.task == "scheduled":
+        return "A schedule of yours asks, no person: write for the people of this thread."
+    return ""
 
 
 def _role_name(asker: Participant | None, row: AskerRow | None) -> str | None:

@@ -15,7 +15,7 @@ from agents.models import Agent
 from memory.plugins.base import Session
 from memory.plugins.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import create_system_message, delete_message
+from openvibe.chat.services import create_system_message, delete_message, start_dive
 from openvibe.llm.fences import Fence, parse_fences
 from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.services import remove_member, update_member_role
@@ -69,6 +69,25 @@ def test_it_says_how_much_of_the_thread_is_in_view(ana: Member, vibe: Agent, thr
         assert view_line(counts["history"], counts["recall"], 71) in situation_of(prompt).text
         assert prompt.tokens == exact_tokens(prompt.messages, prompt.tools, prompt.counter) <= prompt.ceiling
     assert "You see the newest" in situation_of(prompt).text
+
+
+def test_a_dive_says_that_its_thread_is_out_of_view(ana: Member, vibe: Agent, thread: Thread) -> None:
+    source = say(thread, ana, "Which mulch?")
+    dive = start_dive(source=source, by=access(ana), agent=vibe.participant)
+    prompts = [
+        assemble(agent=vibe, thread=dive.thread, task="dive", request=say(dive.thread, ana, "And what was said?")),
+        assemble(agent=vibe, thread=thread, task="mention", request=say(thread, ana, "@vibe and here?")),
+    ]
+    line = "This is a dive: of the thread it started in you see no more than the message it started from."
+    assert [line in situation_of(prompt).text for prompt in prompts] == [True, False]
+
+
+def test_a_schedule_is_no_person(ana: Member, vibe: Agent, thread: Thread) -> None:
+    vibe.level = 3
+    vibe.save()
+    request = create_system_message(thread=thread, author=vibe.participant, body="On schedule “Friday”: What is open?")
+    prompt = assemble(agent=vibe, thread=thread, task="scheduled", request=request)
+    assert "A schedule of yours asks, no person: write for the people of this thread." in situation_of(prompt).text
 
 
 def test_no_name_can_pass_for_a_role(ana: Member, vibe: Agent, thread: Thread) -> None:
