@@ -29,6 +29,8 @@ MAX_WORD_CHARACTERS = 40  # characters; what is longer than a word is cut anywhe
 MESSAGE_OVERHEAD = 4  # tokens of a message's own wrapping
 PROMPT_OVERHEAD = 3  # tokens that open the answer
 CUT_ALLOWANCE = 16  # tokens added for each cut that may fall inside a token
+MAX_ANSWER_TOKENS = 1_000_000  # tokens of one answer, thoughts included: no model writes more
+UNSEEN_PROMPT_TOKENS = 20_000  # tokens that a provider may add to a prompt
 OVERCOUNT_FACTOR = 1.3  # what unknown tokenizers may need more than o200k_base
 
 _CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -119,13 +121,22 @@ def read_count(value: Any) -> int | None:
 def with_usage(
     completion: Completion, model: str, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
 ) -> Completion:
-    """The completion with its usage counted here where the endpoint reported none, or half of it."""
+    """The completion with its usage counted here where the endpoint reported none, half of it, or more than can be: a
+    wrong figure would use up the budget of a day."""
     usage, counter = completion.usage, counter_for(model)
-    if not usage.input_tokens:
-        usage = Usage(count_prompt_tokens(messages, tools, counter), 0)
-    if not usage.output_tokens:
-        usage = replace(usage, output_tokens=counter.count(completion.text))
+    if not 0 < usage.input_tokens <= _most_prompt_tokens(messages, tools):
+        usage = Usage(count_prompt_tokens(messages, tools, counter), usage.output_tokens)
+    if not 0 < usage.output_tokens <= MAX_ANSWER_TOKENS:
+        calls = sum(counter.count(call.name) + counter.count(call.arguments) for call in completion.tool_calls)
+        usage = replace(usage, output_tokens=counter.count(completion.text) + calls)
     return replace(completion, usage=usage)
+
+
+def _most_prompt_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> int:
+    """No vocabulary needs more tokens than bytes; templates and what providers add are reckoned generously."""
+    texts = [text for message in messages for text in (message.content, *(c.arguments for c in message.tool_calls))]
+    texts += [tool.description + json.dumps(tool.parameters) for tool in tools]
+    return UNSEEN_PROMPT_TOKENS + 2 * sum(len(text.encode(errors="replace")) for text in texts)
 
 
 def truncate_middle(text: str, limit: int, counter: TokenCounter, marker: str) -> str:

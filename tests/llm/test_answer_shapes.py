@@ -213,6 +213,10 @@ def test_a_stream_is_read_however_it_is_sent(media_type: str, end: str) -> None:
         ([{"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": None}}], Usage(20, 4)),
         ([{"choices": [], "usage": {"prompt_tokens": True, "completion_tokens": "many"}}], Usage(80, 4)),
         ([{"choices": [], "usage": "many"}], Usage(80, 4)),
+        ([{"choices": [], "usage": {"prompt_tokens": "many", "completion_tokens": "12"}}], Usage(80, 12)),
+        ([{"choices": [], "usage": {"prompt_tokens": 900_000_000, "completion_tokens": 3}}], Usage(80, 3)),
+        ([{"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 900_000_000}}], Usage(20, 4)),
+        ([{"choices": [], "usage": {"prompt_tokens": -5, "completion_tokens": -7}}], Usage(80, 4)),
         ([], Usage(80, 4)),
     ],
 )
@@ -220,6 +224,12 @@ def test_usage_is_read_as_it_is_written_or_counted_here(last: list[Any], usage: 
     chunks = [{"choices": [], "prompt_filter_results": []}, delta("Prune it.", usage=None), delta(None, "stop")]
     counted = both(stream_chunks(*chunks, *last)).usage
     assert counted == usage or (usage.input_tokens, counted.output_tokens) == (80, usage.output_tokens)
+
+
+def test_calls_are_counted_where_the_endpoint_tells_no_usage() -> None:
+    arguments = json.dumps({"x": "mulch " * 500})
+    call = {"id": "1", "type": "function", "function": {"name": "a", "arguments": arguments}}
+    assert both(completion({"content": None, "tool_calls": [call]}, "tool_calls")).usage.output_tokens > 500
 
 
 @pytest.mark.parametrize(
