@@ -31,8 +31,15 @@ from agents.runs.store import (
     wait_for_approval,
 )
 from agents.runs.stream_reader import STREAM_TIMEOUT, iter_with_timeout
-from agents.runs.transcript import ModelTurn, Round, ToolResult, Transcript, with_unique_ids
-from agents.tools.toolbox import Toolbox
+from agents.runs.transcript import (
+    ModelTurn,
+    Round,
+    ToolResult,
+    Transcript,
+    with_unique_ids,
+    without_endless_arguments,
+)
+from agents.tools.toolbox import MAX_ARGUMENT_CHARS, Toolbox, too_long_arguments
 from agents.tools.values import ToolOutcome
 from memory.models import Approval
 from memory.services import record_trust_check, request_approval
@@ -53,6 +60,9 @@ TRIGGER_DELETED = "The message was deleted before it was answered."
 
 MAX_CALLS_PER_ROUND = 16
 """Calls executed in one round; what a model asks for beyond that is refused."""
+
+MAX_CALLS_ON_RECORD = 64
+"""Calls of one round that are answered and kept, refused ones included."""
 
 MAX_REASON_CHARS = 2_000
 """Characters of what the agent said before a call that asks people, its newest words: they tell what it is for."""
@@ -99,14 +109,16 @@ class RunSession:
             toolbox = self._toolbox()
             used_ids = (result.call.id for earlier in transcript.rounds for result in earlier.results)
             results = []
-            for position, call in enumerate(with_unique_ids(completion.tool_calls, used_ids)):
+            calls = with_unique_ids(completion.tool_calls[:MAX_CALLS_ON_RECORD], used_ids)
+            for position, call in enumerate(calls):
                 if is_stop_requested(self.run):
                     self.answer.is_stopped = True
                     return True
                 outcome = self._execute_tool_call(toolbox, call, transcript.number, position)
                 if outcome.approval is not None:
                     return False
-                results.append(ToolResult(call, outcome.result, outcome.decision == ToolCall.Decision.REFUSED))
+                is_refused = outcome.decision == ToolCall.Decision.REFUSED
+                results.append(ToolResult(without_endless_arguments(call), outcome.result, is_refused))
                 if toolbox.is_remote(call):  # it may have taken long: people may have taken tools away meanwhile
                     toolbox = self._toolbox()
             transcript.add(Round(completion.text, tuple(results), completion.thinking))
@@ -235,6 +247,9 @@ class RunSession:
             refusal, call = toolbox.refuse(call, CALL_MAY_QUOTE), replace(call, arguments="{}")
         elif position >= MAX_CALLS_PER_ROUND:
             refusal = toolbox.refuse(call, f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
+        elif len(call.arguments) > MAX_ARGUMENT_CHARS:
+            refusal = toolbox.refuse(call, too_long_arguments(call.arguments))
+            call = without_endless_arguments(call)
         return self._record_call(toolbox, call, round_number, refusal)
 
     def _resume(self, transcript: Transcript) -> None:

@@ -6,6 +6,7 @@ the results of earlier rounds become references first; then the prompt is assemb
 is still no room, the tools are withdrawn and the model is asked for its answer. Sizes in tokens of the prompt's
 counter."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from agents.assembler.assemble import Prompt
 from agents.assembler.items import data_block
 from agents.assembler.render import exact_tokens, message_tokens
 from agents.assembler.sections.work import CHANGED_NOTICE
+from agents.tools.toolbox import MAX_ARGUMENT_CHARS
 from openvibe.base.problems import Problem
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
@@ -250,6 +252,13 @@ def _round_messages(rounds: Iterable[Round]) -> Iterable[ChatMessage]:
 def _result_message(call: ToolCallRequest, text: str) -> ChatMessage:
     block = data_block(text, source="tool", ref=call.id, author=call.name, trust="untrusted")
     return ChatMessage("tool", block, tool_call_id=call.id)
+
+
+def without_endless_arguments(call: ToolCallRequest) -> ToolCallRequest:
+    """The call, without arguments that are longer than any tool reads: they would leave no room for another turn."""
+    if len(call.arguments) <= MAX_ARGUMENT_CHARS:
+        return call
+    return replace(call, arguments=json.dumps({"left_out": f"{len(call.arguments):,} characters"}))
 
 
 def with_unique_ids(calls: Iterable[ToolCallRequest], used_ids: Iterable[str]) -> list[ToolCallRequest]:

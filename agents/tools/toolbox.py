@@ -293,10 +293,15 @@ def _read_arguments(tool: Tool, call: ToolCallRequest) -> dict[str, Any] | Probl
     return arguments
 
 
+def too_long_arguments(arguments: str) -> str:
+    """What is said of them, in place of reading them."""
+    return f"The arguments have {len(arguments):,} characters; at most {MAX_ARGUMENT_CHARS:,} can be read."
+
+
 def _parse_arguments(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as an object. Raises Problem with a sentence that says what was expected."""
     if len(text) > MAX_ARGUMENT_CHARS:
-        raise Problem(f"The arguments have {len(text):,} characters; at most {MAX_ARGUMENT_CHARS:,} can be read.")
+        raise Problem(too_long_arguments(text))
     try:
         arguments = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:

@@ -1,5 +1,6 @@
 """Rounds of tool calls: carried out, stored, bounded, and begun afresh by the next attempt."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +16,7 @@ from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run, stop_run
 from agents.runs.recovery import recover_runs
+from agents.runs.tool_loop import MAX_CALLS_ON_RECORD
 from memory.plugins.models import Compaction
 from memory.plugins.tasks import check_compaction_due
 from memory.work.models import ProgressEntry
@@ -108,6 +110,25 @@ def test_more_calls_than_one_turn_may_hold_are_refused(ana: Member, vibe: Agent,
     assert (run.state, ProgressEntry.objects.count()) == ("done", 16)
     assert run.tool_calls.filter(decision="refused").count() == 4
     assert is_whole(model.calls[-1].messages)
+
+
+def test_of_endless_calls_only_some_are_kept(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    model = told(run, calling(*[LOG] * 500), "In March.")
+    assert (run.state, run.tool_calls.count()) == ("done", MAX_CALLS_ON_RECORD)
+    assert is_whole(model.calls[1].messages)
+
+
+def test_endless_arguments_are_neither_kept_nor_sent_again(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    arguments = json.dumps({"checkpoint": "mulch " * 200_000})
+    model = told(run, calling(("log_progress", arguments)), "In March.")
+    (call,) = run.tool_calls.all()
+    assert (run.state, call.decision) == ("done", "refused")
+    assert call.why == f"The arguments have {len(arguments):,} characters; at most 100,000 can be read."
+    assert call.arguments == f'{{"left_out": "{len(arguments):,} characters"}}'
+    assert "100,000 can be read" in results(model.calls[1])[0]
+    assert [tool.name for tool in model.calls[1].tools] == [tool.name for tool in model.calls[0].tools]
 
 
 def test_usage_is_summed_over_the_rounds(ana: Member, vibe: Agent, thread: Thread) -> None:
