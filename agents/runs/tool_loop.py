@@ -31,14 +31,7 @@ from agents.runs.store import (
     wait_for_approval,
 )
 from agents.runs.stream_reader import STREAM_TIMEOUT, iter_with_timeout
-from agents.runs.transcript import (
-    ModelTurn,
-    Round,
-    ToolResult,
-    Transcript,
-    with_unique_ids,
-    without_endless_arguments,
-)
+from agents.runs.transcript import ModelTurn, Round, ToolResult, Transcript, with_unique_ids, without_endless_arguments
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS, Toolbox, too_long_arguments
 from agents.tools.values import ToolOutcome
 from memory.models import Approval
