@@ -4,6 +4,8 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 
+from django.db import connection
+
 from openvibe.llm.errors import BadAnswer
 from openvibe.llm.values import StreamEnd, TextDelta
 
@@ -33,6 +35,8 @@ def iter_with_timeout(stream: Callable[[], Iterator[StreamEvent]]) -> Iterator[l
             events.put(_STREAM_END)
         except BaseException as error:  # handed to the caller, whatever it is
             events.put(error)
+        finally:
+            connection.close()  # the breaker of an endpoint that fails writes that down
 
     threading.Thread(target=read, name="model-stream", daemon=True).start()
     try:
