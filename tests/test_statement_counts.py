@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from agents.models import Agent, WorkspaceExport
+from memory.services import record_failure
 from memory.work.services import create_work_item
 from openvibe.api.models import SCOPES
 from openvibe.api.services import issue_token
@@ -78,6 +79,7 @@ def make_world(name: str, count: int) -> World:
         place = make_place(owner, channel, agent, f"Bed {number}")
         for write in (write_work, write_block, write_dive, write_knowledge):
             write(place, owner)
+        record_failure(agent=agent.participant, thread=place.thread, summary="The model did not answer.")
         factories.make_member(f"{name} helper {number}", owner.workspace)
         by = factories.access(owner)
         create_webhook(by=by, participant=owner.participant, url="https://93.184.216.34/", kinds=["mention"])

@@ -34,7 +34,7 @@ SECRET_INPUTS = re.compile(r"pass|token|key|secret|code|credential", re.IGNORECA
 HIDDEN_INPUTS = frozenset(
     (
         *("next", "from", "on", "of", "do", "kind", "ref", "seq", "client_id", "based_on", "version", "number", "seen"),
-        *("draft_version", "q", "page", "versions", "invitations", "listed"),
+        *("draft_version", "q", "page", "versions", "invitations", "listed", "first", "second"),
         *("workspace", "channel", "thread", "message", "participant", "agent", "session", "keep"),
         *("plugin", "settings", "local", "action", "_selected_action"),
     )
