@@ -2,11 +2,12 @@
 
 import gc
 import math
-import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from os import PathLike, fsdecode
 from pathlib import Path, PurePath
+from subprocess import Popen
 from typing import Any
 
 import pytest
@@ -43,6 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         run_once.end()
+    gc.disable()
+    gc.freeze()  # a process that ends need not look for garbage: it took three seconds
 
 
 @pytest.hookimpl(wrapper=True)
@@ -51,7 +54,7 @@ def pytest_collection() -> Iterator[None]:
     gc.disable()
     result = yield
     gc.freeze()
-    gc.set_threshold(20_000)  # tests make much and keep little: one look in thirty of Python's own is enough
+    gc.set_threshold(100_000)  # tests make much and keep little: one look in 140 of Python's own is enough
     gc.enable()
     return result
 
@@ -88,14 +91,6 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         running.clear()
 
 
-def refuse_processes(event: str, arguments: tuple[Any, ...]) -> None:
-    """A test that starts a process is of another kind than `unit`: tests/scheduling.py says which."""
-    if event == "subprocess.Popen" and running and kind_of(running[0]) == "unit":
-        program = PurePath(str(arguments[0])).name
-        assert program in POSTGRESQL_PROGRAMS, f"{running[0]} starts {program}: it is no unit test"
-
-
-sys.addaudithook(refuse_processes)
 register_profiles()
 
 
@@ -146,12 +141,31 @@ def delete_committed_rows(_: TransactionTestCase) -> None:
         cursor.execute("SET LOCAL session_replication_role = replica")  # no trigger keeps what must not change
         for table in filled:
             cursor.execute(f"DELETE FROM {table}")
+        cursor.execute("SELECT pg_advisory_unlock_all()")  # the session goes on, its locks do not
 
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_flush() -> Iterator[None]:
+    """A test that commits does not end its database session either: what the server has prepared for it stays."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", delete_committed_rows)
+        patch.setattr(TransactionTestCase, "_should_reload_connections", lambda _: False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def processes_have_their_kind() -> Iterator[None]:
+    """A test that starts a process is of another kind than `unit`: tests/scheduling.py says which."""
+    start = Popen.__init__
+
+    def refuse_or_start(self: Popen[Any], args: Any, *others: Any, **named: Any) -> None:
+        if running and kind_of(running[0]) == "unit":
+            program = PurePath(fsdecode(args if isinstance(args, str | bytes | PathLike) else args[0])).name
+            assert program in POSTGRESQL_PROGRAMS, f"{running[0]} starts {program}: it is no unit test"
+        start(self, args, *others, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Popen, "__init__", refuse_or_start)
         yield
 
 
