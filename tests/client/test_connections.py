@@ -1,17 +1,18 @@
 """What the client does when connections break: it goes on where it was, and says nothing twice."""
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openvibe_client import Api, ApiError, Vibe
+from tests.http_server import serve_http
 
 ME = {"participant": {"handle": "reed", "kind": "agent"}}
 DROP = object()
@@ -38,7 +39,7 @@ Serve = Callable[..., Script]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    servers: list[ThreadingHTTPServer] = []
+    servers = ExitStack()
 
     def start(**answers: list[Any]) -> Script:
         script = Script({"GET me": [ME], **{name.replace("_", " "): given for name, given in answers.items()}})
@@ -71,16 +72,11 @@ def serve() -> Iterator[Serve]:
             def log_message(self, format: str, *args: object) -> None:
                 return
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        script.url = f"http://127.0.0.1:{server.server_port}"
+        script.url = f"http://127.0.0.1:{servers.enter_context(serve_http(Handler)).server_port}"
         return script
 
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    with servers:
+        yield start
 
 
 def frame(position: int, text: str, author: str = "member", event: str = "mention", thread: int = 1) -> bytes:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Lock, Thread
+from http.server import BaseHTTPRequestHandler
+from threading import Event, Lock
 from typing import Any
 
+from tests.http_server import serve_http
 from tests.llm import messages_protocol
 
 LONGEST_WAIT = 600.0  # seconds; a test that forgets to set an event still ends
@@ -63,40 +64,31 @@ Script = Callable[[Asked], Answer]
 class FakeEndpoint:
     """The running server. `asked` holds every request, `hung_up` is set when a client left in mid-stream."""
 
-    def __init__(self, script: Script, port: int = 0) -> None:
+    def __init__(self, script: Script) -> None:
         self.asked: list[Asked] = []
         self.hung_up = Event()
         self._script = script
         self._lock = Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
-        self._server.daemon_threads = True
-        self.port = int(self._server.server_address[1])
-        self.base_url = f"http://127.0.0.1:{self.port}/v1"
+        self.handler = _handler(self)
+        self.port = 0
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
 
     def answer(self, asked: Asked) -> Answer:
         with self._lock:
             self.asked.append(asked)
             return self._script(asked)
 
-    def serve(self) -> None:
-        self._server.serve_forever(poll_interval=0.02)
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
 
 @contextmanager
 def serving(*answers: Answer, script: Script | None = None, port: int = 0) -> Iterator[FakeEndpoint]:
     """Serve the answers, or what `script` makes of each request, until the block ends."""
-    endpoint = FakeEndpoint(script or in_order(*answers), port)
-    thread = Thread(target=endpoint.serve, daemon=True)
-    thread.start()
-    try:
+    endpoint = FakeEndpoint(script or in_order(*answers))
+    with serve_http(endpoint.handler, port=port) as server:
+        endpoint.port = server.server_port
         yield endpoint
-    finally:
-        endpoint.stop()
-        thread.join(timeout=5)
 
 
 def in_order(*answers: Answer) -> Script:
@@ -236,12 +228,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--say", default="Hello from the fake endpoint.")
     options = parser.parse_args()
-    endpoint = FakeEndpoint(in_order(Answer(options.say)), options.port)
-    print(endpoint.base_url, flush=True)
-    try:
-        endpoint.serve()
-    except KeyboardInterrupt:
-        endpoint.stop()
+    with serving(Answer(options.say), port=options.port) as endpoint, suppress(KeyboardInterrupt):
+        print(endpoint.base_url, flush=True)
+        Event().wait()
 
 
 if __name__ == "__main__":

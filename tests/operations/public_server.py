@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.http_server import serve_http
 
 
 @dataclass
@@ -79,19 +81,12 @@ def public_server(folder: Path, answers: dict[str, Answer], *, protocols: list[s
         def log_message(self, *_: object) -> None:
             """Says nothing."""
 
-    server = ThreadingHTTPServer(("localhost", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     context.set_alpn_protocols(protocols)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        url = f"https://localhost:{server.server_address[1]}"
-        yield PublicServer(url, ssl.create_default_context(cafile=str(certificate)), answers)
-    finally:
-        is_over.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serve_http(Handler, host="localhost", tls=context) as server:
+        try:
+            url = f"https://localhost:{server.server_port}"
+            yield PublicServer(url, ssl.create_default_context(cafile=str(certificate)), answers)
+        finally:
+            is_over.set()

@@ -4,9 +4,10 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.http_server import serve_http
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,6 @@ def receiving() -> Iterator[Receiver]:
         def log_message(self, *_: object) -> None:
             """Nothing on the terminal."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    receiver.port = server.server_address[1]
-    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
+    with serve_http(Handler) as server:
+        receiver.port = server.server_port
         yield receiver
-    finally:
-        server.shutdown()
-        server.server_close()

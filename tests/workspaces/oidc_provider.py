@@ -3,13 +3,14 @@
 import base64
 import hmac
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
+
+from tests.http_server import serve_http
 
 CLIENT = {"client_id": "openvibe", "secret": "a secret of at least thirty-two bytes"}
 
@@ -65,10 +66,5 @@ class Provider(BaseHTTPRequestHandler):
 def provider_serving(**claims: Any) -> Iterator[tuple[type[Provider], str]]:
     """The provider, to be changed, and its address."""
     kind = type("TestProvider", (Provider,), {"claims": claims, "changes": {}, "calls": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
+    with serve_http(kind) as server:
         yield kind, f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -5,11 +5,13 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import httpx2
 from mcp.server.mcpserver import MCPServer
+
+from tests.http_server import serve_http
 
 Behaviour = Callable[[BaseHTTPRequestHandler, bytes], None]
 
@@ -81,18 +83,12 @@ def remote_server() -> Iterator[Remote]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    remote.url = f"http://127.0.0.1:{server.server_port}/mcp"
-    try:
-        yield remote
-    finally:
-        remote.is_over.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serve_http(Handler) as server:
+        remote.url = f"http://127.0.0.1:{server.server_port}/mcp"
+        try:
+            yield remote
+        finally:
+            remote.is_over.set()
 
 
 def send(handler: BaseHTTPRequestHandler, status: int, content: bytes, media_type: str, **headers: str) -> None:
