@@ -205,19 +205,31 @@ def split_list(value: str) -> list[str]:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-def _port(parts: SplitResult, variable: str) -> int | None:
+_PASSWORD_ADVICE = "In a user name or password, write [ ] / ? # @ : and % as %5B %5D %2F %3F %23 %40 %3A and %25."
+
+
+def _split_url(url: str, variable: str) -> SplitResult:
+    """The parts of an address, its port checked. Raises ImproperlyConfigured, which names the variable."""
     try:
-        return parts.port
+        parts = urlsplit(url)
     except ValueError:
-        raise ImproperlyConfigured(f"The port in {variable} is not between 0 and 65535.") from None
+        raise ImproperlyConfigured(f"{variable} is no address that can be read. {_PASSWORD_ADVICE}") from None
+    try:
+        parts.port  # noqa: B018 - reading it checks it
+    except ValueError:
+        raise ImproperlyConfigured(
+            f"The port in {variable} is no number between 0 and 65535. {_PASSWORD_ADVICE}"
+        ) from None
+    return parts
 
 
 def database_settings(url: str, var: Path) -> dict[str, Any]:
-    """Settings of the one database. `url` is `postgres://user:password@host:port/name?option=value` or empty."""
+    """Settings of the one database. `url` is `postgres://user:password@host:port/name?option=value` or empty.
+    Raises ImproperlyConfigured."""
     connection_options: dict[str, Any] = {"CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
     if not url:
         return {**connection_options, "ENGINE": "openvibe.runner.postgres", "NAME": "openvibe", "VAR": var}
-    parts = urlsplit(url)
+    parts = _split_url(url, "DATABASE_URL")
     if parts.scheme not in ("postgres", "postgresql") or not parts.path.strip("/"):
         raise ImproperlyConfigured(
             "DATABASE_URL must read postgres://user:password@host:port/name. Nothing else was changed."
@@ -230,7 +242,7 @@ def database_settings(url: str, var: Path) -> dict[str, Any]:
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": options.pop("host", "") or parts.hostname or "",
-        "PORT": str(_port(parts, "DATABASE_URL") or ""),
+        "PORT": str(parts.port or ""),
         "OPTIONS": options,
     }
 
@@ -248,17 +260,18 @@ CONSOLE_BACKEND = "django.core.mail.backends.console.EmailBackend"
 
 
 def mail_settings(url: str) -> dict[str, Any]:
-    """Django's EMAIL_… settings. `url` is smtp://user:password@host:port, smtps:// for TLS from the start, or empty."""
+    """Django's EMAIL_… settings. `url` is smtp://user:password@host:port, smtps:// for TLS from the start, or empty.
+    Raises ImproperlyConfigured."""
     if not url:
         return {"EMAIL_BACKEND": CONSOLE_BACKEND}
-    parts = urlsplit(url)
+    parts = _split_url(url, "OPENVIBE_EMAIL_URL")
     if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
         raise ImproperlyConfigured("OPENVIBE_EMAIL_URL must read smtp://user:password@host:port, or smtps://….")
     tls_from_start = parts.scheme == "smtps"
     return {
         "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
         "EMAIL_HOST": parts.hostname,
-        "EMAIL_PORT": _port(parts, "OPENVIBE_EMAIL_URL") or (465 if tls_from_start else 587),
+        "EMAIL_PORT": parts.port or (465 if tls_from_start else 587),
         "EMAIL_HOST_USER": unquote(parts.username or ""),
         "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
         "EMAIL_USE_SSL": tls_from_start,

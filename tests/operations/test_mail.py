@@ -18,3 +18,9 @@ def test_a_server_with_a_password_is_spoken_to_encrypted() -> None:
 def test_what_is_no_address_is_said() -> None:
     with pytest.raises(ImproperlyConfigured, match="smtp://"):
         mail_settings("mail.example.org")
+
+
+@pytest.mark.parametrize("url", ["smtp://ana:s[fe@mail.example.org", "smtp://ana:s/fe@mail.example.org"])
+def test_a_password_with_signs_of_an_address_is_said(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"OPENVIBE_EMAIL_URL .*%5B"):
+        mail_settings(url)

@@ -79,9 +79,20 @@ def test_of_other_hosts_nothing_is_told_to_browsers_until_it_is_set(monkeypatch:
     assert hsts() == (0, True, True)
 
 
-def test_a_port_that_no_machine_has_is_named() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres://ana@localhost:99999/openvibe",
+        "postgres://ana:se[cret@localhost/openvibe",
+        "postgres://ana:se/cret@localhost/openvibe",
+        "postgres://[",
+        "http://[",
+        "mysql://localhost/openvibe",
+    ],
+)
+def test_a_database_address_that_cannot_be_right_is_named(url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="DATABASE_URL"):
-        database_settings("postgres://ana@localhost:99999/openvibe", ROOT)
+        database_settings(url, ROOT)
 
 
 def test_the_folder_of_everything_is_for_its_owner_alone(tmp_path: Path) -> None:
