@@ -16,6 +16,8 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 ROOT = Path(__file__).resolve().parents[2]
+MAX_SECONDS = 31_536_000
+"""A year, which is as good as for ever, and which every clock and timeout can still count."""
 _HOST_NAME = re.compile(r"\*|\.?[\w.-]+|\[[0-9a-fA-F:.]+\]")
 _ORIGIN = re.compile(r"https?://[^/\s]+")
 _LIST_FORMS = {
@@ -50,11 +52,15 @@ class Environment(BaseSettings):
     trusted_proxies: int = Field(
         0,
         ge=0,
+        le=100,
         description="Proxies of your own in front that add to X-Forwarded-For; sign-ins are limited by address.",
     )
     csrf_trusted_origins: str = Field("", description="Comma-separated origins allowed to post, with scheme.")
     hsts_seconds: int = Field(
-        31_536_000, ge=0, description="In production: how long browsers ask this host over HTTPS alone; 0: no HSTS."
+        31_536_000,
+        ge=0,
+        le=3_153_600_000,
+        description="In production: how long browsers ask this host over HTTPS alone; 0: no HSTS.",
     )
     hsts_include_subdomains: bool = Field(False, description="HSTS for all hosts below this one, too.")
     hsts_preload: bool = Field(
@@ -65,28 +71,46 @@ class Environment(BaseSettings):
     port: int = Field(8000, alias="PORT", ge=1, le=65535, description="The port `make run` serves on.")
     host: str = Field("127.0.0.1", description="The address `make run` listens on.")
     worker_processes: int = Field(
-        0, ge=0, description="Processes of `make run` that carry out agent runs; 0: one for two processor cores."
+        0,
+        ge=0,
+        le=1000,
+        description="Processes of `make run` that carry out agent runs; 0: one for two processor cores.",
     )
-    worker_concurrency: int = Field(32, ge=1, description="Agent runs each of them carries out at the same time.")
-    background_concurrency: int = Field(2, ge=1, description="Background jobs carried out at the same time.")
-    web_processes: int = Field(0, ge=0, description="Web processes of `make run` or a container; 0: one for each core.")
-    web_threads: int = Field(8, ge=1, description="Requests a web process answers at the same time.")
+    worker_concurrency: int = Field(
+        32, ge=1, le=1000, description="Agent runs each of them carries out at the same time."
+    )
+    background_concurrency: int = Field(2, ge=1, le=1000, description="Background jobs carried out at the same time.")
+    web_processes: int = Field(
+        0, ge=0, le=1000, description="Web processes of `make run` or a container; 0: one for each core."
+    )
+    web_threads: int = Field(8, ge=1, le=1000, description="Requests a web process answers at the same time.")
     allow_private_endpoints: bool = Field(
         False, description="Let admins name model endpoints, webhooks and MCP servers on private addresses."
     )
     allowed_endpoint_hosts: str = Field(
         "", description="Comma-separated private hosts that may be called all the same: ollama.lan:11434, 10.0.0.0/24."
     )
-    webhook_delivery_days: int = Field(14, ge=1, description="Days for which deliveries of webhooks are listed.")
-    model_first_answer_seconds: float = Field(60, gt=0, description="How long a model may stay silent at first.")
-    model_total_seconds: float = Field(300, gt=0, description="How long one model answer may take in all.")
+    webhook_delivery_days: int = Field(
+        14, ge=1, le=36_500, description="Days for which deliveries of webhooks are listed."
+    )
+    model_first_answer_seconds: float = Field(
+        60, gt=0, le=MAX_SECONDS, allow_inf_nan=False, description="How long a model may stay silent at first."
+    )
+    model_total_seconds: float = Field(
+        300, gt=0, le=MAX_SECONDS, allow_inf_nan=False, description="How long one model answer may take in all."
+    )
     agent_silence_seconds: float = Field(
         60,
         ge=10,
+        le=MAX_SECONDS,
+        allow_inf_nan=False,
         description="How long an agent elsewhere may be silent while it writes, before its answer is marked failed.",
     )
     agent_begin_minutes: int = Field(
-        5, ge=1, description="How long a retry, another answer or a draft waits for an agent elsewhere to begin it."
+        5,
+        ge=1,
+        le=MAX_SECONDS // 60,
+        description="How long a retry, another answer or a draft waits for an agent elsewhere to begin it.",
     )
     owners_export: bool = Field(
         False, description="Owners may take out archives of their workspace, private conversations in them too."
@@ -99,7 +123,10 @@ class Environment(BaseSettings):
         "", description="Where people reach this server, for links in e-mails: https://chat.example.org."
     )
     digest_after_minutes: int = Field(
-        30, ge=1, description="Minutes for which a mention stays unread before it is mailed to whoever missed it."
+        30,
+        ge=1,
+        le=MAX_SECONDS // 60,
+        description="Minutes for which a mention stays unread before it is mailed to whoever missed it.",
     )
     open_signup: bool = Field(False, description="Let anybody make an account without an invitation.")
     oidc_url: str = Field(

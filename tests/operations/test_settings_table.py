@@ -14,6 +14,12 @@ from openvibe.settings.environment import (
     unknown_variables,
 )
 
+NUMBERS = [
+    field.alias or f"OPENVIBE_{name.upper()}"
+    for name, field in Environment.model_fields.items()
+    if field.annotation in (int, float)
+]
+
 
 def rows() -> list[str]:
     """The table's rows, made from the fields."""
@@ -47,6 +53,9 @@ def test_the_table_lists_every_setting() -> None:
         ("CELERY_BROKER_URL", "localhost:6379"),
         ("OPENVIBE_HSTS_SECONDS", "-1"),
         ("OPENVIBE_HSTS_PRELOAD", "1"),
+        *((variable, "9" * 20) for variable in NUMBERS),
+        *((variable, "inf") for variable in NUMBERS),
+        *((variable, "nan") for variable in NUMBERS),
     ],
 )
 def test_what_cannot_be_right_is_named(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
