@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
+from email.utils import getaddresses
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -19,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 MAX_SECONDS = 31_536_000
 """A year, which is as good as for ever, and which every clock and timeout can still count."""
 _HOST_NAME = re.compile(r"\*|\.?[\w.-]+|\[[0-9a-fA-F:.]+\]")
-_ORIGIN = re.compile(r"https?://[^/\s]+")
+_ORIGIN = re.compile(r"https?://(\*\.?)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:\d+)?")
+_SENDER = re.compile(r"[^\s@<>]+@[^\s@<>]+")
 _LIST_FORMS = {
     "allowed_hosts": (_HOST_NAME, "is no host name. Write it without scheme, port and path: chat.example.org"),
     "csrf_trusted_origins": (_ORIGIN, "is no origin. Write scheme and host alone: https://chat.example.org"),
@@ -158,13 +160,38 @@ class Environment(BaseSettings):
         for part in split_list(value):
             if not pattern.fullmatch(part):
                 raise ValueError(f"{part} {advice}")
+            _parse_url(part if "//" in part else f"//{part}")
         return value
 
-    @field_validator("public_url", "oidc_url")
+    @field_validator("allowed_hosts")
     @classmethod
-    def _check_address(cls, value: str) -> str:
-        if value and not _ORIGIN.match(value):
-            raise ValueError("It must begin with https:// or http://")
+    def _check_any_host(cls, value: str) -> str:
+        if not split_list(value):
+            raise ValueError("It names no host, so no page would be answered")
+        return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _check_public_url(cls, value: str) -> str:
+        origin = value.removesuffix("/")
+        if value and ("*" in value or not _ORIGIN.fullmatch(origin)):
+            raise ValueError("It must be https:// or http:// and a host, without a path: https://chat.example.org")
+        _parse_url(origin)
+        return origin
+
+    @field_validator("oidc_url")
+    @classmethod
+    def _check_oidc_url(cls, value: str) -> str:
+        if value and (not _parse_url(value).hostname or not re.fullmatch(r"https?://\S+", value)):
+            raise ValueError("It must begin with https:// or http:// and a host, and hold no spaces")
+        return value
+
+    @field_validator("from_email")
+    @classmethod
+    def _check_sender(cls, value: str) -> str:
+        addresses = [address for _, address in getaddresses([value])]
+        if not value.isprintable() or len(addresses) != 1 or not _SENDER.fullmatch(addresses[0]):
+            raise ValueError('It must be one address in one line, such as "OpenVibe" <openvibe@example.org>')
         return value
 
     @field_validator("hsts_preload")
@@ -179,6 +206,10 @@ class Environment(BaseSettings):
     def _check_broker(cls, value: str) -> str:
         if value and not value.startswith(("amqp://", "amqps://", "pyamqp://", "redis://", "rediss://", "sentinel://")):
             raise ValueError("It must begin with amqp:// (RabbitMQ) or redis://")
+        for url in value.split(";"):  # the broker, and those to turn to when it fails
+            parts = _parse_url(url)
+            if parts.scheme in ("redis", "rediss") and not re.fullmatch(r"/?\d*", parts.path):
+                raise ValueError("A redis:// address ends with the number of a database: redis://localhost:6379/0")
         return value
 
 
@@ -227,27 +258,35 @@ def unknown_variable_words(name: str, nearest: str) -> str:
     return f"The environment holds {name}, which is no setting of OpenVibe. {meant}"
 
 
+_PASSWORD_ADVICE = "In a user name or password, write [ ] / ? # @ : and % as %5B %5D %2F %3F %23 %40 %3A and %25"
+
+
+def _parse_url(url: str) -> SplitResult:
+    """The parts of an address, its host and port checked. Raises ValueError with a sentence, without its full stop."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError(f"It is no address that can be read. {_PASSWORD_ADVICE}") from None
+    try:
+        parts.port  # noqa: B018 - reading it checks it
+    except ValueError:
+        raise ValueError(f"Its port is no number between 0 and 65535. {_PASSWORD_ADVICE}") from None
+    if re.search(r"\s", parts.hostname or ""):
+        raise ValueError("There is a space in its host name")
+    return parts
+
+
 def split_list(value: str) -> list[str]:
     """The parts of a comma-separated setting."""
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-_PASSWORD_ADVICE = "In a user name or password, write [ ] / ? # @ : and % as %5B %5D %2F %3F %23 %40 %3A and %25."
-
-
 def _split_url(url: str, variable: str) -> SplitResult:
-    """The parts of an address, its port checked. Raises ImproperlyConfigured, which names the variable."""
+    """As `_parse_url`. Raises ImproperlyConfigured, which names the variable."""
     try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise ImproperlyConfigured(f"{variable} is no address that can be read. {_PASSWORD_ADVICE}") from None
-    try:
-        parts.port  # noqa: B018 - reading it checks it
-    except ValueError:
-        raise ImproperlyConfigured(
-            f"The port in {variable} is no number between 0 and 65535. {_PASSWORD_ADVICE}"
-        ) from None
-    return parts
+        return _parse_url(url)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{variable}: {error}.") from None
 
 
 def database_settings(url: str, var: Path) -> dict[str, Any]:

@@ -22,5 +22,5 @@ def test_what_is_no_address_is_said() -> None:
 
 @pytest.mark.parametrize("url", ["smtp://ana:s[fe@mail.example.org", "smtp://ana:s/fe@mail.example.org"])
 def test_a_password_with_signs_of_an_address_is_said(url: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"OPENVIBE_EMAIL_URL .*%5B"):
+    with pytest.raises(ImproperlyConfigured, match=r"OPENVIBE_EMAIL_URL: .*%5B"):
         mail_settings(url)

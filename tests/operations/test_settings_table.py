@@ -10,6 +10,7 @@ from openvibe.settings.environment import (
     Environment,
     create_private_folder,
     database_settings,
+    public_url,
     read_environment,
     unknown_variables,
 )
@@ -48,9 +49,29 @@ def test_the_table_lists_every_setting() -> None:
         ("OPENVIBE_ALLOWED_HOSTS", "chat.example.org:8000"),
         ("OPENVIBE_CSRF_TRUSTED_ORIGINS", "chat.example.org"),
         ("OPENVIBE_CSRF_TRUSTED_ORIGINS", "https://chat.example.org/"),
+        ("OPENVIBE_CSRF_TRUSTED_ORIGINS", "https://["),
+        ("OPENVIBE_CSRF_TRUSTED_ORIGINS", "https://chat.example.org:port"),
+        ("OPENVIBE_CSRF_TRUSTED_ORIGINS", "https://*"),
+        ("OPENVIBE_ALLOWED_HOSTS", ","),
         ("OPENVIBE_PUBLIC_URL", "chat.example.org"),
+        ("OPENVIBE_PUBLIC_URL", "https://["),
+        ("OPENVIBE_PUBLIC_URL", "https://chat example.org"),
+        ("OPENVIBE_PUBLIC_URL", "https://chat.example.org:99999"),
+        ("OPENVIBE_PUBLIC_URL", "https://chat.example.org/team"),
+        ("OPENVIBE_PUBLIC_URL", "https://chat.example.org?team"),
         ("OPENVIBE_OIDC_URL", "id.example.org"),
+        ("OPENVIBE_OIDC_URL", "https://["),
+        ("OPENVIBE_OIDC_URL", "https://id.example.org/realms/my team"),
         ("CELERY_BROKER_URL", "localhost:6379"),
+        ("CELERY_BROKER_URL", "amqp://["),
+        ("CELERY_BROKER_URL", "amqp://ana:se/cret@localhost"),
+        ("CELERY_BROKER_URL", "amqp://local host"),
+        ("CELERY_BROKER_URL", "redis://localhost:6379/first"),
+        ("CELERY_BROKER_URL", "redis://localhost:6379/0;redis://localhost:port/0"),
+        ("OPENVIBE_FROM_EMAIL", "openvibe@example.org\nBcc: eve@example.org"),
+        ("OPENVIBE_FROM_EMAIL", "ana@example.org, ben@example.org"),
+        ("OPENVIBE_FROM_EMAIL", "OpenVibe openvibe@example.org"),
+        ("OPENVIBE_FROM_EMAIL", "OpenVibe"),
         ("OPENVIBE_HSTS_SECONDS", "-1"),
         ("OPENVIBE_HSTS_PRELOAD", "1"),
         *((variable, "9" * 20) for variable in NUMBERS),
@@ -70,11 +91,16 @@ def test_what_may_be_right_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         "OPENVIBE_LOG_LEVEL": "debug",
         "OPENVIBE_ALLOWED_HOSTS": ".example.org, 10.0.0.1, [::1], *",
         "OPENVIBE_CSRF_TRUSTED_ORIGINS": "https://chat.example.org:8443, https://*.example.org",
+        "OPENVIBE_PUBLIC_URL": "https://[::1]:8443/",
+        "OPENVIBE_OIDC_URL": "https://id.example.org/realms/team",
+        "OPENVIBE_FROM_EMAIL": '"Vibe, of us" <openvibe@localhost>',
+        "CELERY_BROKER_URL": "redis://:secret@one:6379/1;redis://two",
     }
     for variable, value in values.items():
         monkeypatch.setenv(variable, value)
     env = read_environment()
     assert (env.port, env.log_level) == (8000, "DEBUG")
+    assert public_url(env) == "https://[::1]:8443"  # paths are joined to it
 
 
 def test_of_other_hosts_nothing_is_told_to_browsers_until_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
