@@ -1,6 +1,7 @@
 """What an operator may set, read once from the process environment, and what it means for Django: the database and
 mail settings that a URL stands for, and the secret key kept in a file. docs/settings.md lists every field."""
 
+import errno
 import os
 import re
 import secrets
@@ -361,7 +362,8 @@ def read_or_create_secret_key(path: Path) -> str:
     except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as error:
-        raise ImproperlyConfigured(f"The key file {path} cannot be read ({error.strerror}).") from error
+        if error.errno != errno.ENAMETOOLONG:  # of the folder, as making it says
+            raise ImproperlyConfigured(f"The key file {path} cannot be read ({error.strerror}).") from error
     new_file = path.with_suffix(f".{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -213,6 +213,13 @@ def test_a_folder_that_cannot_be_made_gives_a_sentence(var: Path) -> None:
         ensure_server(var / "file")
 
 
+def test_a_folder_whose_path_postgresql_cannot_hold_gives_a_sentence(var: Path) -> None:
+    deep = var.joinpath(*["x" * 99] * 10)
+    with pytest.raises(DatabaseUnavailable, match=r"too long for PostgreSQL.*OPENVIBE_VAR"):
+        ensure_server(deep)
+    assert not (deep / "postgres/data.new").exists()
+
+
 def test_a_server_that_does_not_start_names_its_log(made: Path) -> None:
     (made / "postgres/data/postgresql.auto.conf").write_text("no_such_setting = 1\n")
     with pytest.raises(DatabaseUnavailable, match=r"server\.log .*no_such_setting"):

@@ -12,6 +12,7 @@ from openvibe.settings.environment import (
     database_settings,
     public_url,
     read_environment,
+    read_or_create_secret_key,
     unknown_variables,
 )
 
@@ -138,6 +139,11 @@ def test_the_folder_of_everything_is_for_its_owner_alone(tmp_path: Path) -> None
     create_private_folder(folder)  # somebody may share one on purpose: only `serve` tightens what it served from
     assert folder.stat().st_mode & 0o777 == 0o755
     create_private_folder(Path("/proc/nothing/here"))
+
+
+def test_a_folder_whose_name_is_too_long_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"cannot be written \(File name too long\).*OPENVIBE_VAR"):
+        read_or_create_secret_key(tmp_path / ("x" * 300) / "secret_key")
 
 
 def test_a_mistyped_variable_is_told_with_the_nearest_name(monkeypatch: pytest.MonkeyPatch) -> None:

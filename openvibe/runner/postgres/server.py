@@ -33,6 +33,7 @@ DATABASE_USER = "openvibe"
 PORT = 5432  # no port is opened; it is part of the socket's name
 SOCKET_NAME = f".s.PGSQL.{PORT}"
 MAX_SOCKET_PATH_BYTES = 100  # systems allow 103 (macOS) and 107 (Linux)
+MAX_HOME_PATH_BYTES = 900  # PostgreSQL cuts paths at 1,023, those of its data folder's files too
 STOP_TIMEOUT = 30.0
 DATABASE_NAME = "openvibe"
 START_TIMEOUT = 60.0
@@ -295,6 +296,10 @@ def _join_or_start(
     home: Path, lease: _ServerLease | None, deadline: float
 ) -> tuple[Server, int, subprocess.Popen[bytes] | None]:
     """The running server, the lock that says we use it, and its process if we started it."""
+    if len(os.fsencode(home)) > MAX_HOME_PATH_BYTES:
+        raise DatabaseUnavailable(
+            f"The path {home} is too long for PostgreSQL. Set OPENVIBE_VAR to one of at most 800 bytes."
+        )
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _file_lock(home / "start.lock", deadline=deadline):
