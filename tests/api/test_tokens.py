@@ -261,16 +261,18 @@ def test_the_command_issues_lists_and_revokes(vibe: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "words"),
     [
-        ("issue", "--workspace", "nowhere", "--handle", "vibe", "--name", "x"),
-        ("issue", "--workspace", "anas-garden", "--handle", "ana", "--name", "x", "--scopes", "root"),
-        ("revoke", "999999"),
+        ("issue --workspace nowhere --handle vibe --name x", "no workspace 'nowhere'. There is: anas-garden"),
+        ("list --workspace nowhere", "no workspace 'nowhere'. There is: anas-garden"),
+        ("issue --workspace anas-garden --handle @zoe --name x", "nobody called @zoe in workspace anas-garden"),
+        ("issue --workspace anas-garden --handle ana --name x --scopes root", "Scopes are one or more of"),
+        ("revoke 999999", "no token 999999"),
     ],
 )
-def test_the_command_says_what_is_wrong(ana: Member, arguments: tuple[str, ...]) -> None:
-    with pytest.raises(CommandError):
-        call_command("token", *arguments)
+def test_the_command_says_what_is_wrong(ana: Member, arguments: str, words: str) -> None:
+    with pytest.raises(CommandError, match=words):
+        call_command("token", *arguments.split(), stdout=StringIO())
 
 
 def test_a_token_of_an_agent_opens_no_private_channel_that_its_maker_is_not_in(

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from openvibe.api.models import SCOPES, Token
 from openvibe.api.services import issue_token, revoke_token
 from openvibe.base.problems import Problem
+from openvibe.workspaces.queries import resolve_workspace
 
 
 class Command(BaseCommand):
@@ -36,17 +36,16 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
 
     def issue(self, options: dict[str, Any]) -> None:
-        participants = apps.get_model("workspaces", "Participant")._default_manager
-        members = participants.filter(workspace__slug=options["workspace"])
-        participant = members.filter(handle=options["handle"].lstrip("@")).first()
+        workspace = resolve_workspace(options["workspace"])
+        participant = workspace.participants.filter(handle=options["handle"].lstrip("@")).first()
         if participant is None:
-            raise CommandError(f"There is nobody called {options['handle']} in workspace {options['workspace']}.")
+            raise CommandError(f"There is nobody called {options['handle']} in workspace {workspace.slug}.")
         scopes = [scope.strip() for scope in options["scopes"].split(",") if scope.strip()]
         _, secret = issue_token(participant=participant, name=options["name"], scopes=scopes, days=options["days"])
         self.stdout.write(secret)
 
     def list(self, options: dict[str, Any]) -> None:
-        tokens = Token.objects.filter(participant__workspace__slug=options["workspace"])
+        tokens = Token.objects.filter(participant__workspace=resolve_workspace(options["workspace"]))
         for token in tokens.select_related("participant", "made_by").order_by("id"):
             state = "valid" if token.is_valid else "revoked" if token.revoked_at else "expired"
             facts = (token.name, f"…{token.hint}", ",".join(token.scopes), state, f"made by {token.maker}")
