@@ -14,6 +14,7 @@ KIND_OF = {
     "tests/operations/test_supervisor.py": "processes",
     "tests/operations/test_external_database.py": "processes",
     "tests/operations/test_embedded.py": "processes",
+    "tests/operations/test_backup.py": "processes",
     "tests/operations/test_migration_history.py": "processes",
     "tests/operations/test_scale_out.py": "processes",
     "tests/operations/test_proxy_example.py": "processes",

@@ -64,6 +64,7 @@ def write_backup(path: Path) -> int:
     What is written is the state of one moment; nobody has to stop working. A file of that name stays as it is until the
     new one is whole.
     """
+    _check_target(path)
     with tempfile.TemporaryDirectory(prefix=".backup-", dir=path.absolute().parent) as folder:
         dump, new = Path(folder, DUMP), Path(folder, "new")
         run_program("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={dump}", database_name())
@@ -74,13 +75,26 @@ def write_backup(path: Path) -> int:
     return size
 
 
+def _check_target(path: Path) -> None:
+    """Raises CommandError where a backup would replace what is no file, hold itself, or hold nothing."""
+    if path.exists() and not path.is_file():
+        raise CommandError(f"{path} is no file. Name the file to write, such as openvibe.tar. Nothing was written.")
+    if path.resolve().is_relative_to(settings.HOME.resolve()):
+        raise CommandError(f"{path} is among the files that are backed up. Name one elsewhere. Nothing was written.")
+    if is_empty():
+        raise CommandError(
+            f"The database has no accounts, so there is nothing to keep. OPENVIBE_VAR is {settings.VAR}: is that the "
+            "folder you mean? Nothing was written."
+        )
+
+
 def _write_tar(stream: IO[bytes], dump: Path) -> None:
     migration_names = sorted(".".join(key) for key in MigrationRecorder(connection).applied_migrations())
     with tarfile.open(fileobj=stream, mode="w") as tar:
         _add_text(tar, ABOUT, json.dumps({"format": FORMAT, "migrations": migration_names}))
         tar.add(dump, DUMP)
         if settings.HOME.is_dir():
-            tar.add(settings.HOME, HOME, filter=_belongs_in_backup)
+            tar.add(settings.HOME.resolve(), HOME, filter=_belongs_in_backup)
         if not settings.ENV.secret_key:
             _add_text(tar, KEY, settings.SECRET_KEY)
 

@@ -20,5 +20,6 @@ class Command(BaseCommand):
         try:
             size = write_backup(file)
         except OSError as error:
-            raise CommandError(f"{file} cannot be written: {error.strerror or error}.") from None
+            culprit = "" if error.filename in (None, str(file)) else f" ({error.filename})"
+            raise CommandError(f"{file} cannot be written: {error.strerror or error}{culprit}.") from None
         self.stdout.write(f"{file}: {size / 1024**2:,.1f} MB. Keep it where only you can read it: it holds everything.")
