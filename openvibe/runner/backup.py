@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +27,7 @@ from openvibe.runner.postgres.server import DatabaseUnavailable, program_path
 
 ABOUT, DUMP, HOME, KEY = "about.json", "database.dump", "home", "secret_key"
 FORMAT = "openvibe-backup"
+UNFINISHED = "restore.unfinished"
 MAX_ABOUT_BYTES = 1024 * 1024
 # All that is OpenVibe's, and no extension: its database's owner may use pgvector, and often not create it again.
 DROP_EVERYTHING = """
@@ -114,21 +116,71 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
 def restore_backup(path: Path, *, replace: bool) -> None:
     """Bring everything of a backup back. The database is as it was before when that fails half-way.
 
-    Raises CommandError: for a database that holds something, unless `replace`, and for what is no backup.
+    Raises CommandError: for a database or `home` that holds something, unless `replace`, and for what is no backup;
+    OSError, after which `unfinished_restore` says whether the database is back already.
     """
-    if not replace and not is_empty():
+    occupied = "" if replace else _find_occupied()
+    if occupied:
         raise CommandError(
-            "The database holds something. --replace puts the backup in its place; what it holds now is gone then. "
+            f"{occupied} holds something. --replace puts the backup in its place; what it holds now is gone then. "
             "Nothing was changed."
         )
+    if path.exists() and not path.is_file():
+        raise CommandError(f"{path} is no file. Nothing was changed.")
+    for leftover in settings.VAR.glob(".restore-*"):  # of a command that was killed: all that anybody wrote
+        shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".restore-", dir=settings.VAR) as name:
         folder = Path(name)
         _unpack(path, folder)
         _check_version(folder / ABOUT)
+        _check_key(folder / KEY)
         connection.close()
-        _restore_database(folder)
-        _restore_home(folder / HOME)
-        _restore_key(folder / KEY)
+        with _unfinished_mark(path):
+            _restore_database(folder)
+            _restore_home(folder / HOME)
+            _restore_key(folder / KEY)
+
+
+@contextmanager
+def _unfinished_mark(path: Path) -> Iterator[None]:
+    """Meanwhile a file in `var` names the backup: one that was killed left a database without its files and key. It
+    goes when all is back, or when nothing was changed."""
+    mark = settings.VAR / UNFINISHED
+    is_first = not mark.exists()
+    mark.write_text(str(path.absolute()))
+    try:
+        yield
+    except CommandError:  # the transaction of the database was rolled back
+        if is_first:
+            mark.unlink()
+        raise
+    mark.unlink()
+
+
+def unfinished_restore() -> str:
+    """What is to be done about a restore that was interrupted; empty where none was."""
+    mark = settings.VAR / UNFINISHED
+    try:
+        path = mark.read_text()
+    except OSError:
+        return ""
+    return (
+        f"The restore of {path} was interrupted: the database may be back already, agents' files and the secret key "
+        f"may not. Run `manage.py restore {path} --replace` to its end; or delete {mark} to go on with what is there."
+    )
+
+
+def _find_occupied() -> str:
+    """What a restore would write over, empty where there is nothing."""
+    if not is_empty():
+        return "The database"
+    files = (path for path in settings.HOME.rglob("*") if path.is_file() and not _is_archive(path))
+    return f"The folder {settings.HOME}" if any(files) else ""
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether it is one of the archives of workspaces in `home`, which are in no backup."""
+    return path.relative_to(settings.HOME).parts[0] == "exports"
 
 
 def is_empty() -> bool:
@@ -148,7 +200,8 @@ def _unpack(path: Path, folder: Path) -> None:
                 raise CommandError(f"{path} is no backup of OpenVibe. Nothing was changed.")
             tar.extractall(folder, filter="data")  # nothing leads out of the folder, no devices, no links outside
     except (tarfile.TarError, EOFError) as error:
-        raise CommandError(f"{path} is no backup, or a damaged one ({error}). Nothing was changed.") from None
+        reason = str(error).partition("\n")[0].rstrip(":")
+        raise CommandError(f"{path} is no backup, or a damaged one ({reason}). Nothing was changed.") from None
 
 
 def _check_version(about: Path) -> None:
@@ -158,11 +211,20 @@ def _check_version(about: Path) -> None:
         migrations = {tuple(name.split(".", 1)) for name in manifest["migrations"]}
         if manifest["format"] != FORMAT:
             raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CommandError("This is no backup of OpenVibe. Nothing was changed.") from None
     newer = sorted(".".join(key) for key in migrations - set(MigrationLoader(None).disk_migrations) - BEFORE)
     if newer:
         raise CommandError(f"The backup was written by a newer OpenVibe (it has {newer[0]}). Nothing was changed.")
+
+
+def _check_key(key: Path) -> None:
+    """Raises CommandError for a key that the next start could not use."""
+    try:
+        if key.exists() and not key.read_text(encoding="ascii").strip():
+            raise ValueError
+    except (ValueError, IsADirectoryError):
+        raise CommandError("The secret key in the backup is damaged. Nothing was changed.") from None
 
 
 def _restore_database(folder: Path) -> None:
@@ -177,6 +239,16 @@ def _restore_database(folder: Path) -> None:
 
 
 def _restore_home(restored: Path) -> None:
+    """Agents' files as the backup has them. Folders that are links to another disk stay, as do archives."""
+    for path in sorted(settings.HOME.rglob("*"), reverse=True):  # what is in a folder before the folder
+        kept = restored / path.relative_to(settings.HOME)
+        if _is_archive(path) or (path.is_symlink() and not kept.is_file()):
+            continue
+        if path.is_symlink() or (path.is_file() and not kept.is_file()):
+            path.unlink()
+        elif path.is_dir() and not kept.is_dir():
+            with suppress(OSError):  # it holds a link
+                path.rmdir()
     if restored.is_dir():
         shutil.copytree(restored, settings.HOME, dirs_exist_ok=True)
 

@@ -1,14 +1,17 @@
-"""`manage.py backup`: what it keeps, and what it refuses to write over."""
+"""`manage.py backup` and `restore`: what they keep, what they refuse to write over, and what an interruption leaves."""
 
+import os
 import tarfile
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from pytest_django.fixtures import Settings
 
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, User
 
 pytestmark = pytest.mark.django_db
 
@@ -62,3 +65,83 @@ def test_nothing_replaces_no_backup(var: Path, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=f"no accounts.*OPENVIBE_VAR is {var}"):
         backup(file)
     assert file.read_text() == "yesterday's"
+
+
+@pytest.fixture
+def kept(transactional_db: None, ana: Member, var: Path, tmp_path: Path) -> Iterator[Path]:
+    """A backup with two files of agents. Meanwhile Django's database is another, new one, and there are no files."""
+    for name in ("agents/SOUL.md", "skills/prune.md"):
+        (var / "home" / name).parent.mkdir(parents=True)
+        (var / "home" / name).write_text("Calm.")
+    backup(tmp_path / "all.tar")
+    (var / "home").rename(var / "home_before")
+    usual, name = connection.settings_dict["NAME"], f"restored_{os.getpid()}"
+    with connection._nodb_cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+        cursor.execute(f"CREATE DATABASE {name}")
+    connection.close()
+    connection.settings_dict["NAME"] = name
+    try:
+        yield tmp_path / "all.tar"
+    finally:
+        connection.close()
+        connection.settings_dict["NAME"] = usual
+        with connection._nodb_cursor() as cursor:
+            cursor.execute(f"DROP DATABASE {name}")
+
+
+def restore(file: Path, *, replace: bool = False) -> None:
+    call_command("restore", str(file), replace=replace, stdout=StringIO())
+
+
+def test_files_are_as_the_backup_has_them(kept: Path, var: Path) -> None:
+    """None that came later stays; archives, which no backup holds, and links to another disk do."""
+    newer, other_kind = var / "home/agents/later/SOUL.md", var / "home/skills"
+    archive, link = var / "home/exports/1.zip", var / "home/big"
+    for path in (newer, archive):
+        path.parent.mkdir(parents=True)
+        path.write_text("Loud.")
+    other_kind.write_text("a file where the backup has a folder")
+    link.symlink_to(var)
+    with pytest.raises(CommandError, match=f"The folder {var / 'home'} holds something"):
+        restore(kept)
+    assert newer.read_text() == "Loud."
+    restore(kept, replace=True)
+    files = {str(path.relative_to(var / "home")) for path in (var / "home").rglob("*") if not path.is_dir()}
+    assert files == {"agents/SOUL.md", "skills/prune.md", "exports/1.zip"}
+    assert (not newer.parent.exists(), link.is_symlink()) == (True, True)
+
+
+def test_an_interrupted_restore_is_brought_to_its_end_before_anything_serves(kept: Path, var: Path) -> None:
+    """As by a disk that is not there: the database is back, the files are not."""
+    (var / "home").mkdir()
+    (var / "home/agents").symlink_to(var / "no_disk")
+    with pytest.raises(CommandError, match=r"cannot be restored.*was interrupted"):
+        restore(kept)
+    assert User.objects.exists()
+    with pytest.raises(CommandError, match=f"restore of {kept} was interrupted.*--replace"):
+        call_command("serve")
+    (var / "no_disk").mkdir()
+    restore(kept, replace=True)
+    assert (var / "no_disk/SOUL.md").read_text() == "Calm."
+    assert not (var / "restore.unfinished").exists()
+
+
+def test_what_a_killed_restore_left_is_removed(kept: Path, var: Path) -> None:
+    (var / ".restore-abcdefgh").mkdir()
+    (var / ".restore-abcdefgh/database.dump").write_text("all that anybody wrote")
+    restore(kept)
+    assert not list(var.glob(".restore-*"))
+
+
+@pytest.mark.parametrize("key", [b"", b"\xff\xfe"])
+def test_a_damaged_key_is_found_before_anything_is_changed(kept: Path, var: Path, key: bytes, tmp_path: Path) -> None:
+    with tarfile.open(kept) as tar:
+        tar.extractall(tmp_path / "parts", filter="data")
+    (tmp_path / "parts/secret_key").write_bytes(key)
+    with tarfile.open(kept, "w") as tar:
+        for part in sorted((tmp_path / "parts").iterdir()):
+            tar.add(part, part.name)
+    with pytest.raises(CommandError, match=r"secret key in the backup is damaged\. Nothing was changed"):
+        restore(kept)
+    assert (connection.introspection.table_names(), list(var.glob("*restore*"))) == ([], [])

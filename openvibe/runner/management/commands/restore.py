@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from openvibe.runner.backup import restore_backup
+from openvibe.runner.backup import restore_backup, unfinished_restore
 from openvibe.runner.bootstrap import prepare_database
 from openvibe.runner.management.commands.serve import serve_lock
 
@@ -26,5 +26,7 @@ class Command(BaseCommand):
                 restore_backup(file, replace=replace)
                 prepare_database()
         except OSError as error:
-            raise CommandError(f"{file} cannot be restored: {error.strerror or error}.") from None
+            culprit = "" if error.filename in (None, str(file)) else f" ({error.filename})"
+            state = unfinished_restore() or "Nothing was changed."
+            raise CommandError(f"{file} cannot be restored: {error.strerror or error}{culprit}. {state}") from None
         self.stdout.write("Everything is back as the backup has it. Start OpenVibe again.")

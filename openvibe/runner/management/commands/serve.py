@@ -22,6 +22,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connection, connections
 
 from openvibe.base.logs import json_line
+from openvibe.runner.backup import unfinished_restore
 from openvibe.runner.bootstrap import prepare_database
 from openvibe.runner.database_guard import database_guard
 from openvibe.runner.services import build_services, preload, run_web
@@ -66,6 +67,8 @@ class Command(BaseCommand):
 
     def serve_everything(self, host: str, port: int) -> None:
         """Database, web processes and workers, until told to stop."""
+        if unfinished := unfinished_restore():
+            raise CommandError(unfinished)
         is_embedded = settings.DATABASES["default"]["ENGINE"] == "openvibe.runner.postgres"
         guard = database_guard(settings.VAR) if is_embedded else nullcontext()
         with serve_lock(settings.VAR) as lock_file, stop_on_signal() as stop, guard:
