@@ -4,6 +4,7 @@ The file is a tar of `about.json`, `database.dump` (pg_dump's custom format), `h
 operator's own, `secret_key`. It holds all that anybody ever wrote and what opens stored keys, so only this system user
 can read it."""
 
+import fcntl
 import io
 import json
 import os
@@ -27,6 +28,7 @@ from openvibe.runner.postgres.server import DatabaseUnavailable, program_path
 
 ABOUT, DUMP, HOME, KEY = "about.json", "database.dump", "home", "secret_key"
 FORMAT = "openvibe-backup"
+WORK_PREFIX = ".openvibe-backup-"
 UNFINISHED = "restore.unfinished"
 MAX_ABOUT_BYTES = 1024 * 1024
 # All that is OpenVibe's, and no extension: its database's owner may use pgvector, and often not create it again.
@@ -67,14 +69,36 @@ def write_backup(path: Path) -> int:
     new one is whole.
     """
     _check_target(path)
-    with tempfile.TemporaryDirectory(prefix=".backup-", dir=path.absolute().parent) as folder:
-        dump, new = Path(folder, DUMP), Path(folder, "new")
+    with _folder_beside(path) as folder:
+        dump, new = folder / DUMP, folder / "new"
         run_program("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={dump}", database_name())
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
             _write_tar(stream, dump)
         size = new.stat().st_size
         new.replace(path)
     return size
+
+
+@contextmanager
+def _folder_beside(path: Path) -> Iterator[Path]:
+    """A folder on the disk of `path`, gone at the end; those that killed commands left there go first."""
+    parent = path.absolute().parent
+    for leftover in parent.glob(f"{WORK_PREFIX}*"):
+        with suppress(OSError), _folder_lock(leftover):
+            shutil.rmtree(leftover)
+    with tempfile.TemporaryDirectory(prefix=WORK_PREFIX, dir=parent) as name, _folder_lock(Path(name)):
+        yield Path(name)
+
+
+@contextmanager
+def _folder_lock(folder: Path) -> Iterator[None]:
+    """Raises BlockingIOError while another process has it. A process that ends, however it ends, has it no more."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _check_target(path: Path) -> None:

@@ -1,5 +1,6 @@
 """`manage.py backup` and `restore`: what they keep, what they refuse to write over, and what an interruption leaves."""
 
+import fcntl
 import os
 import tarfile
 from collections.abc import Iterator
@@ -56,6 +57,19 @@ def test_a_backup_does_not_hold_itself(ana: Member, var: Path) -> None:
     with pytest.raises(CommandError, match="among the files that are backed up"):
         backup(var / "home/all.tar")
     assert not list((var / "home").iterdir())
+
+
+def test_what_a_killed_backup_left_is_removed_and_one_under_way_is_not(ana: Member, tmp_path: Path) -> None:
+    left, busy = tmp_path / ".openvibe-backup-left", tmp_path / ".openvibe-backup-busy"
+    for folder in (left, busy):
+        folder.mkdir()
+        (folder / "database.dump").write_text("all that anybody wrote")
+    descriptor = os.open(busy, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    backup(tmp_path / "all.tar")
+    os.close(descriptor)
+    assert {path.name for path in tmp_path.glob(".*")} == {busy.name}
+    assert (busy / "database.dump").exists()
 
 
 def test_nothing_replaces_no_backup(var: Path, tmp_path: Path) -> None:
