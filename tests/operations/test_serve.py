@@ -13,6 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
+from openvibe.runner.management.commands.serve import check_port
 from openvibe.runner.postgres.server import ensure_server, find_postmaster, release_server
 from openvibe.runner.supervisor import STOP_SECONDS, stop_orphans
 from tests.operations.installation_template import prepare_server
@@ -227,6 +228,12 @@ def test_a_used_port_says_which_and_what_to_type(var: Path, settings: Settings) 
         port = other.getsockname()[1]
         with pytest.raises(CommandError, match=rf"Port {port} is used.*make run PORT="):
             call_command("serve", port=port)
+
+
+@pytest.mark.parametrize("host", ["vibe..example", "x" * 64])
+def test_a_host_that_is_none_says_so(host: str) -> None:
+    with pytest.raises(CommandError, match="is no host name"):
+        check_port(host, 8000)
 
 
 @pytest.mark.parametrize("port", ["-1", "0", "65536", "http"])

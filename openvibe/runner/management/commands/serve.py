@@ -214,6 +214,8 @@ def check_port(host: str, port: int) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address[4])
             probe.listen(1)
+    except UnicodeError:  # an empty label, or one of more than 63 characters
+        raise CommandError(f"{host} is no host name. Set OPENVIBE_HOST or --host to one of this machine.") from None
     except OSError as error:
         reasons = {errno.EADDRINUSE: "is used by another program", errno.EACCES: "needs special rights"}
         if error.errno not in reasons:
