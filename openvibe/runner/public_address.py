@@ -40,7 +40,8 @@ DO_NOT_BUFFER = (
 
 class PublicAddress:
     """One address, such as https://vibe.example.org, and what it answers. `tls` says whom to trust, by default the
-    authorities that the system knows. Every question ends within ANSWER_SECONDS, or raises httpx2.HTTPError."""
+    authorities that the system knows. Every question ends within ANSWER_SECONDS, or raises httpx2.HTTPError.
+    Raises ValueError for what is no such address."""
 
     def __init__(
         self,
@@ -53,6 +54,8 @@ class PublicAddress:
         parts = urlsplit(url if "://" in url else f"https://{url}")
         self.is_https = parts.scheme == "https"
         self.host, self.port = parts.hostname or "", parts.port or (443 if self.is_https else 80)
+        if parts.scheme not in ("http", "https") or not self.host.encode("idna") or re.search(r"\s", self.host):
+            raise ValueError(f"no address of a server: {url}")
         self._stays_here = not self.is_https and bool(THIS_MACHINE.fullmatch(parts.netloc))
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.tls = tls or ssl.create_default_context()

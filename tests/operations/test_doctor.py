@@ -60,6 +60,20 @@ def test_a_scheduler_that_ran_ahead_of_the_clock_is_not_called_alive() -> None:
     assert doctor("scheduler").startswith("PROBLEM scheduler: ran last 3")
 
 
+@pytest.mark.parametrize(
+    "url", ["http://[", "http://vibe.example:port", "ftp://vibe.example", "http://", "https://a..b"]
+)
+def test_what_is_no_address_is_said(url: str) -> None:
+    with pytest.raises(CommandError, match="is no address"):
+        call_command("doctor", "--only=address", "--url", url)
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])
+def test_a_wait_that_is_no_time_is_said(seconds: str) -> None:
+    with pytest.raises(CommandError, match="argument --wait"):
+        call_command("doctor", "--only=disk", f"--wait={seconds}")
+
+
 def test_whatever_a_check_meets_the_next_one_is_carried_out() -> None:
     def fails() -> CheckResult:
         raise RuntimeError("a bug")

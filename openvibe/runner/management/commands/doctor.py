@@ -3,12 +3,13 @@
 import secrets
 import shutil
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
+import httpx2
 import psycopg
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -37,9 +38,18 @@ MIN_FREE_BYTES = 1024**3
 MAX_BEAT_SILENCE_SECONDS = 90  # it asks for a job every ten, and writes it down every thirty
 
 
+MAX_WAIT_SECONDS = 3600
 MODEL_SECONDS = 5
 """How long a model endpoint has to say that it is there; all are asked at once."""
 NEED_NO_DATABASE = ("database", "disk", "proxy")
+
+
+def wait_seconds(text: str) -> float:
+    """The value of `--wait`."""
+    seconds = float(text)
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+        raise ArgumentTypeError(f"{text} is not between 0 and {MAX_WAIT_SECONDS}")
+    return seconds
 
 
 class CheckResult(NamedTuple):
@@ -55,7 +65,9 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--wait", type=float, default=5.0, help="seconds a worker has to answer (%(default)s)")
+        parser.add_argument(
+            "--wait", type=wait_seconds, default=5.0, help="seconds a worker has to answer (%(default)s)"
+        )
         parser.add_argument("--only", action="append", metavar="CHECK", help="check this alone, such as workers")
         parser.add_argument(
             "--url",
@@ -85,9 +97,13 @@ class Command(BaseCommand):
                 f"There is no check {min(unknown)!r}. There are: {', '.join(checks)}; and with --url: "
                 f"{', '.join(PUBLIC_CHECKS)}."
             )
+        try:
+            address = PublicAddress(url) if url and (not only or set(only) & set(PUBLIC_CHECKS)) else None
+        except (ValueError, httpx2.InvalidURL):
+            raise CommandError(f"--url: {url} is no address. Write it as https://chat.example.org.") from None
         results = list(run_checks({name: check for name, check in checks.items() if not only or name in only}))
-        if url and (not only or set(only) & set(PUBLIC_CHECKS)):
-            outside = [CheckResult(*diagnosis) for diagnosis in diagnose_address(PublicAddress(url))]
+        if address:
+            outside = [CheckResult(*diagnosis) for diagnosis in diagnose_address(address)]
             results += [result for result in outside if not only or result.subject in only]
         for result in results:
             mark = self.style.ERROR("PROBLEM") if result.advice else self.style.SUCCESS("ok     ")
