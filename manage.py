@@ -5,6 +5,9 @@ import gc
 import os
 import sys
 
+UNPREPARED = ("42P01", "42703", "3F000")
+"""What PostgreSQL answers where a table, a column or a schema is missing."""
+
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
@@ -12,6 +15,7 @@ def main() -> None:
     try:
         from django.core.exceptions import ImproperlyConfigured
         from django.core.management import execute_from_command_line
+        from django.db.utils import OperationalError, ProgrammingError
 
         from openvibe.runner.postgres.server import DatabaseUnavailable
     except ImportError as error:
@@ -24,6 +28,14 @@ def main() -> None:
         if "--traceback" in sys.argv:
             raise
         raise SystemExit(str(error)) from None
+    except (OperationalError, ProgrammingError) as error:
+        sqlstate = getattr(error.__cause__, "sqlstate", None)
+        is_ours = isinstance(error, ProgrammingError) and sqlstate and sqlstate not in UNPREPARED
+        if is_ours or "--traceback" in sys.argv:
+            raise
+        advice = "Run `manage.py migrate`." if sqlstate in UNPREPARED else "`manage.py doctor` says more."
+        reason = str(error).partition("\n")[0]
+        raise SystemExit(f"The database cannot be used: {reason}. {advice}") from None
 
 
 if __name__ == "__main__":

@@ -238,6 +238,21 @@ def test_any_command_of_manage_starts_it_and_stops_it(var: Path) -> None:
     assert not runs(var)
 
 
+@pytest.mark.parametrize(
+    ("database_url", "words"),
+    [
+        ("postgres://ana@127.0.0.1:1/openvibe", "The database cannot be used"),
+        ("postgres://ana@127.0.0.1:1/openvibe?no_such_option=1", "no_such_option"),
+        ("", "`manage.py migrate`"),
+    ],
+    ids=["not there", "mistyped option", "no tables"],
+)
+def test_a_command_without_a_database_says_so(made: Path, database_url: str, words: str) -> None:
+    done = manage("token", "list", "--workspace", "anas-garden", var=made, DATABASE_URL=database_url)
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (1, "", False), done.stderr
+    assert words in done.stderr
+
+
 def test_any_command_of_manage_joins_the_one_that_runs(made: Path) -> None:
     user = user_of(made)
     before = find_postmaster(made / "postgres")
