@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from openvibe.base.markdown import plain_text
-from openvibe.base.params import int_param
+from openvibe.base.params import MAX_ID
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import HIT_END, HIT_START, find_places, parse_recent, search_messages
@@ -40,6 +40,11 @@ FILTERS = ("thread", *SHOWN_FILTERS)
 OPERATORS = re.compile(r'"|(?:^|\s)-\w|\sOR\s')
 
 
+def _quote(value: Any) -> str:
+    text = str(value).replace("\x00", "")
+    return f"“{text[:40]}”"
+
+
 class DayField(forms.DateField):
     """A day of the browser's own picker. The browser shows nothing of what is no date, so the problem repeats it."""
 
@@ -47,11 +52,38 @@ class DayField(forms.DateField):
         try:
             return super().to_python(value)
         except ValidationError:
-            day = str(value).replace("\x00", "")[:40]
-            raise ValidationError(f"“{day}” is no date. Write the year, the month and the day: 2026-12-31.") from None
+            sentence = f"{_quote(value)} is no date. Write the year, the month and the day: 2026-12-31."
+            raise ValidationError(sentence) from None
 
 
-class DatesForm(forms.Form):
+class IdField(forms.Field):
+    """The number of a row, or None for none; the problem repeats what is no number, since a list shows nothing of it.
+
+    One longer than any row's is that of no row.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(required=False)
+        self.problem = problem
+
+    def to_python(self, value: str | None) -> int | None:
+        if not value:
+            return None
+        if not (value.isascii() and value.isdigit()):
+            raise ValidationError(f"{_quote(value)} {self.problem}")
+        return MAX_ID if len(value) >= len(str(MAX_ID)) else int(value)
+
+
+class KindField(forms.ChoiceField):
+    def validate(self, value: str) -> None:
+        if value and not self.valid_value(value):
+            raise ValidationError(f"{_quote(value)} is no type of message. Choose one from the list.")
+
+
+class FiltersForm(forms.Form):
+    channel = IdField("is no number of a channel. Choose one from the list.")
+    thread = IdField("is no number of a thread. Search from the thread's own page, or everywhere.")
+    kind = KindField(required=False, choices=Message.Kind.choices)
     since = DayField(required=False, input_formats=["%Y-%m-%d"], widget=forms.DateInput({"type": "date"}))
     until = DayField(required=False, input_formats=["%Y-%m-%d"], widget=forms.DateInput({"type": "date"}))
 
@@ -70,18 +102,20 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     words, groups = params.get("q", ""), []
     page: OpenEndedPage[Message] | None = None
     count, is_capped = 0, False
-    thread_id, kind = int_param(request.GET, "thread"), params.get("kind", "")
     is_best_match = bool(words) and (params.get("order") or ("newest" if OPERATORS.search(words) else "best")) == "best"
-    dates = DatesForm(request.GET)
-    if dates.is_valid() and any(params.get(name) for name in ("q", *FILTERS)):
+    filters = FiltersForm(request.GET)
+    is_valid = filters.is_valid()
+    thread_id, kind = filters.cleaned_data.get("thread"), filters.cleaned_data.get("kind", "")
+    if is_valid and any(params.get(name) for name in ("q", *FILTERS)):
         hits = search_messages(
             request.access,
             "" if is_best_match else words,
-            channel_id=int_param(request.GET, "channel"),
+            channel_id=filters.cleaned_data["channel"],
             thread_id=thread_id,
             author=params.get("author", ""),
             kind=kind,
-            **dates.cleaned_data,
+            since=filters.cleaned_data["since"],
+            until=filters.cleaned_data["until"],
         )
         if is_best_match:
             kinds = [kind] if kind else SEARCHED_KINDS
@@ -98,7 +132,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     newest_first["order"] = "newest"
     context = {
         "params": params,
-        "dates": dates,
+        "filters": filters,
         "is_best_match": is_best_match,
         "groups": groups,
         "page": page,
@@ -110,7 +144,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         "kinds": Message.Kind.choices,
         "query": query.urlencode(),
     }
-    return render(request, "chat/search.html", context, status=400 if dates.errors else 200)
+    return render(request, "chat/search.html", context, status=200 if is_valid else 400)
 
 
 def newest_messages(hits: QuerySet[Message], number: int) -> tuple[OpenEndedPage[Message], int, bool]:

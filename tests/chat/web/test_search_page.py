@@ -60,6 +60,38 @@ def test_what_is_no_date_is_said_beside_its_field(ana: Member, thread: Thread, n
     assert 'aria-expanded="true"' in html, "on a phone, the field is in sight"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("channel", "abc", "“abc” is no number of a channel. Choose one from the list."),
+        ("channel", "-1", "“-1” is no number of a channel."),
+        ("channel", "\x00", "“” is no number of a channel."),
+        ("thread", "abc", "“abc” is no number of a thread. Search from the thread&#x27;s own page, or everywhere."),
+        ("kind", "novel", "“novel” is no type of message. Choose one from the list."),
+    ],
+)
+def test_a_filter_that_says_nothing_is_said_and_not_left_out(
+    ana: Member, thread: Thread, name: str, value: str, sentence: str
+) -> None:
+    say(thread, ana, "Roses again")
+    browser = Client()
+    browser.force_login(ana.user)
+    answer = browser.get(f"/w/{ana.workspace.slug}/search/", {"q": "roses", name: value})
+    assert answer.status_code == 400
+    html = answer.content.decode()
+    assert sentence in html
+    assert f'id="id_{name}_error"' in html
+    assert "again" not in html, "what was asked for is not known"
+    assert 'aria-expanded="true"' in html, "on a phone, the field is in sight"
+
+
+def test_the_number_of_a_channel_narrows_the_search(ana: Member, thread: Thread) -> None:
+    say(thread, ana, "Roses again")
+    assert "again" in page(ana, q="roses", channel=thread.channel_id)
+    assert "Nothing you may see matches" in page(ana, q="roses", channel=thread.channel_id + 1)
+    assert "Nothing you may see matches" in page(ana, q="roses", channel="9" * 5_000)
+
+
 def test_dates_narrow_the_search(ana: Member, thread: Thread) -> None:
     say(thread, ana, "Roses again")
     assert "again" in page(ana, q="roses", since="2020-01-01", until="2999-12-31")
@@ -120,4 +152,4 @@ def test_strangers_and_guests_find_nothing_of_it(ana: Member, ben: Member, cleo:
 @pytest.mark.parametrize("q", ["'", '"', "%", "a & | !b", "\x00", "🌹", "x" * 10_000, "玫瑰", "%(term0)s {} %s"])
 def test_any_text_may_be_searched(ana: Member, thread: Thread, q: str, order: str) -> None:
     say(thread, ana, "Roses")
-    assert 'name="q"' in page(ana, q=q, order=order, thread="x" if order == "best" else 2**70)
+    assert 'name="q"' in page(ana, q=q, order=order, thread=thread.pk if order == "best" else 2**70)
