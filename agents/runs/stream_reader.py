@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator
 from django.db import connection
 
 from openvibe.llm.errors import BadAnswer
-from openvibe.llm.values import StreamEnd, TextDelta
+from openvibe.llm.values import StreamEnd, TextDelta, TextReset
 
 STREAM_TIMEOUT = 0.3
 """Seconds between two looks at the run: a growing reply is saved this often."""
 
-StreamEvent = TextDelta | StreamEnd
+StreamEvent = TextDelta | TextReset | StreamEnd
 _STREAM_END = object()
 
 
 def iter_with_timeout(stream: Callable[[], Iterator[StreamEvent]]) -> Iterator[list[StreamEvent]]:
     """What the stream has given since it was last looked at; nothing whenever STREAM_TIMEOUT seconds passed without.
 
-    The stream is read in a thread of its own, which ends at the stream's next word once this iterator is closed.
+    The stream is read in a thread of its own, which ends at the stream's next event once this iterator is closed.
     Errors of the stream are raised here; a stream that ends without `StreamEnd` raises BadAnswer.
     """
     events: queue.SimpleQueue[object] = queue.SimpleQueue()

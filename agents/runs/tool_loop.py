@@ -44,7 +44,7 @@ from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.tokens import count_tokens
-from openvibe.llm.values import Completion, StreamEnd, TextDelta, ToolCallRequest
+from openvibe.llm.values import Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest
 
 CALL_MAY_QUOTE = "A message was edited or deleted meanwhile, which this call may quote. Look again at what stands now."
 STOPPED_SINCE = "Somebody stopped the answer after they approved this call, so it was not made. Ask for it anew."
@@ -186,7 +186,9 @@ class RunSession:
             lambda: self.client.stream(turn.messages, tools=turn.tools, max_output_tokens=self.max_output_tokens)
         ):
             for event in events:
-                if isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
+                if isinstance(event, TextReset):
+                    self.answer.current_round = ""
+                elif isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
                     self.answer.current_round += clean_text(event.text)
             if first_word_at is None and self.answer.current_round:
                 first_word_at = timezone.now()

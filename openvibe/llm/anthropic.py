@@ -32,7 +32,16 @@ from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.tool_calls import arguments_object, clean_identifier
-from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
+from openvibe.llm.values import (
+    ChatMessage,
+    Completion,
+    StreamEnd,
+    TextDelta,
+    TextReset,
+    ToolCallRequest,
+    ToolSpec,
+    Usage,
+)
 
 MAX_BREAKPOINTS = 4
 """Cache breakpoints of one request, by the protocol."""
@@ -96,6 +105,7 @@ class AnthropicModel:
                 if has_text:
                     raise
                 retries.wait_or_raise(error)
+                yield TextReset()
 
     def list_models(self) -> list[str]:
         """The names of the models that the endpoint offers. Raises ModelError."""

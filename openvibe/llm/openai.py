@@ -35,7 +35,16 @@ from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.thoughts import IncrementalThoughts
 from openvibe.llm.tool_calls import arguments_object, clean_identifier
-from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
+from openvibe.llm.values import (
+    ChatMessage,
+    Completion,
+    StreamEnd,
+    TextDelta,
+    TextReset,
+    ToolCallRequest,
+    ToolSpec,
+    Usage,
+)
 
 
 class OpenAIModel:
@@ -85,6 +94,7 @@ class OpenAIModel:
                 if has_text:
                     raise
                 retries.wait_or_raise(error)
+                yield TextReset()
 
     def list_models(self) -> list[str]:
         """The names of the models that the endpoint offers. Raises ModelError."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Protocol
 
-from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolSpec
+from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, TextReset, ToolSpec
 
-ModelStream = Generator[TextDelta | StreamEnd, None, None]
+ModelStream = Generator[TextDelta | TextReset | StreamEnd, None, None]
 
 
 class ModelClient(Protocol):
@@ -32,4 +32,5 @@ class ModelClient(Protocol):
     def stream(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> ModelStream:
-        """Pieces of text as they come, then one `StreamEnd`. Closing the generator cancels the call."""
+        """Pieces of text as they come, then one `StreamEnd`; a `TextReset` takes back those before it. Closing the
+        generator cancels the call."""

@@ -68,9 +68,15 @@ class Completion:
 
 @dataclass(frozen=True)
 class TextDelta:
-    """The next piece of the text, never empty. All pieces joined are the completion's text."""
+    """The next piece of the text, never empty. All pieces since the last TextReset joined are the completion's text."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class TextReset:
+    """The answer begins anew, and what came before is no part of it. Comes before a call is tried again, too, when
+    nothing had come: whoever wants no answer any more closes the stream there, and nothing more is asked."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openvibe.llm.errors import AuthRefused, BadAnswer, EmptyAnswer, ModelError, ModelUnavailable, RateLimited
-from openvibe.llm.values import Completion, StreamEnd, ToolCallRequest, Usage
+from openvibe.llm.values import Completion, StreamEnd, TextDelta, ToolCallRequest, Usage
 from tests.llm import messages_protocol, test_anthropic
 from tests.llm.conformance import PROMPT
 from tests.llm.model_server import Answer, Asked, serving
@@ -56,7 +56,7 @@ def both(body: bytes, media_type: str = "application/json") -> Completion:
     with serving(Answer(body=body, headers={"Content-Type": media_type})) as server:
         *pieces, last = client(server, attempts=1).stream(PROMPT)
         assert isinstance(last, StreamEnd)
-        assert "".join(piece.text for piece in pieces if not isinstance(piece, StreamEnd)) == last.completion.text
+        assert "".join(piece.text for piece in pieces if isinstance(piece, TextDelta)) == last.completion.text
         assert client(server, attempts=1).complete(PROMPT) == last.completion
     assert [bool(asked.body["stream"]) for asked in server.asked] == [True, False]
     return last.completion

@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator
 from threading import Event
+from threading import enumerate as live_threads
 
 import pytest
+from django.db import connection
 from pytest_django.fixtures import Settings
 
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
-from agents.runs.lifecycle import retry_run
+from agents.runs.lifecycle import retry_run, stop_run
 from openvibe.chat.models import Message, Thread
+from openvibe.llm.anthropic import AnthropicModel
+from openvibe.llm.http_client import Connection
 from openvibe.llm.models import Endpoint
+from openvibe.llm.openai import OpenAIModel
+from openvibe.llm.retries import RetryPolicy
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 from tests.llm.model_server import Answer, FakeEndpoint, serving
@@ -82,3 +88,28 @@ def test_a_request_larger_than_the_budget_is_answered_and_stored_whole(
     assert run.state == "done", run.error
     assert run.snapshot.tokens <= run.snapshot.budget
     assert run.trigger.body == long.rstrip()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("build", [OpenAIModel, AnthropicModel])
+def test_a_run_that_is_stopped_before_the_next_try_asks_nothing_more(
+    ana: Member, vibe: Agent, thread: Thread, build: type[OpenAIModel | AnthropicModel]
+) -> None:
+    run = Run.objects.get(trigger=say(thread, ana, QUESTION))
+    is_over = Event()
+
+    def pause(_: float) -> None:
+        stop_run(run=Run.objects.get(pk=run.pk), by=access(ana))
+        connection.close()
+        assert is_over.wait(30), "nobody waits for the pause to end"
+
+    with serving(Answer(status=500), Answer("In March.")) as server:
+        door = Connection(server.base_url, "sk-test", allow_private=True)
+        execute_run(run.pk, client=build(door, model="gpt-4o", retry_policy=RetryPolicy(sleep=pause)))
+        is_over.set()
+        for reader in live_threads():
+            if reader.name == "model-stream":
+                reader.join(30)
+        assert len(server.asked) == 1
+    run.refresh_from_db()
+    assert run.state == "stopped"
