@@ -31,6 +31,7 @@ from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
+from openvibe.llm.thoughts import AnswerText
 from openvibe.llm.tool_calls import arguments_object, clean_identifier
 from openvibe.llm.values import (
     ChatMessage,
@@ -95,9 +96,12 @@ class AnthropicModel:
                     request = build_request(self.model, messages, tools, max_output_tokens)
                     with sdk.messages.create(**request, stream=True) as stream:
                         for event in stream:
-                            if text := accumulator.add(event):
+                            for piece in accumulator.add(event):
                                 has_text = True
-                                yield TextDelta(text)
+                                yield piece
+                    for piece in accumulator.answer.end():
+                        has_text = True
+                        yield piece
                     completion = tokens.with_usage(accumulator.completion(events), self.model, messages, tools)
                 yield StreamEnd(completion)
                 return
@@ -264,14 +268,18 @@ class _Block:
 class _StreamAccumulator:
     """A streamed answer as it grows."""
 
+    answer: AnswerText = field(default_factory=AnswerText)
     _blocks: dict[int, _Block] = field(default_factory=dict)
     _usage: dict[str, int] = field(default_factory=dict)
     _has_begun: bool = False
     _stop_reason: str | None = None
     _explanation: str = ""
 
-    def add(self, event: Any) -> str:
-        """Take in one event; the text it brings, which may be empty."""
+    def add(self, event: Any) -> Iterator[TextDelta | TextReset]:
+        """Take in one event; what it brings to the text, which may be nothing."""
+        return self.answer.add(self._read_text(event))
+
+    def _read_text(self, event: Any) -> str:
         match getattr(event, "type", None):
             case "message_start":
                 self._has_begun = True
@@ -296,18 +304,17 @@ class _StreamAccumulator:
             raise BadAnswer("The endpoint did not answer in the format of the Messages API.")
         reason = _STOP_REASONS.get(str(self._stop_reason), clean_text(str(self._stop_reason))[:40])
         blocks = [block for _, block in sorted(self._blocks.items())]
-        text = "".join(block.text for block in blocks if block.type == "text")
         calls = tuple(
             _tool_call(number, block) for number, block in enumerate(b for b in blocks if b.type == "tool_use")
         )
         if reason == "content_filter":
             raise content_filter_error(self._explanation)
-        empty = empty_answer_error(text, reason)
+        empty = empty_answer_error(self.answer.text, reason)
         if empty and not calls:
             if self._stop_reason == "model_context_window_exceeded":
                 raise ContextTooLong("The prompt leaves the model no room for an answer.")
             raise empty
-        return Completion(text, calls, self._total_usage(), reason, tuple(_thinking(blocks)))
+        return Completion(self.answer.text, calls, self._total_usage(), reason, tuple(_thinking(blocks)))
 
     def _add_end(self, end: Any) -> None:
         self._stop_reason = getattr(end, "stop_reason", None) or self._stop_reason

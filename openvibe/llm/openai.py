@@ -10,7 +10,7 @@ both.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +33,7 @@ from openvibe.llm.openai_sdk import (
 )
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
-from openvibe.llm.thoughts import IncrementalThoughts
+from openvibe.llm.thoughts import AnswerText
 from openvibe.llm.tool_calls import arguments_object, clean_identifier
 from openvibe.llm.values import (
     ChatMessage,
@@ -107,10 +107,8 @@ class OpenAIModel:
         events, accumulator = EventStream(_adapt_event), _StreamAccumulator()
         with self._connect(retries, read_timeout, events) as sdk:
             for chunk in sdk.chat.completions.create(**request, stream=True):
-                if text := accumulator.add(chunk):
-                    yield TextDelta(text)
-            if text := accumulator.rest():
-                yield TextDelta(text)
+                yield from accumulator.add(chunk)
+            yield from accumulator.answer.end()
             completion = accumulator.completion(events)
         yield StreamEnd(completion)
 
@@ -272,16 +270,15 @@ class _CallFragments:
 class _StreamAccumulator:
     """A streamed answer as it grows."""
 
-    _pieces: list[str] = field(default_factory=list)
+    answer: AnswerText = field(default_factory=AnswerText)
     _calls: list[_CallFragments] = field(default_factory=list)
     _usage: Usage | None = None
     _stop_reason: str | None = None
     _has_begun: bool = False
     _cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
-    _thoughts: IncrementalThoughts = field(default_factory=IncrementalThoughts)
 
-    def add(self, chunk: Any) -> str:
-        """Take in one chunk; the text it brings, which may be empty."""
+    def add(self, chunk: Any) -> Iterable[TextDelta | TextReset]:
+        """Take in one chunk; what it brings to the text, which may be nothing."""
         usage = _decode_usage(getattr(chunk, "usage", None))
         if usage and (usage.input_tokens or usage.output_tokens):
             self._usage = usage
@@ -289,30 +286,21 @@ class _StreamAccumulator:
         if choices is not None and not isinstance(choices, list):
             raise BadAnswer("The endpoint did not answer in the chat-completions format.")
         if not choices:
-            return ""
+            return ()
         self._has_begun = True
         self._stop_reason = choices[0].finish_reason or self._stop_reason
         delta = choices[0].delta
         if delta is None:
-            return ""
+            return ()
         for fragment in delta.tool_calls or ():
             self._add_call(fragment.index, fragment.id, fragment.function)
         if not delta.tool_calls:
             self._add_call(None, None, delta.function_call)  # from before there could be several
         text = _decode_text(delta.content or delta.refusal or None, self._cleaner.clean)
-        return self._add_text(self._thoughts.remove(text))
-
-    def rest(self) -> str:
-        """The text that was held back until everything had come."""
-        return self._add_text(self._thoughts.rest())
-
-    def _add_text(self, text: str) -> str:
-        self._pieces.append(text)
-        return text
+        return self.answer.add(text)
 
     def completion(self, events: EventStream) -> Completion:
         """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none."""
-        text = "".join(self._pieces)
         if self._stop_reason is None and events.is_done:  # some never say why
             self._stop_reason = "tool_calls" if self._calls else "stop"
         if self._stop_reason is None:
@@ -320,7 +308,7 @@ class _StreamAccumulator:
                 raise ModelUnavailable("The model broke off in the middle of its answer.")
             raise BadAnswer("The endpoint did not answer in the chat-completions format.")
         calls = tuple(_tool_call(number, call.id, call.name, call.arguments) for number, call in enumerate(self._calls))
-        return Completion(text, calls, self._usage or Usage(0, 0), clean_text(str(self._stop_reason))[:40])
+        return Completion(self.answer.text, calls, self._usage or Usage(0, 0), clean_text(str(self._stop_reason))[:40])
 
     def _add_call(self, index: Any, call_id: Any, function: Any) -> None:
         """A call comes in fragments: id and name once, arguments piece by piece."""

@@ -56,6 +56,15 @@ def pieces(asked: Asked, answer: Answer) -> Iterator[bytes]:
     yield _ending(answer)
 
 
+def message_events(text: str, reason: str) -> bytes:
+    """A whole stream whose text comes letter by letter."""
+    start = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": {}}
+    letters = b"".join(_delta(0, {"type": "text_delta", "text": letter}) for letter in text)
+    stop_reason = STOP_REASONS.get(reason, "end_turn" if reason == "stop" else reason)
+    end = _event("message_delta", delta={"stop_reason": stop_reason}, usage={}) + _event("message_stop")
+    return _event("message_start", message=start) + _start(0, {"type": "text", "text": ""}) + letters + end
+
+
 def _ending(answer: Answer) -> bytes:
     reason = STOP_REASONS.get(answer.finish_reason or "", answer.finish_reason)
     reason = reason or ("tool_use" if answer.tool_calls else "end_turn")

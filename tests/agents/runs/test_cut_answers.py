@@ -55,6 +55,13 @@ def test_an_answer_that_was_cut_off_says_so(
     assert figure in answered.detail
 
 
+def test_a_thought_that_only_ends_is_no_part_of_the_answer(
+    ana: Member, vibe: Agent, thread: Thread, execute: Execute
+) -> None:
+    run = execute(ask(thread, ana), Answer("March, or April?\n</think>\n\nIn March."))
+    assert (run.state, reply_of(run).body) == ("done", "In March.")
+
+
 @pytest.mark.parametrize("reason", ["stop", "eos", "tool_calls"])
 def test_an_answer_that_ended_says_nothing_more(
     ana: Member, vibe: Agent, thread: Thread, execute: Execute, reason: str
