@@ -35,6 +35,7 @@ TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cu
 CUT_NOTICES = {
     "length": "\n\n[The answer reached the most tokens it may have and was cut here.]",
     "content_filter": "\n\n[The provider's content filter cut the answer off here.]",
+    "pause": "\n\n[The model paused here before it came to an end: this may be no whole answer. Ask it to go on.]",
     "calls": "\n\n[The model went on to call tools here, which it could not any more: this may be no whole answer.]",
 }
 """What readers are told where the model came to no end of its own, by why."""

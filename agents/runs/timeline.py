@@ -17,6 +17,7 @@ from openvibe.workspaces.models import Participant
 CUT_WORDS = {
     "length": "cut off at the most tokens it may have",
     "content_filter": "cut off by the provider's content filter",
+    "pause": "paused before it came to an end",
 }
 CALL_VERBS = {"allowed": "Used", "refused": "Was refused", "waits": "Asked to use"}
 

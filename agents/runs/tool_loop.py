@@ -211,7 +211,7 @@ class RunSession:
         self, completion: Completion, turn: ModelTurn, round_number: int, first_word_at: datetime | None
     ) -> None:
         text, self.stop_reason = completion.text or self.answer.current_round, completion.stop_reason
-        cut_reason = self.stop_reason if self.stop_reason in ("length", "content_filter") else ""
+        cut_reason = self.stop_reason if self.stop_reason in ("length", "content_filter", "pause") else ""
         round_turn = answered_turn(
             self.run,
             completion.usage,

@@ -61,6 +61,7 @@ _STOP_REASONS = {
     "model_context_window_exceeded": "length",
     "tool_use": "tool_calls",
     "refusal": "content_filter",
+    "pause_turn": "pause",
 }
 _THINKING_BLOCKS = ("thinking", "redacted_thinking")
 

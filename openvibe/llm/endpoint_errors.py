@@ -137,6 +137,8 @@ def empty_answer_error(text: str, stop_reason: str, explanation: str = "") -> Em
         )
     if stop_reason == "content_filter":
         return content_filter_error(explanation)
+    if stop_reason == "pause":
+        return EmptyAnswer("The model paused before it said a word.", advice="Try again, or ask for less at once.")
     if text.strip():
         return EmptyAnswer("The model answered with invisible characters only.")
     return EmptyAnswer("The model answered nothing.")

@@ -56,8 +56,8 @@ class Usage:
 
 @dataclass(frozen=True)
 class Completion:
-    """A finished answer. `stop_reason` is `stop`, `length`, `tool_calls`, `content_filter` or the
-    provider's own word; `thinking` as in ChatMessage."""
+    """A finished answer. `stop_reason` is `stop`, `length`, `tool_calls`, `content_filter`, `pause` (the provider
+    did not let the model end) or the provider's own word; `thinking` as in ChatMessage."""
 
     text: str
     tool_calls: tuple[ToolCallRequest, ...]

@@ -26,10 +26,16 @@ def execute(ana: Member, settings: Settings) -> Execute:
     """Carries the run out with a model behind HTTP that answers so, and reads the run again."""
     settings.ALLOW_PRIVATE_ENDPOINTS = True
 
-    def carry_out(run: Run, *answers: Answer) -> Run:
+    def carry_out(run: Run, *answers: Answer, kind: str = "openai") -> Run:
         with serving(*answers) as server:
             Endpoint.objects.create(
-                workspace=ana.workspace, name="A", base_url=server.base_url, api_key="k", model="m", is_default=True
+                workspace=ana.workspace,
+                name="A",
+                kind=kind,
+                base_url=server.base_url,
+                api_key="k",
+                model="m",
+                is_default=True,
             )
             execute_run(run.pk)
         run.refresh_from_db()
@@ -67,6 +73,24 @@ def test_an_answer_that_ended_says_nothing_more(
     ana: Member, vibe: Agent, thread: Thread, execute: Execute, reason: str
 ) -> None:
     assert reply_of(execute(ask(thread, ana), Answer("In March.", finish_reason=reason))).body == "In March."
+
+
+def test_an_answer_at_which_the_model_paused_says_so(
+    ana: Member, vibe: Agent, thread: Thread, execute: Execute
+) -> None:
+    run = execute(ask(thread, ana), Answer("Let me see.", finish_reason="pause_turn"), kind="anthropic")
+    notice = "[The model paused here before it came to an end: this may be no whole answer. Ask it to go on.]"
+    assert (run.state, reply_of(run).body) == ("done", f"Let me see.\n\n{notice}")
+    (answered,) = (event for event in run_timeline(run, access(ana)) if event.kind == "answered")
+    assert "paused before it came to an end" in answered.detail
+
+
+def test_a_model_that_paused_before_it_said_a_word_has_failed_and_says_why(
+    ana: Member, vibe: Agent, thread: Thread, execute: Execute
+) -> None:
+    run = execute(ask(thread, ana), Answer(thinking="Hm.", finish_reason="pause_turn"), kind="anthropic")
+    assert (run.state, run.error_code) == ("failed", "model_bad_answer")
+    assert run.error == "The model paused before it said a word. Try again, or ask for less at once."
 
 
 def test_a_draft_that_was_cut_off_stands_in_its_form_as_it_is(
