@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,10 +10,12 @@ from urllib.parse import urlencode
 
 from django.core.paginator import Page, Paginator
 from django.db.models import Q, QuerySet
+from django.db.models.fields.json import KT
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import replace_url
 
@@ -136,12 +139,29 @@ def decided_version(entry: Entry, shown_version: int | None) -> int | None:
     return entry.version if set(later) == {Revision.Action.EXPIRED} else shown_version
 
 
-def renewal_expiry(entry: Entry, now: datetime | None = None) -> datetime | None:
-    """The expiry that gives the entry as much time again as it was last given; None when it never expires."""
-    if entry.expires_at is None:
-        return None
-    duration = entry.expires_at - (entry.decided_at or entry.created_at)
-    return whole_minute((now or timezone.now()) + max(duration, MIN_RENEWAL))
+def renewal_expiries(entries: Sequence[Entry], now: datetime | None = None) -> dict[int, datetime | None]:
+    """By its id, the expiry that gives each entry as much time again as it was last given; None when it never expires.
+
+    One query where any expires.
+    """
+    expiries: dict[int, datetime | None] = {entry.pk: None for entry in entries}
+    expiring = {entry.pk: entry for entry in entries if entry.expires_at}
+    given_at = _expiry_given_at(expiring) if expiring else {}
+    for pk, entry in expiring.items():
+        assert entry.expires_at is not None
+        since = given_at.get(pk) or entry.decided_at or entry.created_at
+        duration = max(entry.expires_at - whole_minute(since), MIN_RENEWAL)
+        expiries[pk] = whole_minute(now or timezone.now()) + duration
+    return expiries
+
+
+def _expiry_given_at(entries: Mapping[int, Entry]) -> dict[int, datetime]:
+    """When each entry was given the expiry that it has. Taking a later one back gives none."""
+    revisions = Revision.objects.filter(entry__in=entries, changes__has_key="expires_at").order_by("number")
+    given = revisions.exclude(action=Revision.Action.UNDONE).values_list(
+        "entry_id", KT("changes__expires_at__1"), "created_at"
+    )
+    return {pk: at for pk, expiry, at in given if expiry and parse_datetime(expiry) == entries[pk].expires_at}
 
 
 @AccessQuery
@@ -221,12 +241,12 @@ def _review_items(page: Page[Entry], now: datetime, access: Access) -> list[Revi
     if source_ids := [entry.source_message_id for entry in page if entry.source_message_id]:
         messages = Message.objects.visible_to(access).filter(deleted_at=None)
         sources = messages.select_related("thread", "author", "dive_result").in_bulk(source_ids)
+    expiries = renewal_expiries(page, now)
     for entry in page:
         section = REVIEW_SECTIONS[entry.section]  # type: ignore[attr-defined]  # annotated by ordered_review_queue
         supersedes = entry.supersedes if entry.supersedes_id in visible_ids else None
         is_first = section != previous_section
         source = sources.get(entry.source_message_id or 0)
-        span = renewal_expiry(entry, now)
-        rows.append(ReviewItem(entry_row(entry, now), span, section, is_first, supersedes, source))
+        rows.append(ReviewItem(entry_row(entry, now), expiries[entry.pk], section, is_first, supersedes, source))
         previous_section = section
     return rows

@@ -34,7 +34,7 @@ from knowledge.services import (
 from knowledge.services.validation import check_may_manage, may_manage
 from knowledge.web.forms import EntryFormData, access_entry, find_owner, read_form_data, suggest_owners
 from knowledge.web.presenters import entry_item, entry_row, entry_rows, revision_rows
-from knowledge.web.review import decided_version, list_contradictions, render_queue, renewal_expiry
+from knowledge.web.review import decided_version, list_contradictions, render_queue, renewal_expiries
 from openvibe.base.fragments import render_fragments
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import AccessQuery, Message
@@ -238,7 +238,7 @@ def _entry_context(request: WorkspaceRequest, entry: Entry) -> dict[str, Any]:
         "uses": [use for uses in ENTRY_USES for use in uses(entry, request.access)],
         "pairs": list_contradictions(request.access, entry),
         "presets": EXPIRY_PRESETS.items(),
-        "span": renewal_expiry(entry),
+        "span": renewal_expiries([entry])[entry.pk],
         "may_manage": may_manage(request.access),
     }
 
@@ -276,7 +276,7 @@ def _act(request: WorkspaceRequest, entry: Entry, verb: str, data: EntryFormData
     elif not data.expires:
         raise Problem("Say until when it is to hold.", code="bad_expiry", field="expires_at")
     else:
-        at = renewal_expiry(entry) if data.expires == "same" else data.expires_at()
+        at = renewal_expiries([entry])[entry.pk] if data.expires == "same" else data.expires_at()
         renew_entry(**options, expires_at=at, based_on=decided_version(entry, data.based_on))
 
 

@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 
+import pgtrigger
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -10,7 +11,7 @@ from django.utils import timezone
 
 from agents.models import Agent
 from knowledge.maintenance import expire_entries
-from knowledge.models import Contradiction, Entry, Notice
+from knowledge.models import Contradiction, Entry, Notice, Revision
 from knowledge.services import accept_entry, flag_entry, suggest_entry, update_entry
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import add_to_channel, delete_message
@@ -253,6 +254,32 @@ def test_renewing_for_the_same_span_again(ana: Member) -> None:
     signed_in(ana).post(at(ana, f"{entry.pk}/renew/"), {"expires": "same"})
     entry.refresh_from_db()
     assert timedelta(days=29) < (entry.expires_at or timezone.now()) - timezone.now() < timedelta(days=31)
+
+
+@pytest.mark.parametrize("days", [-60, 60])
+def test_the_same_span_counts_from_when_the_expiry_was_given(ana: Member, days: int) -> None:
+    """Its words may have been changed long after, its expiry alone long after a person last said that it holds."""
+    entry = make_entry(ana, expires_at=timezone.now() + timedelta(days=400))
+    update_entry(entry=entry, by=access(ana), expires_at=timezone.now() + timedelta(days=90))
+    Entry.objects.filter(pk=entry.pk).update(decided_at=timezone.now() + timedelta(days=days))
+    for _ in range(3):
+        signed_in(ana).post(at(ana, f"{entry.pk}/renew/"), {"expires": "same"})
+        entry.refresh_from_db()
+        assert entry.expires_at is not None
+        assert abs(entry.expires_at - timezone.now() - timedelta(days=90)) < timedelta(hours=1)
+
+
+def test_an_expiry_that_was_taken_back_gives_no_span(ana: Member) -> None:
+    entry = make_entry(ana, expires_at=timezone.now() + timedelta(days=90))
+    client = signed_in(ana)
+    with pgtrigger.ignore("knowledge.Revision:final"):
+        Revision.objects.filter(entry=entry).update(created_at=timezone.now() - timedelta(days=30))
+    client.post(at(ana, f"{entry.pk}/renew/"), {"expires": "1y"})
+    client.post(at(ana, f"{entry.pk}/undo/"))
+    client.post(at(ana, f"{entry.pk}/renew/"), {"expires": "same"})
+    entry.refresh_from_db()
+    assert entry.expires_at is not None
+    assert abs(entry.expires_at - timezone.now() - timedelta(days=120)) < timedelta(hours=1)
 
 
 def test_a_suggestion_is_accepted_in_better_words(ana: Member, vibe: Agent) -> None:
