@@ -217,7 +217,9 @@ def pin(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     """The form, filled in from the message; POST pins it. A result that is pinned already says where."""
     message = access_message(request.access, message_id)
     if message.is_deleted:
-        raise Missing("This message was deleted.")
+        raise Missing(
+            "This message was deleted, so it cannot be pinned. Write it as an entry of its own if it is to be kept."
+        )
     check_may_manage(request.access)
     if request.method != "POST":
         if message.kind == Message.Kind.DIVE_RESULT and _pinned_entries(request, message):

@@ -153,7 +153,9 @@ def problem_response(request: HttpRequest, problem: Problem, *, status: int | No
         response.headers["HX-Reswap"] = "beforeend"
         return response
     if isinstance(problem, Missing):
-        return render(request, "404.html", {"message": problem.message}, status=404)
+        is_hidden = problem.message == Missing().message
+        context = {"message": problem.message, "kept": unsaved_texts(request), "is_gone": not is_hidden}
+        return render(request, "404.html", context, status=404)
     same_page = "" if status == 405 else request.get_full_path()
     back = page_before(request, otherwise=same_page) if request.method == "POST" else same_page
     context = {"problem": problem, "kept": unsaved_texts(request), "back": back}

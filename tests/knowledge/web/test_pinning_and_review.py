@@ -76,8 +76,17 @@ def test_deleted_messages_are_not_pinned(ana: Member, thread: Thread) -> None:
     delete_message(message=message, by=access(ana))
     page = f"/w/{ana.workspace.slug}/m/{message.pk}/pin/"
     assert "Never mind." not in text(signed_in(ana), page, 404)
-    answer = signed_in(ana).post(page, {"topic": "Nothing", "content": "Never mind.", "expires": "never"})
+    assert "ask them to add you" not in text(signed_in(ana), page, 404), "nobody can show her what is gone"
+    form = {"topic": "Nothing", "content": "We mind, after all.", "expires": "never"}
+    answer = signed_in(ana).post(page, form)
     assert answer.status_code == 404
+    html = answer.content.decode()
+    assert "This message was deleted, so it cannot be pinned." in html
+    assert "What you wrote is kept here" in html
+    assert "We mind, after all." in html
+    note = signed_in(ana).post(page, form, headers=PANEL)
+    assert (note.status_code, note.headers["HX-Retarget"]) == (404, "#toasts"), "her form stays open"
+    assert "Write it as an entry of its own" in note.content.decode()
     assert not Entry.objects.exists()
 
 
