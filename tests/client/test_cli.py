@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from openvibe_client.cli import main
-from tests.client.test_connections import Serve, serve
+from tests.client.test_connections import ME, Serve, serve
 
 __all__ = ["serve"]
 
@@ -46,7 +46,25 @@ def test_the_token_has_to_be_the_agents(
     monkeypatch.setenv("OPENVIBE_TOKEN", "ovk_x")
     script = serve()
     assert main(["run", "--as", "vibe", "--url", script.url, "--", "cat"]) == 2
-    assert "This token is @reed's, not an agent's @vibe." in capsys.readouterr().err
+    sentence = "This token is @reed's, not @vibe's. Say --as reed, or give it a token of @vibe's own."
+    assert capsys.readouterr().err == f"{sentence}\n"
+    script.answers["GET me"] = [{**ME, "participant": {**ME["participant"], "handle": "ana", "kind": "member"}}]
+    for handle in ("ana", "reed"):
+        assert main(["run", "--as", handle, "--url", script.url, "--", "cat"]) == 2
+        sentence = (
+            "This token is @ana's, who is no agent. Give it an agent's own: Workspace settings, Tokens for the API."
+        )
+        assert capsys.readouterr().err == f"{sentence}\n"
     script.answers["GET me"] = [(401, {"code": "bad_token", "detail": "This token is not valid."})]
     assert main(["run", "--as", "reed", "--url", script.url, "--", "cat"]) == 1
     assert "This token is not valid." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("handle", ["reed", "@reed", "Reed", " @REED "])
+def test_the_agent_may_be_written_as_people_write_it(
+    handle: str, serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENVIBE_TOKEN", "ovk_x")
+    script = serve(GET_events=[(401, {"code": "bad_token", "detail": "This token is not valid."})])
+    assert main(["run", "--as", handle, "--url", script.url, "--", "cat"]) == 1
+    assert "@reed listens at" in capsys.readouterr().err

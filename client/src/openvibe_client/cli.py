@@ -28,8 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _options(asked)
         vibe = Vibe(options.url, options.token)
-        if not vibe.is_agent or vibe.handle != asked.handle.lstrip("@"):
-            raise BadUsage(f"This token is @{vibe.handle}'s, not an agent's @{asked.handle.lstrip('@')}.")
+        _check_token(vibe, asked.handle.strip().lstrip("@").lower())
         sessions = Sessions(state_file(options.url, vibe.handle))
         _log(f"@{vibe.handle} listens at {options.url}, and answers with {options.command[0]} ({options.preset.name}).")
         Runner(vibe, sessions, options, _log).run()
@@ -90,6 +89,15 @@ def _options(asked: argparse.Namespace) -> Options:
         with_mcp=not asked.no_mcp,
         directory=asked.directory,
     )
+
+
+def _check_token(vibe: Vibe, handle: str) -> None:
+    """Raises BadUsage where the token is not that of the agent of this handle."""
+    owner = f"This token is @{vibe.handle}'s"
+    if not vibe.is_agent:
+        raise BadUsage(f"{owner}, who is no agent. Give it an agent's own: Workspace settings, Tokens for the API.")
+    if vibe.handle != handle:
+        raise BadUsage(f"{owner}, not @{handle}'s. Say --as {vibe.handle}, or give it a token of @{handle}'s own.")
 
 
 def _read(path: Path) -> str:
