@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
+from knowledge.tags import join_tags
 from openvibe.base.problems import Problem
 from openvibe.base.text import escape_formula
 
@@ -66,7 +67,7 @@ def read_rows(raw: bytes, form: str = "") -> list[TableRow]:
 
 
 def csv_lines(rows: Iterable[Cells]) -> Iterator[str]:
-    """A header and the rows, each ending in a newline. Lists are joined with commas, None is empty."""
+    """A header and the rows, each ending in a newline. Lists are joined as tags are, None is empty."""
     yield _format_csv_line(COLUMNS)
     for row in rows:
         yield _format_csv_line([escape_formula(_format_cell(row.get(name))) for name in COLUMNS])
@@ -160,7 +161,7 @@ def _format_csv_line(cells: Sequence[str]) -> str:
 
 def _format_cell(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        return join_tags(map(str, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)

@@ -33,6 +33,7 @@ from knowledge.services.validation import (
     clean_visibility,
     possible_owners,
 )
+from knowledge.tags import split_tags
 from openvibe.base.problems import Problem
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -298,7 +299,7 @@ def _tags_cell(value: object) -> list[str]:
         if not all(isinstance(tag, str) for tag in value):
             raise Problem("Tags are texts.")
         return value
-    return str(value or "").replace(";", ",").split(",")
+    return split_tags(str(value or ""))
 
 
 def _bool_cell(value: object) -> bool:

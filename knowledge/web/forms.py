@@ -15,6 +15,7 @@ from knowledge.expiry import format_instant, parse_expiry
 from knowledge.models import Entry
 from knowledge.services import KEEP
 from knowledge.services.validation import possible_owners
+from knowledge.tags import join_tags, split_tags
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.queries import participants_known_to
@@ -23,8 +24,6 @@ from openvibe.workspaces.models import Participant
 from openvibe.workspaces.queries import named_like
 
 ON_DATE = "on"
-_TAG_SEPARATORS = re.compile(r"[,\n;]")
-
 
 _DATE_INPUT = re.compile(r"(?:\d{4}-\d\d-\d\d(?P<time>T\d\d:\d\d(?::\d\d)?)?)?")
 """What date pickers send, with a time or without."""
@@ -32,7 +31,7 @@ _DATE_INPUT = re.compile(r"(?:\d{4}-\d\d-\d\d(?P<time>T\d\d:\d\d(?::\d\d)?)?)?")
 
 @dataclass(frozen=True)
 class EntryFormData:
-    """One form. `expires` is a preset or "on"; then `expires_on` says when. `tags` are divided by commas."""
+    """One form. `expires` is a preset or "on"; then `expires_on` says when. `tags` are a line of `knowledge.tags`."""
 
     topic: str = ""
     content: str = ""
@@ -72,7 +71,7 @@ class EntryFormData:
             "content": self.content,
             "kind": self.kind,
             "visibility": self.visibility,
-            "tags": [tag for tag in map(str.strip, _TAG_SEPARATORS.split(self.tags)) if tag],
+            "tags": split_tags(self.tags),
             "expires_at": self.expires_at(),
         }
 
@@ -106,7 +105,7 @@ def form_data_of(entry: Entry) -> EntryFormData:
         content=entry.content,
         kind=entry.kind,
         visibility=entry.visibility,
-        tags=", ".join(entry.tags),
+        tags=join_tags(entry.tags),
         expires=ON_DATE if entry.expires_at else "never",
         expires_on=expiry_input(entry.expires_at) if entry.expires_at else "",
         is_pinned=entry.is_pinned,

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from knowledge.expiry import Freshness, compute_freshness, format_instant
 from knowledge.models import Entry, Revision
 from knowledge.search import EntryHit, NearCopy
+from knowledge.tags import join_tags
 from openvibe.base.markdown import plain_text, render_markdown
 
 EXCERPT_CHARACTERS = 220
@@ -146,7 +147,7 @@ def _format_value(name: str, value: object, handles: Mapping[str, str]) -> str:
         case "expires_at", str(moment):
             return format_instant(datetime.fromisoformat(moment))
         case "tags", list(tags):
-            return ", ".join(map(str, tags))
+            return join_tags(map(str, tags))
         case "is_pinned", bool(kept):
             return "yes" if kept else "no"
         case "owner", str(handle):
