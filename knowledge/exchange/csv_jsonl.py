@@ -37,6 +37,8 @@ _UNCLOSED_QUOTE = (
     "inside a text."
 )
 
+_JSONL_ADVICE = 'Write one object a line, as {"topic": "…", "content": "…"}'
+
 Cells = Mapping[str, object]
 
 
@@ -59,8 +61,12 @@ def read_rows(raw: bytes, form: str = "") -> list[TableRow]:
         raise Problem("The file is empty.", code="empty", field="file")
     if form not in ("", "csv", "jsonl"):
         raise Problem("A file is csv or jsonl.", code="bad_format", field="format")
+    if form != "csv" and _is_whole_json(text):
+        raise Problem(
+            f"This is JSON, but not JSONL. {_JSONL_ADVICE}, or take a CSV file.", code="bad_format", field="file"
+        )
     is_jsonl = form == "jsonl" or (not form and text.lstrip().startswith("{"))
-    rows = list(islice(_read_jsonl(text) if is_jsonl else _read_csv(text), MAX_ROWS + 1))
+    rows = list(islice(_read_jsonl(text) if is_jsonl else _read_csv(text, form), MAX_ROWS + 1))
     if len(rows) > MAX_ROWS:
         raise Problem(f"At most {MAX_ROWS:,} rows at a time. Split the file.", code="too_many", field="file")
     return rows
@@ -100,7 +106,19 @@ def _decode(raw: bytes) -> str:
         ) from None
 
 
-def _read_csv(text: str) -> Iterator[TableRow]:
+def _is_whole_json(text: str) -> bool:
+    """Whether all of the text is one list, or one object on several lines."""
+    start = text.strip()
+    if not start.startswith("[") and not (start.startswith("{") and "\n" in start):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _read_csv(text: str, form: str = "csv") -> Iterator[TableRow]:
     lines = chain(io.StringIO(text, newline=""), [_END])
     header: list[str] = []
     for number, cells in enumerate(csv.reader(lines, delimiter=_detect_delimiter(text)), 1):
@@ -109,24 +127,23 @@ def _read_csv(text: str) -> Iterator[TableRow]:
         if cells[-1].endswith(_END):
             yield TableRow(number, {}, _UNCLOSED_QUOTE)
         elif not header:
-            header = _parse_header(cells)
+            header = _parse_header(cells, is_guessed=not form)
         elif len(cells) != len(header):
             yield TableRow(number, {}, f"This row has {len(cells)} cells, the header has {len(header)}.")
         else:
             yield TableRow(number, {name: unescape_formula(cell) for name, cell in zip(header, cells, strict=True)})
 
 
-def _parse_header(cells: Sequence[str]) -> list[str]:
+def _parse_header(cells: Sequence[str], *, is_guessed: bool) -> list[str]:
     names = [cell.strip().lower().replace(" ", "_") for cell in cells]
     missing_columns = [name for name in ("topic", "content") if name not in names]
     if missing_columns:
         verb = "is" if len(missing_columns) == 1 else "are"
-        raise Problem(
-            f"The first row names the columns, and {' and '.join(missing_columns)} {verb} missing."
-            f" Known are {', '.join(IMPORTED_COLUMNS)}.",
-            code="no_header",
-            field="file",
-        )
+        sentence = f"The first row names the columns, and {' and '.join(missing_columns)} {verb} missing."
+        sentence = f"{sentence} Known are {', '.join(IMPORTED_COLUMNS)}."
+        if is_guessed and not set(names) & set(COLUMNS):
+            sentence = f"This is neither CSV nor JSONL. In CSV: {sentence} In JSONL: {_JSONL_ADVICE}."
+        raise Problem(sentence, code="no_header", field="file")
     duplicates = sorted(name for name in names if name and names.count(name) > 1)
     if duplicates:
         raise Problem(f"The column {duplicates[0]!r} stands there twice.", code="bad_header", field="file")

@@ -65,6 +65,40 @@ def test_the_columns_that_are_missing_are_counted(ana: Member) -> None:
             imported(ana, f"{header}\nRoses,Prune.\n")
 
 
+@pytest.mark.parametrize("form", ["", "jsonl"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"topic": "Roses", "content": "Prune."}, {"topic": "Beds", "content": "Water."}]',
+        '\n [\n  {\n    "topic": "Roses",\n    "content": "Prune."\n  }\n]\n',
+        '{\n  "topic": "Roses",\n  "content": "Prune."\n}\n',
+        "[]",
+    ],
+)
+def test_json_that_is_no_jsonl_is_told_what_is_accepted(ana: Member, text: str, form: str) -> None:
+    with pytest.raises(Problem, match="This is JSON, but not JSONL") as problem:
+        imported(ana, text, form)
+    assert 'Write one object a line, as {"topic": "…", "content": "…"}, or take a CSV file.' in problem.value.message
+    assert "column" not in problem.value.message
+
+
+@pytest.mark.parametrize(
+    "text", ["# Roses\n\nPrune in March.\n", "Roses, beds, frost\n", "[Roses](x)\n", "[not JSON", '[{"topic": 1},']
+)
+def test_what_is_neither_csv_nor_jsonl_is_told_what_is_accepted(ana: Member, text: str) -> None:
+    with pytest.raises(Problem) as problem:
+        imported(ana, text)
+    assert "CSV" in problem.value.message
+    assert "JSONL" in problem.value.message
+    assert '{"topic": "…", "content": "…"}' in problem.value.message
+
+
+def test_a_line_that_is_a_list_is_refused_alone(ana: Member) -> None:
+    report = imported(ana, '["Roses"]\n{"topic": "Beds", "content": "Water."}\n', "jsonl")
+    assert outcomes(report) == [(1, "refused"), (2, "imported")]
+    assert imported(ana, '{"topic": "Roses", "content": "Prune."}').summary.startswith("1 imported")
+
+
 def test_bad_rows_do_not_stop_good_ones(ana: Member) -> None:
     report = imported(
         ana,
