@@ -22,6 +22,7 @@ from django.conf import settings
 from agents.mcp.lenient_messages import LenientMessages, result_text
 from agents.models import McpServer
 from openvibe.base.ssrf_guard import AddressRefused, GuardedAsyncTransport
+from openvibe.base.text import pluralize
 from openvibe.llm.fences import clean_text
 
 if TYPE_CHECKING:
@@ -287,7 +288,7 @@ def _status_trouble(status: int) -> str:
 
 
 def _timeout_error(server: McpServer, progress: _Progress) -> McpError:
-    message = f"{server.name} did not answer within {server.timeout_seconds} seconds."
+    message = f"{server.name} did not answer within {pluralize(server.timeout_seconds, 'second')}."
     return McpError(message, was_sent=progress.was_sent)
 
 

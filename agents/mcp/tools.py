@@ -22,6 +22,7 @@ from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.circuit_breaker import CircuitBreaker
 from openvibe.base.problems import Problem, Refused, Unavailable
 from openvibe.base.query_cache import CompiledQuery
+from openvibe.base.text import pluralize
 from openvibe.chat.models import Thread
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.access import Access
@@ -38,7 +39,8 @@ class ServerBreaker(CircuitBreaker):
         return isinstance(error, McpError) and not isinstance(error, ToolChanged)
 
     def rest_error(self, row: Any, failures: int, seconds: int) -> Unavailable:
-        return Unavailable(f"{row.name} failed several times in a row. It is called again in {seconds} seconds.")
+        again = f"It is called again in {pluralize(seconds, 'second')}."
+        return Unavailable(f"{row.name} failed several times in a row. {again}")
 
 
 BREAKER = ServerBreaker(failures_in_a_row=3, always_read=True)  # each tool of a run has a row of its server

@@ -13,7 +13,7 @@ from agents.models import Agent, Run, Schedule
 from agents.schedules.recurrence import next_times, parse_time_zone
 from openvibe.base.events import emit
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.base.text import TextRefused, clean_body
+from openvibe.base.text import TextRefused, clean_body, pluralize
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import create_system_message, create_thread
 from openvibe.workspaces.access import Access
@@ -167,7 +167,7 @@ def _pace_denied_reason(schedule: Schedule, now: datetime) -> str | None:
         return f"It posted {MAX_PROACTIVE_PER_DAY} times unasked today, the most it may. It goes on at midnight UTC."
     cooldown = schedule.agent.proactive_cooldown
     if past_runs.filter(trigger__created_at__gt=now - timedelta(minutes=cooldown)).exists():
-        return f"It posted unasked less than {cooldown} minutes before."
+        return f"It posted unasked less than {pluralize(cooldown, 'minute')} before."
     return None
 
 

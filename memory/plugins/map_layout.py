@@ -79,11 +79,11 @@ class Piece:
             new = ", new" if self.is_new else ""
             count = len(self.summary_ids)
             name = f"{count} summaries" if count > 1 else "Summary of summaries" if self.depth else "Summary"
-            return f"{name} of {which}{new}: {self.source.tokens:,} → {self.tokens:,} tokens"
+            return f"{name} of {which}{new}: {self.source.tokens:,} → {pluralize(self.tokens, 'token')}"
         if self.kind == "unseen" and self.summary_ids:
             return f"In no view, {which}: the summary was left out; {self.source.tokens:,} tokens were said"
         tokens = self.tokens if self.kind in ("whole", "recalled") else self.source.tokens
-        return f"{self.title}, {which}: {tokens:,} tokens"
+        return f"{self.title}, {which}: {pluralize(tokens, 'token')}"
 
     @property
     def link(self) -> str:

@@ -22,6 +22,7 @@ from memory.plugins.base import (
 )
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
+from openvibe.base.text import pluralize
 from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
 from openvibe.llm.values import ToolSpec
 
@@ -181,12 +182,15 @@ def truncate_result(text: str) -> str:
 
 def _status(provider: MemoryProvider, session: Session, arguments: Arguments) -> str:
     stats = read_stats(provider, session)
+    verb, them = ("was", "it") if stats.messages == 1 else ("were", "them")
+    sizes = f"{pluralize(stats.tokens, 'token')} in {pluralize(stats.entries, 'entry', 'entries')}"
     lines = [
-        f"{stats.messages} messages were said in this conversation.",
-        f"What is remembered of them takes {stats.tokens} tokens in {stats.entries} entries.",
+        f"{pluralize(stats.messages, 'message')} {verb} said in this conversation.",
+        f"What is remembered of {them} takes {sizes}.",
     ]
     if stats.summaries:
-        lines.append(f"{stats.summaries} summaries stand for older parts; the deepest is of depth {stats.deepest}.")
+        stand = "summary stands" if stats.summaries == 1 else "summaries stand"
+        lines.append(f"{stats.summaries:,} {stand} for older parts; the deepest is of depth {stats.deepest}.")
     return "\n".join([*lines, *([stats.note] if stats.note else [])])
 
 
@@ -206,8 +210,8 @@ def _describe(provider: Explorer, session: Session, arguments: Arguments) -> str
     lines = [
         f"summary {summary.id}: {summary.kind}, depth {summary.depth},"
         f" stands for {_format_span(summary.first, summary.last)}"
-        f" ({summary.message_count} messages, {summary.earliest} to {summary.latest})",
-        f"{summary.tokens} tokens made from {summary.source_tokens}, by {summary.model or 'no model'},"
+        f" ({pluralize(summary.message_count, 'message')}, {summary.earliest} to {summary.latest})",
+        f"{pluralize(summary.tokens, 'token')} made from {summary.source_tokens:,}, by {summary.model or 'no model'},"
         f" level {summary.level}",
     ]
     if summary.container is not None:

@@ -11,6 +11,7 @@ from openvibe.api.auth import PARTICIPANT_ACCESS, CallerParticipant
 from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Problem, Refused
+from openvibe.base.text import pluralize
 
 MAX_TOKEN_DAYS = 366
 
@@ -51,7 +52,7 @@ def issue_token(
         scopes=known_scopes,
         expires_at=timezone.now() + timedelta(days=days) if days else None,
     )
-    after = f"made, for {', '.join(known_scopes)}" + (f", for {days} days" if days else "")
+    after = f"made, for {', '.join(known_scopes)}" + (f", for {pluralize(days, 'day')}" if days else "")
     _audit_token(token, participant, by, after)
     return token, secret
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from openvibe.base.circuit_breaker import CircuitBreaker
+from openvibe.base.text import pluralize
 from openvibe.llm.errors import AuthRefused, ModelTimeout, ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient, ModelStream
@@ -18,7 +19,7 @@ class EndpointBreaker(CircuitBreaker):
 
     def rest_error(self, row: Any, failures: int, seconds: int) -> ModelUnavailable:
         return ModelUnavailable(
-            f"The model endpoint failed {failures} times in a row. It is tried again in {seconds} seconds."
+            f"The model endpoint failed {failures} times in a row. It is tried again in {pluralize(seconds, 'second')}."
         )
 
 

@@ -56,7 +56,8 @@ def test_an_agent_looks_up_what_was_said(ana: Member, vibe: Agent, thread: Threa
     assert response.json()["result"].startswith("#1 Ana")
     assert "Prune the roses" in response.json()["result"]
     status = api.post("memory/tool/", {"thread": thread.pk, "action": "status"}).json()["result"]
-    assert status.startswith("1 messages were said")
+    assert status.startswith("1 message was said in this conversation.\nWhat is remembered of it takes ")
+    assert status.endswith(" in 1 entry.")
 
 
 @pytest.mark.parametrize(

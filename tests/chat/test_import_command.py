@@ -150,7 +150,7 @@ def test_a_text_too_long_for_one_message_becomes_several(channel: Channel) -> No
 
 def test_given_times_are_kept(channel: Channel, tmp_path: Path) -> None:
     file = jsonl(tmp_path, {"author": "Mara", "text": "Hello", "time": "2021-03-01T09:30:00Z", "thread": "Spring"})
-    assert "1 threads, 1 messages, 1 speakers" in run(file)
+    assert "1 thread, 1 message, 1 speaker" in run(file)
     message = Message.objects.get()
     assert message.created_at == datetime(2021, 3, 1, 9, 30, tzinfo=UTC)
     assert message.thread.title == "Spring"
@@ -164,7 +164,7 @@ def test_the_command_reads_a_slack_export_and_makes_the_channel(ana: Member, tmp
         archive.writestr("users.json", json.dumps([{"id": "U1", "real_name": "Mara Lind"}]))
         said = [{"type": "message", "user": "U1", "ts": "1600000000.000100", "text": "Buds &amp; <@U1>"}]
         archive.writestr("garden/2020-09-13.json", json.dumps(said))
-    assert "#slack: 1 threads, 1 messages, 1 speakers" in run(file, channel="slack")
+    assert "#slack: 1 thread, 1 message, 1 speaker" in run(file, channel="slack")
     message = Message.objects.select_related("author").get()
     assert (message.author.handle, message.body) == ("mara-lind", "Buds & @mara-lind")
 
@@ -175,14 +175,14 @@ def test_the_command_reads_meetings_twice_and_guesses_the_format(ana: Member, tm
         "meeting_transcripts": [{"speaker": "Mara", "content": f"Point {n}"} for n in range(4)],
     }
     file = jsonl(tmp_path, meeting, name="val.jsonl")
-    assert "1 threads, 4 messages, 1 speakers" in run(file, "--no-progress", channel="meetings")
+    assert "1 thread, 4 messages, 1 speaker" in run(file, "--no-progress", channel="meetings")
     assert "0 messages (4 there already)" in run(file, "--no-progress", channel="meetings")
     assert Thread.objects.get().title == "Meeting 1: Pruning"
 
 
 def test_a_bad_line_is_named_and_what_came_before_stays(channel: Channel, tmp_path: Path) -> None:
     file = jsonl(tmp_path, {"meeting_transcripts": [{"speaker": "Mara", "content": "Good"}]}, {"oops": 1})
-    with pytest.raises(CommandError, match=r"Line 2 has no \"meeting_transcripts\".*1 messages.*stays"):
+    with pytest.raises(CommandError, match=r"Line 2 has no \"meeting_transcripts\".*1 message.*stays"):
         run(file, "--format", "qmsum")
     assert Message.objects.get().body == "Good"
 

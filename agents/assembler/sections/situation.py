@@ -38,6 +38,8 @@ def view_line(newest_count: int, recalled_count: int, total: int) -> str:
     if newest_count + recalled_count >= total:
         whole = "the only message" if total == 1 else f"all {total:,} messages"
         return f"You see {whole} before the request."
+    if not newest_count + recalled_count and total == 1:
+        return "You do not see the only message before the request; it is summarised or left out."
     if not newest_count + recalled_count:
         return f"You see none of the {total:,} messages before the request; they are summarised or left out."
     return _partial_view(newest_count, recalled_count, total)
@@ -45,7 +47,8 @@ def view_line(newest_count: int, recalled_count: int, total: int) -> str:
 
 def _partial_view(newest_count: int, recalled_count: int, total: int) -> str:
     counts = f"the newest {newest_count:,}" + (f" and {recalled_count:,} recalled" if recalled_count else "")
-    return f"You see {counts} of {total:,} messages before the request; the others are summarised or left out."
+    others = "the other is" if total - newest_count - recalled_count == 1 else "the others are"
+    return f"You see {counts} of {total:,} messages before the request; {others} summarised or left out."
 
 
 def situation_candidates(request: PromptRequest) -> SectionCandidates:

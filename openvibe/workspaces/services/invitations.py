@@ -12,6 +12,7 @@ from django.utils.formats import date_format
 from openvibe.api.models import Token
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.base.text import pluralize
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Invitation, Member, User, Workspace
 from openvibe.workspaces.services.members import add_member
@@ -41,7 +42,7 @@ def create_invitation(
     )
     channels = invitation.channels.model._default_manager.visible_to(by)
     invitation.channels.set(channels.filter(pk__in=list(channel_ids)))
-    after = f"for {uses} as {role}, for {days} days"
+    after = f"for {uses} as {role}, for {pluralize(days, 'day')}"
     record_audit(AuditAction.INVITATION, workspace_id=workspace.pk, by=by, subject="a link", after=after)
     return invitation, token
 

@@ -192,7 +192,7 @@ def test_what_misbehaves_ends_in_time_and_says_so(remote: Remote, shop: McpServe
         McpServer.objects.update(failures=0, rests_until=None)
     reading = call(fern, thread).result
 
-    assert "did not answer within 1 seconds" in answers["drip"]
+    assert "did not answer within 1 second." in answers["drip"]
     assert "not followed" in answers["inward"]
     assert "not followed" in answers["elsewhere"]
     assert ["1,000,000 bytes" in answers[name] for name in ("cut off", "5 MB")] == [False, True]

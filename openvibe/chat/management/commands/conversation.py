@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from openvibe.base.planner_statistics import analyze_changed_tables
 from openvibe.base.problems import Problem
+from openvibe.base.text import pluralize
 from openvibe.chat.importing.mattermost import read_mattermost
 from openvibe.chat.importing.readers import ImportedThread, ImportFailed, open_file, read_jsonl, read_qmsum
 from openvibe.chat.importing.slack import read_slack
@@ -95,7 +96,8 @@ def summarise_reports(reports: list[ImportReport]) -> str:
     present = sum(report.present for report in reports)
     present_note = f" ({present:,} there already)" if present else ""
     added = sum(report.added for report in reports)
-    return f"{len(reports):,} threads, {added:,} messages{present_note}, {speakers:,} speakers"
+    messages = f"{pluralize(added, 'message')}{present_note}"
+    return f"{pluralize(len(reports), 'thread')}, {messages}, {pluralize(speakers, 'speaker')}"
 
 
 def guess_format(file: Path) -> str:
