@@ -104,6 +104,24 @@ def test_of_two_who_edit_the_second_is_told_and_loses_no_word(ana: Member, threa
     assert (answer.status_code, b"Late, in the list." in answer.content) == (409, True)
 
 
+def test_what_was_written_for_a_channel_that_is_gone_is_kept_and_offered_to_no_other_place(
+    ana: Member, thread: Thread
+) -> None:
+    page, channel = f"/w/{thread.workspace.slug}/settings/instructions/", thread.channel
+    set_instructions(scope=channel, by=access(ana), text="Name the bed.")
+    lost = {"channel": channel.pk + 999, "instructions": "Only for the people of the beds.", "version": "00000000"}
+    for _ in range(2):  # where every other channel has instructions of its own, and where one has none
+        answer = signed_in(ana).post(page, lost)
+        text = answer.content.decode()
+        assert answer.status_code == 404
+        assert text.count("Only for the people of the beds.") == 1
+        assert "There is no such channel any more, or it is not visible to you. Nothing was saved" in text
+        organisation, channels = text.split('<section class="apart"><h2>Channels</h2>')
+        assert "Only for the people of the beds." not in organisation
+        assert re.search(r'<option value="" selected>', channels)
+        set_instructions(scope=channel, by=access(ana), text="")
+
+
 def test_the_api_says_which_version_was_read_and_is_told_the_same(ana: Member, thread: Thread) -> None:
     api = token_client(ana.participant)
     for path in ("workspace/", f"channels/{thread.channel_id}/", f"threads/{thread.pk}/"):

@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from openvibe.base.params import int_param
-from openvibe.base.problems import Problem, Refused
+from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.base.text import text_version
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import access_channel
@@ -37,13 +37,13 @@ def instructions(request: WorkspaceRequest) -> HttpResponse:
     """A POST saves `instructions`: of `channel`, or without one the organisation's."""
     if not request.access.administers:
         raise Refused("Only owners and admins write instructions for agents: they are trusted. Ask one of them.")
-    problem, text, channel_id = None, request.POST.get("instructions", "").replace("\r\n", "\n"), 0
+    problem, text = None, request.POST.get("instructions", "").replace("\r\n", "\n")
+    channel_id = (int_param(request.POST, "channel") or 0) if "channel" in request.POST else None
     version = request.POST.get("version")
     if request.method == "POST":
         try:
-            if request.POST.get("channel"):
-                channel = access_channel(request.access, int_param(request.POST, "channel") or 0)
-                channel_id = channel.pk
+            if channel_id is not None:
+                channel = _access_named_channel(request, channel_id)
                 set_instructions(scope=channel, by=request.access, text=text, version=version)
             else:
                 values = {"instructions": text, "instructions_version": version}
@@ -54,8 +54,19 @@ def instructions(request: WorkspaceRequest) -> HttpResponse:
             problem = error
     page = {**_read_places(request), "problem": problem, "kept": text, "kept_channel": channel_id}
     page["is_stale"] = problem is not None and problem.code == "changed_meanwhile"
-    page["is_kept_above"] = any(place.row.pk == channel_id for place in page["channels"])
+    page["is_kept_below"] = channel_id is not None and all(place.row.pk != channel_id for place in page["channels"])
     return render(request, "chat/settings_instructions.html", page, status=problem.status if problem else 200)
+
+
+def _access_named_channel(request: WorkspaceRequest, channel_id: int) -> Channel:
+    """Raises Missing in words that name the channel: the page itself is there."""
+    try:
+        return access_channel(request.access, channel_id)
+    except Missing:
+        raise Missing(
+            "There is no such channel any more, or it is not visible to you. Nothing was saved, and your text is kept "
+            "here: choose another channel for it, or copy it."
+        ) from None
 
 
 def _read_places(request: WorkspaceRequest) -> dict[str, Any]:
