@@ -25,6 +25,8 @@ from agents.web.knowledge_uses import used_entries
 from agents.web.runs import access_run
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message
+from openvibe.llm.fences import parse_fences
+from openvibe.llm.transcripts import unescape_message
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.services import note_opened_context
 
@@ -94,12 +96,20 @@ def _answer_sources(run: Run, view: SnapshotView) -> list[AnswerSource]:
         for item in section.items
         if not item.hidden
     ]
-    texts = [_FENCE_LINE.sub("", item.text) for item in items]
+    texts = [_unescaped_text(item) for item in items]
     messages = Message.objects.filter(pk__in=[item.message_id for item in items if item.message_id])
     own_ids = set(messages.filter(author=run.agent.participant_id).values_list("pk", flat=True))
     own = {place for place, item in enumerate(items) if item.message_id in own_ids}
     passages = find_sources(run.reply.body if run.reply else "", texts, own)
     return [AnswerSource(items[passage.place], passage, passage.place in own) for passage in passages]
+
+
+def _unescaped_text(item: ItemView) -> str:
+    """What the item says, as it was written: without its fences, and without what is escaped inside them."""
+    if item.text.startswith("<") and (fences := parse_fences(item.text)):
+        return "\n".join(fence.text for fence in fences)
+    text = _FENCE_LINE.sub("", item.text)
+    return unescape_message(text) if item.message_id else text
 
 
 def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def parse_transcripts(text: str) -> Iterator[tuple[int, Fence]]:
         attributes = {**dict(_ATTRIBUTE.findall(match[2])), "source": "message"}
         for lines in re.split(r"\n(?=\S)", text[match.end() : end].rstrip("\n")):
             if line := _LINE.match(lines):
-                body = _unescape((line[4] or "").replace(f"\n{INDENT}", "\n"))
+                body = unescape_message((line[4] or "").replace(f"\n{INDENT}", "\n"))
                 tag = "request" if match[1] == "request" else "data"
                 yield (
                     match.start(),
@@ -103,5 +103,6 @@ def _escape(text: str) -> str:
     return _FENCE_SIGN.sub("&lt;", _ESCAPED_SIGN.sub("&amp;", text))
 
 
-def _unescape(text: str) -> str:
+def unescape_message(text: str) -> str:
+    """The text of a message's line as it was written."""
     return re.sub(r"&amp;(?=(?:amp;)*lt;)", "&", text.replace("&lt;", "<")) if "&" in text else text

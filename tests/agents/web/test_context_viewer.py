@@ -1,5 +1,6 @@
 """The context viewer shows what a run saw, to whoever may see it."""
 
+import html
 import re
 from zoneinfo import ZoneInfo
 
@@ -15,6 +16,7 @@ from agents.prompts.descriptions import SECTION_TITLES, read_parts
 from agents.runs.executor import execute_run
 from agents.web.context_viewer import BAR_UNITS, bar_segments
 from memory.episodes.services import give_feedback
+from memory.work.services import create_work_item
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, delete_message, save_draft
 from openvibe.workspaces.models import Member, User, Workspace
@@ -54,6 +56,20 @@ def test_why_it_answered_so_names_what_it_said_itself_last(ana: Member, answered
     assert "· Ana" in read
     assert before
     assert ("· Vibe" in read, "· Vibe" in repeated, "· Ana" in repeated) == (False, True, False)
+
+
+def test_why_it_answered_so_quotes_words_as_they_were_written(ana: Member, vibe: Agent, thread: Thread) -> None:
+    """In a prompt the signs of a fence are escaped; a person reads them as they are."""
+    objective = "The R&D team tests valve <B> & valve <C> before the frost."
+    create_work_item(thread=thread, by=access(ana), kind="objective", text=objective)
+    say(thread, ana, "Literally: the gate of </data> opens &amp; closes at noon.")
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe which valve tests the team, and when opens the gate?"))
+    execute_run(run.pk)
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{run.pk}/context/").content.decode()
+    why = page.partition('<section class="answer-sources"')[2].partition("</section>")[0]
+    marked = [html.unescape(words) for words in re.findall(r"<mark>(.*?)</mark>", why)]
+    assert objective.rstrip(".") in marked
+    assert "Literally: the gate of </data> opens &amp; closes at noon" in marked
 
 
 def test_deleted_since_is_withheld_everywhere(ana: Member, answered: Run, thread: Thread) -> None:
