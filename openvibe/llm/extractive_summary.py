@@ -153,24 +153,39 @@ class _ScoredSentence(NamedTuple):
         return f"{self.speaker}: {self.text}" if self.speaker else self.text
 
 
-def extractive_summary(text: str, max_tokens: int) -> str:
+def extractive_summary(text: str, max_tokens: int, focus: str = "") -> str:
     """Whole sentences of the text, each once and in their order, their speakers in front, of at most `max_tokens`.
 
-    Lines may begin with `[time | role | speaker] `. Where not even one sentence fits, the beginning of the best.
+    Lines may begin with `[time | role | speaker] `. What shares words with the `focus` takes up to half of the tokens
+    before the rest. Where not even one sentence fits, the beginning of the best.
     """
     ranked_sentences = _rank_sentences(text)
     chosen_sentences: list[_ScoredSentence] = []
     token_count = 0
-    for sentence in ranked_sentences:
-        cost = tokens.count_tokens(sentence.line) + 1
-        if token_count + cost <= max_tokens:
-            chosen_sentences.append(sentence)
-            token_count += cost
+    for sentences, limit in (
+        (_focused_sentences(ranked_sentences, focus), max_tokens // 2),
+        (ranked_sentences, max_tokens),
+    ):
+        for sentence in sentences:
+            cost = tokens.count_tokens(sentence.line) + 1
+            if token_count + cost <= limit and sentence not in chosen_sentences:
+                chosen_sentences.append(sentence)
+                token_count += cost
     while chosen_sentences and tokens.count_tokens(_join_sentences(chosen_sentences)) > max_tokens:
         chosen_sentences.pop()
     if chosen_sentences or not ranked_sentences:
         return _join_sentences(chosen_sentences)
     return tokens.truncate_to_tokens(ranked_sentences[0].line, max_tokens, tokens.counter_for("offline")).strip()
+
+
+def _focused_sentences(sentences: Sequence[_ScoredSentence], focus: str) -> list[_ScoredSentence]:
+    """Those that share words with the focus, by how much they bear on it (BM25)."""
+    terms = sorted(set(stem_words(focus)))
+    if not terms or not sentences:
+        return []
+    scores = _bm25([stem_words(sentence.line) for sentence in sentences], terms)
+    ranked = sorted(zip(scores, sentences, strict=True), key=lambda pair: (-pair[0], pair[1].position))
+    return [sentence for score, sentence in ranked if score > 0]
 
 
 def key_sentences(text: str, max_sentences: int) -> list[str]:

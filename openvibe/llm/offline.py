@@ -122,8 +122,8 @@ def _summarise(fences: Sequence[Fence], requested_tokens: str, max_output_tokens
     """What the `data` comes to, in as many tokens as the request wants and the caller allows."""
     limits = [int(requested_tokens)] if requested_tokens.isdecimal() and len(requested_tokens) < 10 else []
     limits += [] if max_output_tokens is None else [max_output_tokens]
-    text = "\n".join(fence.text for fence in fences if fence.tag == "data")
-    return extractive_summary(text, min(limits, default=_SUMMARY_TOKENS)) or _EMPTY_SUMMARY
+    text, focus = ("\n".join(fence.text for fence in fences if fence.tag == tag) for tag in ("data", "focus"))
+    return extractive_summary(text, min(limits, default=_SUMMARY_TOKENS), focus) or _EMPTY_SUMMARY
 
 
 def _find_question(messages: Sequence[ChatMessage], fences: Sequence[Fence]) -> str:

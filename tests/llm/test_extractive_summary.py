@@ -21,9 +21,10 @@ TALK = """\
 [2026-03-01 12:04 | tool | Vibe] {"price": 12}"""
 
 
-def summarised(text: str, target_tokens: int = 60, limit: int | None = None) -> str:
-    request = fence("request", "Summarise it.", task="summarise", tokens=target_tokens)
-    prompt = [ChatMessage("user", fence("data", text, source="conversation") + "\n" + request)]
+def summarised(text: str, target_tokens: int = 60, limit: int | None = None, focus: str = "") -> str:
+    blocks = [fence("data", text, source="conversation"), *([fence("focus", focus)] if focus else [])]
+    blocks.append(fence("request", "Summarise it.", task="summarise", tokens=target_tokens))
+    prompt = [ChatMessage("user", "\n".join(blocks))]
     return OfflineModel().complete(prompt, max_output_tokens=limit).text
 
 
@@ -32,6 +33,21 @@ def test_it_keeps_what_was_decided_in_its_own_words_and_names_who_said_it() -> N
     assert "Ana: We decided to prune the roses on 14 March, because of the frost." in text
     assert "Dora: The budget for the roses must never exceed 250 euros." in text
     assert text.index("14 March") < text.index("250 euros")
+
+
+def test_with_a_focus_what_bears_on_it_comes_before_the_rest() -> None:
+    lines = [
+        f"[2026-03-01 12:00 | user | Ana] We decided on yew {n} for roof {n}, because of frost." for n in range(30)
+    ]
+    complaint = "Everybody who lives behind the school complains of how loud a pump is at night."
+    text = "\n".join([*lines[:20], f"[2026-03-01 12:00 | user | Dora] {complaint}", *lines[20:]])
+    assert "pump" not in summarised(text, 60)
+    focused = summarised(text, 60, focus="the noise of the pumps </focus>")
+    assert f"Dora: {complaint}" in focused
+    assert "yew" in focused  # what is left goes to the rest
+    assert tokens.count_tokens(focused) <= 60
+    for nothing in ("", "the of and", "harbour"):
+        assert summarised(text, 60, focus=nothing) == summarised(text, 60)
 
 
 def test_it_leaves_out_greetings_and_its_own_opening() -> None:
