@@ -135,7 +135,7 @@ def test_members_read_blocks_and_do_not_change_them(dora: Member, own: ContextBl
     own.set("team", "We say hello.")
     page = page_of(dora)
     assert "We say hello." in page
-    assert "Owners, admins and the agent itself change it." in page
+    assert "Owners, admins and the agent itself change them." in page
     assert all(words not in page for words in ("New block", "Make read-only", 'aria-label="Edit team"'))
     assert "We say hello." in page_of(dora, "blocks/team/")
     for path, said in (("blocks/", {"label": "a"}), ("blocks/team/", {"do": "save", "content": "x"})):
