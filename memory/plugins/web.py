@@ -51,7 +51,7 @@ from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 MAX_HISTORY = 60
 """Compactions in the drawing and in the table, the newest."""
 
-MAX_QUERY_CHARACTERS = 500
+MAX_QUERY_CHARACTERS, MAX_SHOWN_HITS = 500, 20
 PART_TEMPLATES = {
     "state": "memory/_map_state.html",
     "search": "memory/_map_search.html",
@@ -217,8 +217,9 @@ def _page_context(
     }
     context |= {"state": state, "may_search": isinstance(provider, Searcher)}
     if query and isinstance(provider, Searcher):
-        hits = provider.search(session, query[:MAX_QUERY_CHARACTERS])
-        context["hits"] = [(hit, parse_stored_time(hit.at)) for hit in hits]
+        hits = provider.search(session, query[:MAX_QUERY_CHARACTERS], limit=MAX_SHOWN_HITS + 1)
+        context["hits"] = [(hit, parse_stored_time(hit.at)) for hit in hits[:MAX_SHOWN_HITS]]
+        context["has_more_hits"] = len(hits) > MAX_SHOWN_HITS
     if is_full_page and isinstance(provider, Explorer):
         context |= {"tree": build_summary_tree(provider, session, budget)}
     if is_full_page and context["denied_reason"] is None:

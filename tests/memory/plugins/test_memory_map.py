@@ -235,6 +235,17 @@ def test_search_finds_messages_and_summaries_to_the_letter(ana: Member, thread: 
     assert "Nothing holds all of these words" in page_of(ana, thread, "?q=100%25_")
 
 
+def test_search_says_how_many_it_found_and_when_there_are_more(ana: Member, thread: Thread) -> None:
+    told(thread, ana.participant, *(f"Rose bed {n}." for n in range(20)))
+    taken_in(thread)
+    assert "20 found." in page_of(ana, thread, "?q=rose")
+    told(thread, ana.participant, "Rose bed 20.")
+    taken_in(thread)
+    page = page_of(ana, thread, "?q=rose")
+    assert "More than 20 found: the newest 20 are shown. Another word narrows it." in page
+    assert page.partition('class="map-found"')[2].count('class="map-excerpt"') == 20
+
+
 def test_no_reader_finds_what_was_said_where_they_may_not_read(ana: Member, dora: Member, thread: Thread) -> None:
     private = make_thread(make_channel(ana, "private", private=True), ana)
     remembered(private, ana)
