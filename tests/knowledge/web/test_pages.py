@@ -236,6 +236,21 @@ def test_a_date_is_picked_and_what_is_none_is_shown_again(ana: Member, typed: st
     assert f'type="{widget}" name="expires_on" value="{typed}"' in page
 
 
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("2044-03-27T09:30", "It is used until that moment (UTC)."),
+        ("2044-03-27", "It is used until the end of that day (UTC)."),
+        ("", "It is used until the end of that day (UTC)."),
+        ("next week", "Write a date as 2026-03-31. It is used until the end of that day (UTC)."),
+    ],
+)
+def test_until_when_it_is_used_is_said_of_what_stands_there(ana: Member, typed: str, hint: str) -> None:
+    form_data = filled(expires="on", expires_on=typed, content="")
+    page = " ".join(signed_in(ana).post(at(ana, "new/"), form_data).content.decode().split())
+    assert f'id="expires-hint">{hint}' in page
+
+
 def test_what_is_over_can_still_be_mended(ana: Member) -> None:
     entry = make_entry(ana, expires_at=timezone.now() + timedelta(days=1))
     Entry.objects.filter(pk=entry.pk).update(expires_at="2020-01-01T00:00:00Z")
