@@ -152,6 +152,24 @@ def test_a_guest_reads_and_does_not_decide(ana: Member, ben: Member, thread: Thr
     assert client.post(row_at(thread, "approvals", approval.pk), {"granted": "yes"}).status_code == 403
 
 
+def test_a_guest_is_offered_what_guests_may_do_with_constraints(ana: Member, ben: Member, thread: Thread) -> None:
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
+    binding = create_work_item(thread=thread, by=access(ana), kind="constraint", text="Water early.")
+    others = [
+        create_work_item(thread=thread, by=access(ben), kind="constraint", text="Be kind."),
+        create_work_item(thread=thread, by=access(ana), kind="goal", text="A hedge"),
+    ]
+
+    def buttons(member: Member, item: WorkItem) -> tuple[bool, bool, bool]:
+        page = signed_in(member).get(at(thread)).content.decode()
+        row = page.partition(f'id="work-row-{item.pk}"')[2].partition("</li>")[0]
+        return ">Drop</button>" in row, "<summary>Edit</summary>" in row, "Only members change or drop it." in row
+
+    assert buttons(ana, binding) == (True, True, False)
+    assert buttons(ben, binding) == (False, False, True)
+    assert [buttons(ben, item) for item in others] == [(True, True, False)] * 2
+
+
 def test_progress_is_noted(ana: Member, thread: Thread) -> None:
     client = signed_in(ana)
     client.post(at(thread, "progress/"), {"checkpoint": "Beds dug", "next_action": "Drain"})
