@@ -59,13 +59,15 @@ def correct_summary(session: Session, summary: Summary, *, content: str, version
 
 
 def forget_quoting_summaries(erased: ErasedText) -> int:
-    """Have those summaries of the thread written anew that repeat a message which they were not made from, as a person
-    may have written it into one; and those that had such a one as earlier context. How many.
+    """Have those summaries of the thread written anew into which a person wrote a message that they were not made
+    from; and those that had such a one as earlier context. How many.
 
-    What a message is a source of lost its words in the moment of the change, by a trigger.
+    What a message is a source of lost its words in the moment of the change, by a trigger. What another summary repeats
+    of it, messages that stand still say: written anew in each pass it would say the same.
     """
     of_thread = Summary.objects.filter(conversation__thread=erased.thread_id, stale=False).order_by("first_seq")
-    quoting = [one for one in of_thread if erased.quotation.is_in(one.content)]
+    corrected = (one for one in of_thread if one.level == Summary.Level.CORRECTED)
+    quoting = [one for one in corrected if erased.quotation.is_in(one.content)]
     corrections = SummaryCorrection.objects.filter(summary__conversation__thread=erased.thread_id)
     later_corrections = corrections.filter(created_at__gte=erased.quotable_since)
     correction_texts = later_corrections.values_list("pk", "previous", "content")

@@ -13,12 +13,12 @@ from memory.plugins.lcm.models import STALE_CONTENT, Summary, SummaryCorrection
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import Compaction
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import Erasure, Message, Thread
 from openvibe.chat.services import delete_message, erase_texts
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.api.client import Api, is_problem
-from tests.factories import access, say
+from tests.factories import access, say, signed_in
 from tests.memory.plugins.lcm.factories import condensed, leaf, session_of, taken_in, told
 
 RIGHT = "Ana said <b>May</b>, not March & not April."
@@ -115,6 +115,22 @@ def test_words_of_a_later_message_go_with_that_message(thread: Thread, summary: 
     assert find_violations(thread.pk) == []
 
 
+def test_a_summary_written_anew_is_left_alone_where_others_still_say_the_same(
+    thread: Thread, summary: Summary, ana: Member
+) -> None:
+    """Its words are those of messages that stand: writing it anew in each pass would bring the same, at a price."""
+    words = "Nobody objected to that in the round, and the plan for the summer stays as it was agreed."
+    first, *_ = told(thread, ana.participant, *(f"Bed {n}. {words}" for n in range(1, 11)))
+    quoting = leaf(taken_in(thread), 61, 70, "Placeholder.")
+    delete_message(message=first, by=access(ana))
+    Summary.objects.filter(pk=quoting.pk).update(stale=False, content=f"Ana: {words}", level="normal", version=2)
+    erase_texts()
+    erase_texts()
+    quoting.refresh_from_db()
+    assert (quoting.content, quoting.stale, quoting.version) == (f"Ana: {words}", False, 2)
+    assert "summaries" not in Erasure.objects.get().counts
+
+
 def test_guests_agents_and_strangers_cannot(
     thread: Thread, summary: Summary, vibe: Agent, ben: Member, cleo: Member
 ) -> None:
@@ -146,6 +162,18 @@ def test_on_the_page(thread: Thread, summary: Summary, ana: Member) -> None:
     assert "Too &lt;late&gt;.</textarea>" in response.content.decode()
     assert "was written anew while you were correcting it" in response.content.decode()
     assert client.post(f"{address}correct/", {"content": "", "version": "x"}).status_code == 400
+
+
+def test_the_page_says_that_a_correction_went_with_a_deleted_message(
+    thread: Thread, summary: Summary, ana: Member
+) -> None:
+    corrected(thread, ana, summary)
+    page, gone = f"/w/{ana.workspace.slug}/t/{thread.pk}/memory/{summary.pk}/", "The correction went with it"
+    assert gone not in signed_in(ana).get(page).content.decode()
+    delete_message(message=Message.objects.get(thread=thread, seq=3), by=access(ana))
+    assert gone in signed_in(ana).get(page).content.decode()
+    Summary.objects.filter(pk=summary.pk).update(stale=False, content="Ana: in May.", level="normal", version=3)
+    assert gone in signed_in(ana).get(page).content.decode()
 
 
 def test_through_the_api(thread: Thread, summary: Summary, ana: Member) -> None:
