@@ -235,6 +235,15 @@ def test_search_finds_messages_and_summaries_to_the_letter(ana: Member, thread: 
     assert "Nothing holds all of these words" in page_of(ana, thread, "?q=100%25_")
 
 
+def test_summaries_written_anew_are_not_called_new(ana: Member, thread: Thread) -> None:
+    remembered(thread, ana)
+    over(thread, trigger="changed", created_count=0, tokens_before=2_864, tokens_after=4_043, at_seq=30)
+    page = page_of(ana, thread)
+    assert "After a change" in page
+    assert "Summaries were written anew, because something they were made from was changed: 2,864 → 4,043" in page
+    assert "0 new summaries" not in page
+
+
 def test_search_says_how_many_it_found_and_when_there_are_more(ana: Member, thread: Thread) -> None:
     told(thread, ana.participant, *(f"Rose bed {n}." for n in range(20)))
     taken_in(thread)
