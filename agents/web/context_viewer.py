@@ -158,15 +158,15 @@ def _comparison(run: Run, snapshot: Snapshot) -> dict[str, Any]:
     if before is None:
         return {}
     shared = snapshot.prefix_shared or 0
+    parts, parts_before = (
+        segment_tokens(one.layers, tools=one.sections.get("tools", 0), free=0) for one in (snapshot, before)
+    )
     return {
         "before": before,
         "shared": shared,
         "shared_percent": _percent(shared, snapshot.tokens),
         "new": max(snapshot.tokens - shared, 0),
-        "layers": [
-            (SEGMENT_TITLES[layer.name], before.layers.get(layer.name, 0), snapshot.layers.get(layer.name, 0))
-            for layer in STACK
-        ],
+        "parts": [(SEGMENT_TITLES[key], parts_before[key], parts[key]) for key in parts if key != "free"],
     }
 
 

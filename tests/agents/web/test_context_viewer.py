@@ -137,6 +137,17 @@ def test_two_prompts_are_compared(ana: Member, answered: Run, vibe: Agent, threa
     assert "are the same as in the" in page
 
 
+def test_compared_prompts_have_the_parts_of_their_bars_and_add_up(ana: Member, answered: Run, thread: Thread) -> None:
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe and the pear trees?"))
+    execute_run(run.pk)
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{run.pk}/context/compared/").content.decode()
+    row = r'<th scope="row">([^<]+)</th>\s*<td class="number">([\d,]+)</td>\s*<td class="number">([\d,]+)</td>'
+    rows = {name: [int(tokens.replace(",", "")) for tokens in cells] for name, *cells in re.findall(row, page)}
+    whole = rows.pop("All")
+    assert [sum(column) for column in zip(*rows.values(), strict=True)] == whole
+    assert {"P0 SOUL and policy", "Tools", "Wrappers"} <= set(rows)
+
+
 def test_what_was_learned_elsewhere_is_hidden_from_who_may_not_read_there(
     ana: Member, ben: Member, vibe: Agent, answered: Run
 ) -> None:
