@@ -31,8 +31,10 @@ _SUMMARY_TOKENS = 500
 _DRAFT_TOKENS = 600
 _EMPTY_SUMMARY = "Nothing was said."
 _MENTION = re.compile(r"(?<![\w.])@[\w.-]+")
-_CONTEXT_SOURCES = frozenset({"feedback", "episode", "workspace", "channel", "clock"})
-"""Sources that say how and where to answer, not what."""
+_CONTEXT_SOURCES = frozenset(
+    {"feedback", "episode", "workspace", "channel", "clock", "index of knowledge", "skill index"}
+)
+"""Sources that say how and where to answer, or name what could be looked up, not what."""
 
 
 class OfflineModel:

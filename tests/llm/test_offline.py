@@ -63,6 +63,19 @@ def test_it_mentions_the_feedback_it_carries_and_does_not_quote_it() -> None:
     assert "say the launch month" not in text
 
 
+def test_it_quotes_no_index_of_what_it_could_look_up() -> None:
+    index = fence(
+        "data", "Decision: Pruning roses\nPolicy: Heavy loads", source="index of knowledge", ref="topics:shared"
+    )
+    skills = fence("data", "pruning: How roses are pruned", source="skill index")
+    said = fence("data", "Roses are pruned in March.", source="knowledge", ref="knowledge:1", author="Ana")
+    prompt = "\n".join([index, skills, said, fence("request", "When are the roses pruned?")])
+    text = OfflineModel().complete([ChatMessage("user", prompt)]).text
+    assert "> Roses are pruned in March.\n> — Ana, knowledge:1" in text
+    assert "Heavy loads" not in text
+    assert "How roses are pruned" not in text
+
+
 def test_it_quotes_neither_the_request_nor_itself() -> None:
     earlier = ask("When is the launch?", ("Ana", "The launch is in May."))
     text = ask(
