@@ -3,6 +3,7 @@
 
 import gc
 import os
+import signal
 import sys
 
 UNPREPARED = ("42P01", "42703", "3F000")
@@ -24,6 +25,9 @@ def main() -> None:
         ) from error
     try:
         execute_from_command_line(sys.argv)
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        raise SystemExit(128 + signal.SIGINT) from None
     except (ImproperlyConfigured, DatabaseUnavailable) as error:
         if "--traceback" in sys.argv:
             raise

@@ -253,6 +253,11 @@ def test_a_command_without_a_database_says_so(made: Path, database_url: str, wor
     assert words in done.stderr
 
 
+def test_a_command_that_is_interrupted_says_so(made: Path) -> None:
+    done = manage("shell", "--no-imports", "-c", "raise KeyboardInterrupt", var=made)
+    assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
+
+
 def test_any_command_of_manage_joins_the_one_that_runs(made: Path) -> None:
     user = user_of(made)
     before = find_postmaster(made / "postgres")

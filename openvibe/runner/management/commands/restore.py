@@ -29,4 +29,6 @@ class Command(BaseCommand):
             culprit = "" if error.filename in (None, str(file)) else f" ({error.filename})"
             state = unfinished_restore() or "Nothing was changed."
             raise CommandError(f"{file} cannot be restored: {error.strerror or error}{culprit}. {state}") from None
+        except KeyboardInterrupt:
+            raise CommandError(f"Interrupted. {unfinished_restore()}".strip(), returncode=130) from None
         self.stdout.write("Everything is back as the backup has it. Start OpenVibe again.")
