@@ -38,6 +38,9 @@ DATA_LIMITS: Mapping[str, Mapping[str, int]] = {
 MAX_TEXT_CHARACTERS = 8_000
 
 
+EMPTY_TEXT = "There are no words in it yet. Nothing was saved: write something first."
+
+
 def clean_text_field(text: str, *, field: str, max_characters: int, required: bool = True) -> str:
     """The text as it is kept, at most `max_characters`. Raises Problem that names the field."""
     if not required and not text.strip():
@@ -45,7 +48,8 @@ def clean_text_field(text: str, *, field: str, max_characters: int, required: bo
     try:
         return clean_body(text, max_characters=max_characters).strip()
     except TextRefused as error:
-        raise Problem(error.message, code=error.code, field=field) from None
+        message = EMPTY_TEXT if error.code == "empty" else error.message
+        raise Problem(message, code=error.code, field=field) from None
 
 
 def clean_text(kind: str, text: str) -> tuple[str, int]:

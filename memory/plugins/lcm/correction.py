@@ -10,6 +10,7 @@ from memory.plugins.lcm.models import Conversation, Summary, SummaryCorrection
 from memory.plugins.lcm.summary_sources import BUMP_VERSION
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Conflict, Problem
+from openvibe.base.text import has_visible_character
 from openvibe.chat.services import clean_message_body
 from openvibe.chat.wiring import ErasedText
 from openvibe.llm.tokens import count_tokens
@@ -21,6 +22,8 @@ def correct_summary(session: Session, summary: Summary, *, content: str, version
     `version` is the one the writer saw. Raises Problem (empty, over MAX_ENTRY_TOKENS), and Conflict when the summary
     was rewritten meanwhile, or is waiting to be.
     """
+    if "\x00" not in content and not has_visible_character(content):
+        raise Problem("A summary needs some words. Nothing was changed.", code="empty", field="content")
     text = mask_secrets(clean_message_body(content)).strip()
     tokens = count_tokens(text)
     if tokens > MAX_ENTRY_TOKENS:

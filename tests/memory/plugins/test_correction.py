@@ -161,6 +161,9 @@ def test_on_the_page(thread: Thread, summary: Summary, ana: Member) -> None:
     assert response.status_code == 409
     assert "Too &lt;late&gt;.</textarea>" in response.content.decode()
     assert "was written anew while you were correcting it" in response.content.decode()
+    empty = client.post(f"{address}correct/", {"content": " \u200b", "version": "2"})
+    assert empty.status_code == 400
+    assert "A summary needs some words. Nothing was changed." in empty.content.decode()
     assert client.post(f"{address}correct/", {"content": "", "version": "x"}).status_code == 400
 
 

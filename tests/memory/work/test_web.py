@@ -152,6 +152,13 @@ def test_a_guest_reads_and_does_not_decide(ana: Member, ben: Member, thread: Thr
     assert client.post(row_at(thread, "approvals", approval.pk), {"granted": "yes"}).status_code == 403
 
 
+@pytest.mark.parametrize("text", ["", "  \u200b\n"])
+def test_a_row_without_words_is_refused_in_words_about_rows(text: str, ana: Member, thread: Thread) -> None:
+    answer = signed_in(ana).post(at(thread), {"kind": "goal", "text": text}, headers=PANEL)
+    assert answer.status_code == 400
+    assert "There are no words in it yet. Nothing was saved: write something first." in answer.content.decode()
+
+
 def test_a_guest_is_offered_what_guests_may_do_with_constraints(ana: Member, ben: Member, thread: Thread) -> None:
     add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
     binding = create_work_item(thread=thread, by=access(ana), kind="constraint", text="Water early.")
