@@ -8,6 +8,7 @@ import pytest
 from django.core.management import call_command
 from pytest_django.fixtures import Settings
 
+from agents.access import visible_to
 from agents.assembler.assemble import assemble
 from agents.management.commands.demo import MEETING_MESSAGES, VIBE_SOUL, create_demo_workspace
 from agents.models import Agent, Run
@@ -106,3 +107,17 @@ def test_what_was_decided_in_one_channel_is_known_in_another(db: None) -> None:
         agent = Agent.objects.get(participant__handle=handle)
         prompt = assemble(agent=agent, thread=welcome, task="mention", request="When do we prune the roses?")
         assert ("the last week of March" in OfflineModel().complete(prompt.messages).text) == knows
+
+
+def test_the_welcome_says_what_is_so(db: None) -> None:
+    """What it names stands on the page under that name, and what it says of an agent is what that agent may see."""
+    create_demo_workspace(password="x" * 12)
+    welcome = Thread.objects.get(title="Welcome to OpenVibe")
+    steps = welcome.messages.order_by("seq")[0].body
+    assert "**Why this answer?**" in steps
+    assert "**Context**" not in steps
+    fern = Agent.objects.get(participant__handle="fern")
+    assert Thread.objects.visible_to(visible_to(fern)).filter(title="Spring planting").exists()
+    assert "never reads" not in steps
+    asked_here = assemble(agent=fern, thread=welcome, task="mention", request="When do we prune the roses?")
+    assert "Nothing heavy before that." not in "".join(message.content for message in asked_here.messages)

@@ -103,13 +103,14 @@ answered.
 Five things to try:
 
 1. Ask the agent something right here: `@vibe what can I try first?`
-2. Open **Context** on its answer: every line it was shown, what was left out, and why.
+2. Press **Why this answer?** under its words: every line it was shown, what was left out, and why.
 3. Press thumbs down and say what was missing. Your words stand in its very next prompt, and a chip on the \
 message tells what became of them.
 4. Open **Work** and **Memory** at the top of *Spring planting*: what the meeting is working on, and how agents \
 remember it.
 5. In *Spring planting* somebody dived into one question with the agent. Its result is a card in the thread, and what \
-was decided is pinned in **Knowledge**. `@fern` never reads that thread; ask it right here when to prune the roses.""",
+was decided is pinned in **Knowledge**. Ask `@fern` right here when to prune the roses: it answers from what is \
+pinned, without a word of that thread.""",
     """\
 There is a real conversation to ask about. Open **Spring planting** in #meetings and write \
 `@vibe when do we prune the roses, and who brings the mulch?` It finds the right passage in long threads too.""",
