@@ -49,6 +49,8 @@ class Command(BaseCommand):
     def handle(self, *_arguments: Any, host: str, port: int, only: str | None, **_options: Any) -> None:
         for name, nearest in unknown_variables(os.environ).items():
             self.stderr.write(self.style.WARNING(unknown_variable_words(name, nearest)))
+        if unfinished := unfinished_restore():
+            raise CommandError(unfinished)
         self.check(tags=["addresses"])  # all checks would read every model and address: `manage.py check` does
         if only:
             self.serve_web(host, port)
@@ -67,8 +69,6 @@ class Command(BaseCommand):
 
     def serve_everything(self, host: str, port: int) -> None:
         """Database, web processes and workers, until told to stop."""
-        if unfinished := unfinished_restore():
-            raise CommandError(unfinished)
         is_embedded = settings.DATABASES["default"]["ENGINE"] == "openvibe.runner.postgres"
         guard = database_guard(settings.VAR) if is_embedded else nullcontext()
         with serve_lock(settings.VAR) as lock_file, stop_on_signal() as stop, guard:
