@@ -1,6 +1,7 @@
 """Kinds of tests by where they stand, and which of them share a process when several run at once."""
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 KINDS = {
     "journeys": "people in real browsers, and programs beside them, at a served installation",
@@ -47,7 +48,8 @@ def rank_of(nodeid: str) -> int:
 
 
 class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands files to workers.
+    """Hands files to workers: what starts processes to the first of several, as long as there is any. It waits half of
+    its time, and workers that all do so leave the processors idle.
 
     pytest-xdist's own groups go by a mark that it writes into the test's id; pytest 9.2 does not let it any more,
     silently.
@@ -55,3 +57,10 @@ class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        is_first = len(self.nodes) == 1 or node is self.nodes[0]
+        preferred = (scope for scope in self.workqueue if (kind_of(scope) == "processes") == is_first)
+        if scope := next(preferred, None):
+            self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
