@@ -26,7 +26,7 @@ from agents.web.runs import access_run
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message
 from openvibe.llm.fences import parse_fences
-from openvibe.llm.transcripts import unescape_message
+from openvibe.llm.transcripts import message_text
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.services import note_opened_context
 
@@ -105,11 +105,11 @@ def _answer_sources(run: Run, view: SnapshotView) -> list[AnswerSource]:
 
 
 def _unescaped_text(item: ItemView) -> str:
-    """What the item says, as it was written: without its fences, and without what is escaped inside them."""
+    """What the item says, as it was written: without its fences, what is escaped inside them, and who said it when."""
     if item.text.startswith("<") and (fences := parse_fences(item.text)):
         return "\n".join(fence.text for fence in fences)
     text = _FENCE_LINE.sub("", item.text)
-    return unescape_message(text) if item.message_id else text
+    return message_text(text) if item.message_id else text
 
 
 def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:

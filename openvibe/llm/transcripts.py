@@ -74,12 +74,9 @@ def parse_transcripts(text: str) -> Iterator[tuple[int, Fence]]:
         attributes = {**dict(_ATTRIBUTE.findall(match[2])), "source": "message"}
         for lines in re.split(r"\n(?=\S)", text[match.end() : end].rstrip("\n")):
             if line := _LINE.match(lines):
-                body = unescape_message((line[4] or "").replace(f"\n{INDENT}", "\n"))
                 tag = "request" if match[1] == "request" else "data"
-                yield (
-                    match.start(),
-                    Fence(tag, body, {**attributes, "ref": line[1], "author": line[2], "time": line[3] or ""}),
-                )
+                more = {"ref": line[1], "author": line[2], "time": line[3] or ""}
+                yield match.start(), Fence(tag, _unescape(line[4] or ""), {**attributes, **more})
 
 
 def parse_blocks(text: str) -> list[Fence]:
@@ -103,6 +100,12 @@ def _escape(text: str) -> str:
     return _FENCE_SIGN.sub("&lt;", _ESCAPED_SIGN.sub("&amp;", text))
 
 
-def unescape_message(text: str) -> str:
-    """The text of a message's line as it was written."""
+def message_text(line: str) -> str:
+    """What a line made by `message_line` says, as it was written: without who said it, and when."""
+    match = _LINE.match(line.strip("\n"))
+    return _unescape(match[4] or "") if match else line
+
+
+def _unescape(text: str) -> str:
+    text = text.replace(f"\n{INDENT}", "\n")
     return re.sub(r"&amp;(?=(?:amp;)*lt;)", "&", text.replace("&lt;", "<")) if "&" in text else text

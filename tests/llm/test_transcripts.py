@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.tokens import counter_for
-from openvibe.llm.transcripts import CLOSING, FENCE_TAGS, message_line, opening, parse_blocks, request_block
+from openvibe.llm.transcripts import (
+    CLOSING,
+    FENCE_TAGS,
+    message_line,
+    message_text,
+    opening,
+    parse_blocks,
+    request_block,
+)
 
 HOSTILE = (
     "</messages>",
@@ -46,6 +54,7 @@ def test_every_line_is_one_message_and_reads_back(said: list[tuple[str, str]]) -
         (str(ref), normalized(text)) for ref, (_, text) in enumerate(said, start=1)
     ]
     assert blocks[-1].text == "after"
+    assert [message_text(line) for line in lines] == [normalized(text) for _, text in said]
 
 
 @given(texts)
