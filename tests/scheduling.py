@@ -1,7 +1,8 @@
 """Kinds of tests by where they stand, and which of them share a process when several run at once."""
 
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
-from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
+from typing import Any
+
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it has no types
 
 KINDS = {
     "journeys": "people in real browsers, and programs beside them, at a served installation",
@@ -58,7 +59,7 @@ class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
 
-    def _assign_work_unit(self, node: WorkerController) -> None:
+    def _assign_work_unit(self, node: Any) -> None:
         is_first = len(self.nodes) == 1 or node is self.nodes[0]
         preferred = (scope for scope in self.workqueue if (kind_of(scope) == "processes") == is_first)
         if scope := next(preferred, None):

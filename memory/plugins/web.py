@@ -51,7 +51,8 @@ from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 MAX_HISTORY = 60
 """Compactions in the drawing and in the table, the newest."""
 
-MAX_QUERY_CHARACTERS, MAX_SHOWN_HITS = 500, 20
+MAX_QUERY_CHARACTERS = 500
+MAX_SHOWN_HITS = 20
 PART_TEMPLATES = {
     "state": "memory/_map_state.html",
     "search": "memory/_map_search.html",
