@@ -11,6 +11,7 @@ const ended = new AbortController(); // nobody sends anything here any more
 export const AWAY = { 0: "there is no connection", 408: "the connection is too slow", 502: "the server is away", 503: "the server is not ready", 504: "the server does not answer" };
 const STALE = 3_600_000; // ms
 const SETTLE = 500; // ms until a page has heard for certain what another one stored
+const RELOAD = 3_000; // ms in which a page that is loaded anew has its letters in hand again
 const ABANDONED = 600_000; // ms after which no page has a letter in hand, where no lock says so
 const keyOf = ({ thread, key }) => `${KEPT}${thread}-${key}`;
 const nameOf = ({ key }) => `openvibe:letter-${key}`; // of the lock that the page holds which has it in hand
@@ -164,17 +165,28 @@ async function sendFromElsewhere(letter) {
   return false;
 }
 
-/** What pages of other threads left and none of them has in hand, in the order it was written. */
+/** What pages of other threads left and none of them has in hand, in the order it was written; what one has in hand, once
+    that page is gone. */
 export function sendRest(thread) {
+  const awaited = new Set(); // keys of letters that another page had in hand
   const sendAll = oneAtATime(async () => {
     for (const letter of letters().filter((each) => each.thread !== thread)) {
       let waits = false;
       const send = async () => { waits = await sendFromElsewhere(letter); };
-      if (navigator.locks) await navigator.locks.request(nameOf(letter), { ifAvailable: true }, (lock) => lock && send());
-      else if (isAbandoned(letter)) await send();
+      if (navigator.locks) {
+        await navigator.locks.request(nameOf(letter), { ifAvailable: true }, (lock) => (lock ? send() : sendLater(letter)));
+      } else if (isAbandoned(letter)) await send();
       if (waits) return;
     }
   });
+  function sendLater(letter) { // the page that has it may be closed, and not be gone yet
+    if (awaited.has(letter.key)) return;
+    awaited.add(letter.key);
+    navigator.locks.request(nameOf(letter), { signal: ended.signal }, () => {
+      awaited.delete(letter.key);
+      setTimeout(() => { if (!ended.signal.aborted) sendAll(); }, RELOAD);
+    }).catch(() => {}); // ended before its turn
+  }
   document.addEventListener("openvibe:connected", () => { if (!ended.signal.aborted) sendAll(); });
   return sendAll();
 }

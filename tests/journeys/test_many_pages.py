@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, FilePayload, Page, expect
 
 from tests.journeys.conftest import People, stop_clock
 from tests.journeys.installation import Installation
@@ -24,6 +24,11 @@ SOON = """{
 LIVE = 'body[data-live="on"]'
 KEPT_LETTERS = "Object.keys(localStorage).filter((key) => key.startsWith('outbox-'))"
 
+PLAN: FilePayload = {"name": "plan.txt", "mimeType": "text/plain", "buffer": b"Roses."}
+LETTERS_AWAITED = """async () => {
+  const { pending } = await navigator.locks.query();
+  return pending.filter(({ name }) => name.startsWith("openvibe:letter-")).length;
+}"""
 MAKE_STALE = "(key) => localStorage.setItem(key, JSON.stringify({ ...JSON.parse(localStorage.getItem(key)), at: 0 }))"
 """As if it had been written long ago."""
 
@@ -115,14 +120,34 @@ def test_another_page_of_the_thread_takes_over_what_is_left(people: People) -> N
     expect(second.locator("[data-pending]")).to_have_count(0)
 
 
+@pytest.mark.parametrize("file", [[], [PLAN]], ids=["words", "file"])
+def test_a_page_of_elsewhere_that_is_open_takes_over_what_is_left(people: People, file: list[FilePayload]) -> None:
+    ana = people.ana()
+    start_thread(ana, f"Closed beside the inbox, {len(file)} files", "Hello.")
+    address = ana.url
+    ana.route(address, lambda route: route.abort() if route.request.method == "POST" else route.fallback())
+    ana.locator('#composer input[type="file"]').set_input_files(file)
+    say(ana, "Left beside the inbox.")
+    expect(ana.locator("#messages > li").last).to_contain_text("Not sent yet")
+    elsewhere = ana.context.new_page()
+    elsewhere.goto("/w/willow/")
+    wait_until(lambda: elsewhere.evaluate(LETTERS_AWAITED) == 1, "the inbox to wait for the page that has the message")
+    ana.close()
+    if file:
+        expect(elsewhere.locator(".toast")).to_contain_text("Left beside the inbox. plan.txt")
+        elsewhere.get_by_role("button", name="Throw it away").click()
+    wait_until(lambda: elsewhere.evaluate(KEPT_LETTERS) == [], "nothing to be left")
+    elsewhere.goto(address)
+    rows = elsewhere.locator("#messages .message[data-seq] .prose")
+    expect(rows).to_have_text(["Hello."] if file else ["Hello.", "Left beside the inbox."])
+
+
 def test_a_message_that_was_left_long_ago_or_with_files_asks_first(people: People) -> None:
     ana = people.ana()
     start_thread(ana, "Left with a file", "Hello.")
     address = ana.url
     ana.route(address, lambda route: route.abort() if route.request.method == "POST" else route.fallback())
-    ana.locator('#composer input[type="file"]').set_input_files(
-        {"name": "plan.txt", "mimeType": "text/plain", "buffer": b"Roses."}
-    )
+    ana.locator('#composer input[type="file"]').set_input_files(PLAN)
     say(ana, "The plan.")
     expect(ana.locator("#messages > li").last).to_contain_text("Not sent yet")
     ana.close()
