@@ -59,6 +59,7 @@ def preload() -> None:
     gc.collect()
     _return_free_memory()
     gc.freeze()  # a collection would write to all of it
+    gc.set_threshold(50_000)
 
 
 def _return_free_memory() -> None:
