@@ -116,18 +116,26 @@ def _check_target(path: Path) -> None:
 
 def _write_tar(stream: IO[bytes], dump: Path) -> None:
     migration_names = sorted(".".join(key) for key in MigrationRecorder(connection).applied_migrations())
-    with tarfile.open(fileobj=stream, mode="w") as tar:
+    with _LiveTar.open(fileobj=stream, mode="w") as tar, dump.open("rb") as database:
         _add_text(tar, ABOUT, json.dumps({"format": FORMAT, "migrations": migration_names}))
-        tar.add(dump, DUMP)
+        tar.addfile(tar.gettarinfo(arcname=DUMP, fileobj=database), database)
         if settings.HOME.is_dir():
             tar.add(settings.HOME.resolve(), HOME, filter=_belongs_in_backup)
         if not settings.ENV.secret_key:
             _add_text(tar, KEY, settings.SECRET_KEY)
 
 
+class _LiveTar(tarfile.TarFile):
+    """Takes folders in while agents work there: what is deleted before its turn is left out."""
+
+    def add(self, *arguments: Any, **options: Any) -> None:
+        with suppress(FileNotFoundError):
+            super().add(*arguments, **options)
+
+
 def _belongs_in_backup(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Files and folders, but no archives of workspaces, which are deleted after a day."""
-    is_kept = (member.isreg() or member.isdir()) and member.name != f"{HOME}/exports"
+    """Files, also under a second name, and folders, but no archives of workspaces, which are deleted after a day."""
+    is_kept = (member.isreg() or member.islnk() or member.isdir()) and member.name != f"{HOME}/exports"
     return member if is_kept else None
 
 
@@ -159,19 +167,20 @@ def restore_backup(path: Path, *, replace: bool) -> None:
         _check_version(folder / ABOUT)
         _check_key(folder / KEY)
         connection.close()
-        with _unfinished_mark(path):
+        with _unfinished_mark(path, folder):
             _restore_database(folder)
             _restore_home(folder / HOME)
             _restore_key(folder / KEY)
 
 
 @contextmanager
-def _unfinished_mark(path: Path) -> Iterator[None]:
+def _unfinished_mark(path: Path, folder: Path) -> Iterator[None]:
     """Meanwhile a file in `var` names the backup: one that was killed left a database without its files and key. It
-    goes when all is back, or when nothing was changed."""
-    mark = settings.VAR / UNFINISHED
+    goes when all is back, or when nothing was changed. It is written in `folder`, on the same disk, so it is whole."""
+    mark, new = settings.VAR / UNFINISHED, folder / UNFINISHED
     is_first = not mark.exists()
-    mark.write_text(str(path.absolute()))
+    new.write_text(str(path.absolute()))
+    new.replace(mark)
     try:
         yield
     except CommandError:  # the transaction of the database was rolled back

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import resource
 import tarfile
 from collections.abc import Iterator
 from io import StringIO
@@ -12,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from pytest_django.fixtures import Settings
 
+from openvibe.runner.backup import _unfinished_mark, unfinished_restore
 from openvibe.workspaces.models import Member, User
 
 pytestmark = pytest.mark.django_db
@@ -42,6 +44,18 @@ def test_files_of_agents_on_another_disk_are_kept(ana: Member, var: Path, tmp_pa
     (var / "home").symlink_to(tmp_path / "disk")
     backup(tmp_path / "all.tar")
     assert "home/SOUL.md" in names_in(tmp_path / "all.tar")
+
+
+def test_a_file_that_is_deleted_meanwhile_stops_no_backup(ana: Member, settings: Settings, tmp_path: Path) -> None:
+    """The list of a process's open files names the one that lists them, which is closed before its turn."""
+    settings.HOME = Path("/proc/self/fd")
+    backup(tmp_path / "all.tar")
+    assert {"database.dump", "home", "secret_key"} <= {*names_in(tmp_path / "all.tar")}
+
+
+def test_a_file_of_two_names_is_kept_under_both(kept: Path, var: Path) -> None:
+    restore(kept)
+    assert (var / "home/agents/copy.md").read_text() == "Calm."
 
 
 def test_what_is_no_file_is_not_replaced(ana: Member, var: Path, tmp_path: Path) -> None:
@@ -83,10 +97,12 @@ def test_nothing_replaces_no_backup(var: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def kept(transactional_db: None, ana: Member, var: Path, tmp_path: Path) -> Iterator[Path]:
-    """A backup with two files of agents. Meanwhile Django's database is another, new one, and there are no files."""
+    """A backup with two files of agents, one of which has two names. Meanwhile Django's database is another, new one,
+    and there are no files."""
     for name in ("agents/SOUL.md", "skills/prune.md"):
         (var / "home" / name).parent.mkdir(parents=True)
         (var / "home" / name).write_text("Calm.")
+    (var / "home/agents/copy.md").hardlink_to(var / "home/agents/SOUL.md")
     backup(tmp_path / "all.tar")
     (var / "home").rename(var / "home_before")
     usual, name = connection.settings_dict["NAME"], f"restored_{os.getpid()}"
@@ -122,7 +138,7 @@ def test_files_are_as_the_backup_has_them(kept: Path, var: Path) -> None:
     assert newer.read_text() == "Loud."
     restore(kept, replace=True)
     files = {str(path.relative_to(var / "home")) for path in (var / "home").rglob("*") if not path.is_dir()}
-    assert files == {"agents/SOUL.md", "skills/prune.md", "exports/1.zip"}
+    assert files == {"agents/SOUL.md", "agents/copy.md", "skills/prune.md", "exports/1.zip"}
     assert (not newer.parent.exists(), link.is_symlink()) == (True, True)
 
 
@@ -136,10 +152,25 @@ def test_an_interrupted_restore_is_brought_to_its_end_before_anything_serves(kep
     for part in (None, "web"):
         with pytest.raises(CommandError, match=f"restore of {kept} was interrupted.*--replace"):
             call_command("serve", only=part)
+    report = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", only=["restore"], stdout=report, no_color=True)
+    assert report.getvalue().startswith(f"PROBLEM restore: The restore of {kept} was interrupted")
     (var / "no_disk").mkdir()
     restore(kept, replace=True)
     assert (var / "no_disk/SOUL.md").read_text() == "Calm."
     assert not (var / "restore.unfinished").exists()
+
+
+def test_a_full_disk_leaves_no_mark_of_a_restore_that_did_not_begin(var: Path, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"), _unfinished_mark(tmp_path / "all.tar", tmp_path):
+            pytest.fail("it began")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert unfinished_restore() == ""
 
 
 def test_what_a_killed_restore_left_is_removed(kept: Path, var: Path) -> None:

@@ -27,6 +27,7 @@ from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
 from openvibe.llm.endpoints import find_endpoint_problem
 from openvibe.llm.models import Endpoint
+from openvibe.runner.backup import unfinished_restore
 from openvibe.runner.bootstrap import count_unapplied_migrations, needs_adoption
 from openvibe.runner.management.commands.secrets import encrypted_fields
 from openvibe.runner.public_address import CHECKS as PUBLIC_CHECKS
@@ -41,7 +42,7 @@ MAX_BEAT_SILENCE_SECONDS = 90  # it asks for a job every ten, and writes it down
 MAX_WAIT_SECONDS = 3600
 MODEL_SECONDS = 5
 """How long a model endpoint has to say that it is there; all are asked at once."""
-NEED_NO_DATABASE = ("database", "disk", "proxy")
+NEED_NO_DATABASE = ("database", "restore", "disk", "proxy")
 
 
 def wait_seconds(text: str) -> float:
@@ -81,6 +82,7 @@ class Command(BaseCommand):
             "database": database,
             "extensions": extensions,
             "tables": migrations,
+            "restore": restore,
             "queue": queue,
             "workers": lambda: workers(wait),
             "scheduler": beat,
@@ -156,6 +158,12 @@ def migrations() -> CheckResult:
     if unapplied_count:
         return CheckResult("tables", f"{unapplied_count} migrations wait.", "Run `manage.py migrate`.")
     return CheckResult("tables", "up to date.")
+
+
+def restore() -> CheckResult:
+    """None waits to be brought to its end."""
+    unfinished = unfinished_restore()
+    return CheckResult("restore", "" if unfinished else "none was interrupted.", unfinished)
 
 
 def queue() -> CheckResult:
