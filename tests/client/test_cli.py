@@ -60,6 +60,16 @@ def test_the_token_has_to_be_the_agents(
     assert "This token is not valid." in capsys.readouterr().err
 
 
+def test_an_agent_whose_answers_a_model_writes_is_told_at_the_start(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENVIBE_TOKEN", "ovk_x")
+    refusal = (401, {"code": "bad_token", "detail": "This token is not valid."})
+    script = serve(GET_reed=[{"answers_itself": False}], GET_events=[refusal])
+    assert main(["run", "--as", "reed", "--url", script.url, "--", "cat"]) == 2
+    assert "Choose “A program elsewhere, through the API” in its settings" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("handle", ["reed", "@reed", "Reed", " @REED "])
 def test_the_agent_may_be_written_as_people_write_it(
     handle: str, serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

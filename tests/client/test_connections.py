@@ -42,7 +42,8 @@ def serve() -> Iterator[Serve]:
     servers = ExitStack()
 
     def start(**answers: list[Any]) -> Script:
-        script = Script({"GET me": [ME], **{name.replace("_", " "): given for name, given in answers.items()}})
+        usual: dict[str, list[Any]] = {"GET me": [ME], "GET reed": [{"answers_itself": True}]}
+        script = Script({**usual, **{name.replace("_", " "): given for name, given in answers.items()}})
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"

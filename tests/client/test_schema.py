@@ -10,7 +10,14 @@ from openvibe.api.schema import openapi_schema
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe_client import answer, schema
 
-JSON_TYPES = {"int": "integer", "str": "string", "NoneType": "null", "dict": "object", "list": "array"}
+JSON_TYPES = {
+    "int": "integer",
+    "bool": "boolean",
+    "str": "string",
+    "NoneType": "null",
+    "dict": "object",
+    "list": "array",
+}
 SOURCE = Path(openvibe_client.__file__).parent
 CALL = re.compile(r'"(GET|POST|PUT|PATCH|DELETE)",\s*f?"([a-z{][^"]*/)"')
 

@@ -92,12 +92,17 @@ def _options(asked: argparse.Namespace) -> Options:
 
 
 def _check_token(vibe: Vibe, handle: str) -> None:
-    """Raises BadUsage where the token is not that of the agent of this handle."""
+    """Raises BadUsage where the token is not that of the agent of this handle, or a model here answers for it."""
     owner = f"This token is @{vibe.handle}'s"
     if not vibe.is_agent:
         raise BadUsage(f"{owner}, who is no agent. Give it an agent's own: Workspace settings, Tokens for the API.")
     if vibe.handle != handle:
         raise BadUsage(f"{owner}, not @{handle}'s. Say --as {vibe.handle}, or give it a token of @{handle}'s own.")
+    if not vibe.answers_itself():
+        raise BadUsage(
+            f"OpenVibe answers for @{handle}. Choose “A program elsewhere, through the API” in its settings, and start "
+            "this again."
+        )
 
 
 def _read(path: Path) -> str:

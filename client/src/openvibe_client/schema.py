@@ -9,6 +9,10 @@ class Participant(TypedDict):
     kind: str
 
 
+class Agent(TypedDict):
+    answers_itself: bool
+
+
 class Message(TypedDict):
     id: int
     thread: int

@@ -10,7 +10,7 @@ from typing import Any
 from openvibe_client.answer import NOT_TO_BE_ANSWERED, Answer, Stopped
 from openvibe_client.events import iter_events
 from openvibe_client.http import Api, ApiError
-from openvibe_client.schema import Assembled, Block, Dive, Episode, Message, PromptMessage, Run, Thread, Tool
+from openvibe_client.schema import Agent, Assembled, Block, Dive, Episode, Message, PromptMessage, Run, Thread, Tool
 
 
 class Vibe:
@@ -28,6 +28,11 @@ class Vibe:
     def from_env(cls) -> "Vibe":
         """As OPENVIBE_URL and OPENVIBE_TOKEN say."""
         return cls(os.environ["OPENVIBE_URL"], os.environ["OPENVIBE_TOKEN"])
+
+    def answers_itself(self) -> bool:
+        """Whether the agent is answered for by a program elsewhere, such as this, and by no model of OpenVibe's."""
+        agent: Agent = self.api.call("GET", f"agents/{self.handle}/")
+        return agent["answers_itself"]
 
     def mentions(self, *, position_file: Path | None = None) -> Iterator["Mention"]:
         """What people say to this agent, for as long as the token holds: by its name, in its dives, and in threads it
