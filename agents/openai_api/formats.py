@@ -13,6 +13,9 @@ Event = dict[str, Any]
 
 WAITS = "\n\n[This waits for a decision of people in the thread. The answer goes on there.]"
 
+INCOMPLETE_REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""What `/v1/responses` calls the stop reasons of `/v1/chat/completions` that end no answer."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -149,9 +152,8 @@ class ResponseFormat:
         }
         message = [self._message(outcome.text)] if outcome.text else []
         output = [*message, *(self._call(number, outcome) for number in range(len(outcome.calls)))]
-        if outcome.stop_reason == "length":
-            details = {"reason": "max_output_tokens"}
-            status = {"status": "incomplete", "incomplete_details": details}
+        if reason := INCOMPLETE_REASONS.get(outcome.stop_reason):
+            status = {"status": "incomplete", "incomplete_details": {"reason": reason}}
             return {**self._common, **status, "output": output, "usage": usage}
         return {**self._common, "status": "completed", "output": output, "usage": usage}
 

@@ -25,6 +25,9 @@ from openvibe.workspaces.access import Access
 
 T = TypeVar("T")
 ENDED = (*Run.ENDED, Run.State.WAITING)
+STOP_REASONS = {"length": "length", "pause": "length", "content_filter": "content_filter"}
+"""What a chat client is told of an answer that the model did not end, by why. The protocol has no word for a pause:
+`length`, too, says that there is more to ask for."""
 RESTARTED = "The answer was begun anew. Send the same request again to get all of it."
 GONE = "You have no access to this conversation any more."
 BUSY = "Too many answers are awaited at once. Try again in a moment."
@@ -39,14 +42,14 @@ def run_outcome(run_id: int) -> Outcome | None:
         return None
     turn: ClientTurn | None = client_turn_of(run)
     calls = tuple(client_calls(run).values_list("call_id", "name", "arguments"))
-    is_long = turn is not None and turn.stop_reason == "length"
+    reason = STOP_REASONS.get(turn.stop_reason, "stop") if turn else "stop"
     return Outcome(
         run_id=run.pk,
         text=model_text(run) + (WAITS if run.state == Run.State.WAITING else ""),
         status=503 if run.state == Run.State.FAILED else 200,
         error=run.error if run.state == Run.State.FAILED else "",
         code=run.error_code,
-        stop_reason="tool_calls" if calls else "length" if is_long else "stop",
+        stop_reason="tool_calls" if calls else reason,
         calls=calls,
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,

@@ -6,6 +6,10 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from agents.models import Agent, Run
+from agents.openai_api.conversations import asker_of, begin_turn
+from agents.openai_api.formats import ResponseFormat
+from agents.openai_api.replies import run_outcome
+from agents.openai_api.requests import parse_chat
 from agents.runs.executor import execute_run
 from agents.runs.timeline import run_timeline
 from agents.runs.transcript import MAX_ROUNDS
@@ -83,6 +87,27 @@ def test_an_answer_at_which_the_model_paused_says_so(
     assert (run.state, reply_of(run).body) == ("done", f"Let me see.\n\n{notice}")
     (answered,) = (event for event in run_timeline(run, access(ana)) if event.kind == "answered")
     assert "paused before it came to an end" in answered.detail
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "told", "told_of_response"),
+    [
+        ("length", "openai", "length", "max_output_tokens"),
+        ("pause_turn", "anthropic", "length", "max_output_tokens"),
+        ("content_filter", "openai", "content_filter", "content_filter"),
+    ],
+)
+def test_a_chat_client_is_told_that_its_answer_is_not_whole(
+    ana: Member, vibe: Agent, execute: Execute, reason: str, kind: str, told: str, told_of_response: str
+) -> None:
+    request = parse_chat({"model": "@vibe", "messages": [{"role": "user", "content": "When?"}]})
+    run = begin_turn(asker_of(ana.participant, access(ana), request.user), vibe, request)
+    execute(run, Answer("In March,", finish_reason=reason), kind=kind)
+    outcome = run_outcome(run.pk)
+    assert outcome is not None
+    assert outcome.stop_reason == told
+    response = ResponseFormat(run.pk, "@vibe", [], "").whole(outcome)
+    assert (response["status"], response["incomplete_details"]) == ("incomplete", {"reason": told_of_response})
 
 
 def test_a_model_that_paused_before_it_said_a_word_has_failed_and_says_why(
