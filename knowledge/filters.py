@@ -16,6 +16,7 @@ from psycopg import sql
 
 from knowledge.expiry import EXPIRING_WITHIN
 from knowledge.models import Entry, EntryQuerySet
+from knowledge.tags import fold_tag
 from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.base.query_cache import array_literal
 from openvibe.chat.models import AccessQuery, visibility_of
@@ -47,7 +48,7 @@ def filter_entries(
     if "topic" in lookups:
         lookups["topic__iexact"] = lookups.pop("topic")
     if "tag" in lookups:
-        lookups["tags__contains"] = [lookups.pop("tag").lower().lstrip("#")]
+        lookups["tags__contains"] = [fold_tag(lookups.pop("tag"))]
     entries = entries.filter(**lookups)
     return entries.filter(freshness_condition(freshness, now or timezone.now())) if freshness else entries
 

@@ -11,6 +11,11 @@ _SEPARATOR = re.compile(r"[,;\n]")
 _ITEM = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*(?=[,;\n]|\Z)|([^,;\n]*))(?:[,;\n]|\Z)')
 
 
+def fold_tag(text: str) -> str:
+    """A tag as it is stored: lower case, without a leading `#`, with one blank between its words."""
+    return " ".join(text.strip().lstrip("#").lower().split())
+
+
 def join_tags(tags: Iterable[str]) -> str:
     """The line that `split_tags` takes apart into the same tags."""
     return ", ".join(map(_quote_tag, tags))

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from knowledge.expiry import normalize_expiry
 from knowledge.models import ENTRY_TOKEN_LIMIT, MAX_TOPIC_CHARACTERS, Entry
+from knowledge.tags import fold_tag
 from openvibe.base.problems import Problem, Refused
 from openvibe.base.text import TextRefused, clean_body, clean_title
 from openvibe.llm.tokens import count_tokens
@@ -72,12 +73,12 @@ def clean_content(text: str) -> tuple[str, int]:
 
 
 def clean_tags(tags: Iterable[str]) -> list[str]:
-    """Lower case, without a leading `#`, each once, in the order given."""
+    """As `fold_tag` has them, each once, in the order given."""
     cleaned: dict[str, None] = {}
     for raw in tags:
         if not isinstance(raw, str) or "\x00" in raw or not raw.isprintable():
             raise Problem("A tag is a short text without control characters.", code="bad_tag", field="tags")
-        tag = " ".join(raw.strip().lstrip("#").lower().split())
+        tag = fold_tag(raw)
         if len(tag) > MAX_TAG_CHARACTERS:
             raise Problem(
                 f"The tag “{tag[:MAX_TAG_CHARACTERS]}…” has {len(tag):,} characters; at most {MAX_TAG_CHARACTERS} fit.",

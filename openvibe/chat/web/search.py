@@ -74,16 +74,23 @@ class IdField(forms.Field):
         return MAX_ID if len(value) >= len(str(MAX_ID)) else int(value)
 
 
-class KindField(forms.ChoiceField):
+class WordField(forms.ChoiceField):
+    """One of a list's words, or none; the problem repeats what is none of them, since the list shows nothing of it."""
+
+    def __init__(self, choices: Iterable[tuple[str, str]], problem: str) -> None:
+        super().__init__(required=False, choices=choices)
+        self.problem = problem
+
     def validate(self, value: str) -> None:
         if value and not self.valid_value(value):
-            raise ValidationError(f"{_quote(value)} is no type of message. Choose one from the list.")
+            raise ValidationError(f"{_quote(value)} {self.problem}")
 
 
 class FiltersForm(forms.Form):
     channel = IdField("is no number of a channel. Choose one from the list.")
     thread = IdField("is no number of a thread. Search from the thread's own page, or everywhere.")
-    kind = KindField(required=False, choices=Message.Kind.choices)
+    kind = WordField(Message.Kind.choices, "is no type of message. Choose one from the list.")
+    order = WordField([("best", ""), ("newest", "")], "is no order. Choose one from the list.")
     since = DayField(required=False, input_formats=["%Y-%m-%d"], widget=forms.DateInput({"type": "date"}))
     until = DayField(required=False, input_formats=["%Y-%m-%d"], widget=forms.DateInput({"type": "date"}))
 

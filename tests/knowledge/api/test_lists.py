@@ -24,13 +24,13 @@ def topics(api: Api, query: str) -> list[str]:
 
 
 def test_filters_narrow_the_list(ana: Member, dora: Member, api: Api) -> None:
-    make_entry(ana, "Prices", kind="decision", tags=["money"])
+    make_entry(ana, "Prices", kind="decision", tags=["hard money"])
     make_entry(dora, "Roses", expires_at=timezone.now() + timedelta(days=3))
     old = make_entry(ana, "Wages")
     Entry.objects.filter(pk=old.pk).update(expires_at=timezone.now())
 
     assert topics(api, "") == ["Wages", "Roses", "Prices"]
-    assert topics(api, "topic=prices") == topics(api, "tag=Money") == topics(api, "kind=decision") == ["Prices"]
+    assert topics(api, "topic=prices") == topics(api, "tag=Hard++Money") == topics(api, "kind=decision") == ["Prices"]
     assert topics(api, "owner=@dora") == topics(api, "freshness=expiring") == ["Roses"]
     assert topics(api, "freshness=expired") == ["Wages"]
     assert topics(api, "freshness=fresh&owner=ana") == ["Prices"]
