@@ -15,6 +15,14 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
     gc.set_threshold(200_000)  # what is loaded stays: looking through it every 700 objects took a quarter of a start,
     atexit.register(gc.freeze)  # and at the end, for what the system takes back anyway, a third of the whole
+    for argument in sys.argv:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise SystemExit(
+                f"{argument!a} holds bytes that are no UTF-8. Write it in UTF-8; rename a file whose name is not. "
+                "Nothing was changed."
+            ) from None
     try:
         from django.core.exceptions import ImproperlyConfigured
         from django.core.management import execute_from_command_line

@@ -258,6 +258,12 @@ def test_a_command_that_is_interrupted_says_so(made: Path) -> None:
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
+def test_an_argument_that_is_no_utf_8_says_so(made: Path) -> None:
+    done = manage("workspace", "export", "all.zip", "--workspace", "caf\udce9", var=made)
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (1, "", False), done.stderr
+    assert r"caf\udce9" in done.stderr
+
+
 def test_any_command_of_manage_joins_the_one_that_runs(made: Path) -> None:
     user = user_of(made)
     before = find_postmaster(made / "postgres")
