@@ -55,6 +55,7 @@ def test_it_serves_until_ctrl_c_and_keeps_everything(var: Path) -> None:
         assert first.status("/healthz") == 200
         doctor = manage("doctor", "--only=event stream", f"--url=http://127.0.0.1:{first.port}", var=var)
         assert doctor.stdout.startswith("ok      event stream: an event is here after "), doctor.stderr
+        assert f"It listens on 127.0.0.1, port {first.port}." in first.text
         assert f"the first password stands in {var}/sign-in.txt" in first.text
         assert (var / "sign-in.txt").read_text().rpartition("password: ")[2].strip() not in first.text
         assert len(services_of(var, "web")) == 1 + 2
@@ -228,6 +229,13 @@ def test_a_used_port_says_which_and_what_to_type(var: Path, settings: Settings) 
         port = other.getsockname()[1]
         with pytest.raises(CommandError, match=rf"Port {port} is used.*make run PORT="):
             call_command("serve", port=port)
+
+
+def test_links_in_mails_lead_to_the_port_that_is_served(var: Path, settings: Settings) -> None:
+    settings.VAR = var
+    with pytest.raises(CommandError, match="is no host name"):
+        call_command("serve", host="vibe..example", port=9000)
+    assert settings.PUBLIC_URL == "http://localhost:9000"
 
 
 @pytest.mark.parametrize("host", ["vibe..example", "x" * 64])

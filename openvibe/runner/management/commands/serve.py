@@ -28,7 +28,7 @@ from openvibe.runner.database_guard import database_guard
 from openvibe.runner.services import build_services, preload, run_web
 from openvibe.runner.static_files import collect_static_files
 from openvibe.runner.supervisor import ServiceCrashLoop, Supervisor, set_process_name, stop_orphans
-from openvibe.settings.environment import unknown_variable_words, unknown_variables
+from openvibe.settings.environment import public_url, unknown_variable_words, unknown_variables
 
 WILDCARD_HOSTS = ("0.0.0.0", "::")
 
@@ -51,6 +51,7 @@ class Command(BaseCommand):
             self.stderr.write(self.style.WARNING(unknown_variable_words(name, nearest)))
         if unfinished := unfinished_restore():
             raise CommandError(unfinished)
+        settings.PUBLIC_URL = public_url(settings.ENV.model_copy(update={"port": port}))  # --port need not be PORT
         self.check(tags=["addresses"])  # all checks would read every model and address: `manage.py check` does
         if only:
             self.serve_web(host, port)
@@ -77,13 +78,15 @@ class Command(BaseCommand):
             check_port(host, port)
             own_url = f"http://{display_host(host)}:{port}/"
             url = f"{settings.PUBLIC_URL}/" if settings.ENV.production else own_url
-            sign_in = self.prepare_installation(url)
+            ready = f"{url}\n{self.prepare_installation(url)}"
+            if settings.ENV.production:  # the address is the proxy's
+                ready += f"\nIt listens on {host}, port {port}."
             supervisor = Supervisor(build_services(host, port), write_line=self.write_line)
             try:
                 if not stop.is_set():
                     preload()
                     supervisor.start()
-                    self.supervise(supervisor, stop, host=host, port=port, ready=f"{url}\n{sign_in}")
+                    self.supervise(supervisor, stop, host=host, port=port, ready=ready)
             except ServiceCrashLoop as error:
                 raise CommandError(f"OpenVibe stops: {error}") from error
             finally:
