@@ -124,9 +124,10 @@ def resolve_workspace(slug: str) -> Workspace:
     slugs = ", ".join(Workspace.objects.order_by("slug").values_list("slug", flat=True)[:20])
     if not slugs:
         raise CommandError("There is no workspace yet. `manage.py demo` makes a first one.")
+    are = "There are:" if ", " in slugs else "There is:"
     if slug:
-        raise CommandError(f"There is no workspace {slug!r}. There is: {slugs}.")
-    raise CommandError(f"Say which workspace with --workspace. There is: {slugs}.")
+        raise CommandError(f"There is no workspace {slug!r}. {are} {slugs}.")
+    raise CommandError(f"Say which workspace with --workspace. {are} {slugs}.")
 
 
 def admin_access(request: HttpRequest, workspace_id: int) -> Access:

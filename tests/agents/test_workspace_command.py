@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from openvibe.workspaces.models import User, Workspace
+from openvibe.workspaces.models import Member, User, Workspace
 
 
 def test_the_commands_create_and_delete(db: None) -> None:
@@ -25,3 +25,23 @@ def test_the_commands_create_and_delete(db: None) -> None:
     assert [each.name for each in Workspace.objects.all()] == ["Oak"]
     with pytest.raises(CommandError, match="Enter a valid email address"):
         call_command("workspace", "create", "Ash", owner="nobody")
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--max-gib=nan", "not a number above 0"),
+        ("--max-gib=inf", "not a number above 0"),
+        ("--max-gib=0", "not a number above 0"),
+        ("--slug=Elm & Co", "cannot stand in an address. Write elm-co"),
+        ("--slug=??", "cannot stand in an address. Write our-team"),
+    ],
+)
+def test_an_option_of_an_import_that_cannot_be_is_said(option: str, words: str) -> None:
+    with pytest.raises(CommandError, match=words):
+        call_command("workspace", "import", "elm.zip", option)
+
+
+def test_all_workspaces_are_named_to_who_names_none(ana: Member, cleo: Member) -> None:
+    with pytest.raises(CommandError, match=r"There are: anas-garden, cleos-garden\."):
+        call_command("workspace", "export", "all.zip")

@@ -66,6 +66,12 @@ def test_what_is_no_file_is_not_replaced(ana: Member, var: Path, tmp_path: Path)
     assert (tmp_path / "device").is_symlink()
 
 
+def test_a_folder_that_is_not_there_is_named_alone(ana: Member, tmp_path: Path) -> None:
+    file = tmp_path / "gone/all.tar"
+    with pytest.raises(CommandError, match=f"^{file} cannot be written: No such file or directory.$"):
+        backup(file)
+
+
 def test_a_backup_does_not_hold_itself(ana: Member, var: Path) -> None:
     (var / "home").mkdir()
     with pytest.raises(CommandError, match="among the files that are backed up"):

@@ -1,9 +1,10 @@
 """`manage.py workspace create|export|import|delete`."""
 
 import hashlib
+import math
 import secrets
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.core.validators import validate_email
 from django.db import transaction
+from django.utils.text import slugify
 from tqdm import tqdm
 
 from agents.archive.delete import delete_workspace
@@ -43,9 +45,9 @@ class Command(BaseCommand):
         export.add_argument("--workspace", metavar="SLUG", default="", help="needed when there is more than one")
         bring = verbs.add_parser("import", help="bring in the workspace of an archive, whole or not at all")
         bring.add_argument("file", type=Path)
-        bring.add_argument("--slug", default="", help="another name in addresses than the archive's")
-        gib = MAX_BYTES // 1024**3
-        bring.add_argument("--max-gib", type=float, default=gib, help="refuse what is larger unpacked (%(default)s)")
+        bring.add_argument("--slug", type=slug, default="", help="another name in addresses than the archive's")
+        most = MAX_BYTES // 1024**3
+        bring.add_argument("--max-gib", type=gib, default=most, help="refuse what is larger unpacked (%(default)s)")
         delete = verbs.add_parser("delete", help="delete a workspace and everything in it, for good")
         delete.add_argument("slug")
         delete.add_argument("--confirm", metavar="NAME", help="the workspace's name; asked for when left out")
@@ -108,6 +110,20 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{workspace.name} is deleted, {delete_workspace(workspace=workspace):,} rows. Accounts stay."
         )
+
+
+def slug(text: str) -> str:
+    """The value of `--slug`."""
+    if slugify(text) != text:
+        raise ArgumentTypeError(f"{text!r} cannot stand in an address. Write {slugify(text) or 'our-team'}")
+    return text
+
+
+def gib(text: str) -> float:
+    """The value of `--max-gib`."""
+    if not 0 < float(text) < math.inf:
+        raise ArgumentTypeError(f"{text} is not a number above 0")
+    return float(text)
 
 
 def create_account(email: str, name: str, password: str) -> User:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from openvibe.runner.backup import write_backup
+from openvibe.runner.backup import WORK_PREFIX, write_backup
 
 
 class Command(BaseCommand):
@@ -20,6 +20,7 @@ class Command(BaseCommand):
         try:
             size = write_backup(file)
         except OSError as error:
-            culprit = "" if error.filename in (None, str(file)) else f" ({error.filename})"
+            is_here = error.filename is None or WORK_PREFIX in str(error.filename)
+            culprit = "" if is_here else f" ({error.filename})"
             raise CommandError(f"{file} cannot be written: {error.strerror or error}{culprit}.") from None
         self.stdout.write(f"{file}: {size / 1024**2:,.1f} MB. Keep it where only you can read it: it holds everything.")
