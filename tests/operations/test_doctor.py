@@ -33,6 +33,8 @@ def test_every_model_endpoint_is_asked_and_named_when_it_is_silent(ana: Member, 
     assert report.startswith("PROBLEM models: 2 of 2 endpoints do not answer. ")
     assert f"“Near” of {ana.workspace.slug}: " in report
     assert report.count("\n") == 1
+    Endpoint.objects.filter(name="Near").delete()
+    assert doctor("models").startswith("PROBLEM models: 1 of 1 endpoint does not answer. ")
 
 
 def test_a_key_of_before_and_a_folder_that_is_gone_are_named(ana: Member, settings: Settings, tmp_path: Path) -> None:
@@ -40,7 +42,7 @@ def test_a_key_of_before_and_a_folder_that_is_gone_are_named(ana: Member, settin
     Endpoint.objects.create(workspace=ana.workspace, name="Paid", model="m", base_url=address, api_key="sk-1234567890")
     settings.SECRET_KEY, settings.VAR = "another key, of fifty characters or more than that", tmp_path / "gone"
     report = doctor("secret key", "disk", "models")
-    assert "PROBLEM secret key: does not open 1 stored keys." in report
+    assert "PROBLEM secret key: does not open 1 stored key." in report
     assert "PROBLEM disk: " in report
     assert "Enter it again." in report
 

@@ -54,6 +54,12 @@ def test_the_earlier_key_can_come_from_a_file(endpoints: list[Endpoint], tmp_pat
     assert keys_of(endpoints) == [SECRET, SECRET, ""]
 
 
+def test_a_file_that_holds_no_text_is_no_key(endpoints: list[Endpoint], tmp_path: Path) -> None:
+    (tmp_path / "all.tar").write_bytes(b"\xff\xfe")
+    with pytest.raises(CommandError, match="1 secret can be read with none of the keys"):
+        reencrypt("--old-key-file", str(tmp_path / "all.tar"))
+
+
 def test_a_wrong_old_key_changes_nothing_and_is_a_sentence(endpoints: list[Endpoint], settings: Settings) -> None:
     settings.SECRET_KEY_FALLBACKS = ["not that one"]
     settings.SECRET_KEY = "the third key"

@@ -25,6 +25,7 @@ from openvibe.base.models import OutgoingMail
 from openvibe.base.proxy_headers import COUNT_PROXIES, lacks_trusted_proxies
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
+from openvibe.base.text import pluralize
 from openvibe.llm.endpoints import find_endpoint_problem
 from openvibe.llm.models import Endpoint
 from openvibe.runner.backup import unfinished_restore
@@ -156,7 +157,8 @@ def migrations() -> CheckResult:
         return CheckResult("tables", "made by the version before.", "Run `manage.py adopt_migrations`.")
     unapplied_count = count_unapplied_migrations()
     if unapplied_count:
-        return CheckResult("tables", f"{unapplied_count} migrations wait.", "Run `manage.py migrate`.")
+        state = f"{pluralize(unapplied_count, 'migration waits', 'migrations wait')}."
+        return CheckResult("tables", state, "Run `manage.py migrate`.")
     return CheckResult("tables", "up to date.")
 
 
@@ -255,8 +257,10 @@ def models() -> CheckResult:
         if problem
     ]
     if silent:
-        return CheckResult("models", f"{len(silent)} of {len(endpoints)} endpoints do not answer.", " ".join(silent))
-    return CheckResult("models", f"{len(endpoints)} endpoints answer.")
+        does = "does" if len(silent) == 1 else "do"
+        state = f"{len(silent)} of {pluralize(len(endpoints), 'endpoint')} {does} not answer."
+        return CheckResult("models", state, " ".join(silent))
+    return CheckResult("models", f"{pluralize(len(endpoints), 'endpoint answers', 'endpoints answer')}.")
 
 
 def mail() -> CheckResult:
@@ -264,7 +268,8 @@ def mail() -> CheckResult:
         return CheckResult("mail", "no mail server (OPENVIBE_EMAIL_URL): e-mails are printed in the log.")
     late = OutgoingMail.objects.filter(attempts__gt=0).order_by("-due_at")
     if last := late.first():
-        state = f"the server does not take {late.count()} of our e-mails, which wait: {last.error}."
+        mails = pluralize(late.count(), "e-mail that waits", "e-mails that wait")
+        state = f"the server does not take {mails}: {last.error}."
         return CheckResult("mail", state, "Check OPENVIBE_EMAIL_URL and the server.")
     return CheckResult("mail", "nothing waits.")
 
@@ -289,6 +294,6 @@ def secret_key() -> CheckResult:
     )
     if unreadable:
         advice = "Set OPENVIBE_SECRET_KEY_FALLBACKS to the earlier key, or enter them again."
-        return CheckResult("secret key", f"does not open {unreadable} stored keys.", advice)
+        return CheckResult("secret key", f"does not open {pluralize(unreadable, 'stored key')}.", advice)
     origin = "set by you." if settings.ENV.secret_key else "made on first use and kept in var/."
     return CheckResult("secret key", origin)

@@ -13,6 +13,7 @@ from django.db.models import F, Value
 from django.db.models.functions import Cast
 
 from openvibe.base.fields import CannotDecrypt, EncryptedTextField, reencrypt
+from openvibe.base.text import pluralize
 
 
 class Command(BaseCommand):
@@ -22,7 +23,7 @@ class Command(BaseCommand):
         verb = parser.add_subparsers(dest="verb", required=True).add_parser("reencrypt", help="use today's key for all")
         verb.add_argument(
             "--old-key-file",
-            type=FileType(encoding="utf-8"),
+            type=FileType(encoding="utf-8", errors="replace"),
             help="file that holds an earlier secret key, besides those in OPENVIBE_SECRET_KEY_FALLBACKS",
         )
         verb.add_argument("--skip-unreadable", action="store_true", help="leave what no key reads as it is")
@@ -73,6 +74,6 @@ def _reencrypt_field(
 def _unreadable_sentence(unreadable: list[str], outcome: str) -> str:
     names = ", ".join(unreadable[:10]) + (" …" if len(unreadable) > 10 else "")
     return (
-        f"{len(unreadable)} secrets can be read with none of the keys: {names}. {outcome}"
+        f"{pluralize(len(unreadable), 'secret')} can be read with none of the keys: {names}. {outcome}"
         "Give the key they were saved with (--old-key-file or OPENVIBE_SECRET_KEY_FALLBACKS), or enter them again."
     )
