@@ -94,6 +94,11 @@ def test_whatever_a_check_meets_the_next_one_is_carried_out() -> None:
     ]
 
 
+def test_a_check_of_the_public_address_wants_the_address() -> None:
+    with pytest.raises(CommandError, match="'cookies' is checked at the public address"):
+        call_command("doctor", only=["cookies", "disk"])
+
+
 def test_a_check_that_is_none_says_which_there_are() -> None:
     with pytest.raises(CommandError, match="There are: database, extensions, tables"):
         call_command("doctor", only=["weather"])
