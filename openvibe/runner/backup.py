@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from typing import IO, Any
 
 from django.conf import settings
@@ -197,9 +198,10 @@ def unfinished_restore() -> str:
         path = mark.read_text()
     except OSError:
         return ""
+    command = f"manage.py restore {quote(path)} --replace"
     return (
         f"The restore of {path} was interrupted: the database may be back already, agents' files and the secret key "
-        f"may not. Run `manage.py restore {path} --replace` to its end; or delete {mark} to go on with what is there."
+        f"may not. Run `{command}` to its end; or delete {mark} to go on with what is there."
     )
 
 

@@ -179,6 +179,11 @@ def test_a_full_disk_leaves_no_mark_of_a_restore_that_did_not_begin(var: Path, t
     assert unfinished_restore() == ""
 
 
+def test_the_command_that_ends_a_restore_can_be_copied(var: Path) -> None:
+    (var / "restore.unfinished").write_text("/mnt/our backups/all.tar")
+    assert "`manage.py restore '/mnt/our backups/all.tar' --replace`" in unfinished_restore()
+
+
 def test_what_a_killed_restore_left_is_removed(kept: Path, var: Path) -> None:
     (var / ".restore-abcdefgh").mkdir()
     (var / ".restore-abcdefgh/database.dump").write_text("all that anybody wrote")
