@@ -27,11 +27,14 @@ EXPIRY_HELP = (
 
 
 class ExpiryField(serializers.CharField):
-    """An instant in UTC; None for never. What cannot be read, or is past, is refused in words."""
+    """An instant in UTC; None for never, as an empty text is. What cannot be read, or is past, is refused in words."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("help_text", EXPIRY_HELP)
         super().__init__(allow_null=True, allow_blank=True, **options)
+
+    def run_validation(self, data: Any = serializers.empty) -> datetime | None:
+        return super().run_validation(data) or None  # a CharField passes an empty text on as it is
 
     def to_internal_value(self, data: Any) -> datetime | None:  # type: ignore[override]  # a CharField gives a text
         return parse_expiry(super().to_internal_value(data), now=timezone.now())

@@ -93,6 +93,15 @@ def test_where_it_comes_from_is_told_to_who_may_see_that(ana: Member, api: Api, 
     assert (data["source_message"], data["source_thread"]) == (None, None)
 
 
+@pytest.mark.parametrize("empty", ["", "  "])
+def test_an_empty_expiry_is_never(ben: Member, api: Api, empty: str) -> None:
+    entry = api.post("knowledge/", {**PRICES, "expires_at": empty}).json()
+    api.patch(f"knowledge/{entry['id']}/", {"expires_at": "90d"}, If_Match='"1"')
+    renewed = api.post(f"knowledge/{entry['id']}/renew/", {"expires_at": empty}).json()
+
+    assert (entry["expires_at"], renewed["expires_at"]) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("body", "code", "field"),
     [
