@@ -8,6 +8,7 @@ from celery import shared_task
 from django.contrib.sessions.models import Session
 from django.core.mail import EmailMessage
 from django.db import connection, transaction
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from openvibe.base.events import EVENT_RETENTION_HOURS
@@ -53,9 +54,13 @@ def analyze_tables() -> dict[str, int]:
 
 @shared_task(name="base.forget_events")
 def delete_expired_events() -> dict[str, int]:
-    """Events past their retention; a page that slept longer is told to reload."""
+    """Events past their retention; a page that slept longer is told to reload.
+
+    The newest of them in each workspace stays: all that came after it is kept, so who has it goes on from there.
+    """
     expired = Event.objects.filter(created_at__lt=timezone.now() - timedelta(hours=EVENT_RETENTION_HOURS))
-    return {"events deleted": expired.delete()[0]}
+    newer = expired.filter(workspace_id=OuterRef("workspace_id"), position__gt=OuterRef("position"))
+    return {"events deleted": expired.filter(Exists(newer)).delete()[0]}
 
 
 @shared_task(name="base.forget_job_runs", ignore_result=True, expires=3_600)

@@ -6,7 +6,8 @@ import pytest
 from django.test import Client
 
 from openvibe.api.services import issue_token, revoke_token
-from openvibe.chat.live import hub
+from openvibe.base.models import Event
+from openvibe.chat.live import hub, subscriber
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
@@ -82,3 +83,20 @@ def test_filters_the_message_itself_and_who_is_meant() -> None:
     ]
     answer = Client().get("/api/v1/events/?include=all", headers={"Authorization": f"Bearer {secret}"})
     assert answer.status_code == 400
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_listener_learns_how_far_it_was_told_though_all_that_was_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriber, "HEARTBEAT_SECONDS", 0.05)
+    ana = factories.make_member("Ana")
+    thread = factories.make_thread(factories.make_channel(ana), ana)
+    _, secret = issue_token(participant=ana.participant, name="listener", scopes=["read"])
+
+    with Reader(Client(), "/api/v1/events/", query="kind=mention", token=secret) as reader:
+        positions = [reader.opened_at()]
+        factories.say(thread, ana, "This names nobody")
+        newest = str(Event.objects.latest("position").position)
+        while positions[-1] != newest:
+            positions.append(reader.opened_at())
+
+    assert positions[0] != newest

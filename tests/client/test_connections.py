@@ -125,6 +125,16 @@ def test_what_is_said_before_it_heard_anything_is_told_to_the_next_start(serve: 
     assert [headers.get("Last-Event-ID") for headers in script.headers("GET events")] == [None, "6"]
 
 
+def test_a_position_that_comes_without_an_event_is_kept(serve: Serve, tmp_path: Path) -> None:
+    gone = b"event: gone\ndata: {}\n\n"
+    opened = b"retry: 1000\nid: 6\n: open\n\n"
+    script = serve(GET_events=[opened + b"id: 60\n: still here\n\n", gone, gone])
+    for _ in range(2):
+        with pytest.raises(ApiError, match="may not listen"):
+            next(Vibe(script.url, "ovk_x").mentions(position_file=tmp_path / "position"))
+    assert [headers.get("Last-Event-ID") for headers in script.headers("GET events")] == [None, "60", "60"]
+
+
 def test_streams_that_were_open_and_broke_do_not_make_it_wait_longer_each_time(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,9 +25,9 @@ class Frame:
 
 
 def iter_events(api: Api, *, kinds: Sequence[str], after: int | None = None) -> Iterator[Frame]:
-    """Events of these kinds, as they happen, after a position or from now on: then a frame without a kind says where
-    that is. Raises ApiError when the token may not listen (any more). A frame of kind `reload` says that what was
-    missed is not kept any more."""
+    """Events of these kinds, as they happen, after a position or from now on. Frames without a kind say how far that
+    is, where all that came was for others. Raises ApiError when the token may not listen (any more). A frame of kind
+    `reload` says that what was missed is not kept any more."""
     query = [("include", "data"), *(("kind", kind) for kind in kinds)]
     position, failures = after, 0
     while True:
@@ -37,9 +37,9 @@ def iter_events(api: Api, *, kinds: Sequence[str], after: int | None = None) -> 
                 failures = BUSY_FAILURES if frame.kind == "busy" else 0
                 if frame.kind == "gone":
                     raise ApiError(403, "gone", "This token may not listen any more.")
-                is_beginning = position is None and frame.position > 0
+                is_ahead = frame.position > (position or 0)
                 position = frame.position or position
-                if is_beginning or frame.kind in (*kinds, "reload"):
+                if frame.kind in (*kinds, "reload") or (is_ahead and not frame.kind):
                     yield frame
         except Unanswered:
             pass

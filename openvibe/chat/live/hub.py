@@ -217,6 +217,8 @@ class WorkspaceFeed:
                 frames = _make_frames(batch, [each for each in live if each.position < first])
                 frames |= self._make_rest(batch, [each for each in live if each.position >= first])
         _put(frames)
+        for subscriber in frames:  # after its frames: a sign of life tells how far it was told
+            subscriber.position = batch.position
         return batch
 
     def _make_rest(self, batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> dict[StreamSubscriber, bytes]:

@@ -23,6 +23,8 @@ END_SECONDS = 2.0
 """How long a reader without access has to take the last frame."""
 OPEN_FRAME = b"retry: %d\nid: %d\n: open\n\n"
 """From where it goes on: a reader whose stream breaks before the first event goes on from there, too."""
+POSITION_LINE = b"id: %d\n"
+"""Says with a sign of life how far a reader was told, though all of that was for others."""
 BUSY_FRAME = b"retry: 30000\nevent: busy\ndata: {}\n\n"
 GONE_FRAME = b"event: gone\ndata: {}\n\n"
 HEARTBEAT_FRAME = b": still here\n\n"
@@ -53,8 +55,8 @@ class FrameFormat(Protocol):
 
 @dataclass(eq=False)
 class StreamSubscriber:
-    """`opened_at`: after which event it was to begin; `position`: up to which it was told before it was live;
-    `told_here`: who it was told is here. `put` and `end` are called by the reader."""
+    """`opened_at`: after which event it was to begin; `position`: up to which it was told; `told_here`: who it was told
+    is here. `put` and `end` are called by the reader."""
 
     viewer: Viewer
     format: FrameFormat
@@ -127,7 +129,9 @@ class StreamSubscriber:
                 self.replay_soon()
                 await self.wait(REPLAY_SECONDS)
             elif not await self.wait(HEARTBEAT_SECONDS):
-                yield self.format.heartbeat
+                position = self.position
+                if not self._queue and not self.is_ended:  # what was put, or cleared, before the position was read
+                    yield POSITION_LINE % position + self.format.heartbeat
 
     async def wait(self, seconds: float) -> bool:
         """Whether something came in time."""

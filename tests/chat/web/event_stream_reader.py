@@ -80,7 +80,7 @@ class Reader:
         return frame
 
     def opened_at(self) -> str:
-        """The position the stream opens with. Empty when it says none."""
+        """The next position that comes without an event: first where the stream opens. Empty when it says none."""
         return self._opened.get(timeout=PATIENCE)
 
     def is_alive(self) -> bool:
@@ -129,5 +129,5 @@ class Reader:
             self._heartbeats.put(True)
         elif "data" in fields:
             self._frames.put(Frame(fields.get("id", ""), fields.get("event", ""), fields["data"]))
-        elif "retry" in fields:
+        elif fields.keys() & {"id", "retry"}:
             self._opened.put(fields.get("id", ""))

@@ -4,14 +4,18 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 from django.test import Client
+from django.utils import timezone
 
+from openvibe.base.events import EVENT_RETENTION_HOURS
 from openvibe.base.models import Event
 from openvibe.base.streams import STREAMS_KEY
+from openvibe.base.tasks import delete_expired_events
 from openvibe.chat.live import hub, subscriber
 from openvibe.chat.live.subscriber import StreamSubscriber
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
@@ -104,6 +108,22 @@ def test_older_than_kept_or_unknown_is_told_to_reload(
         with Reader(signed_in(ana), path, query=f"after={after}") as reader:
             frame = reader.next()
             assert (frame.event, frame.id) == ("reload", str(last_position()))
+
+
+def test_after_quiet_days_a_reader_goes_on_from_the_last_event(
+    ana: Member, cleo: Member, thread: Thread, path: str, signed_in: SignedIn
+) -> None:
+    for text in ("one", "two"):
+        say(thread, ana, text)
+    position, old = last_position(), timezone.now() - timedelta(hours=EVENT_RETENTION_HOURS + 1)
+    Event.objects.update(created_at=old)
+    say(make_thread(make_channel(cleo), cleo), cleo, "elsewhere")
+    missed = say(thread, ana, "three")
+    delete_expired_events()
+    with Reader(signed_in(ana), path, query=f"after={position}") as reader:
+        assert told(reader.next()) == ("message_posted", missed.pk)
+    with Reader(signed_in(ana), path, query=f"after={position - 1}") as reader:
+        assert reader.next().event == "reload"
 
 
 def test_threads_one_may_not_see_are_never_told(
