@@ -25,6 +25,7 @@ from openvibe.llm.errors import (
     ModelUnavailable,
     RateLimited,
 )
+from openvibe.llm.fences import clean_text
 from openvibe.llm.http_client import ResponseHead
 
 DECODE_ERRORS = (  # what the vendors' packages trip over in answers that are none
@@ -167,8 +168,8 @@ def parse_retry_after(header: str | None) -> float | None:
 
 
 def masked_line(text: str, key: str) -> str:
-    """What the endpoint itself said, in one short line without secrets."""
-    text = " ".join(text[:2_000].split())
+    """What the endpoint itself said, in one short line that can be stored, without secrets."""
+    text = " ".join(clean_text(text[:2_000]).split())
     if len(key) >= 4:
         text = text.replace(key, MASK)
     return mask_secrets(text)[:300]

@@ -87,6 +87,19 @@ def test_whatever_comes_is_an_answer_or_a_typed_error(answers: list[Any]) -> Non
             assert isinstance([*model.stream(PROMPT)][-1], StreamEnd)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(body=b"out of \x00 tokens\x1b"),
+        Answer(status=500, error={"message": "out of \x00 tokens\ud800"}),
+        Answer(body=b'data: {"error": {"message": "out of \\u0000 tokens\\ud800"}}\n\n'),
+    ],
+)
+def test_what_an_endpoint_says_can_be_stored(answer: Answer) -> None:
+    with serving(answer) as server, pytest.raises(ModelError, match=r"says: out of tokens\.?$"):
+        list(client(server, attempts=1).stream(PROMPT))
+
+
 def test_an_empty_answer_says_why() -> None:
     with serving(Answer(""), Answer("", finish_reason="length"), Answer("", finish_reason="content_filter")) as server:
         for words in ("answered nothing", "output tokens", "content filter"):
