@@ -70,6 +70,10 @@ def check_url(url: str, *, allow_private: bool = False, resolve: NameResolver = 
     _check_addresses(host, port, addresses, allow_private)
 
 
+class ResponseTooLarge(httpx2.ReadError):
+    """The response was longer than it may be, and was left where it stood."""
+
+
 class _TransportGuard(Generic[Transport]):
     """Connects only to checked addresses, and ends a response that takes longer than `total_seconds`.
 
@@ -154,7 +158,7 @@ class _ResponseLimit:
     def check(self, size: int) -> None:
         if size > self.max_bytes:
             self.was_too_large = True
-            raise httpx2.ReadError("The answer is larger than any answer is.")
+            raise ResponseTooLarge(f"The answer has more than {self.max_bytes:,} bytes, which were not read.")
         if self.clock() > self.ends_at:
             raise httpx2.ReadTimeout("The answer took too long.")
 

@@ -32,7 +32,7 @@ from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.thoughts import AnswerText
-from openvibe.llm.tool_calls import arguments_object, clean_identifier
+from openvibe.llm.tool_calls import arguments_object, check_arguments, clean_identifier
 from openvibe.llm.values import (
     ChatMessage,
     Completion,
@@ -372,7 +372,7 @@ def _tool_call(number: int, block: _Block) -> ToolCallRequest:
     if not isinstance(name, str) or not name:
         raise BadAnswer("The model called a tool without naming it.")
     arguments = block.text.strip() or (json.dumps(tool_input) if isinstance(tool_input, dict) else "{}")
-    return ToolCallRequest(str(block.start.id or f"call_{number}"), clean_text(name)[:200], arguments)
+    return ToolCallRequest(str(block.start.id or f"call_{number}"), clean_text(name)[:200], check_arguments(arguments))
 
 
 def _decode_text(text: Any, clean: Callable[[str], str] = clean_text) -> str:

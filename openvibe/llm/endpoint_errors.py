@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 
 from openvibe.base.masking import MASK, mask_secrets
-from openvibe.base.ssrf_guard import AddressRefused
+from openvibe.base.ssrf_guard import AddressRefused, ResponseTooLarge
 from openvibe.base.text import has_visible_character
 from openvibe.llm.errors import (
     AuthRefused,
@@ -92,6 +92,10 @@ class ErrorReport:
 def connection_error(error: Exception) -> ModelError | None:
     """The ModelError where it was the connection that failed, else None."""
     for cause in _exception_chain(error):
+        if isinstance(cause, ResponseTooLarge):
+            return BadAnswer(str(cause))
+        if isinstance(cause, httpx2.DecodingError):
+            return BadAnswer(str(cause), advice="Whoever runs it can switch that off.")
         if isinstance(cause, AddressRefused):
             return ModelUnavailable(str(cause), may_pass=False)
         if isinstance(cause, httpx2.TimeoutException):

@@ -66,8 +66,8 @@ def open_http_client(
 ) -> Iterator[tuple[httpx2.Client, ResponseHead]]:
     """A client for one call: `read_timeout` seconds for anything to come, `total_seconds` in all.
 
-    It follows no redirect and reads no environment. An answer passes through `events`, if given. Raises AuthRefused
-    where the stored key cannot be read."""
+    It follows no redirect, reads no environment, and refuses compressed answers (DecodingError). An answer passes
+    through `events`, if given. Raises AuthRefused where the stored key cannot be read."""
     if isinstance(connection.api_key, UnreadableSecret):
         raise AuthRefused(
             "The stored key of this endpoint cannot be read: the server's secret key is another one now.",
@@ -78,14 +78,18 @@ def open_http_client(
     )
     head = ResponseHead()
     timeout = httpx2.Timeout(read_timeout, connect=min(10.0, read_timeout))
-    hooks = {"response": [head.record, *([partial(_read_events, events)] if events else ())]}
+    hooks = {"response": [_refuse_compressed, head.record, *([partial(_read_events, events)] if events else ())]}
     with httpx2.Client(
         transport=transport, trust_env=False, timeout=timeout, headers=_HEADERS, event_hooks=hooks
     ) as client:
         yield client, head
 
 
+def _refuse_compressed(response: httpx2.Response) -> None:
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise httpx2.DecodingError("The endpoint compresses its answers, which was not asked for.")
+
+
 def _read_events(events: EventStream, response: httpx2.Response) -> None:
-    is_plain = response.headers.get("content-encoding", "identity") == "identity"
-    if response.is_success and is_plain and isinstance(response.stream, httpx2.SyncByteStream):
+    if response.is_success and isinstance(response.stream, httpx2.SyncByteStream):
         response.stream = _Body(response.stream, events.read)

@@ -34,7 +34,7 @@ from openvibe.llm.openai_sdk import (
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.thoughts import AnswerText
-from openvibe.llm.tool_calls import arguments_object, clean_identifier
+from openvibe.llm.tool_calls import arguments_object, check_arguments, clean_identifier
 from openvibe.llm.values import (
     ChatMessage,
     Completion,
@@ -45,6 +45,9 @@ from openvibe.llm.values import (
     ToolSpec,
     Usage,
 )
+
+MAX_CALLS = 1_000
+"""Calls of one answer that are read."""
 
 
 class OpenAIModel:
@@ -256,7 +259,11 @@ class _CallFragments:
     index: Any
     id: str = ""
     name: str = ""
-    arguments: str = ""
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self.pieces)
 
     def is_complete(self) -> bool:
         try:
@@ -317,12 +324,14 @@ class _StreamAccumulator:
         name = (function.name if function is not None else None) or ""
         call = self._find_call(index, call_id, name)
         if call is None:
+            if len(self._calls) >= MAX_CALLS:
+                raise BadAnswer(f"The model called more than {MAX_CALLS:,} tools at once.")
             call = _CallFragments(index)
             self._calls.append(call)
         call.id = call.id or str(call_id or "")
         call.name = call.name or name
         if function is not None:
-            call.arguments += _decode_arguments(function.arguments)
+            call.pieces.append(_decode_arguments(function.arguments))
 
     def _find_call(self, index: Any, call_id: Any, name: str) -> _CallFragments | None:
         """The call that a fragment goes on with, or None where it begins one.
@@ -337,15 +346,15 @@ class _StreamAccumulator:
         if not calls:
             return None
         last = calls[-1]
-        is_another = (call_id and last.id) or (index is None and last.is_complete())
-        return None if name and is_another else last
+        is_another = name and ((call_id and last.id) or (index is None and last.is_complete()))
+        return None if is_another else last
 
 
 def _tool_call(index: int, call_id: Any, name: Any, arguments: Any) -> ToolCallRequest:
     """Without an id it gets one, without arguments none. Raises BadAnswer for a call without a name."""
     if not isinstance(name, str) or not name:
         raise BadAnswer("The model called a tool without naming it.")
-    arguments = clean_text(_decode_arguments(arguments))
+    arguments = clean_text(check_arguments(_decode_arguments(arguments)))
     return ToolCallRequest(
         str(call_id or f"call_{index}"), clean_text(name)[:200], arguments if arguments.strip() else "{}"
     )

@@ -4,8 +4,11 @@ import json
 import re
 from typing import Any
 
+from openvibe.llm.errors import BadAnswer
 from openvibe.llm.fences import clean_text
 
+MAX_ARGUMENT_CHARACTERS = 1_000_000
+"""Of one call, whoever is to read them: about twice what the longest answer of a model holds."""
 _NAME_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -21,3 +24,10 @@ def arguments_object(arguments: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {"malformed": clean_text(arguments)}
+
+
+def check_arguments(arguments: str) -> str:
+    """The arguments as they are. Raises BadAnswer where they are endless."""
+    if len(arguments) > MAX_ARGUMENT_CHARACTERS:
+        raise BadAnswer(f"The model called a tool with more than {MAX_ARGUMENT_CHARACTERS:,} characters of arguments.")
+    return arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from contextlib import suppress
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from openvibe.base.ssrf_guard import MAX_RESPONSE_BYTES
 from openvibe.llm.errors import BadAnswer, ModelError
 from openvibe.llm.values import Completion, StreamEnd
 from tests.examples import examples
@@ -98,6 +100,28 @@ def test_whatever_comes_is_an_answer_or_a_typed_error(answers: list[Any]) -> Non
 def test_what_an_endpoint_says_can_be_stored(answer: Answer) -> None:
     with serving(answer) as server, pytest.raises(ModelError, match=r"says: out of tokens\.?$"):
         list(client(server, attempts=1).stream(PROMPT))
+
+
+def calls(count: int, arguments: str = "{}") -> Answer:
+    many = [{"id": f"c{n}", "function": {"name": "a", "arguments": arguments}} for n in range(count)]
+    choice = {"message": {"content": None, "tool_calls": many}, "finish_reason": "tool_calls"}
+    return Answer(body=json.dumps({"choices": [choice]}).encode())
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (calls(1_001), "more than 1,000 tools at once"),
+        (calls(1, "x" * 1_000_001), "more than 1,000,000 characters of arguments"),
+        (Answer(body=gzip.compress(b"data: " * 1_000_000), headers={"Content-Encoding": "gzip"}), "compresses"),
+        (Answer(body=bytes(MAX_RESPONSE_BYTES + 1)), "more than 67,108,864 bytes"),
+    ],
+    ids=["calls", "arguments", "compressed", "bytes"],
+)
+def test_what_would_take_all_memory_is_a_bad_answer(answer: Answer, words: str) -> None:
+    with serving(answer) as server, pytest.raises(BadAnswer, match=words):
+        client(server).complete(PROMPT)
+    assert len(server.asked) == 1
 
 
 def test_an_empty_answer_says_why() -> None:
