@@ -22,7 +22,7 @@ from agents.tools.toolbox import EXTRA_TOOLS, TOOLS
 from agents.trust import may_respond
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Refused
-from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.queries import participants_known_to
 from openvibe.chat.services import (
@@ -80,7 +80,7 @@ def begin_turn(asker: Asker, agent: Agent, request: ClientRequest) -> Run:
     if agent.answers_itself:
         raise Conflict(f"@{agent.handle} answers by itself, through the API: no run can be started for it.")
     digest = request.digest(request.items)
-    same = _own_turns(asker, agent).filter(digest=digest).order_by("-pk").first()
+    same = _own_turns(asker, agent, request).filter(digest=digest).order_by("-pk").first()
     if same is not None and _is_latest(same):
         return _answer_again(same, asker, request)
     turn = _previous_turn(asker, agent, request)
@@ -101,8 +101,11 @@ def _check_tools(request: ClientRequest, agent: Agent, thread: Thread) -> None:
             raise invalid(f"The agent has a tool {tool['name']} of its own. Give yours another name.", "tools")
 
 
-def _own_turns(asker: Asker, agent: Agent) -> QuerySet[ClientTurn]:
+def _own_turns(asker: Asker, agent: Agent, request: ClientRequest) -> QuerySet[ClientTurn]:
+    """Earlier turns that the request may go on from: where it names a channel and no conversation, those in there."""
     threads = Thread.objects.visible_to(asker.access).filter(archived_at=None, channel__archived_at=None)
+    if request.channel and not (request.conversation or request.continues):
+        threads = threads.filter(channel__name=request.channel.lstrip("#"))
     rows = ClientTurn.objects.filter(conversation__caller=asker.participant, conversation__agent=agent)
     rows = rows.filter(conversation__thread__in=threads)
     return rows.select_related("conversation__thread__channel", "run__reply", "run__trigger", "run__agent__participant")
@@ -145,7 +148,7 @@ def leave_turn(*, run_id: int, by: Access) -> None:
 
 def _previous_turn(asker: Asker, agent: Agent, request: ClientRequest) -> ClientTurn | None:
     """The turn whose answer the request goes on from; None where there is none, or the client has it otherwise."""
-    turns = _own_turns(asker, agent).order_by("-pk")
+    turns = _own_turns(asker, agent, request).order_by("-pk")
     if request.continues:
         run_id = int_param({"id": request.continues.removeprefix("resp_")}, "id")
         turn = turns.filter(run_id=run_id).first() if run_id else None
@@ -206,7 +209,7 @@ def _conversation(asker: Asker, agent: Agent, request: ClientRequest, turn: Clie
             return named_conversation
         raise Conflict(f"The thread of the conversation {request.conversation} is closed. Begin another one.")
     channel = _channel(asker, agent, request.channel)
-    first = next((item.text for item in request.items if item.role == "user"), "")
+    first = next((item.text for item in request.items if item.role == "user" and has_visible_character(item.text)), "")
     title = " ".join(first.split())[:TITLE_CHARACTERS] or "Conversation"
     thread = create_thread(channel=channel, by=asker.access, title=title)
     _check_may_answer(agent, thread, _task(agent))

@@ -43,10 +43,11 @@ def run_outcome(run_id: int) -> Outcome | None:
     turn: ClientTurn | None = client_turn_of(run)
     calls = tuple(client_calls(run).values_list("call_id", "name", "arguments"))
     reason = STOP_REASONS.get(turn.stop_reason, "stop") if turn else "stop"
+    failure_status = 400 if run.error_code == "tools_too_large" else 503  # sent again it is no smaller
     return Outcome(
         run_id=run.pk,
         text=model_text(run) + (WAITS if run.state == Run.State.WAITING else ""),
-        status=503 if run.state == Run.State.FAILED else 200,
+        status=failure_status if run.state == Run.State.FAILED else 200,
         error=run.error if run.state == Run.State.FAILED else "",
         code=run.error_code,
         stop_reason="tool_calls" if calls else reason,

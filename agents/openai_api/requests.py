@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openvibe.base.problems import Problem
+from openvibe.base.text import has_visible_character
 
 MAX_ITEMS, MAX_TOOLS = 2_000, 64
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -170,8 +171,8 @@ def parse_response(body: Any) -> ClientRequest:
         items=_checked_items(items, "input"),
         instructions="\n\n".join(filter(None, instructions)),
         max_output_tokens=_limit(body, "max_output_tokens"),
-        **{**common, "conversation": _short_text(key, "conversation") or common["conversation"]},
-        continues=_short_text(body.get("previous_response_id") or "", "previous_response_id"),
+        **{**common, "conversation": short_text(key, "conversation") or common["conversation"]},
+        continues=short_text(body.get("previous_response_id") or "", "previous_response_id"),
     )
 
 
@@ -205,9 +206,9 @@ def _parse_common(body: Any, field_names: set[str], *, nested_tools: bool) -> di
         "handle": model.strip().removeprefix("@").lower(),
         "tools": _parse_tools(body.get("tools") or [], nested_tools) if offers_tools else (),
         "stream": bool(body.get("stream")),
-        "user": _short_text(body.get("user") or "", "user"),
-        "conversation": _short_text(metadata.get("conversation") or "", "metadata"),
-        "channel": _short_text(metadata.get("channel") or "", "metadata"),
+        "user": short_text(body.get("user") or "", "user"),
+        "conversation": short_text(metadata.get("conversation") or "", "metadata"),
+        "channel": short_text(metadata.get("channel") or "", "metadata"),
     }
 
 
@@ -235,6 +236,8 @@ def _parse_tools(rows: Any, is_nested: bool) -> tuple[dict[str, Any], ...]:
 def _checked_items(items: list[HistoryItem], param: str) -> tuple[HistoryItem, ...]:
     if not items or items[-1].role == "assistant":
         raise invalid("The last message is the user's, or the result of a tool: there is nothing to answer.", param)
+    if items[-1].role == "user" and not has_visible_character(items[-1].text):
+        raise invalid("The last message says nothing.", param, "empty")
     return tuple(items)
 
 
@@ -280,7 +283,7 @@ def _name(row: Mapping[str, Any], name: str, param: str) -> str:
     return value
 
 
-def _short_text(value: Any, param: str) -> str:
+def short_text(value: Any, param: str) -> str:
     if not isinstance(value, str) or len(value) > 80 or not value.isprintable():
         raise invalid(f"{param} is a text of at most 80 plain characters here.", param)
     return value

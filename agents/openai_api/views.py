@@ -15,7 +15,7 @@ from agents.models import Agent, Run
 from agents.openai_api.conversations import access_agent, asker_of, begin_turn
 from agents.openai_api.formats import AnswerFormat, ChatFormat, Outcome, ResponseFormat, error_body
 from agents.openai_api.replies import PendingAnswer, run_outcome
-from agents.openai_api.requests import ClientRequest, parse_chat, parse_response
+from agents.openai_api.requests import ClientRequest, parse_chat, parse_response, short_text
 from openvibe.api.auth import BearerAuthentication, caller_of
 from openvibe.api.problems import exception_handler
 from openvibe.api.views import ApiView
@@ -115,8 +115,9 @@ def _answer(
 
 def _with_headers(client_request: ClientRequest, request: Request) -> ClientRequest:
     """A conversation and a channel may be named by headers, too."""
-    conversation = request.headers.get("X-OpenVibe-Conversation", "")[:80]
-    channel = request.headers.get("X-OpenVibe-Channel", "")[:80]
+    conversation, channel = (
+        short_text(request.headers.get(name, ""), name) for name in ("X-OpenVibe-Conversation", "X-OpenVibe-Channel")
+    )
     return replace(
         client_request,
         conversation=conversation or client_request.conversation,

@@ -1,10 +1,12 @@
 """A client that sends its whole history each time: nothing is doubled, nothing is put into anybody's mouth, and what
 diverges gets a thread of its own."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from agents.access import visible_to
@@ -14,9 +16,10 @@ from agents.openai_api.replies import run_outcome
 from agents.openai_api.requests import parse_chat, parse_response
 from agents.runs.executor import execute_run
 from agents.services import deactivate_agent
+from openvibe.api.services import issue_token
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import archive_channel, create_channel
+from openvibe.chat.services import add_to_channel, archive_channel, create_channel
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import calling
 from tests.factories import access, make_agent, make_channel
@@ -132,6 +135,43 @@ def test_who_tidied_her_channel_away_gets_another(ask: Callable[..., Run], ana: 
     assert words(first.thread) == ["When do I prune?", "In March."]
 
 
+def test_the_channel_that_is_named_is_where_it_is_asked(ask: Callable[..., Run], ana: Member, vibe: Agent) -> None:
+    for name in ("east", "west"):
+        add_to_channel(channel=make_channel(ana, name), participant=vibe.participant, by=access(ana))
+
+    def in_channel(name: str, *pairs: Said) -> Run:
+        return ask(said(*pairs, metadata={"channel": name}))
+
+    first, second = in_channel("east", ("user", "Report")), in_channel("#west", ("user", "Report"))
+    assert (first.thread.channel.name, second.thread.channel.name) == ("east", "west")
+    history = [("user", "Report"), ("assistant", "In March."), ("user", "And then?")]
+    assert in_channel("west", *history).thread == second.thread
+    assert in_channel("east", *history).thread == first.thread
+    named = ask(said(("user", "Report"), metadata={"channel": "east", "conversation": "mine"}))
+    again = ask(said(("user", "Report"), metadata={"channel": "west", "conversation": "mine"}))
+    assert named.thread == again.thread != first.thread
+
+
+def test_two_conversations_with_long_names_are_not_taken_for_one(ana: Member, vibe: Agent) -> None:
+    _, secret = issue_token(participant=ana.participant, name="chat", scopes=["write"])
+    for name in ("X-OpenVibe-Conversation", "X-OpenVibe-Channel"):
+        headers = {"Authorization": f"Bearer {secret}", name: "x" * 81}
+        body = json.dumps(said(("user", "When do I prune?")))
+        answer = Client().post("/v1/chat/completions", body, content_type="application/json", headers=headers)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
+
+
+def test_tools_that_do_not_fit_are_the_callers_to_mend(ask: Callable[..., Run]) -> None:
+    large = {"type": "function", "function": {"name": "large", "description": "word " * 50_000}}
+    outcome = run_outcome(ask(said(("user", "Weather?"), tools=[large])).pk)
+    assert outcome is not None
+    assert (outcome.status, outcome.code) == (400, "tools_too_large")
+
+
+def test_a_conversation_has_its_title_from_the_first_words_there_are(ask: Callable[..., Run]) -> None:
+    assert ask(said(("user", "\u200b"), ("user", "When do I prune?"))).thread.title == "When do I prune?"
+
+
 def test_the_clients_tools_are_called_by_the_client(ask: Callable[..., Run]) -> None:
     asked = said(("user", "Is it cold?"), tools=[WEATHER])
     first = ask(asked, calling(("get_weather", {"city": "Bonn"}), ("memory", {"action": "status"})))
@@ -219,6 +259,7 @@ def test_an_agents_token_asks_that_agent_as_its_programs_user(ana: Member, vibe:
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages.0"),
         ({"messages": [{"role": "assistant", "content": "Hm"}]}, "messages"),
         ({"messages": ["Hm"]}, "messages.0"),
+        ({"messages": [{"role": "user", "content": " \u200b"}]}, "messages"),
         ({"tools": [{"type": "web_search"}]}, "tools.0"),
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.0.name"),
         ({"metadata": [1]}, "metadata"),
