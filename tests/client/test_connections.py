@@ -247,6 +247,16 @@ def test_what_cannot_be_stored_does_not_keep_the_end_from_being_told(serve: Serv
     assert [bodies[0]["error"], bodies[1]["body"]] == ["No such file: caf?", "It is in caf?."]
 
 
+def test_a_server_that_is_away_for_longer_costs_no_answer(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    away = [(503, {"code": "unavailable"})] * 9
+    script = serve(POST_runs=[*away, (201, RUN)], POST_finish=[*away, {**RUN, "state": "done"}])
+    reply = ask(script).answer()
+    reply.begin()
+    reply.finish("In March.")
+    assert (reply.state, len(script.bodies("POST finish"))) == ("done", 10)
+
+
 def test_what_may_not_be_repeated_is_sent_once(serve: Serve) -> None:
     script = serve(POST_tool=[DROP, {"result": "noted"}])
     api = Api(script.url, "ovk_x")

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from openvibe_client.http import AWAY, ApiError, backoff_seconds
+from openvibe_client.http import ApiError, backoff_seconds
 from openvibe_client.schema import ReplyState, Run
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cu
 MAX_REASON_CHARACTERS = 15_000
 NOT_TO_BE_ANSWERED = ("answered", "run_over", "agent_silent", "not_addressed", "archived", "deleted", "not_found")
 """Codes that say that nobody waits for an answer: it is there, or it may not be given (any more)."""
+PATIENCE_SECONDS = 60.0
+"""How long the end of a reply is told to a server that is away: by then it takes the agent for silent."""
 SEND_SECONDS = 0.3
 """Between two sendings of words."""
 SIGN_OF_LIFE_SECONDS = 2.0
@@ -81,7 +83,8 @@ class Answer:
         return bool(self._words.strip())
 
     def begin(self) -> None:
-        """Take the message, so that no other process of this agent answers it; wait while one writes in the thread.
+        """Take the message, so that no other process of this agent answers it; wait while one writes in the thread, and
+        while the server is away.
 
         Where there is nothing to answer (any more), the answer is over. Raises ApiError for what an operator must mend.
         """
@@ -90,7 +93,7 @@ class Answer:
             try:
                 self.run = self._api.call("POST", "runs/", {"message": self.mention.id}, is_repeatable=True)
             except ApiError as error:
-                if error.code != "being_written":
+                if error.code != "being_written" and not error.is_away:
                     self._end_with(error)
                     if error.code in NOT_TO_BE_ANSWERED:
                         return
@@ -136,8 +139,11 @@ class Answer:
         if self.run is None or self.is_over:
             return
         fields = {"attempt": self.run["attempt"], **body}
+        gives_up_at = time.monotonic() + PATIENCE_SECONDS
         try:
-            ended: Run = self._api.call("POST", f"runs/{self.run['id']}/finish/", fields, is_repeatable=True)
+            ended: Run | None = None
+            while ended is None:
+                ended = self._tell_end(fields, gives_up_at)
             self.state = ended["state"]
         except ApiError as error:
             if error.code == "empty":
@@ -146,6 +152,17 @@ class Answer:
             self._end_with(error)
             if error.code not in NOT_TO_BE_ANSWERED:
                 raise
+
+    def _tell_end(self, fields: dict[str, object], gives_up_at: float) -> Run | None:
+        """The run, over; None while the server is away."""
+        assert self.run is not None
+        try:
+            ended: Run = self._api.call("POST", f"runs/{self.run['id']}/finish/", fields, is_repeatable=True)
+        except ApiError as error:
+            if not error.is_away or time.monotonic() > gives_up_at:
+                raise
+            return None
+        return ended
 
     def _close(self) -> None:
         """The sender ends; what it has not sent goes with the end of the reply."""
@@ -167,7 +184,7 @@ class Answer:
                 self._send(words)
                 failures = 0
             except ApiError as error:
-                if error.status and error.status not in AWAY and error.status < 500:
+                if not error.is_away and error.status < 500:
                     self._end_with(error)
                 failures += 1
                 self._has_news.set()

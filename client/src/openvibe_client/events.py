@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from openvibe_client.http import AWAY, Api, ApiError, Unanswered, backoff_seconds
+from openvibe_client.http import Api, ApiError, Unanswered, backoff_seconds
 
 SILENCE_SECONDS = 60.0
 """The server says something every 25 seconds; after so many without a word the connection is dead."""
@@ -44,7 +44,7 @@ def iter_events(api: Api, *, kinds: Sequence[str], after: int | None = None) -> 
         except Unanswered:
             pass
         except ApiError as error:
-            if error.status < 500 and error.status not in AWAY:
+            if error.status < 500 and not error.is_away:
                 raise
         time.sleep(backoff_seconds(failures))
         failures += 1

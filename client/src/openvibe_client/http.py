@@ -25,6 +25,11 @@ class ApiError(Exception):
         super().__init__(f"{detail} ({status} {code})" if status else detail)
         self.status, self.code, self.detail, self.retry_after = status, code, detail, retry_after
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the server, or what stands before it, could not answer now."""
+        return self.status in (0, *AWAY)
+
 
 class Unanswered(Exception):
     """The connection broke. `is_sent`: the server may have done what it was asked."""
