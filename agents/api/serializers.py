@@ -176,6 +176,11 @@ class FinishIn(AttemptIn):
         required=False, allow_null=True, default=None, min_value=0, max_value=MAX_TOKENS, help_text="Else counted here."
     )
 
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs["body"] is not None and attrs["error"] is not None:
+            raise serializers.ValidationError({"error": "Send the whole answer, or why there is none, not both."})
+        return attrs
+
 
 class CacheQuery(serializers.Serializer[Any]):
     thread = IdField(required=False, source="thread_id")

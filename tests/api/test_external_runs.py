@@ -173,6 +173,11 @@ def test_a_failure_is_told_in_words_without_secrets(api: Api, run: Run) -> None:
     assert (run.error_code, run.error) == ("agent_failed", "exit code 1: bad key [secret removed]")
 
 
+def test_an_answer_that_comes_with_an_error_is_not_dropped_unread(api: Api, run: Run) -> None:
+    assert finish(api, run, body="In March.", error="Half of it is missing.") == (400, "invalid")
+    assert finish(api, run, body="In March.", error=None) == (200, "done")
+
+
 def test_a_run_that_failed_and_is_begun_anew_lost_no_worker(api: Api, run: Run, question: Message) -> None:
     assert finish(api, run, error="The model is down.") == (200, "failed")
     assert begin(api, question)["attempt"] == 2
