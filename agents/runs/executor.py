@@ -135,7 +135,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         save_unfinished_turn(run, reply, session.answer)
         raise
     if is_over:
-        enqueue_compaction_check_on_commit(run.thread_id, had_bulky_result=session.had_bulky_result)
+        enqueue_compaction_check_on_commit(run.thread_id, had_bulky_result=session.calls.had_bulky_result)
 
 
 def _max_output_tokens(run: Run, endpoint: Endpoint | None, client_limit: int | None) -> int | None:

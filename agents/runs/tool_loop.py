@@ -1,11 +1,10 @@
 """The tool loop of one run: ask the model, execute its tool calls, ask again, until it only answers or is stopped.
 
-`RunSession` asks what the `Transcript` holds, executes each call with its row in one transaction, fenced by the run's
-attempt, and saves the answer."""
+`RunSession` asks what the `Transcript` holds, has a `CallExecutor` execute each call, and saves the answer."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Any
 
 from django.db import transaction
@@ -15,10 +14,9 @@ from django.utils import timezone
 
 from agents.access import budget_denial, reply_denied_reason, tokens_used_by_agent, visible_to
 from agents.assembler.snapshots.store import store_snapshot
-from agents.audience import save_sources
 from agents.models import RUNS, Agent, Run, ToolCall
 from agents.runs.client_tools import client_turn_of, record_client_calls
-from agents.runs.previous_attempts import acted_results, decided_calls, request_of, was_stopped_since
+from agents.runs.previous_attempts import acted_results, decided_calls, request_of
 from agents.runs.store import (
     PartialReply,
     answered_turn,
@@ -28,14 +26,12 @@ from agents.runs.store import (
     run_as_it_is,
     save_answered_turn,
     save_partial,
-    wait_for_approval,
 )
 from agents.runs.stream_reader import STREAM_TIMEOUT, iter_with_timeout
+from agents.runs.tool_calls import CALL_MAY_QUOTE, CallExecutor
 from agents.runs.transcript import ModelTurn, Round, ToolResult, Transcript, with_unique_ids, without_endless_arguments
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS, Toolbox, too_long_arguments
 from agents.tools.values import ToolOutcome
-from memory.models import Approval
-from memory.services import record_trust_check, request_approval
 from openvibe.base.problems import Problem
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
@@ -43,12 +39,8 @@ from openvibe.chat.models import Dive, Message
 from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
-from openvibe.llm.tokens import count_tokens
 from openvibe.llm.values import Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest
 
-CALL_MAY_QUOTE = "A message was edited or deleted meanwhile, which this call may quote. Look again at what stands now."
-STOPPED_SINCE = "Somebody stopped the answer after they approved this call, so it was not made. Ask for it anew."
-DENIED_ALREADY = "People denied this very call. Go on without it."
 TRIGGER_DELETED = "The message was deleted before it was answered."
 
 MAX_CALLS_PER_ROUND = 16
@@ -56,12 +48,6 @@ MAX_CALLS_PER_ROUND = 16
 
 MAX_CALLS_ON_RECORD = 64
 """Calls of one round that are answered and kept, refused ones included."""
-
-MAX_REASON_CHARS = 2_000
-"""Characters of what the agent said before a call that asks people, its newest words: they tell what it is for."""
-
-BULKY_RESULT_TOKENS = 2_000
-"""Tokens from which on a result is a reason to compact."""
 
 MessageChanges = list[tuple[Any, ...]]
 
@@ -79,8 +65,10 @@ class RunSession:
     client_tools: frozenset[str] = frozenset()
     stop_reason: str = ""
     answer: PartialReply = field(default_factory=PartialReply)
-    had_bulky_result: bool = False
-    trust_refusals: dict[str, None] = field(default_factory=dict)
+    calls: CallExecutor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.calls = CallExecutor(self.run, self.reply, self.answer)
 
     def run_turns(self, transcript: Transcript) -> bool:
         """Model, calls, results, until it only speaks or is stopped. False when the run waits for an approval now.
@@ -245,7 +233,7 @@ class RunSession:
         elif len(call.arguments) > MAX_ARGUMENT_CHARS:
             refusal = toolbox.refuse(call, too_long_arguments(call.arguments))
             call = without_endless_arguments(call)
-        return self._record_call(toolbox, call, round_number, refusal)
+        return self.calls.execute(toolbox, call, round_number, refusal)
 
     def _resume(self, transcript: Transcript) -> None:
         """Tell the model what earlier attempts did, and carry out what people approved since. Raises JobLost."""
@@ -254,126 +242,12 @@ class RunSession:
         results = acted_results(self.run)
         for row in decided_calls(self.run):
             toolbox = self._toolbox()
-            outcome = self._settle_call(toolbox, row)
+            outcome = self.calls.settle(toolbox, row)
             results.append(ToolResult(request_of(row), outcome.result, outcome.decision == ToolCall.Decision.REFUSED))
         if results:
             calls = with_unique_ids((result.call for result in results), ())
             renamed = (replace(result, call=call) for result, call in zip(results, calls, strict=True))
             transcript.add(Round(self.answer.text, tuple(renamed)))
-
-    def _settle_call(self, toolbox: Toolbox, row: ToolCall) -> ToolOutcome:
-        """Execute the call that waited, once, if people approved it, did not stop the run since, and its agent may
-        still make it."""
-        approval, call, refusal = row.approval, request_of(row), None
-        if approval is None or approval.state != Approval.State.GRANTED:
-            refusal = toolbox.refuse(call, _denial(approval))
-        elif approval.decided_at and was_stopped_since(self.run, approval.decided_at):
-            refusal = toolbox.refuse(call, STOPPED_SINCE)
-        elif not row.arguments:
-            refusal = toolbox.refuse(call, CALL_MAY_QUOTE)
-        return self._record_call(toolbox, call, 1, refusal, approval)
-
-    def _record_call(
-        self,
-        toolbox: Toolbox,
-        call: ToolCallRequest,
-        round_number: int,
-        refusal: ToolOutcome | None,
-        approval: Approval | None = None,
-    ) -> ToolOutcome:
-        """Execute the call unless it is `refused`, with its record. `approval`: people granted this very call.
-
-        What a tool of ours changes and the record stand together or not at all. A remote call is on record before it
-        is sent, so that no other attempt takes it for one that was never made.
-        """
-        start_time, is_approved = perf_counter(), approval is not None
-        with transaction.atomic():
-            current = RUNS.lock_owned(self.run)
-            outcome = refusal or toolbox.check(call, is_approved=is_approved)
-            if outcome is None and not toolbox.is_remote(call):
-                outcome = toolbox.execute(call, is_approved=is_approved)
-            if outcome is not None and outcome.decision == ToolCall.Decision.WAITS and outcome.approval is None:
-                outcome, approval = self._request_approval(toolbox, call, outcome)
-            row = self._create_call(toolbox, call, round_number, approval)
-            if outcome is not None:
-                _finish_call(row, outcome, start_time)
-                self._react_to(outcome, current)
-        if outcome is None:
-            outcome = toolbox.execute(call, is_approved=is_approved)
-            with transaction.atomic():  # what came of it is true, whoever has the run by now
-                _finish_call(row, outcome, start_time)
-        self.had_bulky_result = self.had_bulky_result or row.result_tokens > BULKY_RESULT_TOKENS
-        return outcome
-
-    def _create_call(
-        self, toolbox: Toolbox, call: ToolCallRequest, round_number: int, approval: Approval | None
-    ) -> ToolCall:
-        tool = toolbox.tools.get(call.name)
-        row = ToolCall.objects.create(
-            run=self.run,
-            attempt=self.run.attempt,
-            round=round_number,
-            call_id=call.id,
-            name=call.name,
-            arguments=call.arguments,
-            effect=tool.effect if tool else "",
-            decision=ToolCall.Decision.ALLOWED,
-            approval=approval,
-            finished_at=None,
-        )
-        if tool is not None and tool.is_remote:
-            save_sources(row, toolbox.sources(call))
-        return row
-
-    def _request_approval(
-        self, toolbox: Toolbox, call: ToolCallRequest, outcome: ToolOutcome
-    ) -> tuple[ToolOutcome, Approval | None]:
-        """Ask people about this very call; one that they denied in this run is not asked about again."""
-        denied_calls = self.run.tool_calls.filter(approval__state=Approval.State.DENIED)
-        if denied_calls.filter(name=call.name, arguments=call.arguments).exists():
-            return toolbox.refuse(call, DENIED_ALREADY), None
-        reason = self.answer.text.strip()[-MAX_REASON_CHARS:]
-        access = visible_to(self.run.agent)
-        try:
-            approval = request_approval(
-                thread=self.run.thread, by=access, what=f"Use {call.name}", reason=reason, reuse_pending=False
-            )
-        except Problem as problem:
-            return toolbox.refuse(call, problem.message), None
-        return replace(outcome, approval=approval), approval
-
-    def _react_to(self, outcome: ToolOutcome, current: Run) -> None:
-        """What a call means for its run, in the transaction that holds it as `current`."""
-        if outcome.trust_refusal:
-            self._remember_refusal(outcome.trust_refusal)
-        if outcome.approval is not None:
-            wait_for_approval(current, self.reply, self.answer, outcome.approval)
-
-    def _remember_refusal(self, refusal: str) -> None:
-        """One episode of a run, however often and whatever it was refused; in our words, not in those of the call."""
-        self.trust_refusals[refusal] = None
-        record_trust_check(
-            agent_id=self.run.agent.participant_id,
-            thread=self.run.thread,
-            subject=f"run:{self.run.pk}",
-            summary=f"Refused in “{self.run.thread.title}”: {'; '.join(self.trust_refusals)}.",
-        )
-
-
-def _finish_call(row: ToolCall, outcome: ToolOutcome, start_time: float) -> None:
-    """Write down what came of a call, in the caller's transaction. `started`: reading of `perf_counter`."""
-    row.decision, row.why, row.result = outcome.decision, outcome.why, outcome.result
-    row.result_tokens = count_tokens(outcome.result)
-    row.milliseconds, row.finished_at = round((perf_counter() - start_time) * 1000), timezone.now()
-    row.save(update_fields=["decision", "why", "result", "result_tokens", "milliseconds", "finished_at"])
-    save_sources(row, outcome.sources)
-
-
-def _denial(approval: Approval | None) -> str:
-    """That people denied a call, in a sentence for the model and for people."""
-    who = approval.decided_by.name if approval and approval.decided_by else "Somebody"
-    note = f" Note: {approval.note}" if approval and approval.note else ""
-    return f"{who} denied this call.{note}"
 
 
 def read_message_changes(thread_id: int) -> MessageChanges:

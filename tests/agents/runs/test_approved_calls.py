@@ -13,7 +13,7 @@ from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run, stop_run
 from agents.runs.recovery import recover_runs
-from agents.runs.tool_loop import STOPPED_SINCE
+from agents.runs.tool_calls import STOPPED_SINCE
 from agents.tools.toolbox import EXTRA_TOOLS, UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolRegistration, thread_source
 from agents.trust import Effect
