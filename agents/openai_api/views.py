@@ -156,6 +156,5 @@ async def _deferred_answer(
 
 
 class NothingHere(ClientView):
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        super().initial(request, *args, **kwargs)
+    def check_parameters(self, request: Request) -> None:
         raise Missing("There is nothing at this address. Here are /v1/models, /v1/chat/completions and /v1/responses.")

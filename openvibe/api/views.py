@@ -35,7 +35,7 @@ class ApiView(GenericAPIView[Any]):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        self._check_parameters(request)
+        self.check_parameters(request)
         if request.META.get("HTTP_TRANSFER_ENCODING") and not request.META.get("CONTENT_LENGTH"):
             raise LengthRequired("Send the body with a Content-Length: a body in chunks is not read here.")
 
@@ -47,7 +47,7 @@ class ApiView(GenericAPIView[Any]):
         """The query's parameters, checked."""
         return self._validate(serializer, self.request.query_params, may_hold_more=True)
 
-    def _check_parameters(self, request: Request) -> None:
+    def check_parameters(self, request: Request) -> None:
         """Raise ValidationError for a parameter in the address that the method does not take: none is ignored."""
         parameter_names = {*query_parameters(self, request.method or "GET"), *COMMON_PARAMETERS}
         if unknown := [name for name in request.query_params if name not in parameter_names]:
@@ -102,8 +102,7 @@ class NotHere(ApiView):
     permission_classes = (AllowAny,)
     schema = None
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        super().initial(request, *args, **kwargs)
+    def check_parameters(self, request: Request) -> None:
         raise Missing
 
 

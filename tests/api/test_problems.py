@@ -29,6 +29,7 @@ def messages(thread: Thread) -> str:
 def test_every_missing_thing_has_the_same_body(api: Api) -> None:
     paths = ["threads/1/", "threads/99999999999999999999999/", "nothing/", "threads/x/", "agents/nobody/", "%00/"]
     answers = [api.get(path) for path in [*paths, "thread", "threads/" + "9" * 5000 + "/", "aé🌱/"]]
+    answers += [api.get(path) for path in ("nothing/?limit=1", "threads/x/messages/?limit=1")]
 
     assert all(is_problem(answer, 404, "not_found") for answer in answers)
     assert len({answer.content for answer in answers}) == 1
