@@ -257,6 +257,13 @@ def test_a_server_that_is_away_for_longer_costs_no_answer(serve: Serve, monkeypa
     assert (reply.state, len(script.bodies("POST finish"))) == ("done", 10)
 
 
+def test_a_list_is_read_to_its_end(serve: Serve) -> None:
+    pages = [{"results": [{"id": 1}, {"id": 2}], "next": "two"}, {"results": [{"id": 3}], "next": None}]
+    script = serve(GET_work=list(pages), GET_episodes=list(pages))
+    mention = ask(script)
+    assert [row["id"] for row in mention.work()] == [row["id"] for row in mention.vibe.lessons()] == [1, 2, 3]
+
+
 def test_what_may_not_be_repeated_is_sent_once(serve: Serve) -> None:
     script = serve(POST_tool=[DROP, {"result": "noted"}])
     api = Api(script.url, "ovk_x")

@@ -88,9 +88,17 @@ class Vibe:
     def lessons(self) -> list[Episode]:
         """What people disliked of its answers and nobody marked as applied yet, the newest first. It stands in the
         context, too."""
-        answer = self.api.call("GET", "episodes/", query={"open": "true", "kind": "feedback_received"})
-        found: list[Episode] = answer["results"]
-        return found
+        return list(self.rows("episodes/", open="true", kind="feedback_received"))
+
+    def rows(self, path: str, **query: str | int) -> Iterator[Any]:
+        """All rows of a list, page by page: `vibe.rows("threads/", unread="true")`."""
+        cursor: dict[str, str] = {}
+        while True:
+            page = self.api.call("GET", path, query={"limit": 100, **query, **cursor})
+            yield from page["results"]
+            if page["next"] is None:
+                return
+            cursor = {"cursor": page["next"]}
 
 
 class Blocks:
@@ -221,8 +229,7 @@ class Mention:
 
     def work(self) -> list[dict[str, Any]]:
         """What this thread is working on: objective, constraints, plan, to-dos."""
-        found: list[dict[str, Any]] = self.vibe.api.call("GET", "work/", query={"thread": self.thread})["results"]
-        return found
+        return list(self.vibe.rows("work/", thread=self.thread))
 
     def add_work(self, kind: str, text: str) -> Any:
         """Note an item of work: `mention.add_work("todo", "Prune the roses")`."""
