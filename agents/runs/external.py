@@ -131,7 +131,7 @@ def _create_or_restart(agent: Agent, message: Message, run: Run | None, task: st
     if run is not None and run.state in (Run.State.DONE, Run.State.STOPPED):
         raise Conflict("This message is answered, or people stopped the answer.", code="answered")
     if message.is_deleted:
-        raise Conflict("The message was deleted. There is nothing to answer.", code="deleted")
+        raise _deleted_error()
     is_here = Q(state__in=RUNS.active) | (Q(state=Run.State.QUEUED) & RUNS.condition)
     if Run.objects.filter(is_here, agent=agent, thread=message.thread_id).exists():
         raise _unfinished_answer_error()
@@ -153,14 +153,21 @@ def _create_or_restart(agent: Agent, message: Message, run: Run | None, task: st
     return run
 
 
+def _deleted_error() -> Conflict:
+    return Conflict("The message was deleted. There is nothing to answer.", code="deleted")
+
+
 def _unfinished_answer_error() -> Conflict:
     return Conflict("An answer of yours is being written in this thread. Finish it first.", code="being_written")
 
 
 @transaction.atomic
 def keep_context(*, run: Run, prompt: Prompt) -> None:
-    """Store what the agent is given to read, as the prompt of its run. Raises Conflict when the run is over."""
+    """Store what the agent is given to read, as the prompt of its run. Raises Conflict when the run is over, or its
+    message was deleted: the request would be empty."""
     current = _lock_run(run)
+    if run.trigger.is_deleted:
+        raise _deleted_error()
     store_snapshot(run, prompt)
     current.heard_at = timezone.now()
     add_step(current, "assembled", attempt=run.attempt, tokens=prompt.tokens)

@@ -188,6 +188,16 @@ def test_a_run_that_failed_and_is_begun_anew_lost_no_worker(api: Api, run: Run, 
     ]
 
 
+def test_no_empty_request_is_read_once_the_message_was_deleted(
+    api: Api, ana: Member, run: Run, question: Message
+) -> None:
+    assert api.post(f"runs/{run.pk}/context/", {"attempt": 1}).status_code == 200
+    delete_message(message=question, by=access(ana))
+    assert is_problem(api.post(f"runs/{run.pk}/context/", {"attempt": 1}), 409, "deleted")
+    recover_runs()
+    assert "deleted" in Run.objects.get(pk=run.pk).error
+
+
 def test_a_thread_closed_meanwhile_ends_it_and_says_so(api: Api, ana: Member, run: Run, thread: Thread) -> None:
     write(api, run, 0, "In Mar")
     set_thread_access(thread=thread, by=access(ana), access="human_only")
