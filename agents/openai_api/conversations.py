@@ -102,10 +102,13 @@ def _check_tools(request: ClientRequest, agent: Agent, thread: Thread) -> None:
 
 
 def _own_turns(asker: Asker, agent: Agent, request: ClientRequest) -> QuerySet[ClientTurn]:
-    """Earlier turns that the request may go on from: where it names a channel and no conversation, those in there."""
+    """Earlier turns that the request may go on from. One that names no conversation goes on in the channel that it
+    names; without that, and without an answer that tells it from others, where a new one would stand."""
     threads = Thread.objects.visible_to(asker.access).filter(archived_at=None, channel__archived_at=None)
     if request.channel and not (request.conversation or request.continues):
         threads = threads.filter(channel__name=request.channel.lstrip("#"))
+    elif not (request.conversation or request.continues or request.answered_items):
+        threads = threads.filter(channel__in=_default_channels(asker, agent))
     rows = ClientTurn.objects.filter(conversation__caller=asker.participant, conversation__agent=agent)
     rows = rows.filter(conversation__thread__in=threads)
     return rows.select_related("conversation__thread__channel", "run__reply", "run__trigger", "run__agent__participant")
@@ -259,24 +262,34 @@ def _channel(asker: Asker, agent: Agent, name: str) -> Channel:
         if channel is None:
             raise invalid(f"There is no channel #{name} that you may write in.", "metadata")
         return channel
+    default = _default_channels(asker, agent).first()
+    if default is not None:
+        return default
     if asker.access.is_agent or asker.access.is_guest:
-        shared = visible.filter(memberships__participant=agent.participant_id).order_by("pk").first()
-        if shared is None:
-            raise invalid("You share no channel with this agent. Name one in metadata.channel.", "metadata")
-        return shared
-    name = f"api-{agent.handle[:17]}-{asker.participant.handle[:17]}"
-    names = [name, *(f"{name[:37]}-{number}" for number in range(2, MAX_OWN_CHANNELS + 1))]
-    own = visible.filter(name__in=names, is_private=True, created_by=asker.participant).order_by("pk").first()
-    if own is None:
-        about = f"What {asker.participant.name} asks {agent.participant.name} from chat clients."
-        taken_names = set(
-            Channel.objects.filter(workspace=agent.workspace_id, name__in=names).values_list("name", flat=True)
-        )
-        free_name = next((each for each in names if each not in taken_names), name)
-        own = create_channel(by=asker.access, name=free_name, description=about, is_private=True)
-        by = replace(asker.access)  # a copy: what it reaches is looked up again
-        add_to_channel(channel=own, participant=agent.participant, by=by)
+        raise invalid("You share no channel with this agent. Name one in metadata.channel.", "metadata")
+    names = _own_channel_names(asker, agent)
+    about = f"What {asker.participant.name} asks {agent.participant.name} from chat clients."
+    rows = Channel.objects.filter(workspace=agent.workspace_id, name__in=names)
+    taken_names = set(rows.values_list("name", flat=True))
+    free_name = next((each for each in names if each not in taken_names), names[0])
+    own = create_channel(by=asker.access, name=free_name, description=about, is_private=True)
+    by = replace(asker.access)  # a copy: what it reaches is looked up again
+    add_to_channel(channel=own, participant=agent.participant, by=by)
     return own
+
+
+def _default_channels(asker: Asker, agent: Agent) -> QuerySet[Channel]:
+    """Where a new conversation stands whose request names no channel, at most one; none yet before the first."""
+    visible = Channel.objects.visible_to(asker.access).open().order_by("pk")
+    if asker.access.is_agent or asker.access.is_guest:
+        return visible.filter(memberships__participant=agent.participant_id)[:1]
+    names = _own_channel_names(asker, agent)
+    return visible.filter(name__in=names, is_private=True, created_by=asker.participant)[:1]
+
+
+def _own_channel_names(asker: Asker, agent: Agent) -> list[str]:
+    name = f"api-{agent.handle[:17]}-{asker.participant.handle[:17]}"
+    return [name, *(f"{name[:37]}-{number}" for number in range(2, MAX_OWN_CHANNELS + 1))]
 
 
 def _task(agent: Agent) -> str:

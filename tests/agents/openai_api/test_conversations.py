@@ -152,6 +152,19 @@ def test_the_channel_that_is_named_is_where_it_is_asked(ask: Callable[..., Run],
     assert named.thread == again.thread != first.thread
 
 
+def test_what_was_asked_in_a_channel_before_draws_nobody_into_it(
+    ask: Callable[..., Run], ana: Member, vibe: Agent
+) -> None:
+    east = make_channel(ana, "east")
+    add_to_channel(channel=east, participant=vibe.participant, by=access(ana))
+    public = ask(said(("user", "Hello"), metadata={"channel": "east"}))
+    private = ask(said(("user", "Hello")), "Good day.")
+    assert (public.thread.channel, private.thread.channel.is_private) == (east, True)
+    assert ask(said(("user", "Hello")), "Good evening.").thread == private.thread
+    history = [("user", "Hello"), ("assistant", "In March."), ("user", "Why?")]
+    assert ask(said(*history)).thread == public.thread
+
+
 def test_two_conversations_with_long_names_are_not_taken_for_one(ana: Member, vibe: Agent) -> None:
     _, secret = issue_token(participant=ana.participant, name="chat", scopes=["write"])
     for name in ("X-OpenVibe-Conversation", "X-OpenVibe-Channel"):
