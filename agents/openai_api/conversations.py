@@ -319,7 +319,8 @@ def _post_new(conversation: ClientConversation, asker: Asker, request: ClientReq
     if not user_items:  # results of calls that nobody knows of here
         text = _history_text(request.new_items, conversation.agent)
     is_answered = not asker.access.is_agent  # whoever an agent's program names: agents do not wake agents
-    client_id = f"client:{digest}"
+    repeats = conversation.turns.filter(digest=digest).count()  # the same words, said again later
+    client_id = f"client:{digest}:{repeats}" if repeats else f"client:{digest}"
     return post_message(thread=thread, by=asker.speaker, body=text, client_id=client_id, is_answered=is_answered)
 
 

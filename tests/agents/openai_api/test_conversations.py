@@ -165,6 +165,15 @@ def test_what_was_asked_in_a_channel_before_draws_nobody_into_it(
     assert ask(said(*history)).thread == public.thread
 
 
+def test_the_same_words_later_in_a_named_conversation_are_said_anew(ask: Callable[..., Run]) -> None:
+    first, _, again = (
+        ask(said(("user", text), metadata={"conversation": "mine"})) for text in ("Yes", "And then?", "Yes")
+    )
+    assert again.thread == first.thread
+    assert again.trigger != first.trigger
+    assert words(first.thread)[::2] == ["Yes", "And then?", "Yes"]
+
+
 def test_two_conversations_with_long_names_are_not_taken_for_one(ana: Member, vibe: Agent) -> None:
     _, secret = issue_token(participant=ana.participant, name="chat", scopes=["write"])
     for name in ("X-OpenVibe-Conversation", "X-OpenVibe-Channel"):
