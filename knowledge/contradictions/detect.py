@@ -149,8 +149,9 @@ def _record_contradiction(entry: Entry, other: Entry, finding: _DetectedContradi
     pair.settled_at, pair.settled_by, pair.settled_how = None, None, ""
     pair.save()
     if is_new:
-        for one, beside in ((first, second), (second, first)):
-            create_notices(one, Entry.Reason.CONTRADICTION, _recipient_ids(one, beside))
+        recipients = _recipient_ids(entry, other)
+        create_notices(entry, Entry.Reason.CONTRADICTION, recipients)
+        create_notices(other, Entry.Reason.CONTRADICTION, _recipient_ids(other, entry) - recipients)
         emit("knowledge_changed", workspace_id=entry.workspace_id)
 
 

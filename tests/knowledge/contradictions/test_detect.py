@@ -9,6 +9,7 @@ import pytest
 from knowledge.contradictions.detect import detect_contradictions
 from knowledge.models import Contradiction, Entry, Notice
 from knowledge.services import archive_entry, renew_entry, settle_contradiction, update_entry
+from knowledge.wiring import inbox_notes
 from openvibe.llm.errors import ModelTimeout
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_entry
@@ -38,6 +39,16 @@ def test_a_pair_is_flagged_once_and_both_owners_are_told(ana: Member, dora: Memb
     assert contradiction.why == ("Different amounts: “Starter costs $29 a month” and “Starter costs $39 a month”.")
     assert sorted(told()) == sorted([(one.participant_id, "contradiction") for one in (ana, dora)])
     assert Entry.objects.current().count() == 3
+
+
+def test_who_owns_both_is_told_once(ana: Member) -> None:
+    """The inbox would say twice what one decision answers."""
+    make_entry(ana)
+    make_entry(ana, content="Starter costs $39 a month.")
+
+    detect_contradictions()
+    assert told() == [(ana.participant_id, "contradiction")]
+    assert "may contradict" in inbox_notes(access(ana))[0].text
 
 
 def test_what_people_settled_stays_settled_until_words_change(ana: Member, pair: tuple[Entry, Entry]) -> None:
