@@ -28,12 +28,13 @@ from memory.plugins.base import (
     UnreviewedSession,
 )
 from memory.plugins.lcm import items
-from memory.plugins.lcm.models import Summary, SummaryEdge
+from memory.plugins.lcm.models import Summary, SummaryCorrection, SummaryEdge
 from memory.plugins.models import ReviewMark
 from memory.plugins.sessions import message_entries, messages_for_prompts, prompt_messages
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.fences import clean_text
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 
 MAX_EXPANSION_TOKENS = 4_000
@@ -60,13 +61,20 @@ CONSTITUENTS = _STEP_DOWN.format(held=_FROM_CONDENSED, row=items.ENTRY_COLUMNS).
 
 
 def summaries_at(session: Session, at: datetime) -> list[SummarySpan]:
-    """The summaries that stood in the context at that time, oldest first: made by then, and in no container yet."""
+    """The summaries that stood in the context at that time, oldest first: made by then, and in no container yet. One
+    that was corrected since has the tokens of what it said before, as long as that is kept."""
     containers = SummaryEdge.objects.filter(constituent=OuterRef("pk"), container__created_at__lte=at)
     rows = Summary.objects.filter(conversation__thread=session.thread_id, created_at__lte=at).exclude(
         Exists(containers)
     )
-    columns = rows.order_by("first_seq").values_list("pk", "first_seq", "last_seq", "depth", "token_count")
-    return [SummarySpan(*row) for row in columns]
+    corrected_since = SummaryCorrection.objects.filter(summary=OuterRef("pk"), created_at__gt=at).order_by("pk")
+    columns = rows.order_by("first_seq").values_list(
+        "pk", "first_seq", "last_seq", "depth", "token_count", Subquery(corrected_since.values("previous")[:1])
+    )
+    return [
+        SummarySpan(pk, first, last, depth, count_tokens(earlier) if earlier else tokens)
+        for pk, first, last, depth, tokens, earlier in columns
+    ]
 
 
 def describe_summary(session: Session, summary_id: int) -> SummaryDescription:

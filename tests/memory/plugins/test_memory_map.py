@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 
 import pytest
 from django.db import connection
@@ -12,13 +13,16 @@ from django.utils import timezone
 
 from agents.models import Agent
 from memory.plugins.compaction import execute_compaction
-from memory.plugins.lcm.models import Summary
+from memory.plugins.correction import correct_summary
+from memory.plugins.lcm.models import Summary, SummaryCorrection
+from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import Compaction, MemoryPlugin
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, set_thread_access
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, signed_in
-from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in, told
+from tests.memory.plugins.lcm.factories import condensed, leaf, session_of, taken_in, told
 
 HTMX = {"HX-Request": "true"}
 
@@ -65,6 +69,24 @@ def test_page_and_panel_show_the_shelves(ana: Member, thread: Thread, headers: d
         assert words in page
     assert "style=" not in page
     assert "They spoke of 1 to 4" not in page  # what a summary says comes when it is opened
+
+
+def test_the_picture_of_an_earlier_step_has_the_size_a_summary_had_before_it_was_corrected(
+    ana: Member, thread: Thread
+) -> None:
+    first, _ = remembered(thread, ana)
+    before, size = timezone.now(), first.token_count
+    for version, words in ((1, 1), (2, 40)):
+        text = "They spoke. " * words
+        correct_summary(thread=thread, by=access(ana), summary_id=first.pk, content=text, version=version)
+
+    def sizes(at: datetime) -> list[int]:
+        return [span.tokens for span in LcmProvider().summaries_at(session_of(thread, ana.participant), at)]
+
+    first.refresh_from_db()
+    assert sizes(before)[0] == size != first.token_count == sizes(timezone.now())[0]
+    between = SummaryCorrection.objects.get(summary=first, version=2).created_at
+    assert sizes(between)[0] == count_tokens("They spoke.")
 
 
 def test_a_summary_opens_to_its_constituents_and_those_to_the_messages(ana: Member, thread: Thread) -> None:
