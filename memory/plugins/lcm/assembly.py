@@ -27,7 +27,7 @@ MAX_RESULT_TOKENS_IN_PROMPT = 2_000
 STATS_STATEMENT = (
     sql.SQL("""
 WITH place AS (
-    SELECT t.id AS thread_id, least(t.last_seq, %(before)s - 1) AS messages, c.id AS conversation_id,
+    SELECT t.id AS thread_id, c.id AS conversation_id,
         coalesce(c.seen_seq, 0) AS seen_seq, coalesce(f.last_error, '') AS last_error,
         coalesce(f.paused_until BETWEEN clock_timestamp() AND clock_timestamp() + {longest_pause}, false) AS is_paused
     FROM chat_thread t LEFT JOIN lcm_conversation c ON c.thread_id = t.id
@@ -48,7 +48,9 @@ WITH place AS (
     SELECT count(*) AS summaries, max(depth) AS deepest FROM lcm_summary
     WHERE conversation_id = (SELECT conversation_id FROM place)
 )
-SELECT messages, (SELECT count(*) FROM shown),
+SELECT (SELECT count(*) FROM chat_message
+        WHERE thread_id = place.thread_id AND seq < %(before)s AND deleted_at IS NULL),
+    (SELECT count(*) FROM shown),
     (SELECT coalesce(sum(least(tokens, {longest}) + {envelope}), 0) FROM shown),
     made.summaries, coalesce(made.deepest, 0), is_paused, last_error
 FROM place, made
@@ -84,7 +86,7 @@ def assemble_entries(session: Session, budget: int, fresh_tail: int, config: Map
 
 
 def session_stats(session: Session) -> SessionStats:
-    """What there is of the session. Counts what prompts could show: as long as that is, so long it takes."""
+    """What there is of the session. Counts all messages: as many as they are, so long it takes."""
     rows = items.fetch_rows(STATS_STATEMENT, items.session_params(session))
     if not rows:
         return SessionStats(messages=0, entries=0, tokens=0)

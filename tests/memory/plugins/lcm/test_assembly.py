@@ -1,5 +1,6 @@
 """What fits a prompt, of conversations before and after they were compacted."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -265,6 +266,9 @@ def test_stats_count_what_there_is(session: Session, thread: Thread, ana: Member
     Message.objects.filter(thread=thread, seq=31).update(kind="system")
     ended(thread)
     assert session_stats(session).entries == 21
+    delete_message(message=Message.objects.get(thread=thread, seq=30), by=access(ana))
+    assert session_stats(session).messages == 30
+    assert session_stats(replace(session, before=30)).messages == 29
 
 
 def test_stats_say_why_compaction_rests(session: Session, thread: Thread, ana: Member) -> None:
