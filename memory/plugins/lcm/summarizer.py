@@ -14,6 +14,7 @@ from memory.plugins.lcm.facts import Facts, find_facts, missing_keys, missing_se
 from memory.plugins.lcm.summary_validation import clean_answer, find_problem
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.errors import BudgetExceeded, EmptyAnswer
+from openvibe.llm.extractive_summary import extractive_summary
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.tokens import count_tokens, counter_for, truncate_middle, truncate_to_tokens
@@ -165,7 +166,7 @@ def summarize(
     """
     target = min(max(source.tokens // share, 1), limit)
     if client is None or target < MIN_TARGET_TOKENS:
-        return _cut_draft(source, target, limit, None)
+        return _cut_draft(source, target, limit, focus, None)
     facts = find_facts(source.text)
     max_tokens = min(int(target * LENGTH_TOLERANCE), limit, source.tokens - 1)
     is_budget_spent = False
@@ -180,21 +181,26 @@ def summarize(
                 return SummaryDraft(text, count_tokens(text), level, client.model[:120])
     except BudgetExceeded:
         is_budget_spent = True
-    return _cut_draft(source, target, limit, facts, is_budget_spent)
+    return _cut_draft(source, target, limit, focus, facts, is_budget_spent)
 
 
 def _cut_draft(
-    source: SummarySource, target: int, limit: int, facts: Facts | None, is_budget_spent: bool = False
+    source: SummarySource, target: int, limit: int, focus: str, facts: Facts | None, is_budget_spent: bool = False
 ) -> SummaryDraft | None:
     """A summary cut from its source, with the names and values of what was cut off, where facts are given."""
     max_tokens = min(max(target, MIN_TARGET_TOKENS), limit, source.tokens - 1)
-    text = truncate_source(source.text, max_tokens)
+    text = _cut_source(source.text, max_tokens, focus)
     if text and facts is not None:
         whole_summary = complete_summary(text, facts, target=target, max_tokens=source.tokens + max_tokens, is_cut=True)
         room = max_tokens - (count_tokens(whole_summary) - count_tokens(text))
-        shorter = truncate_source(source.text, room) if room < max_tokens else ""
+        shorter = _cut_source(source.text, room, focus) if room < max_tokens else ""
         text = complete_summary(shorter or text, facts, target=target, max_tokens=max_tokens, is_cut=True)
     return SummaryDraft(text, count_tokens(text), "fallback", NO_MODEL, is_budget_spent) if text else None
+
+
+def _cut_source(text: str, limit: int, focus: str) -> str:
+    """The beginning of the text; with a focus its sentences that bear on that first, where it has sentences."""
+    return (extractive_summary(text, limit, focus) if focus else "") or truncate_source(text, limit)
 
 
 def complete_summary(text: str, facts: Facts, *, target: int, max_tokens: int, is_cut: bool = False) -> str:

@@ -153,6 +153,22 @@ def test_after_two_answers_that_are_too_long_the_source_is_cut() -> None:
     assert summary.content.startswith("[2026-03-01 12:00 | user | Ana] Sentence number 0")
 
 
+@pytest.mark.parametrize("model", [None, ScriptedModel([LONG])])
+def test_what_is_cut_keeps_what_bears_on_the_focus(model: ModelClient | None) -> None:
+    complaint = "[2026-03-01 13:00 | user | Dora] Everybody complains of how loud a pump is at night."
+    source = SummarySource(f"{LINES}\n{complaint}", 350)
+
+    def cut(focus: str) -> str:
+        summary = summarize(source, share=3, limit=500, client=model, focus=focus)
+        assert summary is not None
+        assert summary.level == "fallback"
+        assert summary.tokens == count_tokens(summary.content) <= 350 // 3
+        return summary.content
+
+    assert "Dora: Everybody complains of how loud a pump is at night." in cut("noise of the pumps")
+    assert "pump" not in cut("")
+
+
 @pytest.mark.parametrize("nothing", ["", "   \n ", "\x00\x01"])
 def test_no_summary_is_empty_when_the_model_answers_nothing(nothing: str) -> None:
     summary = summarize(SOURCE, share=3, limit=500, client=ScriptedModel([nothing]))
