@@ -6,13 +6,14 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from agents.models import Agent, SoulVersion, TrustChange
-from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_to_dict, soul_tokens
+from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_text, soul_to_dict, soul_tokens
 from agents.soul.parser import parse_soul
 from agents.soul.rules import MAX_RULE_CHARACTERS, SoulRule, add_rule, rules_of
 from memory.models import Episode
 from memory.services import apply_to_soul, record_trust_check, reopen_applied_since
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
+from openvibe.base.includes import LOOKS_LIKE_INCLUDE
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.registers import Register
 from openvibe.base.text import has_visible_character
@@ -185,6 +186,9 @@ class StaleSoul(Conflict):
 def check_soul(text: str) -> tuple[Soul, int]:
     """The SOUL and its tokens in the fullest rendering. Raises SoulError naming line and field of every problem."""
     soul = parse_soul(text)
+    if LOOKS_LIKE_INCLUDE.search(soul_text(soul, "dive")):
+        no_includes = "Only instructions include snippets: “@include” would stand here as it is. Write the words."
+        raise SoulError((SoulProblem(1, "", no_includes),))
     tokens = soul_tokens(soul, count_tokens)
     if tokens > SOUL_TOKEN_LIMIT:
         too_long = f"It takes {tokens:,} tokens, and the limit is {SOUL_TOKEN_LIMIT:,}. Shorten it."

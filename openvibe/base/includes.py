@@ -11,6 +11,9 @@ MAX_INCLUDE_DEPTH = 3
 
 INCLUDE_LINE = re.compile(r"^[ \t]*@include(?:[ \t](.*))?$", re.MULTILINE)
 
+LOOKS_LIKE_INCLUDE = re.compile(r"(?mi)^[ \t]*(?:(?:[-*+•>]|[0-9]+[.)])[ \t]*)?@include\b.*$")
+"""An include, or what somebody took for one: in capitals, in a list, with a colon."""
+
 CutReason = Literal["include unknown", "include cycle", "include too deep", "include too long"]
 
 
@@ -30,6 +33,12 @@ class ExpandedText:
     text: str
     names: tuple[str, ...] = ()
     cuts: tuple[CutInclude, ...] = ()
+
+
+def miswritten_include(text: str) -> str:
+    """The first line that was meant to include a text and would stand there as it is; "" where there is none."""
+    lines = (match[0] for match in LOOKS_LIKE_INCLUDE.finditer(text))
+    return next((line.strip()[:80] for line in lines if not INCLUDE_LINE.fullmatch(line)), "")
 
 
 def expand_includes(

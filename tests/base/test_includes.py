@@ -2,10 +2,11 @@
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.base.includes import expand_includes
+from openvibe.base.includes import expand_includes, miswritten_include
 
 
 def words(text: str) -> int:
@@ -41,6 +42,16 @@ def test_a_text_that_others_include_counts_as_included_itself() -> None:
     assert [cut.reason for cut in expand_includes(texts["a"], texts, max_tokens=9, count=words, name="a").cuts] == [
         "include cycle"
     ]
+
+
+@pytest.mark.parametrize("line", ["@Include tone", "- @include tone", "2. @include tone", "@include: tone", "@INCLUDE"])
+def test_a_line_that_was_meant_to_include_is_found(line: str) -> None:
+    assert miswritten_include(f"Be brief.\n  {line}\n@include words") == line
+
+
+@pytest.mark.parametrize("text", ["@include tone", "Write @include tone.", "- `@include tone` is one.", "@includes"])
+def test_what_includes_or_only_speaks_of_it_is_fine(text: str) -> None:
+    assert miswritten_include(text) == ""
 
 
 NAMES = st.sampled_from("abcde")

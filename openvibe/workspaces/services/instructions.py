@@ -10,7 +10,7 @@ from django.db.models import F
 
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
-from openvibe.base.includes import CutInclude, expand_includes
+from openvibe.base.includes import CutInclude, expand_includes, miswritten_include
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.registers import Register
 from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, has_visible_character, text_version
@@ -68,6 +68,9 @@ def clean_instructions(text: str, *, workspace_id: int, field: str = "instructio
     if (tokens := count_tokens(cleaned)) > MAX_INSTRUCTION_TOKENS:
         message = f"This is {tokens:,} tokens; at most {MAX_INSTRUCTION_TOKENS:,} fit. Nothing was saved: shorten it."
         raise Problem(message, code="too_long", field=field)
+    if line := miswritten_include(cleaned):
+        message = f"“{line}” would stay as it is. An include is a line of its own: @include name. Nothing was saved."
+        raise Problem(message, code="include_miswritten", field=field)
     for include in _find_cuts(cleaned, _snippet_texts(workspace_id), name):
         raise Problem(f"{include.message} Nothing was saved.", code=include.reason.replace(" ", "_"), field=field)
     return cleaned

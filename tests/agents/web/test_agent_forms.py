@@ -69,6 +69,7 @@ def test_a_question_is_tried_and_nothing_stays(ana: Member, thread: Thread) -> N
         ({"name": "x" * 81, "handle": ""}, "at most 80 characters"),
         ({"purpose": "x" * 301}, "at most 300 characters"),
         ({"never": "Never do this. " * 500}, "the limit is 2,000"),
+        ({"never": "Guess a date\n@include tone"}, "Only instructions include snippets"),
         ({"description": "a\x0bb"}, "unprintable character"),
         ({"handle": "all"}, "reserved"),
         ({"channels": ["9999"]}, "9999"),
