@@ -222,6 +222,7 @@ function partAround(old, root) {
 export function refocus(old, root, otherwise = partAround(old, root)) {
   const same = root.contains(old) ? old : successor(old, root);
   const target = same?.checkVisibility() ? same : one(":scope > summary", same?.closest("details:not([open])") ?? root);
+  if (old.hasAttribute("tabindex")) target?.setAttribute("tabindex", old.getAttribute("tabindex")); // a part that was given the keyboard
   if (target?.checkVisibility()) target.focus({ preventScroll: true });
   if (target && document.activeElement === target) return;
   if (!otherwise.hasAttribute("tabindex")) otherwise.tabIndex = -1;

@@ -60,6 +60,16 @@ def test_a_constraint_holds_and_a_person_decides(people: People, installation: I
     expect(ben.locator("#panel")).to_contain_text("Granted")
     assert re.search(r'state="granted"[^>]*decided_by="Ana"', model.last_prompt)
 
+    constraints = panel.get_by_role("region", name="Constraints")
+    constraints.get_by_role("button", name="Drop").press("Enter")
+    expect(constraints).to_be_focused()
+    todo = ben.locator("#panel").get_by_role("region", name="To do")
+    todo.locator("summary").press("Enter")
+    todo.get_by_role("textbox").fill("Dig a bed")
+    todo.get_by_role("textbox").press("Control+Enter")
+    expect(panel).to_contain_text("Dig a bed")  # all of it was shown anew
+    expect(constraints).to_be_focused()
+
 
 def test_what_an_agent_carries_is_written_by_people_and_by_itself(people: People, installation: Installation) -> None:
     model = installation.model
