@@ -156,7 +156,7 @@ def problem_response(request: HttpRequest, problem: Problem, *, status: int | No
         is_hidden = problem.message == Missing().message
         context = {"message": problem.message, "kept": unsaved_texts(request), "is_gone": not is_hidden}
         return render(request, "404.html", context, status=404)
-    same_page = "" if status == 405 else request.get_full_path()
+    same_page = "" if status in (403, 405) else request.get_full_path()
     back = page_before(request, otherwise=same_page) if request.method == "POST" else same_page
     context = {"problem": problem, "kept": unsaved_texts(request), "back": back}
     page = "signed_out" if problem.code == "signed_out" else "problem"

@@ -177,7 +177,7 @@ def _thread_head(
         surroundings=replace(surroundings, draft=""),
         agents=shell_of(request).agents,
         readers=tuple(SidebarParticipant(one.pk, one.handle, one.name, one.agent.level) for one in readers),
-        pending_decisions=sum(count(thread) for count in PENDING_DECISIONS),
+        pending_decisions=0 if request.access.is_guest else sum(count(thread) for count in PENDING_DECISIONS),
         notify=thread_notify_menu(request, thread, surroundings.notify_level, surroundings.channel_notify_level),
         other=other.name if other else "",
         is_other_agent=other is not None and other.is_agent,

@@ -149,6 +149,8 @@ def test_a_guest_reads_and_does_not_decide(ana: Member, ben: Member, thread: Thr
     page = client.get(at(thread)).content.decode()
     assert "Order mulch" in page
     assert "Grant" not in page
+    threads = [signed_in(each).get(f"/w/{ana.workspace.slug}/t/{thread.pk}/").content.decode() for each in (ana, ben)]
+    assert ["to decide" in each for each in threads] == [True, False]
     assert client.post(row_at(thread, "approvals", approval.pk), {"granted": "yes"}).status_code == 403
 
 
