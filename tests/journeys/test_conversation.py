@@ -251,12 +251,14 @@ def test_a_long_press_shows_what_there_is_to_do(people: People, installation: In
     expect(replies(ana)).not_to_have_class(re.compile("is-pressed"))
     move("touchEnd")
     expect(replies(ana).get_by_role("link", name="Reply")).to_be_hidden()
+    expect(replies(ana).get_by_text("Why this answer?")).to_be_visible()  # as the first steps say
     move("touchStart", points[0])
     ana.clock.run_for(499)
     expect(replies(ana).get_by_role("link", name="Reply")).to_be_hidden()
     ana.clock.run_for(1)
     for name in ("Reply", "Dive", "Pin to knowledge", "Why this answer?"):
         expect(replies(ana).get_by_role("link", name=name)).to_be_visible()
+    expect(replies(ana).get_by_role("button", name="Save message")).to_be_visible()
     move("touchEnd")
     bar = replies(ana).locator(".message-bar").bounding_box()
     assert bar
