@@ -188,11 +188,11 @@ def check_soul(text: str) -> tuple[Soul, int]:
     soul = parse_soul(text)
     if LOOKS_LIKE_INCLUDE.search(soul_text(soul, "dive")):
         no_includes = "Only instructions include snippets: “@include” would stand here as it is. Write the words."
-        raise SoulError((SoulProblem(1, "", no_includes),))
+        raise SoulError((SoulProblem(0, "", no_includes),))
     tokens = soul_tokens(soul, count_tokens)
     if tokens > SOUL_TOKEN_LIMIT:
         too_long = f"It takes {tokens:,} tokens, and the limit is {SOUL_TOKEN_LIMIT:,}. Shorten it."
-        raise SoulError((SoulProblem(1, "", too_long),))
+        raise SoulError((SoulProblem(0, "", too_long),))
     return soul, tokens
 
 

@@ -83,6 +83,7 @@ def test_what_cannot_be_is_said_and_what_was_typed_stays(
     status, page = new(ana, **fields)
     assert (status, Agent.objects.count()) == (422, 1)
     assert complaint in page
+    assert "line 1" not in page, "a form has none"
     assert page.count('class="form-problem"') == 1, "nothing else is wrong with it"
     assert "We grow vegetables." in page or "description" in fields
 
