@@ -67,7 +67,7 @@ def change_episode(request: WorkspaceRequest, episode_id: int, verb: str) -> Htt
     EPISODE_VERBS[verb](episode=episode, by=request.access)
     feedback = episode.feedback
     if request.POST.get("on") == "agent" or feedback is None:
-        return redirect("agent", request.workspace.slug, episode.agent.handle)
+        return redirect(f"{reverse('agent', args=[request.workspace.slug, episode.agent.handle])}#agent-memory")
     return _feedback_response(request, feedback.message)
 
 

@@ -66,6 +66,9 @@ def test_marked_applied_it_says_by_whom_and_can_be_reopened(ana: Member, dora: M
     assert "Applied by Ana" in fragment.content.decode()
     fragment = signed_in(ana).post(f"/w/{slug}/episodes/{episode.pk}/reopen/", headers=HTMX)
     assert "Recorded" in fragment.content.decode()
+    for verb in ("applied", "reopen"):
+        back = signed_in(ana).post(f"/w/{slug}/episodes/{episode.pk}/{verb}/", {"on": "agent"})["Location"]
+        assert back == f"/w/{slug}/agents/vibe/#agent-memory", "among what it remembers, not at the top of a long page"
 
 
 def test_only_the_giver_and_admins_settle(dora: Member, ana: Member, answered: Run) -> None:
