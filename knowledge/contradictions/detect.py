@@ -20,7 +20,7 @@ from knowledge.contradictions.model_judge import MAX_ANSWER_TOKENS, build_prompt
 from knowledge.contradictions.rules import ComparedText, explain_contradiction
 from knowledge.models import Contradiction, Entry, Revision
 from knowledge.search import find_nearest_entries
-from knowledge.services.revisions import admin_ids, create_notices, lock_rows, responsible_ids
+from knowledge.services.revisions import admin_ids, create_notices, lock_rows, responsible_ids, withdraw_settled_notices
 from openvibe.base.events import emit
 from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.llm.endpoints import client_for
@@ -172,6 +172,7 @@ def _settle_resolved_contradictions(entry: Entry, still: set[int]) -> None:
         if other_id not in still and _changed_since_settled(pair):
             pair.settled_at, pair.settled_how = timezone.now(), "edited"
             pair.save(update_fields=["settled_at", "settled_how"])
+            withdraw_settled_notices((pair.first_id, pair.second_id))
 
 
 def _recipient_ids(entry: Entry, beside: Entry) -> set[int]:

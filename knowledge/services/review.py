@@ -29,6 +29,7 @@ from knowledge.services.revisions import (
     unlink_pending_successors,
     unlink_predecessor,
     withdraw_notices,
+    withdraw_settled_notices,
 )
 from knowledge.services.update import EntryChanges, apply_changes
 from knowledge.services.validation import KEEP, ExpiryChange, clean_note, possible_owners
@@ -271,6 +272,7 @@ def settle_contradiction(
         current.settled_by_id, current.settled_how = by.participant_id, how
         current.save()
         Contradiction.objects.filter(pk=current.pk).update(settled_at=Now())  # by the clock of the revisions
+        withdraw_settled_notices((first.pk, second.pk))
         current.refresh_from_db()
         return current
     if keep is None or keep.pk not in (first.pk, second.pk) or how not in ("superseded", "archived"):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -261,8 +263,17 @@ def mark_superseded(entry: Entry, *, by: Access, how: str, note: str) -> None:
 
 def settle_open_contradictions(entry: Entry, by: Access | None, how: str) -> None:
     """The open contradictions of an entry that holds no more are settled by that."""
-    pairs = Contradiction.objects.filter(settled_at=None)
-    for side in ("first", "second"):
-        pairs.filter(**{side: entry}).update(
-            settled_at=Now(), settled_by_id=by.participant_id if by else None, settled_how=how
-        )
+    pairs = Contradiction.objects.filter(Q(first=entry) | Q(second=entry), settled_at=None)
+    ids = set(chain.from_iterable(pairs.values_list("first", "second")))
+    if ids:
+        pairs.update(settled_at=Now(), settled_by_id=by.participant_id if by else None, settled_how=how)
+        withdraw_settled_notices(ids)
+
+
+def withdraw_settled_notices(entry_ids: Collection[int]) -> None:
+    """Nobody is told of contradictions any more where none is open; what a person sent to review stays."""
+    open_pairs = Contradiction.objects.filter(settled_at=None).filter(
+        Q(first=OuterRef("entry")) | Q(second=OuterRef("entry"))
+    )
+    notices = Notice.objects.filter(entry__in=entry_ids, reason=Entry.Reason.CONTRADICTION, seen_at=None)
+    notices.exclude(entry__reason=Entry.Reason.CONTRADICTION).exclude(Exists(open_pairs)).update(seen_at=timezone.now())

@@ -73,6 +73,29 @@ def test_mended_words_settle_the_pair(ana: Member, pair: tuple[Entry, Entry]) ->
     assert Contradiction.objects.get().settled_how == "edited"
 
 
+def test_what_is_settled_waits_in_nobodys_inbox(ana: Member, dora: Member, pair: tuple[Entry, Entry]) -> None:
+    """Whoever settles it: the other owner is asked for nothing any more."""
+    third = make_entry(dora, "Our plans", "Starter costs $49 a month.")
+    detect_contradictions()
+    assert len(open_pairs()) == 3
+    assert sorted(set(told())) == [(one.participant_id, "contradiction") for one in (ana, dora)]
+
+    settle_contradiction(contradiction=Contradiction.objects.get(first=pair[0], second=pair[1]), by=access(dora))
+    assert {who for who, _ in told()} == {ana.participant_id, dora.participant_id}, (
+        "the third still stands against both"
+    )
+    update_entry(entry=third, by=access(dora), content="Starter costs $39 a month.")
+    detect_contradictions()
+    settle_contradiction(contradiction=Contradiction.objects.get(settled_at=None), by=access(dora))
+    assert told() == []
+
+
+def test_archiving_one_takes_the_notice_of_the_other(ana: Member, dora: Member, pair: tuple[Entry, Entry]) -> None:
+    detect_contradictions()
+    archive_entry(entry=pair[1], by=access(dora))
+    assert told() == []
+
+
 def test_archiving_one_settles_the_pair(ana: Member, pair: tuple[Entry, Entry]) -> None:
     detect_contradictions()
 
