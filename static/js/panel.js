@@ -62,7 +62,9 @@ async function show(url, by) {
   panel.tabIndex = -1;
   const now = document.activeElement;
   const isWaiting = [before, body].includes(now) || (way.row && now.closest(".message")?.id === way.row);
-  if (isWaiting) focusWithin(panel, panel); // whoever went elsewhere meanwhile, to write perhaps, stays there
+  if (!isWaiting) return; // whoever went elsewhere meanwhile, to write perhaps, stays there
+  if (before.hasAttribute("data-tab") && !before.isConnected) refocus(before, panel, panel);
+  else focusWithin(panel, panel);
 }
 
 /** Whether it was open and is closed now: whoever typed something there that would be lost is asked. */

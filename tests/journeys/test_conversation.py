@@ -342,6 +342,10 @@ def test_the_viewer_shows_what_the_agent_read(people: People, installation: Inst
     panel = ana.locator("#panel")
     expect(panel).to_contain_text("/ 8,000")
     expect(panel).to_contain_text("semi")
+    tab = panel.get_by_role("link", name="Raw messages")
+    tab.press("Enter")
+    expect(tab).to_have_attribute("aria-current", "page")
+    expect(tab).to_be_focused()
     ana.reload()
     expect(ana.locator("#panel")).to_contain_text("/ 8,000")
 
