@@ -1,6 +1,6 @@
 // The memory map keeps up: while a compaction runs its numbers move, and once it is over the map is drawn anew.
 
-import { all, elements, getElements, getFragment, oneAtATime, one, replace, settled, workspace } from "./page.js";
+import { all, announce, elements, getElements, getFragment, oneAtATime, one, replace, settled, workspace } from "./page.js";
 import { setAddress } from "./panel.js";
 
 const fresh = async (url) => (await getElements(url, soon))?.[0];
@@ -25,7 +25,10 @@ const refresh = oneAtATime(async () => {
       soon(); // the answer to what was pressed there comes first
       continue;
     }
-    if (one(".map-progress", old) && !one(".map-progress", state)) map.dataset.stale = "yes";
+    if (one(".map-progress", old) && !one(".map-progress", state)) {
+      map.dataset.stale = "yes";
+      announce(one("[data-outcome]", state)?.textContent ?? "");
+    }
     put(old, state);
     // What somebody has opened, or is typing, stays as it is until they are done.
     if (!map.dataset.stale || isInHand(map)) continue;

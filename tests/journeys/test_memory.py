@@ -82,6 +82,7 @@ def compact_and_open(page: Page) -> None:
     expect(panel).to_contain_text(
         re.compile(r"Last\s+compacted\s+on\s+.+:\s+[\d,]+\s+→\s+[\d,]+\s+tokens,\s+1\s+new\s+summary\.")
     )
+    expect(page.locator("#status")).to_contain_text(re.compile(r"Last\s+compacted"))  # said to who listens
     before, after = re.findall(r"[\d,]+", panel.locator(".map-state strong").last.inner_text())
     assert int(after.replace(",", "")) < int(before.replace(",", ""))
     expect(panel.locator(".plot-mark")).to_have_count(1)
