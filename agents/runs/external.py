@@ -166,7 +166,7 @@ def keep_context(*, run: Run, prompt: Prompt) -> None:
     """Store what the agent is given to read, as the prompt of its run. Raises Conflict when the run is over, or its
     message was deleted: the request would be empty."""
     current = _lock_run(run)
-    if run.trigger.is_deleted:
+    if current.trigger.is_deleted:  # read anew: it took a moment to assemble
         raise _deleted_error()
     store_snapshot(run, prompt)
     current.heard_at = timezone.now()

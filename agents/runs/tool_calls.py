@@ -141,7 +141,7 @@ class CallExecutor:
 
 
 def _finish_call(row: ToolCall, outcome: ToolOutcome, start_time: float) -> None:
-    """Write down what came of a call, in the caller's transaction. `started`: reading of `perf_counter`."""
+    """Write down what came of a call, in the caller's transaction. `start_time`: reading of `perf_counter`."""
     row.decision, row.why, row.result = outcome.decision, outcome.why, outcome.result
     row.result_tokens = count_tokens(outcome.result)
     row.milliseconds, row.finished_at = round((perf_counter() - start_time) * 1000), timezone.now()
