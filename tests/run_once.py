@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 _SHARED = "SHARED_BY_TESTS"
 _PREFIX = "openvibe-run-"
 ROOM = 4 * 1024**3  # bytes
+JUST_MADE = 60  # seconds
 TEMPLATE = "openvibe_tests_template"
 TEMPLATE_LOCK = 0x7465_6D70_6C61_7465  # an advisory lock of the tests' own
 
@@ -64,9 +66,11 @@ def _folder_in_memory() -> Path | None:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Folders of runs that were killed."""
+    """Folders of runs that were killed. One that is made right now is not locked yet."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # somebody else's, or in use
+            if time.time() - folder.stat().st_mtime < JUST_MADE:
+                continue
             descriptor = os.open(folder, os.O_RDONLY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,7 +16,7 @@ from tests.journeys.sample_thread import Scene, laid_out
 from tests.operations.installation_template import furnish
 from tests.operations.processes import nothing_left_of
 
-WITHOUT = [
+DISABLED_FEATURES = [
     "SpareRendererForSitePerProcess",  # a process that is started with each page, for a next one of another site
     # Chromium takes the last list; the rest is Playwright's, as far as the headless shell knows it.
     "AvoidUnnecessaryBeforeUnloadCheckSync",
@@ -37,7 +37,7 @@ CHROMIUM = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    f"--disable-features={','.join(WITHOUT)}",
+    f"--disable-features={','.join(DISABLED_FEATURES)}",
 ]
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 NOTES_STAY = """{
