@@ -11,11 +11,11 @@ from tests.factories import make_thread, say
 pytestmark = pytest.mark.django_db
 
 
-def page(by: Member, **asked: str | int) -> str:
+def page(by: Member, *, status: int = 200, **asked: str | int) -> str:
     browser = Client()
     browser.force_login(by.user)
     answer = browser.get(f"/w/{by.workspace.slug}/search/", asked)
-    assert answer.status_code == 200
+    assert answer.status_code == status
     return str(answer.content.decode())
 
 
@@ -48,11 +48,7 @@ def test_meaning_is_found_and_nonsense_is_not(ana: Member, thread: Thread) -> No
 @pytest.mark.parametrize(("name", "value"), [("since", "31.12.2026"), ("until", "2026-02-30"), ("since", "\x00")])
 def test_what_is_no_date_is_said_beside_its_field(ana: Member, thread: Thread, name: str, value: str) -> None:
     say(thread, ana, "Roses again")
-    browser = Client()
-    browser.force_login(ana.user)
-    answer = browser.get(f"/w/{ana.workspace.slug}/search/", {"q": "roses", name: value})
-    assert answer.status_code == 400
-    html = answer.content.decode()
+    html = page(ana, status=400, q="roses", **{name: value})
     assert f'aria-describedby="id_{name}_error"' in html
     assert f'id="id_{name}_error"' in html
     assert "is no date. Write the year, the month and the day: 2026-12-31." in html
@@ -75,11 +71,7 @@ def test_a_filter_that_says_nothing_is_said_and_not_left_out(
     ana: Member, thread: Thread, name: str, value: str, sentence: str
 ) -> None:
     say(thread, ana, "Roses again")
-    browser = Client()
-    browser.force_login(ana.user)
-    answer = browser.get(f"/w/{ana.workspace.slug}/search/", {"q": "roses", name: value})
-    assert answer.status_code == 400
-    html = answer.content.decode()
+    html = page(ana, status=400, q="roses", **{name: value})
     assert sentence in html
     assert f'id="id_{name}_error"' in html
     assert "again" not in html, "what was asked for is not known"
