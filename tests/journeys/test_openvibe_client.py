@@ -156,6 +156,8 @@ def runner(installation: Installation, tmp_path: Path) -> Iterator[subprocess.Po
     command = ["--preset", "script", "--", sys.executable, str(tmp_path / "command.py")]
     settings = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     with listening(installation, "yew", *run, *command, **settings) as program:
+        # It says that it listens before its stream is open: what is said in between, a first start does not hear.
+        wait_until(lambda: [*tmp_path.glob("state/openvibe/*.position")], "its stream to be open", pause=API_PAUSE)
         yield program
 
 
@@ -192,8 +194,8 @@ def test_a_command_answers_as_an_agent(
     (state_file,) = tmp_path.glob("state/openvibe/*.json")
     assert state_file.stat().st_mode & 0o077 == 0
 
-    (endless,) = installation.api("GET", f"runs/?thread={forever}", token)["results"]
     wait_until(lambda: answer_of(forever).isdigit(), "its first word", pause=API_PAUSE)
+    (endless,) = installation.api("GET", f"runs/?thread={forever}", token)["results"]
     command = psutil.Process(int(answer_of(forever)))
     installation.api("POST", f"runs/{endless['id']}/stop/", token, {})
     assert ended(forever)[0]["state"] == "stopped"
