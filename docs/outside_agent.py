@@ -55,6 +55,8 @@ def events():
                 yield {"kind": "mention", "message": waiting["trigger"]}
             for line in stream:
                 if line.startswith(b"id:"):
+                    if not position:  # what is said from here on is heard
+                        print(f"@{handle} listens.", flush=True)
                     position = line[3:].decode().strip()
                 elif line.startswith(b"data:"):
                     yield json.loads(line[5:])
@@ -64,7 +66,7 @@ def events():
         time.sleep(1)
 
 
-print(f"@{call('me/')['participant']['handle']} listens.", flush=True)
+handle = call("me/")["participant"]["handle"]
 for event in events():
     author = (event.get("data") or {}).get("author") or {}
     if event.get("kind") == "mention" or author.get("kind") == "member":  # its name, Retry, a draft; its dives

@@ -75,6 +75,17 @@ def test_the_agent_may_be_written_as_people_write_it(
     handle: str, serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENVIBE_TOKEN", "ovk_x")
-    script = serve(GET_events=[(401, {"code": "bad_token", "detail": "This token is not valid."})])
+    script = serve(GET_events=[b"id: 6\n: open\n\nevent: gone\ndata: {}\n\n"])
     assert main(["run", "--as", handle, "--url", script.url, "--", "cat"]) == 1
     assert "@reed listens at" in capsys.readouterr().err
+
+
+def test_it_does_not_say_that_it_listens_before_its_stream_is_open(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENVIBE_TOKEN", "ovk_x")
+    script = serve(GET_events=[(403, {"code": "missing_scope", "detail": "This token may not read."})])
+    assert main(["run", "--as", "reed", "--url", script.url, "--", "cat"]) == 1
+    said = capsys.readouterr().err
+    assert "This token may not read." in said
+    assert "listens" not in said

@@ -273,3 +273,15 @@ def test_what_may_not_be_repeated_is_sent_once(serve: Serve) -> None:
     script.answers["GET me"] = [(200, b"<html>")]
     with pytest.raises(ApiError, match="no JSON"):
         api.call("GET", "me/")
+
+
+def test_it_listens_before_the_first_mention_is_asked_for(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    opened = b"retry: 1000\nid: 6\n: open\n\n"
+    script = serve(GET_events=[(503, {"code": "unavailable"}), b"event: busy\ndata: {}\n\n", opened, frame(7, "one")])
+    mentions = Vibe(script.url, "ovk_x").mentions(position_file=tmp_path / "position")
+    assert len(script.headers("GET events")) == 3, "until the stream is open"
+    assert (tmp_path / "position").read_text(encoding="ascii") == "6"
+    assert next(mentions).text == "one"

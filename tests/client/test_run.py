@@ -42,7 +42,12 @@ class BusyRunner(Runner):
 class InterruptedVibe:
     """Three messages of one thread, and Ctrl-C while the first is answered."""
 
+    handle = "reed"
+
     def mentions(self, *, position_file: Path) -> Iterator[Mention]:
+        return self._mentions(position_file)
+
+    def _mentions(self, position_file: Path) -> Iterator[Mention]:
         for position in (7, 8, 12):
             message: Any = {"id": position, "thread": 1, "body": "Hi", "author": {"handle": "ana"}}
             yield Mention(cast(Vibe, self), message, position)

@@ -156,8 +156,6 @@ def runner(installation: Installation, tmp_path: Path) -> Iterator[subprocess.Po
     command = ["--preset", "script", "--", sys.executable, str(tmp_path / "command.py")]
     settings = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     with listening(installation, "yew", *run, *command, **settings) as program:
-        # It says that it listens before its stream is open: what is said in between, a first start does not hear.
-        wait_until(lambda: [*tmp_path.glob("state/openvibe/*.position")], "its stream to be open", pause=API_PAUSE)
         yield program
 
 

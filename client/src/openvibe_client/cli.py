@@ -30,7 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         vibe = Vibe(options.url, options.token)
         _check_token(vibe, asked.handle.strip().lstrip("@").lower())
         sessions = Sessions(state_file(options.url, vibe.handle))
-        _log(f"@{vibe.handle} listens at {options.url}, and answers with {options.command[0]} ({options.preset.name}).")
         Runner(vibe, sessions, options, _log).run()
     except (BadUsage, BadPreset, ValueError) as error:
         _log(str(error))

@@ -25,11 +25,12 @@ class Frame:
 
 
 def iter_events(api: Api, *, kinds: Sequence[str], after: int | None = None) -> Iterator[Frame]:
-    """Events of these kinds, as they happen, after a position or from now on. Frames without a kind say how far that
-    is, where all that came was for others. Raises ApiError when the token may not listen (any more). A frame of kind
-    `reload` says that what was missed is not kept any more."""
+    """Events of these kinds, as they happen, after a position or from now on. The first frame comes as soon as the
+    stream is open: nothing is missed from there. Frames without a kind say how far that is, where all that came was
+    for others. Raises ApiError when the token may not listen (any more). A frame of kind `reload` says that what was
+    missed is not kept any more."""
     query = [("include", "data"), *(("kind", kind) for kind in kinds)]
-    position, failures = after, 0
+    position, failures, is_opened = after, 0, False
     while True:
         try:
             headers = {} if position is None else {"Last-Event-ID": str(position)}
@@ -39,7 +40,8 @@ def iter_events(api: Api, *, kinds: Sequence[str], after: int | None = None) -> 
                     raise ApiError(403, "gone", "This token may not listen any more.")
                 is_ahead = frame.position > (position or 0)
                 position = frame.position or position
-                if frame.kind in (*kinds, "reload") or (is_ahead and not frame.kind):
+                if frame.kind in (*kinds, "reload") or (not frame.kind and (is_ahead or not is_opened)):
+                    is_opened = True
                     yield frame
         except Unanswered:
             pass

@@ -53,7 +53,10 @@ class Runner:
         """Until the token may not listen any more (ApiError), or KeyboardInterrupt; nothing is left running then."""
         with ThreadPoolExecutor(self.options.at_once, thread_name_prefix="openvibe-run") as pool:
             try:
-                for mention in self.vibe.mentions(position_file=self.sessions.position_file):
+                mentions = self.vibe.mentions(position_file=self.sessions.position_file)
+                command, preset = self.options.command[0], self.options.preset.name
+                self._log(f"@{self.vibe.handle} listens at {self.options.url}, and answers with {command} ({preset}).")
+                for mention in mentions:
                     with self._lock:
                         is_idle = mention.thread not in self._waiting
                         self._waiting.setdefault(mention.thread, deque()).append(mention)

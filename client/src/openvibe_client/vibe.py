@@ -4,11 +4,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from openvibe_client.answer import NOT_TO_BE_ANSWERED, Answer, Stopped
-from openvibe_client.events import iter_events
+from openvibe_client.events import Frame, iter_events
 from openvibe_client.http import Api, ApiError
 from openvibe_client.schema import Agent, Assembled, Block, Dive, Episode, Message, PromptMessage, Run, Thread, Tool
 
@@ -39,11 +40,22 @@ class Vibe:
         follows. What they want once more (*Retry*, *Regenerate*) is told again, and so is the draft of a dive's result
         that they ask for. Breaks in between are bridged.
 
+        Returns once it listens: all that is said from then on is told. Raises ApiError when the token may not.
+
         With a `position_file`, what was said while nobody listened is told too: the file holds how far the one who
         asks for the next mention has come. What is answered already is not answered again (`Mention.answer`).
         """
-        after = _read_position(position_file)
-        for frame in iter_events(self.api, kinds=("mention", "message_posted", "thread_changed"), after=after):
+        kinds = ("mention", "message_posted", "thread_changed")
+        frames = iter_events(self.api, kinds=kinds, after=_read_position(position_file))
+        opening = next(frames)
+        if opening.kind:
+            frames = chain([opening], frames)
+        elif position_file is not None and opening.position:
+            write_position(position_file, opening.position)
+        return self._mentions_in(frames, position_file)
+
+    def _mentions_in(self, frames: Iterator[Frame], position_file: Path | None) -> Iterator["Mention"]:
+        for frame in frames:
             message: Message | None = frame.data.get("data")
             if frame.kind == "thread_changed":
                 self._owes_all.pop(frame.data.get("thread") or 0, None)
