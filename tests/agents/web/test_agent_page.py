@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -109,6 +110,12 @@ def test_foreign_agents_are_unknown(cleo: Member, ana: Member, vibe: Agent) -> N
     assert client.get(f"/w/{ana.workspace.slug}/agents/vibe/").status_code == 404
     assert client.get(f"/w/{cleo.workspace.slug}/agents/vibe/").status_code == 404
     assert Client().get(f"/w/{ana.workspace.slug}/agents/vibe/").status_code == 302
+
+
+@pytest.mark.parametrize("form", ["settings", "soul", "level"])
+def test_the_heading_of_its_forms_leads_back_to_it(form: str, ana: Member, vibe: Agent) -> None:
+    (heading,) = re.findall(r"<h1>.*?</h1>", page_of(ana, f"{form}/"))
+    assert f'<a href="/w/{ana.workspace.slug}/agents/vibe/">Vibe</a>' in heading
 
 
 def test_view_as_this_agent_never_shows_more_than_either_sees(ana: Member, vibe: Agent, answered: Run) -> None:
