@@ -97,7 +97,9 @@ def test_a_meeting_is_imported_and_asked_about(installation: Installation) -> No
             token,
             {"body": "@vibe What did they decide about the greenhouse heater?"},
         )
-        wait_until(lambda: len(finished(installation, token, thread)) == 1, "the offline model's answer")
+        wait_until(
+            lambda: len(finished(installation, token, thread)) == 1, "the offline model's answer", pause=API_PAUSE
+        )
         answer = finished(installation, token, thread)[0]
         assert "we replace the heater by a heat pump before the first frost" in answer
         assert "offline" in answer.lower()
