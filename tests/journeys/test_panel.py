@@ -346,9 +346,9 @@ def test_what_could_not_be_fetched_is_asked_for_again(
         route.fulfill(status=503, body="busy")
 
     ana.route(re.compile(rf"/t/\d+/{name.lower()}/"), refuse_once)
+    old = ana.locator("#panel").locator(inside).element_handle()
     installation.shell(TELL.format(thread=thread_of(ana), kind=f"{name.lower()}_changed"))
     wait_until(lambda: bool(ana.evaluate("1") and refused), "it is asked for")
-    old = ana.locator("#panel").locator(inside).element_handle()
     ana.wait_for_function("(old) => !old.isConnected", arg=old)
     expect(ana.locator("#panel").locator(inside)).to_be_visible()
 
