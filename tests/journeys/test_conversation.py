@@ -292,10 +292,10 @@ def test_a_panel_closed_before_its_answer_came_stays_closed(people: People, inst
 def test_an_open_page_asks_for_nothing_that_it_was_told(people: People, installation: Installation) -> None:
     ana, other = people.ana(), people.ana()
     start_thread(ana, "Told once", "Hello.")
+    hear(other)
     other.goto(ana.url)
     expect(other.locator('body[data-live="on"]')).to_be_attached()
     asked: list[str] = []
-    hear(other)
     other.on("request", lambda request: asked.append(request.url))
     go_on = installation.model.holds_back_after_first_words("**Prune** in March.\n\n- before the buds\n- with care")
     say(ana, "@vibe are you there?")
