@@ -114,6 +114,7 @@ def test_what_is_typed_on_while_a_message_is_sent_stays_a_draft(people: People) 
     """Storing a message removes the draft it came from, also one that was saved meanwhile."""
     ana = people.ana()
     start_thread(ana, "Typed on meanwhile", "Hello.")
+    expect(ana.locator('body[data-live="on"]')).to_be_attached()  # a stream that opens sends again what takes long
     composer = ana.locator("#composer-body")
     sent = Held(ana, f"**/t/{thread_of(ana)}/", "POST")
     composer.fill("One")
@@ -156,9 +157,12 @@ def write(page: Page, text: str) -> None:
 
 
 def write_on_both(people: People, title: str) -> tuple[Page, Page]:
-    """One person's desk and phone at the same thread: the phone's draft is saved, the desk's is not yet."""
+    """A desk and a phone at one thread: the draft of the phone is saved, that of the desk once its page is left."""
     desk, phone = people.ana(), people.ana()
     start_thread(desk, title, "Hello.")
+    stop_clock(desk)
+    desk.reload()
+    expect(desk.locator('body[data-live="on"]')).to_be_attached()  # a stream that opens saves, too
     phone.goto(desk.url)
     write(phone, "Phone")
     desk.locator("#composer-body").fill("Desk")
@@ -350,8 +354,8 @@ def test_a_long_draft_outlives_a_page_that_is_left_at_once(people: People) -> No
     expect(composer).to_have_value(LONG + "One")
     wait_until_no_draft_is_kept(ana)
 
-    composer.fill(LONG + "Two")
     with ana.expect_response("**/draft/"):
+        composer.fill(LONG + "Two")
         ana.goto("/w/willow/")
     elsewhere = people.ana()
     elsewhere.goto(address)
@@ -415,8 +419,8 @@ def test_a_draft_that_nobody_heard_was_not_stored_outlives_its_page(people: Peop
     start_thread(ana, "Left at once", "Hello.")
     address, composer = ana.url, ana.locator("#composer-body")
     ana.evaluate(LOSE_WHAT_IS_SENT_LAST)
-    composer.fill("Typed and left")
     with ana.expect_response("**/draft/"):
+        composer.fill("Typed and left")
         ana.goto("/w/willow/")
     ana.goto(address)
     expect(composer).to_have_value("Typed and left")
@@ -492,7 +496,7 @@ def test_what_a_proxy_could_not_pass_on_is_sent_in_order_once_it_can(people: Peo
     for words in ("First.", "Second."):
         say(ana, words)
         expect(ana.locator("#messages > li").last).to_contain_text("Not sent yet: the server is")
-    with ana.expect_response(lambda answer: answer.status == status, timeout=20_000):
+    with ana.expect_response(lambda answer: answer.status == status):
         pass  # it tries by itself
     expect(ana.locator("#messages .is-failed .prose")).to_have_text(["First.", "Second."])
     ana.unroute(address)
