@@ -1,18 +1,22 @@
 """Starting real processes in a test and waiting for what they do."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 
+from tests.run_once import shared
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE = 600.0  # seconds; a deadline for slow machines, never a pause
+PORTS = range(10_000, 32_768)  # below those that Linux hands out by itself
 
 
 def wait_until(is_so: Callable[[], object], what: str, patience: float = PATIENCE, pause: float = 0.02) -> None:
@@ -59,10 +63,14 @@ def manage(*arguments: str, var: Path, **extra: str) -> subprocess.CompletedProc
 
 
 def free_port() -> int:
-    """A port nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port nobody listens on, and nobody else in this run is given: neither here nor by the system, which has its own
+    for whoever names none."""
+    while True:
+        port = random.choice(PORTS)
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            (shared() / f"port-{port}").touch(exist_ok=False)
+            return port
 
 
 def processes_of(var: Path, name: str = "") -> list[psutil.Process]:
