@@ -2,6 +2,7 @@
 
 import json
 import threading
+from http.client import HTTPException
 from pathlib import Path
 
 from tests.operations.cluster import READY, Cluster, cluster, missing_programs
@@ -43,34 +44,36 @@ class Watching(threading.Thread):
     def __init__(self, at: Cluster) -> None:
         super().__init__(daemon=True)
         self.cluster, self.stopped, self.is_open = at, threading.Event(), threading.Event()
-        self.position, self.positions, self.messages = 0, list[int](), set[int]()
+        self.frame, self.position, self.positions, self.messages = dict[str, str](), 0, list[int](), set[int]()
 
     def run(self) -> None:
         while not self.stopped.is_set():
             connection = self.cluster.connect(timeout=30)
             headers = {"Authorization": f"Bearer {self.cluster.token}"}
-            if self.positions:
-                headers["Last-Event-ID"] = str(self.positions[-1])
+            if self.position:
+                headers["Last-Event-ID"] = str(self.position)
+            self.frame = {}
             try:
                 connection.request("GET", "/api/v1/events/", headers=headers)
                 response = connection.getresponse()
                 while not self.stopped.is_set() and (line := response.readline()):
                     self.hear(line.decode().strip())
-            except OSError:
+            except (OSError, HTTPException):
                 pass
             finally:
                 connection.close()
             self.stopped.wait(0.1)
 
     def hear(self, line: str) -> None:
-        name, _, value = line.partition(": ")
-        if name == "retry":
-            self.is_open.set()
-        elif name == "id":
-            self.position = int(value)
-        elif name == "data":
+        if line:
+            name, _, self.frame[name] = line.partition(": ")
+            return
+        self.position = int(self.frame.get("id", self.position))
+        if "data" in self.frame:
             self.positions.append(self.position)
-            self.messages.add(json.loads(value).get("message"))
+            self.messages.add(json.loads(self.frame["data"]).get("message"))
+        self.frame = {}
+        self.is_open.set()
 
 
 def test_each_process_is_killed_in_turn_and_nothing_is_lost_doubled_or_left_waiting(
