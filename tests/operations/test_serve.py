@@ -58,7 +58,7 @@ def test_it_serves_until_ctrl_c_and_keeps_everything(var: Path) -> None:
         assert f"It listens on 127.0.0.1, port {first.port}." in first.text
         assert f"the first password stands in {var}/sign-in.txt" in first.text
         assert (var / "sign-in.txt").read_text().rpartition("password: ")[2].strip() not in first.text
-        assert len(services_of(var, "web")) == 1 + 2
+        wait_until(lambda: len(services_of(var, "web")) == 1 + 2, "both web processes")
         assert megabytes(processes_of(var)) <= 450
         remember(var, "a first day")
         assert first.interrupt() == 0
