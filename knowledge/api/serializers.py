@@ -366,6 +366,7 @@ class RowReportOut(serializers.Serializer[Any]):
 class ImportReportOut(serializers.Serializer[Any]):
     rows = RowReportOut(many=True)
     summary = serializers.CharField(help_text="Such as `3 imported, 1 there already, 2 refused`.")
+    note = serializers.CharField(help_text="Which columns were not read; empty where all were.")
 
 
 class ExportQuery(serializers.Serializer[Any]):

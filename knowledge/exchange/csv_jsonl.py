@@ -10,7 +10,9 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import chain, islice
+from math import isfinite
 
 from knowledge.tags import join_tags
 from openvibe.base.problems import Problem
@@ -18,13 +20,14 @@ from openvibe.base.text import escape_formula
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_ROWS = 5_000
+MAX_GUESSED_NAMES = 50
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 _HEADER = (
     "id,client_id,topic,content,kind,visibility,status,tags,expires_at,owner,pinned,source,author,decided_by,"
     "decided_at,created_at,source_thread,source_message,supersedes,use_count,last_used_at,version"
 )
 COLUMNS = tuple(_HEADER.split(","))
-"""What an export holds. An import reads the first eleven and passes over the rest."""
+"""What an export holds. An import reads the first eleven and passes over the rest; what it does not know it names."""
 
 IMPORTED_COLUMNS = COLUMNS[:11]
 csv.field_size_limit(MAX_BYTES)  # of the whole process: set and reset, two files at once would meet each other's
@@ -37,6 +40,7 @@ _UNCLOSED_QUOTE = (
     "inside a text."
 )
 
+_QUOTATION_ADVICE = "A text with the separator or a line break in it stands in quotation marks."
 _JSONL_ADVICE = 'Write one object a line, as {"topic": "…", "content": "…"}'
 
 Cells = Mapping[str, object]
@@ -54,7 +58,8 @@ class TableRow:
 def read_rows(raw: bytes, form: str = "") -> list[TableRow]:
     """The rows of a file, broken ones with what is wrong. `form` is csv or jsonl; left out, it is guessed.
 
-    Raises Problem where the file as a whole cannot be read: too large, not UTF-8, no header, too many rows.
+    Raises Problem where the file as a whole cannot be read: too large, not UTF-8, no header, no rows or too many, or a
+    column that is nearly one that is read: what it holds would be lost, for its rows would be there already.
     """
     text = _decode(raw)
     if not text.strip():
@@ -67,9 +72,23 @@ def read_rows(raw: bytes, form: str = "") -> list[TableRow]:
         )
     is_jsonl = form == "jsonl" or (not form and text.lstrip().startswith("{"))
     rows = list(islice(_read_jsonl(text) if is_jsonl else _read_csv(text, form), MAX_ROWS + 1))
+    if not rows:
+        raise Problem("The file names its columns and has no row below them.", code="empty", field="file")
     if len(rows) > MAX_ROWS:
         raise Problem(f"At most {MAX_ROWS:,} rows at a time. Split the file.", code="too_many", field="file")
+    for name in unknown_columns(rows)[:MAX_GUESSED_NAMES]:
+        if meant := get_close_matches(name[:40], IMPORTED_COLUMNS, n=1, cutoff=0.75):
+            raise Problem(
+                f"There is no column {name[:40]!r}. Did you mean {meant[0]}? Rename it, or take it out.",
+                code="bad_header",
+                field="file",
+            )
     return rows
+
+
+def unknown_columns(rows: Iterable[TableRow]) -> list[str]:
+    """What no export holds, so nobody can say what it means."""
+    return sorted({name for row in rows for name in row.cells} - {*COLUMNS})
 
 
 def csv_lines(rows: Iterable[Cells]) -> Iterator[str]:
@@ -102,7 +121,9 @@ def _decode(raw: bytes) -> str:
         return raw.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError:
         raise Problem(
-            "The file is not UTF-8 text. Save it as UTF-8 and try again.", code="bad_encoding", field="file"
+            "The file is not UTF-8 text. Save it as CSV or JSONL in UTF-8 and try again.",
+            code="bad_encoding",
+            field="file",
         ) from None
 
 
@@ -127,15 +148,30 @@ def _read_csv(text: str, form: str = "csv") -> Iterator[TableRow]:
         if cells[-1].endswith(_END):
             yield TableRow(number, {}, _UNCLOSED_QUOTE)
         elif not header:
-            header = _parse_header(cells, is_guessed=not form)
-        elif len(cells) != len(header):
-            yield TableRow(number, {}, f"This row has {len(cells)} cells, the header has {len(header)}.")
+            header = _parse_header(_strip_blank_end(cells, 0), is_guessed=not form)
+        elif len(cells := _strip_blank_end(cells, len(header))) != len(header):
+            counts = f"This row has {len(cells)} cells, the header has {len(header)}."
+            yield TableRow(number, {}, f"{counts} {_QUOTATION_ADVICE}")
         else:
             yield TableRow(number, {name: unescape_formula(cell) for name, cell in zip(header, cells, strict=True)})
 
 
+def _strip_blank_end(cells: list[str], length: int) -> list[str]:
+    """Without the blank cells that spreadsheets write after the last one, but not shorter than that."""
+    end = len(cells)
+    while end > length and not cells[end - 1].strip():
+        end -= 1
+    return cells[:end]
+
+
 def _parse_header(cells: Sequence[str], *, is_guessed: bool) -> list[str]:
-    names = [cell.strip().lower().replace(" ", "_") for cell in cells]
+    if any("\x00" in cell for cell in cells):
+        raise Problem(
+            "The first row holds NUL characters, as UTF-16 and UTF-32 do. Save the file as UTF-8 and try again.",
+            code="bad_encoding",
+            field="file",
+        )
+    names = [_column_name(cell) for cell in cells]
     missing_columns = [name for name in ("topic", "content") if name not in names]
     if missing_columns:
         verb = "is" if len(missing_columns) == 1 else "are"
@@ -144,10 +180,19 @@ def _parse_header(cells: Sequence[str], *, is_guessed: bool) -> list[str]:
         if is_guessed and not set(names) & set(COLUMNS):
             sentence = f"This is neither CSV nor JSONL. In CSV: {sentence} In JSONL: {_JSONL_ADVICE}."
         raise Problem(sentence, code="no_header", field="file")
+    _check_names(names)
+    return names
+
+
+def _column_name(text: str) -> str:
+    return text.strip().lower().replace(" ", "_")
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raises Problem for a name that stands there twice."""
     duplicates = sorted(name for name in names if name and names.count(name) > 1)
     if duplicates:
-        raise Problem(f"The column {duplicates[0]!r} stands there twice.", code="bad_header", field="file")
-    return names
+        raise Problem(f"The column {duplicates[0][:40]!r} stands there twice.", code="bad_header", field="file")
 
 
 def _detect_delimiter(text: str) -> str:
@@ -160,14 +205,34 @@ def _read_jsonl(text: str) -> Iterator[TableRow]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = json.loads(
+                line, object_pairs_hook=_parse_object, parse_float=_parse_finite, parse_constant=_parse_finite
+            )
+        except Problem as problem:
+            yield TableRow(number, {}, problem.message)
+            continue
         except (ValueError, RecursionError):
             yield TableRow(number, {}, "This line is not JSON.")
             continue
         if isinstance(value, dict):
-            yield TableRow(number, {str(name).lower(): cell for name, cell in value.items()})
+            yield TableRow(number, value)
         else:
             yield TableRow(number, {}, "This line is JSON but not an object: it has to start with {.")
+
+
+def _parse_object(pairs: list[tuple[str, object]]) -> Cells:
+    """By the names of columns. Raises Problem where one stands there twice."""
+    names = [_column_name(name) for name, _ in pairs]
+    _check_names(names)
+    return dict(zip(names, (value for _, value in pairs), strict=True))
+
+
+def _parse_finite(number: str) -> float:
+    """Raises Problem for NaN and Infinity, which are not JSON, and for what is as large."""
+    value = float(number)
+    if not isfinite(value):
+        raise Problem(f"{number[:40]} cannot be kept. Write it as a text, or leave it out.")
+    return value
 
 
 def _format_csv_line(cells: Sequence[str]) -> str:

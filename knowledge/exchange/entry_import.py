@@ -13,7 +13,7 @@ from typing import Literal
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from knowledge.exchange.csv_jsonl import Cells, TableRow, read_rows
+from knowledge.exchange.csv_jsonl import IMPORTED_COLUMNS, Cells, TableRow, read_rows, unknown_columns
 from knowledge.expiry import parse_expiry
 from knowledge.models import Entry
 from knowledge.services.create import (
@@ -61,6 +61,7 @@ class RowReport:
 @dataclass(frozen=True, slots=True)
 class ImportReport:
     rows: Sequence[RowReport]
+    unknown_columns: Sequence[str] = ()
 
     def count(self, outcome: Outcome) -> int:
         return sum(row.outcome == outcome for row in self.rows)
@@ -80,6 +81,13 @@ class ImportReport:
         same_count, refused_count = self.count("same"), self.count("refused")
         return f"{self.count('imported'):,} imported, {same_count:,} there already, {refused_count:,} refused"
 
+    @property
+    def note(self) -> str:
+        """A sentence about what was passed over; empty where nothing was."""
+        names = ", ".join(repr(name[:40]) for name in self.unknown_columns[:10])
+        more = " …" if len(self.unknown_columns) > 10 else ""
+        return f"Not read: {names}{more}. Known are {', '.join(IMPORTED_COLUMNS)}." if names else ""
+
 
 def import_entries(*, by: Access, raw: bytes, form: str = "") -> ImportReport:
     """Import a CSV or JSONL file (`form`; left out, it is guessed), each row for itself.
@@ -92,7 +100,7 @@ def import_entries(*, by: Access, raw: bytes, form: str = "") -> ImportReport:
     check_may_manage(by)
     rows = read_rows(raw, form)
     chunks = (rows[start : start + CHUNK_ROWS] for start in range(0, len(rows), CHUNK_ROWS))
-    return ImportReport([report for chunk in chunks for report in _import_chunk(chunk, by)])
+    return ImportReport([report for chunk in chunks for report in _import_chunk(chunk, by)], unknown_columns(rows))
 
 
 def _import_chunk(rows: Sequence[TableRow], by: Access) -> list[RowReport]:
@@ -190,14 +198,11 @@ def _parse_row_text(row: TableRow) -> _RowText | str:
 
 
 def _parse_row_fields(row: TableRow, words: _RowText | str, state: _ImportState) -> _RowFields | str:
-    """The rest of a row that is not there already, or why it is refused.
-
-    One that is there is not read any further: an exported entry whose time is over comes back as the same.
-    """
-    if isinstance(words, str) or state.find_existing(words):
+    """The rest of a row, or why it cannot be kept."""
+    if isinstance(words, str):
         return ""
     try:
-        return _parse_fields(row.cells)
+        return _parse_fields(row.cells, is_known=state.find_existing(words) is not None)
     except Problem as problem:
         return problem.message
 
@@ -210,7 +215,8 @@ def _prepare_row(
         return partial(RowReport, row.number, "refused", words)
     existing = state.find_existing(words)
     if existing is not None and (existing.topic, existing.content) == (words.topic, words.content):
-        return lambda: RowReport(row.number, "same", "", existing.pk)
+        why = f"{rest} The entry stays as it is." if isinstance(rest, str) else ""
+        return lambda: RowReport(row.number, "same", why, existing.pk)
     if existing is not None:
         conflict = f"has the client_id {words.key!r} and other words. Edit it, or use another key."
         return lambda: RowReport(row.number, "refused", f"Entry {existing.pk} {conflict}")
@@ -260,19 +266,19 @@ def _parse_text(cells: Cells) -> _RowText:
     return _RowText(topic, content, tokens, clean_client_id(key))
 
 
-def _parse_fields(cells: Cells) -> _RowFields:
-    """Everything else. Raises Problem in words for a report."""
+def _parse_fields(cells: Cells, *, is_known: bool) -> _RowFields:
+    """Everything else. Raises Problem in words for a report; not for what an export of known entries holds."""
     status = _keyword_cell(cells, "status") or Entry.Status.ACTIVE
     fields = _RowFields(
         status=status,
         owner=_keyword_cell(cells, "owner").lstrip("@"),
         kind=clean_kind(_keyword_cell(cells, "kind") or Entry.Kind.FACT),
         visibility=clean_visibility(_keyword_cell(cells, "visibility") or Entry.Visibility.SHARED),
-        expires_at=parse_expiry(_text_cell(cells, "expires_at"), now=timezone.now()),
-        tags=clean_tags(_tags_cell(cells.get("tags"))),
+        expires_at=_expiry_cell(cells, is_known=is_known),
+        tags=clean_tags(_tags_cell(cells)),
         is_pinned=_bool_cell(cells.get("pinned")),
     )
-    if status not in (Entry.Status.ACTIVE, Entry.Status.PROPOSED):
+    if status not in (Entry.Status.values if is_known else (Entry.Status.ACTIVE, Entry.Status.PROPOSED)):
         raise Problem(f"An entry that is {status[:40]} is not imported; active and proposed ones are.")
     return fields
 
@@ -294,12 +300,22 @@ def _keyword_cell(cells: Cells, name: str) -> str:
     return _text_cell(cells, name).strip().lower()
 
 
-def _tags_cell(value: object) -> list[str]:
+def _expiry_cell(cells: Cells, *, is_known: bool) -> datetime | None:
+    try:
+        return parse_expiry(_text_cell(cells, "expires_at"), now=timezone.now())
+    except Problem as problem:
+        if is_known and problem.code == "expiry_past":
+            return None
+        raise
+
+
+def _tags_cell(cells: Cells) -> list[str]:
+    value = cells.get("tags")
     if isinstance(value, list):
         if not all(isinstance(tag, str) for tag in value):
             raise Problem("Tags are texts.")
         return value
-    return split_tags(str(value or ""))
+    return split_tags(_text_cell(cells, "tags"))
 
 
 def _bool_cell(value: object) -> bool:

@@ -32,6 +32,15 @@ def test_a_file_is_imported_and_exported(ana: Member, dora: Member, tmp_path: Pa
     assert said("export").splitlines()[1].startswith(f"{Entry.objects.get().pk},import:")
 
 
+def test_what_is_not_read_is_said(ana: Member, tmp_path: Path) -> None:
+    file = tmp_path / "in.csv"
+    file.write_text("topic,content,seen\nRoses,Prune,x\n")
+    assert said("import", file).startswith("Not read: 'seen'. Known are")
+    file.write_text("topic,content,tgas\nRoses,Prune,x\n")
+    with pytest.raises(CommandError, match=r"Did you mean tags\?.* Nothing was imported\."):
+        said("import", file)
+
+
 def test_refused_rows_are_named(ana: Member, tmp_path: Path) -> None:
     file = tmp_path / "in.csv"
     file.write_text("topic,content\nPricing,\nRoses,Prune\n")

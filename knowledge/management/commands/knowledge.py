@@ -55,7 +55,8 @@ class Command(BaseCommand):
             else:
                 self.check_integrity(options["workspace"])
         except Problem as problem:
-            raise CommandError(problem.message) from None
+            outcome = " Nothing was imported." if verb == "import" else ""
+            raise CommandError(f"{problem.message}{outcome}") from None
         except OSError as error:
             raise CommandError(f"{options['file']}: {error.strerror}.") from None
 
@@ -63,6 +64,8 @@ class Command(BaseCommand):
         """Import and report. Raises CommandError (exit code 1) when a row was refused; the others are in."""
         with file.open("rb") as source:
             report = import_entries(by=by, raw=source.read(MAX_BYTES + 1), form=form)
+        if report.note:
+            self.stdout.write(report.note)
         for row in report.rows:
             if row.why:
                 self.stdout.write(f"Row {row.number}: {row.outcome}. {row.why}")

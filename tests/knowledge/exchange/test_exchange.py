@@ -167,6 +167,8 @@ def test_jsonl_says_which_line_is_wrong(ana: Member) -> None:
     [
         (b"", "empty"),
         (b"\xff\xfa\x00", "bad_encoding"),
+        (b"topic,content\n\n", "empty"),
+        ("topic,content\na,b\n".encode("utf-16-le"), "bad_encoding"),
         (b"name,text\na,b\n", "no_header"),
         (b"topic,content,topic\na,b,c\n", "bad_header"),
         (b"topic,content\n" + b"a,b\n" * 5_001, "too_many"),
@@ -178,6 +180,62 @@ def test_files_that_cannot_be_read_at_all(ana: Member, raw: bytes, code: str) ->
         import_entries(by=access(ana), raw=raw)
 
     assert (error.value.code, Entry.objects.exists()) == (code, False)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("tgas", "tags"), ("Expires at:", "expires_at"), ("owners", "owner")])
+def test_a_column_that_is_nearly_a_known_one_is_not_passed_over(ana: Member, name: str, meant: str) -> None:
+    """What it holds could not be brought in later: the rows would be there already."""
+    as_json = json.dumps({"topic": "Roses", "content": "Prune.", name: "x"})
+    for text in (f"topic,content,{name}\nRoses,Prune.,x\n", as_json):
+        with pytest.raises(Problem, match=f"Did you mean {meant}") as error:
+            imported(ana, text)
+        assert (error.value.code, Entry.objects.exists()) == ("bad_header", False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Topic,Content,Seen by,use_count\nRoses,Prune.,Ana,3\n",
+        '{"topic": "Roses", "content": "Prune.", "Seen by": "Ana", "use_count": 3}',
+    ],
+)
+def test_other_columns_are_named_as_not_read(ana: Member, text: str) -> None:
+    report = imported(ana, text)
+    assert report.summary == "1 imported, 0 there already, 0 refused"
+    assert report.note.startswith("Not read: 'seen_by'. Known are ")
+    assert imported(ana, GOOD).note == ""
+    assert "\\ud800" in imported(ana, '{"topic": "Beds", "content": "Water.", "\\ud800": 1}').note
+
+
+def test_what_is_wrong_with_a_row_that_is_there_is_said(ana: Member) -> None:
+    imported(ana, "topic,content\nRoses,Prune.\n")
+    report = imported(ana, "topic,content,kind,tags\nRoses,Prune.,gossip,\nRoses,Prune.,,a\n")
+    assert outcomes(report) == [(2, "same"), (3, "same")]
+    assert report.rows[0].why.startswith("A kind is one of")
+    assert report.rows[0].why.endswith(" The entry stays as it is.")
+    assert report.rows[1].why == ""
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        '"content": NaN',
+        '"content": -Infinity',
+        '"content": 1e999',
+        '"content": "x", "tags": NaN',
+        '"content": "x", "tags": {"a": 1}',
+        '"content": "x", "tags": true',
+        '"content": "x", "Topic": "Beds"',
+    ],
+)
+def test_a_line_that_would_be_kept_as_something_else_is_refused(ana: Member, cells: str) -> None:
+    assert outcomes(imported(ana, f'{{"topic": "Roses", {cells}}}')) == [(1, "refused")]
+
+
+def test_blank_cells_at_the_end_are_no_cells(ana: Member) -> None:
+    report = imported(ana, "topic,content,,\r\nRoses,Prune.,,\r\nBeds,Water.\r\nHedge,Cut it,in May.\r\n")
+    assert outcomes(report) == [(2, "imported"), (3, "imported"), (4, "refused")]
+    assert "3 cells, the header has 2. A text with the separator" in report.rows[2].why
 
 
 def test_marks_at_the_beginning_of_files_are_read(ana: Member) -> None:

@@ -34,6 +34,8 @@ def test_pasted_rows_are_imported_and_kept_when_they_cannot_be_read(ana: Member)
     client = signed_in(ana)
     page = client.post(at(ana, "import/"), {"text": '{"topic": "Fax", "content": "Floor 2."}'}).content.decode()
     assert "1 imported" in page
+    page = client.post(at(ana, "import/"), {"text": "topic,content,seen\nGate,Shut.,x\n"}).content.decode()
+    assert "Not read: &#x27;seen&#x27;." in page
     response = client.post(at(ana, "import/"), {"text": "no header at all"})
     assert response.status_code == 400
     assert "no header at all" in response.content.decode()
