@@ -40,6 +40,11 @@ def test_the_printed_sign_in_opens_the_admin_too(db: None, var: Path) -> None:
     assert stat.S_IMODE((var / "sign-in.txt").stat().st_mode) == 0o600
 
 
+def test_the_address_is_the_one_that_is_set(db: None, settings: Settings) -> None:
+    settings.PUBLIC_URL = "https://vibe.example.org"
+    assert demo().startswith("Sign in: https://vibe.example.org/ as ")
+
+
 def test_a_second_time_changes_nothing_and_prints_no_password(db: None, var: Path) -> None:
     password = demo().rpartition(" ")[2]
     counted = Message.objects.count(), Thread.objects.count()

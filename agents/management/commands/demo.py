@@ -190,8 +190,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--if-empty", action="store_true", help="do nothing when there is any workspace")
-        address = f"http://localhost:{settings.ENV.port}/"
-        parser.add_argument("--url", default=address, help="where OpenVibe answers (%(default)s)")
+        parser.add_argument("--url", default=f"{settings.PUBLIC_URL}/", help="where OpenVibe answers (%(default)s)")
         parser.add_argument("--no-password", action="store_true", help="name the password's file, do not print it")
 
     def handle(self, *_arguments: Any, if_empty: bool, url: str, no_password: bool, **_options: Any) -> None:
