@@ -39,7 +39,7 @@ class Command(BaseCommand):
         create.add_argument(
             "--password-stdin", action="store_true", help="read a new account's password; else one is made"
         )
-        create.add_argument("--slug", default="", help="in addresses; made of the name when left out")
+        create.add_argument("--slug", type=slug, default="", help="in addresses; made of the name when left out")
         export = verbs.add_parser("export", help="write a workspace to a zip of JSONL and attached files")
         export.add_argument("file", type=Path)
         export.add_argument("--workspace", metavar="SLUG", default="", help="needed when there is more than one")
@@ -66,8 +66,13 @@ class Command(BaseCommand):
     def create(self, options: dict[str, Any]) -> None:
         owner = User.objects.filter(email__iexact=options["owner"]).first()
         password = ""
+        if owner and (options["password_stdin"] or options["owner_name"]):
+            raise CommandError(
+                f"{owner.email} has an account already, which stays as it is: leave --owner-name and --password-stdin "
+                f"out. `manage.py changepassword {owner.email}` sets another password. Nothing was made."
+            )
         if owner is None:
-            password = sys.stdin.readline().rstrip("\n") if options["password_stdin"] else secrets.token_urlsafe(12)
+            password = read_password() if options["password_stdin"] else secrets.token_urlsafe(12)
             owner = create_account(options["owner"], options["owner_name"], password)
         member = create_workspace(name=options["name"], slug=options["slug"], owner=owner)
         self.stdout.write(f"{member.workspace.name} is made, at /w/{member.workspace.slug}/. {owner.email} owns it.")
@@ -102,9 +107,10 @@ class Command(BaseCommand):
         workspace = resolve_workspace(options["slug"])
         name = options["confirm"]
         if name is None:
-            if not sys.stdin.isatty():
+            if not sys.stdin or not sys.stdin.isatty():
                 raise CommandError("Say its name with --confirm. Nothing was deleted.")
-            name = input(f"Everything in {workspace.name} goes for good. Type its name to delete it: ")
+            print(f"Everything in {workspace.name} goes for good. Type its name to delete it: ", end="", flush=True)
+            name = sys.stdin.readline()
         if name.strip() != workspace.name:
             raise CommandError(f"That is not its name ({workspace.name}). Nothing was deleted.")
         self.stdout.write(
@@ -124,6 +130,16 @@ def gib(text: str) -> float:
     if not 0 < float(text) < math.inf:
         raise ArgumentTypeError(f"{text} is not a number above 0")
     return float(text)
+
+
+def read_password() -> str:
+    """The first line of standard input. Raises CommandError."""
+    try:
+        password = sys.stdin.readline().rstrip("\n") if sys.stdin else ""
+        password.encode()  # half a character, which stands for a byte, cannot be
+    except UnicodeError:
+        raise CommandError("The password on standard input is not UTF-8. Nothing was made.") from None
+    return password
 
 
 def create_account(email: str, name: str, password: str) -> User:
