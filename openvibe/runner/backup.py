@@ -32,6 +32,7 @@ FORMAT = "openvibe-backup"
 WORK_PREFIX = ".openvibe-backup-"
 UNFINISHED = "restore.unfinished"
 MAX_ABOUT_BYTES = 1024 * 1024
+MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 # All that is OpenVibe's, and no extension: its database's owner may use pgvector, and often not create it again.
 DROP_EVERYTHING = """
 SET client_min_messages = warning;
@@ -67,8 +68,9 @@ def write_backup(path: Path) -> int:
     """Write everything to a new file, mode 0600; its size in bytes. Raises CommandError, OSError.
 
     What is written is the state of one moment; nobody has to stop working. A file of that name stays as it is until the
-    new one is whole.
+    new one is whole; where `path` is a link, that is the file it leads to.
     """
+    path = Path(os.path.realpath(path))
     _check_target(path)
     with _folder_beside(path) as folder:
         dump, new = folder / DUMP, folder / "new"
@@ -104,9 +106,9 @@ def _folder_lock(folder: Path) -> Iterator[None]:
 
 def _check_target(path: Path) -> None:
     """Raises CommandError where a backup would replace what is no file, hold itself, or hold nothing."""
-    if path.exists() and not path.is_file():
+    if os.path.lexists(path) and not path.is_file():
         raise CommandError(f"{path} is no file. Name the file to write, such as openvibe.tar. Nothing was written.")
-    if path.resolve().is_relative_to(settings.HOME.resolve()):
+    if path.is_relative_to(settings.HOME.resolve()):
         raise CommandError(f"{path} is among the files that are backed up. Name one elsewhere. Nothing was written.")
     if is_empty():
         raise CommandError(
@@ -118,6 +120,7 @@ def _check_target(path: Path) -> None:
 def _write_tar(stream: IO[bytes], dump: Path) -> None:
     migration_names = sorted(".".join(key) for key in MigrationRecorder(connection).applied_migrations())
     with _LiveTar.open(fileobj=stream, mode="w") as tar, dump.open("rb") as database:
+        tar.folder = dump.parent
         _add_text(tar, ABOUT, json.dumps({"format": FORMAT, "migrations": migration_names}))
         tar.addfile(tar.gettarinfo(arcname=DUMP, fileobj=database), database)
         if settings.HOME.is_dir():
@@ -127,17 +130,31 @@ def _write_tar(stream: IO[bytes], dump: Path) -> None:
 
 
 class _LiveTar(tarfile.TarFile):
-    """Takes folders in while agents work there: what is deleted before its turn is left out."""
+    """Takes folders in while agents work there: what is deleted before its turn is left out, and of a file that grows
+    or shrinks it holds what was read, which waits in `folder` until its length is known."""
+
+    folder: Path
+    inodes: dict[Any, str]  # tarfile's own, not in its types
 
     def add(self, *arguments: Any, **options: Any) -> None:
+        self.inodes.clear()  # a second name is a file of its own: the first may be gone before it is read
         with suppress(FileNotFoundError):
             super().add(*arguments, **options)
 
+    def addfile(self, tarinfo: tarfile.TarInfo, fileobj: Any = None) -> None:
+        if fileobj is None or tarinfo.name == DUMP:
+            super().addfile(tarinfo, fileobj)
+            return
+        with tempfile.SpooledTemporaryFile(MAX_BYTES_IN_MEMORY, dir=str(self.folder)) as copy:
+            shutil.copyfileobj(fileobj, copy)
+            tarinfo.size = copy.tell()
+            copy.seek(0)
+            super().addfile(tarinfo, copy)
+
 
 def _belongs_in_backup(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Files, also under a second name, and folders, but no archives of workspaces, which are deleted after a day."""
-    is_kept = (member.isreg() or member.islnk() or member.isdir()) and member.name != f"{HOME}/exports"
-    return member if is_kept else None
+    """Files and folders, but no archives of workspaces, which are deleted after a day."""
+    return member if (member.isreg() or member.isdir()) and member.name != f"{HOME}/exports" else None
 
 
 def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:

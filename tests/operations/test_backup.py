@@ -53,6 +53,23 @@ def test_a_file_that_is_deleted_meanwhile_stops_no_backup(ana: Member, settings:
     assert {"database.dump", "home", "secret_key"} <= {*names_in(tmp_path / "all.tar")}
 
 
+def test_a_file_that_is_shorter_than_it_was_stops_no_backup(ana: Member, settings: Settings, tmp_path: Path) -> None:
+    """Files of sysfs say that they have 4,096 bytes."""
+    settings.HOME = Path("/sys/kernel/cgroup")
+    backup(tmp_path / "all.tar")
+    with tarfile.open(tmp_path / "all.tar") as tar:
+        packed = tar.extractfile("home/features")
+        assert packed
+        assert packed.read() == (settings.HOME / "features").read_bytes()
+        assert "secret_key" in tar.getnames()
+
+
+def test_no_file_of_a_backup_leans_on_another(kept: Path) -> None:
+    """Of two names of one file the first may be gone before it is read."""
+    with tarfile.open(kept) as tar:
+        assert all(member.isreg() or member.isdir() for member in tar)
+
+
 def test_a_file_of_two_names_is_kept_under_both(kept: Path, var: Path) -> None:
     restore(kept)
     assert (var / "home/agents/copy.md").read_text() == "Calm."
@@ -64,6 +81,17 @@ def test_what_is_no_file_is_not_replaced(ana: Member, var: Path, tmp_path: Path)
         with pytest.raises(CommandError, match="is no file"):
             backup(path)
     assert (tmp_path / "device").is_symlink()
+
+
+def test_a_link_stays_and_the_file_it_leads_to_is_written(ana: Member, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "all.tar").symlink_to("disk/today.tar")
+    backup(tmp_path / "all.tar")
+    assert (tmp_path / "all.tar").is_symlink()
+    assert "database.dump" in names_in(tmp_path / "disk/today.tar")
+    (tmp_path / "loop.tar").symlink_to("loop.tar")
+    with pytest.raises(CommandError, match="is no file"):
+        backup(tmp_path / "loop.tar")
 
 
 def test_a_folder_that_is_not_there_is_named_alone(ana: Member, tmp_path: Path) -> None:
