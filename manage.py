@@ -13,6 +13,9 @@ UNPREPARED = ("42P01", "42703", "3F000")
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores one of them
+            signal.signal(number, interrupt)
     gc.set_threshold(200_000)  # what is loaded stays: looking through it every 700 objects took a quarter of a start,
     atexit.register(gc.freeze)  # and at the end, for what the system takes back anyway, a third of the whole
     for argument in sys.argv:
@@ -35,9 +38,9 @@ def main() -> None:
         ) from error
     try:
         execute_from_command_line(sys.argv)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         sys.stderr.write("Interrupted.\n")
-        raise SystemExit(128 + signal.SIGINT) from None
+        raise SystemExit(128 + next(iter(interruption.args), signal.SIGINT)) from None
     except (ImproperlyConfigured, DatabaseUnavailable) as error:
         if "--traceback" in sys.argv:
             raise
@@ -50,6 +53,11 @@ def main() -> None:
         advice = "Run `manage.py migrate`." if sqlstate in UNPREPARED else "`manage.py doctor` says more."
         reason = str(error).partition("\n")[0]
         raise SystemExit(f"The database cannot be used: {reason}. {advice}") from None
+
+
+def interrupt(number: int, _frame: object) -> None:
+    """As Ctrl-C does: temporary files go, and PostgreSQL is stopped by its last user."""
+    raise KeyboardInterrupt(number)
 
 
 if __name__ == "__main__":

@@ -258,6 +258,16 @@ def test_a_command_that_is_interrupted_says_so(made: Path) -> None:
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_told_to_end_stops_its_database(made: Path, number: signal.Signals) -> None:
+    code = (
+        f"import os; from django.db import connection; connection.ensure_connection(); os.kill(os.getpid(), {number})"
+    )
+    done = manage("shell", "--no-imports", "-c", code, var=made)
+    assert (done.returncode, done.stderr) == (128 + number, "Interrupted.\n")
+    assert not runs(made)
+
+
 def test_an_argument_that_is_no_utf_8_says_so(made: Path) -> None:
     done = manage("workspace", "export", "all.zip", "--workspace", "caf\udce9", var=made)
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (1, "", False), done.stderr

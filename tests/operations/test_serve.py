@@ -2,6 +2,7 @@
 
 import fcntl
 import resource
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -273,6 +274,24 @@ def test_a_folder_that_cannot_be_written_says_so(var: Path, folder: str, command
     assert done.returncode == 1
     assert "OPENVIBE_VAR" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("furnished")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_restore_that_is_told_to_end_says_what_to_do(var: Path, number: signal.Signals) -> None:
+    file = var / "all.tar"
+    assert manage("backup", str(file), var=var).returncode == 0
+    with psycopg.connect(ensure_server(var).conninfo()) as connection:
+        connection.execute("LOCK TABLE workspaces_user IN SHARE MODE")  # which nobody drops meanwhile
+        restore = python("manage.py", "restore", str(file), "--replace", var=var)
+        wait_until((var / "restore.unfinished").exists, "the restore's mark")
+        restore.send_signal(number)
+        text, _ = restore.communicate(timeout=PATIENCE)
+    release_server(var)
+    assert restore.returncode == 128 + number
+    assert f"Interrupted. The restore of {file} was interrupted" in text
+    assert f"Run `manage.py restore {file} --replace` to its end" in text
+    assert not list(var.glob(".restore-*"))
 
 
 def test_doctor_says_what_is_missing(var: Path) -> None:

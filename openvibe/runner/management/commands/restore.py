@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser
 from pathlib import Path
+from signal import SIGINT
 from typing import Any
 
 from django.conf import settings
@@ -21,14 +22,17 @@ class Command(BaseCommand):
         parser.add_argument("--replace", action="store_true", help="though the database holds something, which goes")
 
     def handle(self, *_arguments: Any, file: Path, replace: bool, **_options: Any) -> None:
+        state = "Nothing was changed."
         try:
             with serve_lock(settings.VAR):
                 restore_backup(file, replace=replace)
+                state = "Everything is back; `manage.py migrate` brings it up to date."
                 prepare_database()
         except OSError as error:
             culprit = "" if error.filename in (None, str(file)) else f" ({error.filename})"
-            state = unfinished_restore() or "Nothing was changed."
+            state = unfinished_restore() or state
             raise CommandError(f"{file} cannot be restored: {error.strerror or error}{culprit}. {state}") from None
-        except KeyboardInterrupt:
-            raise CommandError(f"Interrupted. {unfinished_restore()}".strip(), returncode=130) from None
+        except KeyboardInterrupt as interruption:  # Ctrl-C, or a signal, which manage.py takes for one
+            code = 128 + next(iter(interruption.args), SIGINT)
+            raise CommandError(f"Interrupted. {unfinished_restore() or state}", returncode=code) from None
         self.stdout.write("Everything is back as the backup has it. Start OpenVibe again.")
