@@ -44,7 +44,7 @@ multilingual: setup
 	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py multilingual
 
 run: setup
-	@exec $(IN) manage.py serve --port $(PORT)
+	@exec $(IN) -u manage.py serve --port $(PORT)
 
 check screenshots unit journeys test nightly: export OPENVIBE_VAR := $(CURDIR)/var/test
 

@@ -1,9 +1,12 @@
 """`manage.py serve`, as a person meets it: started, used, interrupted, killed and started again."""
 
 import fcntl
+import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,12 +17,14 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
-from openvibe.runner.management.commands.serve import check_port
+from openvibe.runner.management.commands.serve import check_port, is_serving, stop_on_signal
 from openvibe.runner.postgres.server import ensure_server, find_postmaster, release_server
 from openvibe.runner.supervisor import STOP_SECONDS, stop_orphans
 from tests.operations.installation_template import prepare_server
 from tests.operations.processes import (
     PATIENCE,
+    ROOT,
+    environment,
     free_port,
     manage,
     processes_of,
@@ -118,6 +123,30 @@ def test_ctrl_c_ends_everything_whoever_still_listens(var: Path, settings: Setti
         assert serve.interrupt() == 0
     assert STOP_SECONDS < 5
     assert processes_of(var) == []
+
+
+def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signal() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.is_set()
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("furnished")
+def test_a_log_that_cannot_be_written_ends_nothing(var: Path) -> None:
+    port = free_port()
+    command = [sys.executable, "-u", "manage.py", "serve", "--port", str(port)]  # as `make run` does
+    with Path("/dev/full").open("w") as log:  # as on a full disk
+        process = subprocess.Popen(command, cwd=ROOT, env=environment(var), stdout=log, stderr=subprocess.DEVNULL)
+    wait_until(lambda: process.poll() is not None or is_serving("127.0.0.1", port), "the pages")
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == 0
 
 
 @pytest.mark.usefixtures("furnished")

@@ -130,7 +130,7 @@ class Command(BaseCommand):
         self.write_line("Stopping …")
 
     def write_line(self, text: str) -> None:
-        with suppress(BrokenPipeError):  # when nobody reads any more, keep serving
+        with suppress(OSError):  # when nobody reads any more, or the disk of the log is full, keep serving
             if settings.ENV.production:
                 text = text if text.startswith("{") else json_line(text.strip(), service="supervisor")
             self.stdout.write(text)
@@ -196,9 +196,12 @@ def serve_lock(var: Path) -> Iterator[Path]:
 
 @contextmanager
 def stop_on_signal() -> Iterator[threading.Event]:
-    """An event that Ctrl-C, a closed terminal and `kill` set instead of what they do otherwise."""
+    """An event that Ctrl-C, a closed terminal and `kill` set instead of what they do otherwise; under `nohup` a closed
+    terminal does nothing."""
     stop = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     previous_handlers = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
     try:
         yield stop
