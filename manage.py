@@ -2,6 +2,7 @@
 """OpenVibe's command line: every command works on its own, starting or joining the embedded PostgreSQL."""
 
 import atexit
+import errno
 import gc
 import os
 import signal
@@ -16,6 +17,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores one of them
             signal.signal(number, interrupt)
+    open_closed_streams()
     gc.set_threshold(200_000)  # what is loaded stays: looking through it every 700 objects took a quarter of a start,
     atexit.register(gc.freeze)  # and at the end, for what the system takes back anyway, a third of the whole
     for argument in sys.argv:
@@ -37,7 +39,10 @@ def main() -> None:
             "Django is not installed here. Run `make setup`, then `.venv/bin/python manage.py …`."
         ) from error
     try:
-        execute_from_command_line(sys.argv)
+        try:
+            execute_from_command_line(sys.argv)
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt as interruption:
         sys.stderr.write("Interrupted.\n")
         raise SystemExit(128 + next(iter(interruption.args), signal.SIGINT)) from None
@@ -53,11 +58,26 @@ def main() -> None:
         advice = "Run `manage.py migrate`." if sqlstate in UNPREPARED else "`manage.py doctor` says more."
         reason = str(error).partition("\n")[0]
         raise SystemExit(f"The database cannot be used: {reason}. {advice}") from None
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC) or "--traceback" in sys.argv:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left would be written again at the end
+        is_unread = error.errno == errno.EPIPE  # as by `head`, which has what it wants
+        sentence = f"{error.strerror}. Free some space and run the command again."
+        raise SystemExit(128 + signal.SIGPIPE if is_unread else sentence) from None
 
 
 def interrupt(number: int, _frame: object) -> None:
     """As Ctrl-C does: temporary files go, and PostgreSQL is stopped by its last user."""
     raise KeyboardInterrupt(number)
+
+
+def open_closed_streams() -> None:
+    """Standard streams that are closed lead nowhere; else the next file that is opened would take their place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
 if __name__ == "__main__":

@@ -39,13 +39,13 @@ def test_no_password_is_read_for_an_account_that_has_one(ana: Member, monkeypatc
 @pytest.mark.parametrize(
     ("stdin", "words"),
     [
-        (None, "too short"),  # closed
+        (TextIOWrapper(BytesIO(b""), "utf-8"), "too short"),
         (TextIOWrapper(BytesIO(b"M\xfcller's roses\n"), "utf-8"), "is not UTF-8"),
         (TextIOWrapper(BytesIO(b"M\xfcller's roses\n"), "utf-8", "surrogateescape"), "is not UTF-8"),
     ],
 )
 def test_a_password_that_cannot_be_read_is_said(
-    db: None, monkeypatch: pytest.MonkeyPatch, stdin: TextIOWrapper | None, words: str
+    db: None, monkeypatch: pytest.MonkeyPatch, stdin: TextIOWrapper, words: str
 ) -> None:
     monkeypatch.setattr("sys.stdin", stdin)
     with pytest.raises(CommandError, match=f"{words}.*Nothing was made"):
@@ -54,7 +54,7 @@ def test_a_password_that_cannot_be_read_is_said(
 
 
 def test_a_name_that_nobody_types_deletes_nothing(ana: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", None)
+    monkeypatch.setattr("sys.stdin", StringIO())
     with pytest.raises(CommandError, match="--confirm"):
         call_command("workspace", "delete", ana.workspace.slug)
 

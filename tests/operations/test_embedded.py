@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ from openvibe.runner.postgres.server import (
     release_server,
 )
 from tests.operations.installation_template import prepare_server
-from tests.operations.processes import manage, python, wait_until
+from tests.operations.processes import ROOT, environment, manage, python, wait_until
 
 
 @pytest.fixture
@@ -266,6 +267,29 @@ def test_a_command_that_is_told_to_end_stops_its_database(made: Path, number: si
     done = manage("shell", "--no-imports", "-c", code, var=made)
     assert (done.returncode, done.stderr) == (128 + number, "Interrupted.\n")
     assert not runs(made)
+
+
+@pytest.mark.parametrize("is_buffered", [True, False])
+def test_a_command_that_cannot_print_ends_with_a_sentence_or_nothing(made: Path, is_buffered: bool) -> None:
+    buffering = {"PYTHONUNBUFFERED": "" if is_buffered else "1"}
+    reading, unread = os.pipe()
+    os.close(reading)
+    for redirection, code, words in (
+        (">&- <&-", 0, ""),  # what is closed leads nowhere
+        (">/dev/null 2>&-", 0, ""),
+        ("", 141, ""),  # as commands of the system end before `head`
+        (">/dev/full", 1, "No space left on device. Free some space and run the command again.\n"),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "manage.py", "version"],
+            cwd=ROOT,
+            env=environment(made, **buffering),
+            stdout=unread,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert (done.returncode, done.stderr) == (code, words), redirection
+    os.close(unread)
 
 
 def test_an_argument_that_is_no_utf_8_says_so(made: Path) -> None:

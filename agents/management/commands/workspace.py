@@ -58,8 +58,10 @@ class Command(BaseCommand):
             verbs[verb](options)
         except Problem as error:
             raise CommandError(error.message) from None
+        except BrokenPipeError:  # of what is printed
+            raise
         except OSError as error:
-            name = options.get("file", error.filename)
+            name = options.get("file") or error.filename or "Output"
             raise CommandError(f"{name}: {error.strerror or error}. Nothing was changed.") from None
 
     @transaction.atomic
@@ -107,7 +109,7 @@ class Command(BaseCommand):
         workspace = resolve_workspace(options["slug"])
         name = options["confirm"]
         if name is None:
-            if not sys.stdin or not sys.stdin.isatty():
+            if not sys.stdin.isatty():
                 raise CommandError("Say its name with --confirm. Nothing was deleted.")
             print(f"Everything in {workspace.name} goes for good. Type its name to delete it: ", end="", flush=True)
             name = sys.stdin.readline()
@@ -135,7 +137,7 @@ def gib(text: str) -> float:
 def read_password() -> str:
     """The first line of standard input. Raises CommandError."""
     try:
-        password = sys.stdin.readline().rstrip("\n") if sys.stdin else ""
+        password = sys.stdin.readline().rstrip("\n")
         password.encode()  # half a character, which stands for a byte, cannot be
     except UnicodeError:
         raise CommandError("The password on standard input is not UTF-8. Nothing was made.") from None

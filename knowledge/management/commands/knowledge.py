@@ -57,8 +57,10 @@ class Command(BaseCommand):
         except Problem as problem:
             outcome = " Nothing was imported." if verb == "import" else ""
             raise CommandError(f"{problem.message}{outcome}") from None
+        except BrokenPipeError:  # of what is printed
+            raise
         except OSError as error:
-            raise CommandError(f"{options['file']}: {error.strerror}.") from None
+            raise CommandError(f"{options.get('file') or 'Output'}: {error.strerror}.") from None
 
     def import_file(self, file: Path, form: str, by: Access) -> None:
         """Import and report. Raises CommandError (exit code 1) when a row was refused; the others are in."""
