@@ -22,7 +22,14 @@ def test_whoever_needs_agents_files_has_them_on_a_volume() -> None:
         home = service["environment"]["OPENVIBE_HOME"]
         assert f"home:{home}" in service["volumes"]
         assert f"-o openvibe -g openvibe /var/lib/openvibe {home}" in DOCKERFILE  # a new volume belongs to whom it did
-    assert set(COMPOSE["volumes"]) == {"home", "static", "postgres"}
+    assert set(COMPOSE["volumes"]) == {"var", "home", "static", "postgres"}
+
+
+def test_whoever_serves_knows_of_an_interrupted_restore() -> None:
+    """Its mark stands in OPENVIBE_VAR, and the container of a command goes with it."""
+    (var,) = re.findall(r"OPENVIBE_VAR=(\S+)", DOCKERFILE)
+    for name in SERVICES:
+        assert f"var:{var}" in COMPOSE["services"][name]["volumes"]
 
 
 def test_files_of_pages_outlive_an_update() -> None:
