@@ -236,7 +236,10 @@ def _host_and_port(url: str) -> tuple[str, int]:
     if parts.scheme not in ("http", "https"):
         raise AddressRefused("An address starts with https:// or http://.")
     if "@" in parts.netloc:
-        raise AddressRefused("No user name or password belongs in the address. Use the key field.")
+        raise AddressRefused(
+            "No user name or password belongs in an address: others read it. Keys and tokens have a field of their "
+            "own, and what a webhook sends is signed."
+        )
     is_name = all(0 < len(label) < 64 for label in host.rstrip(".").split("."))  # others cannot even be looked up
     if not is_name or "%" in host:
         raise AddressRefused("The address names no host. It looks like https://models.example/v1.")

@@ -4,14 +4,17 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from agents.models import Agent
+from openvibe.api.services import issue_token
 from openvibe.base.problems import Refused
 from openvibe.chat.services import add_to_channel
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.webhooks.services import create_webhook
 from openvibe.workspaces.models import Member, User
+from tests.api.client import Api
 from tests.factories import access, make_channel, make_member, signed_in
 
 
@@ -40,6 +43,21 @@ def test_an_admin_makes_one_and_sees_its_secret_once(ana: Member, dora: Member, 
     assert signed_in(dora).get(address).status_code == 403
     assert signed_in(dora).get(page).status_code == 404
     assert browser.post(page, {"act": "delete"}).status_code == 302
+    assert not Webhook.objects.exists()
+
+
+def test_a_password_in_an_address_is_refused_in_words_about_webhooks(ana: Member) -> None:
+    """Through both doors, and never given back by the API."""
+    values = {"url": "https://ana:tulip77@93.184.216.34/x", "kinds": ["mention"]}
+    _, token = issue_token(participant=ana.participant, name="Elsewhere", scopes=["admin"])
+    made = Api(Client(), {"Authorization": f"Bearer {token}"}).post("webhooks/", values)
+    page = signed_in(ana).post(f"/w/{ana.workspace.slug}/webhooks/", values)
+    assert [made.status_code, page.status_code] == [400, 400]
+    words = "No user name or password belongs in an address: others read it."
+    assert words in made.json()["detail"]
+    assert words in page.content.decode()
+    assert "key field" not in made.json()["detail"]
+    assert "tulip77" not in made.content.decode()
     assert not Webhook.objects.exists()
 
 
