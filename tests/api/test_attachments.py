@@ -44,6 +44,15 @@ def test_a_message_with_files(api: Api, thread: Thread) -> None:
     assert listed[0] == api.get(f"messages/{message['id']}/").json() == message
 
 
+@pytest.mark.parametrize("body", ["", " ", "\u200b\u2060", "\u3164"])
+def test_without_a_word_that_can_be_seen_the_names_of_the_files_are_the_message(
+    api: Api, thread: Thread, body: str
+) -> None:
+    answer = send(api, thread, upload(), body=body)
+    assert (answer.status_code, answer.json()["body"]) == (201, "`plan.md`")
+    assert is_problem(api.post(f"threads/{thread.pk}/messages/", {"body": body}), 400, "empty")
+
+
 def test_the_same_key_is_the_same_message_as_long_as_the_files_are(api: Api, thread: Thread) -> None:
     first, again = (send(api, thread, upload(), body="Hi", key="one") for _ in range(2))
     assert (first.status_code, first.content) == (201, again.content)

@@ -13,7 +13,7 @@ from openvibe.base.mentions import mentioned_handles
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.base.text import TextRefused, clean_body
+from openvibe.base.text import TextRefused, clean_body, has_visible_character
 from openvibe.chat.attachments import NewAttachment
 from openvibe.chat.models import (
     MAX_ATTACHMENTS,
@@ -132,7 +132,7 @@ def post_message(
     are told, and none answers. A draft that reads the same, or is of `draft_version`, is done; of another tab's or
     device's nothing is lost.
     """
-    text = clean_message_body(body if body.strip() or not files else _names_as_text(files))
+    text = clean_message_body(body if has_visible_character(body) or not files else _names_as_text(files))
     check_not_archived(thread)
     if kind not in POSTABLE_KINDS or (kind != Message.Kind.TEXT and not (by.is_agent and call_id)):
         raise Problem(

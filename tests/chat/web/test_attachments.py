@@ -56,9 +56,10 @@ def test_without_javascript_files_alone_are_a_message(
     form = signed_in(ana).get(address).content.decode()
     assert re.search(r'<form class="composer"[^>]*enctype="multipart/form-data"', form)
     assert 'name="files" multiple' in form
-    answer = signed_in(ana).post(address, {"body": "", "files": [upload()]})
-    assert answer["Location"] == f"{address}#m-1"
-    assert Message.objects.get().body == "`plan.md`"
+    for number, body in enumerate(["", " \n", "\u200b\u2060"], start=1):
+        answer = signed_in(ana).post(address, {"body": body, "files": [upload()]})
+        assert answer["Location"] == f"{address}#m-{number}"
+    assert [message.body for message in Message.objects.all()] == ["`plan.md`"] * 3
 
 
 @pytest.mark.parametrize(
