@@ -12,7 +12,7 @@ from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.chat.models.channel import validate_channel_name
-from openvibe.chat.services.permissions import may_manage_channel
+from openvibe.chat.services.permissions import check_creates_channels, check_manages_channel, may_manage_channel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -40,8 +40,7 @@ def _emit_changed(channel: Channel) -> None:
 @transaction.atomic
 def create_channel(*, by: Access, name: str, description: str = "", is_private: bool = False) -> Channel:
     """A new channel with its maker in it. Guests and agents cannot make channels."""
-    if by.is_agent or by.is_guest:
-        raise Refused("Guests and agents cannot make channels. Ask a member.")
+    check_creates_channels(by)
     clean_name, clean_description = _clean_channel_name(name), _clean_description(description)
     try:
         with transaction.atomic():
@@ -61,8 +60,7 @@ def create_channel(*, by: Access, name: str, description: str = "", is_private: 
 
 @transaction.atomic
 def update_channel(*, channel: Channel, by: Access, name: str, description: str) -> Channel:
-    if not may_manage_channel(channel, by):
-        raise Refused("Only admins and the person who made a channel may change it.")
+    check_manages_channel(channel, by)
     channel.name, channel.description = _clean_channel_name(name), _clean_description(description)
     try:
         with transaction.atomic():
@@ -76,8 +74,7 @@ def update_channel(*, channel: Channel, by: Access, name: str, description: str)
 @transaction.atomic
 def archive_channel(*, channel: Channel, by: Access, archived: bool = True) -> Channel:
     """Archived channels can be read, not written to."""
-    if not may_manage_channel(channel, by):
-        raise Refused("Only admins and the person who made a channel may archive it.")
+    check_manages_channel(channel, by)
     channel.archived_at = timezone.now() if archived else None
     channel.save(update_fields=["archived_at", "updated_at"])
     _emit_changed(channel)

@@ -17,6 +17,16 @@ def may_manage_channel(channel: Channel, by: Access) -> bool:
     return by.workspace_id == channel.workspace_id and (by.administers or channel.created_by_id == by.participant_id)
 
 
+def check_creates_channels(by: Access) -> None:
+    if by.is_agent or by.is_guest:
+        raise Refused("Guests and agents cannot make channels. Ask a member.")
+
+
+def check_manages_channel(channel: Channel, by: Access) -> None:
+    if not may_manage_channel(channel, by):
+        raise Refused("Only admins and the person who made a channel may change it.")
+
+
 def may_manage_thread(thread: Thread, by: Access) -> bool:
     return by.administers or (not by.is_agent and thread.created_by_id == by.participant_id)
 

@@ -28,7 +28,7 @@ from openvibe.chat.queries import (
     members_with_access,
     scoped_instructions,
 )
-from openvibe.chat.services.permissions import may_manage_channel
+from openvibe.chat.services.permissions import check_creates_channels, check_manages_channel, may_manage_channel
 from openvibe.chat.web.notifications import channel_notify_menu
 from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
@@ -118,6 +118,7 @@ def channel_list(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def channel_create(request: WorkspaceRequest) -> HttpResponse:
+    check_creates_channels(request.access)
     problem = None
     if request.method == "POST":
         try:
@@ -139,6 +140,7 @@ def channel_create(request: WorkspaceRequest) -> HttpResponse:
 def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     """Name and description; `instructions` for agents; `archived` 1 or 0 puts the channel away or brings it back."""
     channel = access_channel(request.access, channel_id)
+    check_manages_channel(channel, request.access)
     problem = None
     form_data: Mapping[str, str] = {
         "name": channel.name,

@@ -44,6 +44,16 @@ def test_a_number_of_an_agent_unknown_to_a_guest_puts_nobody_on_the_list(
     assert "scout" not in ben_browser.get(page).content.decode()
 
 
+def test_the_forms_of_channels_are_for_who_may_send_them(
+    ana: Member, dora: Member, ben: Member, channel: Channel, lobby: Channel, home: str, signed_in: SignedIn
+) -> None:
+    settings, new = f"{home}c/{lobby.pk}/edit/", f"{home}channels/new/"
+    assert signed_in(ana).get(settings).status_code == signed_in(dora).get(new).status_code == 200
+    for who, page in ((ben, settings), (ben, new), (dora, f"{home}c/{channel.pk}/edit/")):
+        assert signed_in(who).get(page).status_code == 403
+    assert signed_in(dora).get(settings).status_code == 404
+
+
 def test_a_guest_who_tries_handles_is_not_told_which_there_are(
     dora: Member, ben: Member, own_thread: Thread, scout: Agent, home: str, signed_in: SignedIn
 ) -> None:
