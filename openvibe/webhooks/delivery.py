@@ -51,35 +51,43 @@ MAKER_MAY_NOT_READ = (
 FAILED_FOR_A_DAY = "Nothing was received for a day. See the last answer below, then let it try again."
 
 
-def send_due() -> int:
+def send_due(*, seconds: float = TURN_SECONDS) -> int:
     """Write what is new and send what is due, for one turn; how many attempts were made. Nothing while another
     process does, and without an active webhook."""
     if not Webhook.objects.filter(state=Webhook.State.ACTIVE).exists():
         return 0
     with advisory_lock(LockKind.WEBHOOKS, 0) as is_owner:
-        return _run_turn() if is_owner else 0
+        return _run_turn(seconds) if is_owner else 0
 
 
-def _run_turn() -> int:
-    ends_at, attempts = time.monotonic() + TURN_SECONDS, 0
+def _run_turn(seconds: float) -> int:
+    """Once its time is up, it goes on only beside attempts begun before that have no answer yet, and with nobody whose
+    last one failed: a receiver that stalls holds up no other, and no turn goes on for ever."""
+    ends_at, attempts, is_over = time.monotonic() + seconds, 0, False
     in_flight: dict[Future[Answer], Delivery] = {}
+    begun_in_time: set[Future[Answer]] = set()
     with ThreadPoolExecutor(MAX_SENDERS, thread_name_prefix="webhook") as pool:
         while True:
-            if time.monotonic() < ends_at:
+            if not is_over or not begun_in_time.isdisjoint(in_flight):
                 write_deliveries()
-                busy = {delivery.webhook_id for delivery in in_flight.values()}
-                for webhook in due_webhooks(MAX_SENDERS - len(in_flight), except_ids=busy):
-                    if request := prepare(webhook):
-                        delivery, body, headers = request
-                        attempt = pool.submit(
-                            post, webhook.url, body, headers, allow_private=settings.ALLOW_PRIVATE_ENDPOINTS
-                        )
-                        in_flight[attempt] = delivery
-                        attempts += 1
+                attempts += _begin_attempts(pool, in_flight, with_failing=not is_over)
+                begun_in_time = begun_in_time if is_over else set(in_flight)
             if not in_flight:
                 return attempts
             for future in wait(in_flight, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done:
                 record(in_flight.pop(future), future.result())
+            is_over = time.monotonic() >= ends_at
+
+
+def _begin_attempts(pool: ThreadPoolExecutor, in_flight: dict[Future[Answer], Delivery], *, with_failing: bool) -> int:
+    """Add to `in_flight` as many as there is room for, one of each webhook that is due; how many these are."""
+    busy, before = {delivery.webhook_id for delivery in in_flight.values()}, len(in_flight)
+    for webhook in due_webhooks(MAX_SENDERS - before, except_ids=busy, with_failing=with_failing):
+        if request := prepare(webhook):
+            delivery, body, headers = request
+            attempt = pool.submit(post, webhook.url, body, headers, allow_private=settings.ALLOW_PRIVATE_ENDPOINTS)
+            in_flight[attempt] = delivery
+    return len(in_flight) - before
 
 
 def write_deliveries() -> None:
@@ -136,12 +144,14 @@ def _kind(webhook: Webhook, event: LiveEvent) -> str:
     return next((kind for kind in kinds if kind in webhook.kinds), "")
 
 
-def due_webhooks(limit: int, *, except_ids: set[int]) -> list[Webhook]:
+def due_webhooks(limit: int, *, except_ids: set[int], with_failing: bool) -> list[Webhook]:
     """Active webhooks that have something to send now, those that have waited longest first."""
     pending = Delivery.objects.filter(webhook=OuterRef("pk"), state=Delivery.State.PENDING)
     now = timezone.now()
     was_ahead = Q(next_attempt_at__gt=now + timedelta(seconds=2 * LONGEST_DELAY))  # the clock was, when it was set
-    is_due = Q(next_attempt_at__lte=now) | Q(failing_since=None) | was_ahead
+    is_due = Q(failing_since=None)
+    if with_failing:
+        is_due |= Q(next_attempt_at__lte=now) | was_ahead
     rows = Webhook.objects.filter(is_due, Exists(pending), state=Webhook.State.ACTIVE)
     return list(rows.exclude(pk__in=except_ids).select_related("participant").order_by("next_attempt_at", "pk")[:limit])
 

@@ -8,6 +8,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from runpy import run_path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ from openvibe.chat.services import (
     update_message,
 )
 from openvibe.webhooks.delivery import record, retry_delay, send_due
-from openvibe.webhooks.http_client import Answer
+from openvibe.webhooks.http_client import MAX_SECONDS, Answer
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.webhooks.services import (
     create_webhook,
@@ -49,7 +50,7 @@ from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.api.client import Api
 from tests.factories import access, make_channel, make_member, make_thread, say
-from tests.webhooks.receiver import Receiver, receiving
+from tests.webhooks.receiver import Received, Receiver, receiving
 
 is_genuine = run_path(str(Path(__file__).parents[2] / "docs/verify_webhook.py"))["is_genuine"]
 
@@ -61,12 +62,12 @@ def receiver(settings: Settings) -> Iterator[Receiver]:
         yield receiver
 
 
-def send() -> int:
+def send(**options: float) -> int:
     """One turn, with the events numbered as at a commit."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
-    return send_due()
+    return send_due(**options)
 
 
 def hook(by: Member, url: str, *kinds: str, agent: Agent | None = None) -> tuple[Webhook, str]:
@@ -249,6 +250,26 @@ def test_two_dead_hosts_for_a_day_cost_nearly_nothing(ana: Member, thread: Threa
     resume_webhook(webhook=dead[0], by=access(ana))
     send()
     assert [one.body["data"]["body"] for one in receiver.received[1:]] == ["While it rested"] * 2
+
+
+def test_a_receiver_that_stalls_holds_up_no_other(ana: Member, thread: Thread, receiver: Receiver) -> None:
+    """Also once the time of the turn is up, as here at once."""
+    last_is_told = Event()
+
+    def answer(received: Received) -> tuple[int, bytes]:
+        if received.told[1] == "Roses 2":
+            last_is_told.set()
+        return 200, b""
+
+    receiver.answer = answer
+    with receiving() as stalled:
+        stalled.answer = lambda received: (503 if last_is_told.wait(MAX_SECONDS / 2) else 500, b"")
+        held, _ = hook(ana, stalled.url)
+        hook(ana, receiver.url)
+        for number in range(3):
+            say(thread, ana, f"Roses {number}")
+        assert send(seconds=0) == 4
+    assert held.deliveries.earliest("pk").status == 503
 
 
 @pytest.mark.parametrize(("hours", "fails"), [(1, False), (24 * 365, False), (24 * 365, True)])
