@@ -22,7 +22,7 @@ from agents.tools.toolbox import EXTRA_TOOLS, TOOLS
 from agents.trust import may_respond
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Refused
-from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
+from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character, remove_invisible
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.queries import participants_known_to
 from openvibe.chat.services import (
@@ -213,7 +213,7 @@ def _conversation(asker: Asker, agent: Agent, request: ClientRequest, turn: Clie
         raise Conflict(f"The thread of the conversation {request.conversation} is closed. Begin another one.")
     channel = _channel(asker, agent, request.channel)
     first = next((item.text for item in request.items if item.role == "user" and has_visible_character(item.text)), "")
-    title = " ".join(first.split())[:TITLE_CHARACTERS] or "Conversation"
+    title = remove_invisible(first)[:TITLE_CHARACTERS] or "Conversation"
     thread = create_thread(channel=channel, by=asker.access, title=title)
     _check_may_answer(agent, thread, _task(agent))
     new_conversation = ClientConversation.objects.create(
