@@ -109,25 +109,29 @@ def parse_chat(body: Any) -> ClientRequest:
         param = f"messages.{number}"
         role = _object(message, param).get("role")
         if role in ("system", "developer"):
-            instructions.append(_text(message.get("content"), param))
+            instructions.append(_text(message.get("content"), f"{param}.content"))
         elif role == "user":
-            items.append(HistoryItem("user", _text(message.get("content"), param)))
+            items.append(HistoryItem("user", _text(message.get("content"), f"{param}.content")))
         elif role == "assistant":
             calls = tuple(_chat_call(call, param) for call in _calls_of(message))
             text = message.get("content") or message.get("refusal") or ""
-            items.append(HistoryItem("assistant", _text(text, param), calls))
+            items.append(HistoryItem("assistant", _text(text, f"{param}.content"), calls))
         elif role == "tool":
             items.append(
-                HistoryItem("tool", _text(message.get("content"), param), call_id=_name(message, "tool_call_id", param))
+                HistoryItem(
+                    "tool",
+                    _text(message.get("content"), f"{param}.content"),
+                    call_id=_name(message, "tool_call_id", param),
+                )
             )
         else:
             raise invalid("A role is system, developer, user, assistant or tool.", f"{param}.role")
-    options = body.get("stream_options") or {}
+    options = _object(body.get("stream_options") or {}, "stream_options")
     return ClientRequest(
         items=_checked_items(items, "messages"),
         instructions="\n\n".join(filter(None, instructions)),
         max_output_tokens=_limit(body, "max_completion_tokens") or _limit(body, "max_tokens"),
-        with_usage=bool(isinstance(options, dict) and options.get("include_usage")),
+        with_usage=_flag(options, "include_usage", "stream_options"),
         **common,
     )
 
@@ -158,11 +162,13 @@ def parse_response(body: Any) -> ClientRequest:
             call = ClientCall(_name(row, "call_id", param), _name(row, "name", param), str(row.get("arguments", "")))
             _add_call(items, call)
         elif kind == "function_call_output":
-            items.append(HistoryItem("tool", _text(row.get("output"), param), call_id=_name(row, "call_id", param)))
+            items.append(
+                HistoryItem("tool", _text(row.get("output"), f"{param}.output"), call_id=_name(row, "call_id", param))
+            )
         elif kind == "message" and role in ("system", "developer"):
-            instructions.append(_text(row.get("content"), param))
+            instructions.append(_text(row.get("content"), f"{param}.content"))
         elif kind == "message" and role in ("user", "assistant"):
-            items.append(HistoryItem(role, _text(row.get("content"), param)))
+            items.append(HistoryItem(role, _text(row.get("content"), f"{param}.content")))
         elif kind != "reasoning":
             raise invalid(f"Input of type {str(kind)[:40]} is not taken here: messages and function calls are.", param)
     conversation = body.get("conversation") or ""
@@ -186,7 +192,7 @@ def _add_call(items: list[HistoryItem], call: ClientCall) -> None:
 
 
 def _parse_common(body: Any, field_names: set[str], *, nested_tools: bool) -> dict[str, Any]:
-    _object(body, "body")
+    _object(body, "")
     for name, value in body.items():
         is_neutral = value is None or value in _NEUTRAL.get(name, ()) or name in field_names | _HARMLESS
         if not is_neutral or (name in _NEUTRAL and value is not None and value not in _NEUTRAL[name]):
@@ -205,7 +211,7 @@ def _parse_common(body: Any, field_names: set[str], *, nested_tools: bool) -> di
     return {
         "handle": model.strip().removeprefix("@").lower(),
         "tools": _parse_tools(body.get("tools") or [], nested_tools) if offers_tools else (),
-        "stream": bool(body.get("stream")),
+        "stream": _flag(body, "stream", "stream"),
         "user": short_text(body.get("user") or "", "user"),
         "conversation": short_text(metadata.get("conversation") or "", "metadata"),
         "channel": short_text(metadata.get("channel") or "", "metadata"),
@@ -287,6 +293,13 @@ def short_text(value: Any, param: str) -> str:
     if not isinstance(value, str) or len(value) > 80 or not value.isprintable():
         raise invalid(f"{param} is a text of at most 80 plain characters here.", param)
     return value
+
+
+def _flag(row: Mapping[str, Any], name: str, param: str) -> bool:
+    value = row.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise invalid(f"{name} is true or false.", param)
+    return bool(value)
 
 
 def _limit(body: Mapping[str, Any], name: str) -> int | None:

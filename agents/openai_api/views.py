@@ -74,6 +74,8 @@ class OneModel(ClientView):
 
 
 class ChatCompletions(ClientView):
+    field_names = {"body": "messages"}
+
     def post(self, request: Request) -> HttpResponseBase:
         """An answer in a shape of chat completions."""
         client_request = parse_chat(request.data)
@@ -85,6 +87,8 @@ class ChatCompletions(ClientView):
 
 
 class Responses(ClientView):
+    field_names = {"body": "input", "messages": "input"}
+
     def post(self, request: Request) -> HttpResponseBase:
         """An answer in a shape of responses."""
         client_request = parse_response(request.data)

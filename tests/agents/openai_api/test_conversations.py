@@ -183,6 +183,26 @@ def test_two_conversations_with_long_names_are_not_taken_for_one(ana: Member, vi
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("chat/completions", said(("user", "x" * 100_001)), "messages"),
+        ("chat/completions", said(("system", "x" * 100_001), ("user", "Hi")), "messages"),
+        ("chat/completions", said(("tool", "x")), "messages.0.tool_call_id"),
+        ("chat/completions", ["Hi"], None),
+        ("responses", {"model": "@vibe", "input": "x" * 100_001}, "input"),
+        ("responses", {"model": "@vibe", "input": [{"role": "user", "content": 7}]}, "input.0.content"),
+    ],
+)
+def test_what_is_wrong_is_called_as_the_client_calls_it(
+    path: str, body: Any, param: str | None, ana: Member, vibe: Agent
+) -> None:
+    _, secret = issue_token(participant=ana.participant, name="chat", scopes=["write"])
+    headers = {"Authorization": f"Bearer {secret}"}
+    answer = Client().post(f"/v1/{path}", json.dumps(body), content_type="application/json", headers=headers)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param), answer.json()
+
+
 def test_tools_that_do_not_fit_are_the_callers_to_mend(ask: Callable[..., Run]) -> None:
     large = {"type": "function", "function": {"name": "large", "description": "word " * 50_000}}
     outcome = run_outcome(ask(said(("user", "Weather?"), tools=[large])).pk)
@@ -192,6 +212,8 @@ def test_tools_that_do_not_fit_are_the_callers_to_mend(ask: Callable[..., Run]) 
 
 def test_a_conversation_has_its_title_from_the_first_words_there_are(ask: Callable[..., Run]) -> None:
     assert ask(said(("user", "\u200b"), ("user", "When do I prune?"))).thread.title == "When do I prune?"
+    assert ask(said(("user", "\u200b" * 80 + "And water?"))).thread.title == "And water?"
+    assert ask(said(("user", "\ufffc"))).thread.title == "Conversation"
 
 
 def test_the_clients_tools_are_called_by_the_client(ask: Callable[..., Run]) -> None:
@@ -278,7 +300,14 @@ def test_an_agents_token_asks_that_agent_as_its_programs_user(ana: Member, vibe:
         ({"max_tokens": 0}, "max_tokens"),
         ({"model": 7}, "model"),
         ({"messages": []}, "messages"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages.0"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+            "messages.0.content",
+        ),
+        ({"messages": [{"role": "system", "content": 7}]}, "messages.0.content"),
+        ({"stream": "false"}, "stream"),
+        ({"stream_options": {"include_usage": "no"}}, "stream_options"),
+        ({"stream_options": [True]}, "stream_options"),
         ({"messages": [{"role": "assistant", "content": "Hm"}]}, "messages"),
         ({"messages": ["Hm"]}, "messages.0"),
         ({"messages": [{"role": "user", "content": " \u200b"}]}, "messages"),
