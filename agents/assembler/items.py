@@ -7,7 +7,6 @@ vocabularies (o200k_base, cl100k_base) always start a new word there. So every l
 break, every part of a message is stripped and ends in PART_SEPARATOR, even the last one, and each is counted with it:
 the parts' tokens sum to exactly the message's."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,7 +18,7 @@ from agents.assembler.stack import SECTION_ORDER, STACK, LayerName, SectionName,
 from openvibe.base.includes import CutReason
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.fences import fence
-from openvibe.llm.tokens import MESSAGE_OVERHEAD, TokenCounter, count_text, truncate_middle
+from openvibe.llm.tokens import MESSAGE_OVERHEAD, TokenCounter, count_text, count_tool, tool_text, truncate_middle
 from openvibe.llm.transcripts import CLOSING
 from openvibe.llm.values import ToolSpec
 
@@ -140,22 +139,8 @@ def trust_drop_reason(level: int) -> DropReason:
 PART_SEPARATOR = "\n\n"
 """Ends every part of a message made of parts."""
 
-TOOL_OVERHEAD = 8
-"""Tokens around each tool definition, on top of its JSON, which providers rewrite into something shorter."""
-
 _LAYERS: dict[SectionName, LayerName] = {section: layer.name for layer in STACK for section in layer.sections}
 _SLOTS: dict[SectionName, Slot] = {section: slot for slot, sections in SECTION_ORDER.items() for section in sections}
-
-
-def count_tool(tool: ToolSpec, counter: TokenCounter) -> int:
-    """Tokens of one tool definition, overhead included."""
-    return counter.count(_tool_text(tool)) + TOOL_OVERHEAD
-
-
-def _tool_text(tool: ToolSpec) -> str:
-    """The definition as canonical JSON."""
-    definition = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return json.dumps(definition, sort_keys=True, ensure_ascii=False)
 
 
 def message_part(text: str) -> str:
@@ -208,7 +193,7 @@ def begin_transcript(counter: TokenCounter, line: Item) -> Item:
 
 def make_tool_item(counter: TokenCounter, tool: ToolSpec) -> Item:
     """A tool definition as an Item of P0: it takes room, and is sent beside the messages."""
-    text, tokens = _tool_text(tool), count_tool(tool, counter)
+    text, tokens = tool_text(tool), count_tool(tool, counter)
     return Item("P0", "tools", "tools", f"tool:{tool.name}", text, tokens, "trusted", "tool", role="system")
 
 

@@ -14,12 +14,11 @@ from typing import Any
 
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import data_block
-from agents.assembler.render import exact_tokens, message_tokens
 from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS
 from openvibe.base.problems import Problem
 from openvibe.llm.fences import clean_text, fence
-from openvibe.llm.tokens import TokenCounter, truncate_middle
+from openvibe.llm.tokens import TokenCounter, count_message, count_prompt_tokens, truncate_middle
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 
 MAX_ROUNDS = 8
@@ -113,7 +112,9 @@ class Transcript:
         return self._build_turn((*round_messages, *reminders), self._prompt.tools)
 
     def _room_beside(self, reminders: Sequence[ChatMessage]) -> int:
-        return self._ceiling - exact_tokens((*self._prompt.messages, *reminders), self._prompt.tools, self._counter)
+        return self._ceiling - count_prompt_tokens(
+            (*self._prompt.messages, *reminders), self._prompt.tools, self._counter
+        )
 
     def _reminders(self) -> tuple[ChatMessage, ...]:
         """What the model must not forget before it calls again: the last message, where there is anything to say.
@@ -151,7 +152,7 @@ class Transcript:
         if not self._may_shrink:
             return
         self._may_shrink = False
-        needed = sum(message_tokens(message, self._counter) for message in _round_messages(self.rounds))
+        needed = sum(count_message(message, self._counter) for message in _round_messages(self.rounds))
         reserved = max(self._ceiling // 3, min(needed, self._ceiling // 2))
         try:
             self._prompt = self._reassemble(self._ceiling - reserved)
@@ -161,7 +162,7 @@ class Transcript:
     def _final_turn(self, instruction: str) -> ModelTurn:
         """Without tools, with as many rounds as fit, the newest first, and a sentence that asks for the answer."""
         final_request = ChatMessage("user", instruction)
-        room = self._ceiling - exact_tokens([*self._prompt.messages, final_request], (), self._counter)
+        room = self._ceiling - count_prompt_tokens([*self._prompt.messages, final_request], (), self._counter)
         for start in range(len(self.rounds) + 1):
             round_messages = fit_rounds(self.rounds[start:], room, self._counter)
             if round_messages is not None:
@@ -170,7 +171,7 @@ class Transcript:
 
     def _build_turn(self, round_messages: Sequence[ChatMessage], tools: tuple[ToolSpec, ...]) -> ModelTurn:
         messages = (*self._prompt.messages, *round_messages)
-        return ModelTurn(messages, tools, exact_tokens(messages, tools, self._counter))
+        return ModelTurn(messages, tools, count_prompt_tokens(messages, tools, self._counter))
 
 
 def _rounds_line(count: int) -> list[str]:
@@ -194,7 +195,7 @@ def fit_rounds(
     is left, at least MIN_RESULT_TOKENS each.
     """
     messages = list(_round_messages(rounds))
-    sizes = [message_tokens(message, counter) for message in messages]
+    sizes = [count_message(message, counter) for message in messages]
     first_newest = len(messages) - len(rounds[-1].results) if rounds else 0
     names: dict[str | None, str] = {
         result.call.id: result.call.name for earlier in rounds for result in earlier.results
@@ -207,7 +208,7 @@ def fit_rounds(
         name = names[message.tool_call_id][:40]
         text = f"[What {name} answered, {sizes[position]:,} tokens, is left out here to make room.]"
         reference = replace(message, content=text)
-        if (size := message_tokens(reference, counter)) < sizes[position]:
+        if (size := count_message(reference, counter)) < sizes[position]:
             messages[position], sizes[position] = reference, size
     if sum(sizes) > max_tokens and cut_newest and rounds:
         _truncate_results(rounds[-1].results, messages, sizes, max_tokens, counter)
@@ -225,7 +226,7 @@ def _truncate_results(
         share = tokens_left // (len(shortest_first) - index)
         if sizes[position] > share and share >= MIN_RESULT_TOKENS:
             messages[position] = _truncate_result(results[position - first_newest], share, counter)
-            sizes[position] = message_tokens(messages[position], counter)
+            sizes[position] = count_message(messages[position], counter)
         tokens_left -= sizes[position]
 
 
@@ -234,7 +235,7 @@ def _truncate_result(result: ToolResult, max_tokens: int, counter: TokenCounter)
     limit = max_tokens
     while True:
         message = _result_message(result.call, truncate_middle(result.result, limit, counter, _CUT_MARKER))
-        over = message_tokens(message, counter) - max_tokens
+        over = count_message(message, counter) - max_tokens
         if over <= 0 or limit <= 16:
             return message
         limit = max(limit - max(over, 8), 16)

@@ -10,7 +10,6 @@ import structlog
 from django.db import InterfaceError, OperationalError, transaction
 
 from agents.access import visible_to
-from agents.assembler.items import count_tool
 from agents.assembler.stack import REQUIRED_TOKENS
 from agents.audience import Source
 from agents.models import Agent, Run
@@ -22,7 +21,7 @@ from openvibe.base.problems import Problem
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.llm.fences import clean_text
-from openvibe.llm.tokens import counter_for, truncate_middle
+from openvibe.llm.tokens import count_tool, counter_for, truncate_middle
 from openvibe.llm.values import ToolCallRequest, ToolSpec
 from openvibe.workspaces.access import Access
 

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from binascii import a2b_base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.metadata import distribution
@@ -27,6 +27,7 @@ MAX_WHOLE_CHARACTERS = 50_000  # characters; longer texts are counted in pieces
 PIECE_CHARACTERS = 20_000  # characters
 MAX_WORD_CHARACTERS = 40  # characters; what is longer than a word is cut anywhere
 MESSAGE_OVERHEAD = 4  # tokens of a message's own wrapping
+TOOL_OVERHEAD = 8  # tokens around each tool definition, on top of its JSON, which providers rewrite into a shorter one
 PROMPT_OVERHEAD = 3  # tokens that open the answer
 CUT_ALLOWANCE = 16  # tokens added for each cut that may fall inside a token
 MAX_ANSWER_TOKENS = 1_000_000  # tokens of one answer, thoughts included: no model writes more
@@ -96,17 +97,29 @@ def count_text(text: str, counter: TokenCounter) -> int:
     return sum(map(counter.count, _LINE_BREAK.split(text))) if text else 0
 
 
-def count_prompt_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], counter: TokenCounter) -> int:
-    """Tokens of a whole prompt: texts, tool calls, tool definitions as JSON, and the wrapping of each."""
-    total = PROMPT_OVERHEAD
-    for message in messages:
-        total += MESSAGE_OVERHEAD + count_text(message.content, counter)
-        for call in message.tool_calls:
-            total += MESSAGE_OVERHEAD + counter.count(call.name) + counter.count(call.arguments)
-    for tool in tools:
-        total += MESSAGE_OVERHEAD + counter.count(tool.name) + counter.count(tool.description)
-        total += counter.count(json.dumps(tool.parameters, sort_keys=True))
-    return total
+def count_prompt_tokens(messages: Iterable[ChatMessage], tools: Iterable[ToolSpec], counter: TokenCounter) -> int:
+    """Tokens of a whole prompt: texts, tool calls, tool definitions, and the overhead of each."""
+    sent = sum(count_message(message, counter) for message in messages)
+    return PROMPT_OVERHEAD + sent + sum(count_tool(tool, counter) for tool in tools)
+
+
+def count_message(message: ChatMessage, counter: TokenCounter) -> int:
+    """Tokens of one message, its overhead and its tool calls included."""
+    calls = sum(
+        counter.count(call.name) + counter.count(call.arguments) + MESSAGE_OVERHEAD for call in message.tool_calls
+    )
+    return MESSAGE_OVERHEAD + count_text(message.content, counter) + calls
+
+
+def count_tool(tool: ToolSpec, counter: TokenCounter) -> int:
+    """Tokens of one tool definition, overhead included."""
+    return counter.count(tool_text(tool)) + TOOL_OVERHEAD
+
+
+def tool_text(tool: ToolSpec) -> str:
+    """The definition as canonical JSON."""
+    definition = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return json.dumps(definition, sort_keys=True, ensure_ascii=False)
 
 
 def read_count(value: Any) -> int | None:

@@ -15,12 +15,12 @@ from statistics import median, quantiles
 from django.db import transaction
 
 from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.render import exact_tokens
 from agents.assembler.stack import BUDGETS, LAYER_NAMES, MIN_CEILING, MIN_REQUEST_TOKENS, check_budgets
 from agents.models import Run
 from agents.soul import TaskType
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message
+from openvibe.llm.tokens import count_prompt_tokens
 from openvibe.workspaces.models import Workspace
 from tests.bench.budget_worlds import SHAPES, BudgetThread, BudgetWorld, Shape, TextWriter, make_budget_worlds
 from tests.bench.dialogue import store_prompt
@@ -130,7 +130,7 @@ def run_case(pool: Sequence[BudgetWorld], number: int) -> Case:
             transaction.set_rollback(True)
     except Problem as error:
         return Case(number, kind, problem=error.code)
-    tokens = exact_tokens(prompt.messages, prompt.tools, prompt.counter)
+    tokens = count_prompt_tokens(prompt.messages, prompt.tools, prompt.counter)
     return Case(
         number,
         kind,

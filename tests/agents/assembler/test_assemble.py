@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.render import exact_tokens, shared_prefix_tokens
+from agents.assembler.render import shared_prefix_tokens
 from agents.models import Agent, Run
 from agents.services import set_trust_level
 from memory.episodes.models import Episode
@@ -17,7 +17,7 @@ from memory.episodes.services import give_feedback, mark_applied
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, open_direct_messages, set_thread_access, update_message
-from openvibe.llm.tokens import MESSAGE_OVERHEAD
+from openvibe.llm.tokens import MESSAGE_OVERHEAD, count_prompt_tokens
 from openvibe.llm.transcripts import parse_blocks
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, make_channel, make_thread, say, say_all
@@ -56,7 +56,7 @@ def test_tokens_are_exact_and_within_the_ceiling(ana: Member, vibe: Agent, threa
     question = say(thread, ana, "@vibe roses " * 3000)
     for task in ("mention", "thread"):
         prompt = assemble(agent=vibe, thread=thread, task=task, request=question)
-        assert prompt.tokens == exact_tokens(prompt.messages, (), prompt.counter)
+        assert prompt.tokens == count_prompt_tokens(prompt.messages, (), prompt.counter)
         assert prompt.tokens <= prompt.ceiling
         assert "cut here: message 81 is stored whole" in prompt.messages[-1].content
 
@@ -205,7 +205,7 @@ def test_a_prompt_begins_as_the_one_before_up_to_its_request(ana: Member, vibe: 
     second = assemble(agent=vibe, thread=thread, task="thread", request=say(thread, ana, "And the pears?"))
 
     assert [message.content.startswith("<situation ") for message in first.messages[-2:]] == [True, False]
-    changing = exact_tokens(first.messages[-2:], [], first.counter) + first.counter.count("</messages>")
+    changing = count_prompt_tokens(first.messages[-2:], [], first.counter) + first.counter.count("</messages>")
     stable = first.tokens - changing - MESSAGE_OVERHEAD
     assert shared_prefix_tokens(first.messages, second.messages, first.counter) >= stable
 

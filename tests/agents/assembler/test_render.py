@@ -6,17 +6,10 @@ from hypothesis import strategies as st
 
 from agents.assembler.fit import fit
 from agents.assembler.items import AtomicGroup, FitResult, Item, SectionCandidates, group_in_steps, make_tool_item
-from agents.assembler.render import (
-    DATA_NOTICE,
-    UntrustedText,
-    exact_tokens,
-    overhead_tokens,
-    render,
-    shared_prefix_tokens,
-)
+from agents.assembler.render import DATA_NOTICE, UntrustedText, overhead_tokens, render, shared_prefix_tokens
 from agents.assembler.stack import LAYER_NAMES, SectionName
 from openvibe.llm.fences import parse_fences
-from openvibe.llm.tokens import TokenCounter
+from openvibe.llm.tokens import TokenCounter, count_prompt_tokens
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 from tests.agents.assembler.prompt_factories import CL100K, O200K, UNKNOWN, nasty_texts, plain, quoted
 from tests.examples import examples
@@ -122,13 +115,13 @@ def test_tools_take_room_but_are_no_message() -> None:
     )
     messages = render(fit_result)
     assert all("remember" not in message.content for message in messages)
-    assert exact_tokens(messages, [TOOL], O200K) > exact_tokens(messages, [], O200K)
-    assert exact_tokens(messages, [TOOL], O200K) <= fit_result.tokens
+    assert count_prompt_tokens(messages, [TOOL], O200K) > count_prompt_tokens(messages, [], O200K)
+    assert count_prompt_tokens(messages, [TOOL], O200K) <= fit_result.tokens
 
 
 def test_calls_of_tools_are_counted() -> None:
     call = ChatMessage("assistant", "", (ToolCallRequest("1", "remember", '{"note": "water"}'),))
-    assert exact_tokens([call], [], O200K) > exact_tokens([ChatMessage("assistant", "")], [], O200K)
+    assert count_prompt_tokens([call], [], O200K) > count_prompt_tokens([ChatMessage("assistant", "")], [], O200K)
 
 
 @given(
@@ -146,7 +139,7 @@ def test_what_was_planned_is_what_is_sent(
     items += [quoted(counter, section, text, order=n) for n, (section, text) in enumerate(quotes)]
     fit_result = fitted_of(*items, plain(counter, "history", own, order=9, own=True), counter=counter)
     messages = render(fit_result)
-    token_count = exact_tokens(messages, [], counter)
+    token_count = count_prompt_tokens(messages, [], counter)
     assert token_count <= fit_result.tokens <= token_count + 12
     if counter.exact:
         whole = sum(counter.count(message.content) for message in messages)
@@ -167,13 +160,13 @@ def test_prompts_that_differ_in_the_dynamic_part_share_everything_before_it() ->
     before, now = render(a_prompt()), render(a_prompt(feedback="Show sources", question="And water?"))
     stable = now[:-2]
     shared = shared_prefix_tokens(before, now, O200K)
-    assert shared >= exact_tokens(stable, [], O200K) - 3
-    assert shared < exact_tokens(now, [], O200K)
+    assert shared >= count_prompt_tokens(stable, [], O200K) - 3
+    assert shared < count_prompt_tokens(now, [], O200K)
 
 
 def test_a_prompt_shares_all_of_itself_and_nothing_with_another() -> None:
     messages = render(a_prompt())
-    assert shared_prefix_tokens(messages, messages, O200K) == exact_tokens(messages, [], O200K) - 3
+    assert shared_prefix_tokens(messages, messages, O200K) == count_prompt_tokens(messages, [], O200K) - 3
     assert shared_prefix_tokens([], messages, O200K) == 0
     assert shared_prefix_tokens([ChatMessage("system", "Moss")], messages, O200K) == 0
 
@@ -182,7 +175,7 @@ def test_a_prompt_shares_all_of_itself_and_nothing_with_another() -> None:
 def test_appending_to_history_keeps_the_prefix(feedback: str, question: str, messages: int, more: int) -> None:
     before = render(a_prompt(messages=messages))
     now = render(a_prompt(feedback=feedback, question=question, messages=messages + more))
-    assert shared_prefix_tokens(before, now, O200K) >= exact_tokens(before[: 2 + messages], [], O200K) - 3
+    assert shared_prefix_tokens(before, now, O200K) >= count_prompt_tokens(before[: 2 + messages], [], O200K) - 3
 
 
 def test_a_growing_thread_moves_its_window_in_steps() -> None:

@@ -3,12 +3,13 @@
 import pytest
 
 from agents.assembler.assemble import assemble
-from agents.assembler.render import exact_tokens, overhead_tokens
+from agents.assembler.render import overhead_tokens
 from agents.assembler.stack import MIN_REQUEST_TOKENS
 from agents.models import Agent
 from agents.services import save_soul
 from openvibe.chat.models import Thread
 from openvibe.llm.models import Endpoint
+from openvibe.llm.tokens import count_prompt_tokens
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member, Workspace
 from tests.factories import SOUL, access, say
@@ -52,7 +53,7 @@ def test_a_model_of_an_unknown_tokenizer_keeps_the_tools_that_fit(
     Endpoint.objects.filter(pk=endpoint.pk).update(context_window=room + 500)
     prompt = assemble(agent=vibe, thread=thread, task=task, request=say(thread, ana, "go " * 5_000), tools=TOOLS)
     assert [tool.name for tool in prompt.tools] == ["first", "second"]
-    assert prompt.tokens == exact_tokens(prompt.messages, prompt.tools, prompt.counter)
+    assert prompt.tokens == count_prompt_tokens(prompt.messages, prompt.tools, prompt.counter)
     assert prompt.tokens <= prompt.ceiling == room
     left = [(item.key, item.section, item.reason) for item in prompt.dropped if item.section == "tools"]
     assert left == [("tool:third", "tools", "over budget")]

@@ -7,7 +7,6 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agents.assembler.items import count_tool
 from agents.mcp.tools import FetchResult, refresh_tools
 from agents.models import Agent, McpServer, McpTool
 from agents.tools.toolbox import MAX_RESULT_TOKENS, UNKNOWN_OUTCOME, Toolbox
@@ -16,7 +15,7 @@ from memory.work.approvals import decide_approval
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, Thread
 from openvibe.llm.fences import parse_fences
-from openvibe.llm.tokens import count_tokens, counter_for
+from openvibe.llm.tokens import count_tokens, count_tool, counter_for
 from openvibe.llm.values import ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests import factories

@@ -11,7 +11,6 @@ from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 
 from agents.access import tokens_used_today
-from agents.assembler.render import exact_tokens
 from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run, stop_run
@@ -24,7 +23,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import set_thread_access
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.models import Endpoint
-from openvibe.llm.tokens import counter_for
+from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, WorkerDied, ask, calling, is_whole, meanwhile, reply_of, results, told
 from tests.factories import access, say, say_all
@@ -58,7 +57,7 @@ def test_the_tools_of_the_agent_are_offered_and_noted(ana: Member, vibe: Agent, 
     offered = [tool.name for tool in model.calls[0].tools]
     assert "memory" in offered
     assert run.snapshot.tool_names == sorted(offered)
-    assert run.snapshot.tokens == exact_tokens(model.calls[0].messages, model.calls[0].tools, COUNTER)
+    assert run.snapshot.tokens == count_prompt_tokens(model.calls[0].messages, model.calls[0].tools, COUNTER)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +133,7 @@ def test_endless_arguments_are_neither_kept_nor_sent_again(ana: Member, vibe: Ag
 def test_usage_is_summed_over_the_rounds(ana: Member, vibe: Agent, thread: Thread) -> None:
     run = ask(thread, ana)
     model = told(run, calling(LOG), "In March.")
-    asked = [exact_tokens(call.messages, call.tools, COUNTER) for call in model.calls]
+    asked = [count_prompt_tokens(call.messages, call.tools, COUNTER) for call in model.calls]
     assert run.input_tokens > asked[0] + asked[1] // 2
     assert run.output_tokens == 3
     assert tokens_used_today(agent=vibe) == run.input_tokens + run.output_tokens
@@ -149,7 +148,7 @@ def test_a_growing_prompt_stays_within_its_budget(ana: Member, vibe: Agent, thre
     assert len(model.calls) > 1
     assert max(count_of(run, "result_tokens")) > 1_000
     for call in model.calls:
-        assert exact_tokens(call.messages, call.tools, COUNTER) <= 8_000
+        assert count_prompt_tokens(call.messages, call.tools, COUNTER) <= 8_000
         assert is_whole(call.messages)
 
 
@@ -276,6 +275,14 @@ def test_a_thread_past_its_threshold_is_compacted_and_a_short_one_is_not(
     with then_in_background(thread):
         told(ask(thread, ana), "In March.")
     assert Compaction.objects.get(thread=thread).trigger == "threshold"
+
+
+def test_a_run_counts_what_it_sent_as_its_prompt_is_counted(ana: Member, vibe: Agent, thread: Thread) -> None:
+    """Where the provider does not count itself: run and viewer give one size."""
+    run = ask(thread, ana)
+    told(run, "In March.")
+    run.refresh_from_db()
+    assert run.input_tokens == run.snapshot.tokens
 
 
 def test_the_offline_model_answers_with_tools_on_offer(ana: Member, vibe: Agent, thread: Thread) -> None:

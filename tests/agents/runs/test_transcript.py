@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.assembler.assemble import Prompt
-from agents.assembler.render import exact_tokens
 from agents.assembler.stack import BUDGETS, TaskBudget
 from agents.runs.transcript import (
     MAX_ROUNDS,
@@ -20,7 +19,7 @@ from agents.runs.transcript import (
 )
 from openvibe.base.problems import Problem
 from openvibe.llm.fences import parse_fences
-from openvibe.llm.tokens import counter_for
+from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 from tests.examples import examples
 
@@ -32,11 +31,11 @@ WORDS = "roses want water and mulch in spring "
 def prompt(*, ceiling: int, filled: int) -> Prompt:
     """A prompt whose history fills it up to about `filled` tokens."""
     history = ChatMessage("user", (WORDS * (filled // 7 + 1))[: filled * 5])
-    while exact_tokens((history,), (SPADE,), COUNTER) > filled:
+    while count_prompt_tokens((history,), (SPADE,), COUNTER) > filled:
         history = ChatMessage("user", history.content[: len(history.content) * 9 // 10])
     budget: TaskBudget = replace(BUDGETS["thread"], ceiling=ceiling)
     messages = (ChatMessage("system", "You are Vibe."), history) if filled < ceiling - 20 else (history,)
-    tokens = exact_tokens(messages, (SPADE,), COUNTER)
+    tokens = count_prompt_tokens(messages, (SPADE,), COUNTER)
     return Prompt("thread", "offline", COUNTER, budget, messages, (SPADE,), (), (), tokens, 1)
 
 
@@ -52,8 +51,8 @@ def round_of(number: int, *results: str, arguments: str = "{}", text: str = "") 
 
 
 def assert_fits(turn: ModelTurn, ceiling: int) -> None:
-    assert exact_tokens(turn.messages, turn.tools, COUNTER) <= ceiling
-    assert turn.tokens == exact_tokens(turn.messages, turn.tools, COUNTER)
+    assert count_prompt_tokens(turn.messages, turn.tools, COUNTER) <= ceiling
+    assert turn.tokens == count_prompt_tokens(turn.messages, turn.tools, COUNTER)
     open_calls: list[str] = []
     for message in turn.messages:
         if message.role == "tool":
@@ -214,5 +213,5 @@ def test_what_is_shown_fits_the_room_or_is_not_shown(done: list[tuple[list[str],
     made = [round_of(n, *results, text=text, arguments=args) for n, (results, text, args) in enumerate(done)]
     said = fit_rounds(made, room, COUNTER)
     if said is not None:
-        assert exact_tokens(said, (), COUNTER) - exact_tokens((), (), COUNTER) <= room
+        assert count_prompt_tokens(said, (), COUNTER) - count_prompt_tokens((), (), COUNTER) <= room
         assert sum(1 for message in said if message.role == "tool") == sum(len(results) for results, _, _ in done)

@@ -3,7 +3,6 @@
 import pytest
 from structlog.testing import capture_logs
 
-from agents.assembler.items import count_tool
 from agents.assembler.stack import REQUIRED_TOKENS
 from agents.models import Agent, LoadedSkill, Run, SoulVersion
 from agents.services import save_soul
@@ -13,7 +12,7 @@ from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.values import BlockAuthor
 from memory.work.models import Approval, ProgressEntry, WorkItem
 from openvibe.chat.models import Thread
-from openvibe.llm.tokens import count_tokens, counter_for
+from openvibe.llm.tokens import count_tokens, count_tool, counter_for
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile

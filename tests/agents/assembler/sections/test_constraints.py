@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.render import exact_tokens
 from agents.assembler.sections.constraints import _fair_shares
 from agents.models import Agent
 from agents.soul import TaskType
@@ -17,6 +16,7 @@ from memory.work.services import close_work_item, create_work_item, decide_const
 from openvibe.chat.models import Dive, Thread
 from openvibe.chat.services import start_dive
 from openvibe.llm.fences import parse_fences
+from openvibe.llm.tokens import count_prompt_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 
@@ -120,7 +120,7 @@ def test_what_was_too_long_before_there_was_a_limit_never_crowds_out_the_rest(
     say(thread, ana, "The roses froze in 2019.")
     for ceiling in (8_000, 3_000, 1_500):
         prompt = prompt_for(vibe, thread, ana, task, budget=ceiling)
-        assert prompt.tokens == exact_tokens(prompt.messages, prompt.tools, prompt.counter)
+        assert prompt.tokens == count_prompt_tokens(prompt.messages, prompt.tools, prompt.counter)
         assert prompt.tokens <= min(prompt.ceiling, ceiling)
         assert {"policy", "soul", "request"} <= {item.section for item in prompt.included}
         lines = bindings(prompt)

@@ -4,12 +4,11 @@ import pytest
 
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.items import Item
-from agents.assembler.render import exact_tokens
 from agents.models import Agent
 from agents.tools.toolbox import Toolbox
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access, start_dive
-from openvibe.llm.tokens import count_tokens
+from openvibe.llm.tokens import count_prompt_tokens, count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, attach, make_agent, make_channel, make_thread, say
 
@@ -28,7 +27,7 @@ def prompt_for(
     prompt = assemble(
         agent=agent, thread=thread, task=task, request=request, tools=tools, budget=budget, model=model or None
     )
-    assert exact_tokens(prompt.messages, prompt.tools, prompt.counter) == prompt.tokens <= prompt.ceiling
+    assert count_prompt_tokens(prompt.messages, prompt.tools, prompt.counter) == prompt.tokens <= prompt.ceiling
     return prompt
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.items import Item
-from agents.assembler.render import exact_tokens
 from agents.assembler.sections.recall_blocks import recalled_note
 from agents.assembler.snapshots.store import store_snapshot
 from agents.models import Agent, Run, Snapshot
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message
+from openvibe.llm.tokens import count_prompt_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, say, say_all
 
@@ -47,7 +47,7 @@ def ask(vibe: Agent, ana: Member, thread: Thread, body: str) -> Prompt:
         state=Run.State.DONE,
     )
     store_snapshot(run, prompt)
-    assert exact_tokens(prompt.messages, prompt.tools, prompt.counter) == prompt.tokens <= prompt.ceiling
+    assert count_prompt_tokens(prompt.messages, prompt.tools, prompt.counter) == prompt.tokens <= prompt.ceiling
     return prompt
 
 

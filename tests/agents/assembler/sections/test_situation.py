@@ -9,7 +9,6 @@ from django.utils import timezone
 from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.items import summarised_seqs
-from agents.assembler.render import exact_tokens
 from agents.assembler.sections.situation import view_line
 from agents.models import Agent
 from memory.plugins.base import Session
@@ -17,6 +16,7 @@ from memory.plugins.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_system_message, delete_message, start_dive
 from openvibe.llm.fences import Fence, parse_fences
+from openvibe.llm.tokens import count_prompt_tokens
 from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.factories import access, make_member, say
@@ -67,7 +67,7 @@ def test_it_says_how_much_of_the_thread_is_in_view(ana: Member, vibe: Agent, thr
         prompt = assemble(agent=vibe, thread=thread, task="mention", request=request, budget=budget)
         counts = Counter(item.section for item in prompt.included if item.key.startswith("message:"))
         assert view_line(counts["history"], counts["recall"], 71) in situation_of(prompt).text
-        assert prompt.tokens == exact_tokens(prompt.messages, prompt.tools, prompt.counter) <= prompt.ceiling
+        assert prompt.tokens == count_prompt_tokens(prompt.messages, prompt.tools, prompt.counter) <= prompt.ceiling
     assert "You see the newest" in situation_of(prompt).text
 
 
