@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST, require_safe
 
 from memory.plugins.base import (
+    ENVELOPE_TOKENS,
     MAX_ENTRY_TOKENS,
     Compactor,
     Corrector,
@@ -209,6 +210,7 @@ def _page_context(
     )
     state: dict[str, Any] = {  # sizes in tokens
         "stats": read_stats(provider, session),
+        "envelope": ENVELOPE_TOKENS,
         "budget": budget,
         "pause": find_pause(thread.workspace_id, provider),
         "threshold": int(budget * COMPACTION_THRESHOLD),

@@ -51,6 +51,14 @@ def over(thread: Thread, **more: object) -> Compaction:
     )
 
 
+def test_what_is_reckoned_for_authors_and_times_is_said(ana: Member, thread: Thread) -> None:
+    """What a prompt took, above it on the page, was counted: the two need not agree."""
+    told(thread, ana.participant, "Roses need sun.")
+    page = page_of(ana, thread)
+    sizes = count_tokens("Roses need sun.") + 12
+    assert f"1 message needs about <strong>{sizes} tokens</strong> of a prompt: 12 are reckoned for" in page
+
+
 @pytest.mark.parametrize("headers", [{}, HTMX])
 def test_page_and_panel_show_the_shelves(ana: Member, thread: Thread, headers: dict[str, str]) -> None:
     remembered(thread, ana)
