@@ -42,7 +42,7 @@ from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
-MAX_INBOX_NOTES = 20
+MAX_INBOX_NOTES = 5  # the newest, beside the way to all there is to review
 MAX_SIDEBAR_COUNT = 100
 PREVIEW_CHARACTERS = 160
 _NOTICE_TEXTS = {

@@ -355,6 +355,14 @@ def test_the_owner_finds_it_in_the_inbox_until_it_was_looked_at(ana: Member, dor
     assert Notice.objects.get().seen_at is not None
 
 
+def test_of_many_the_owner_finds_the_newest_among_all_there_is_to_review(ana: Member, dora: Member) -> None:
+    for number in range(7):
+        flag_entry(entry=make_entry(dora, f"Hours {number}", "We open at 9."), by=access(ana), reason="wrong")
+    inbox = text(signed_in(dora), f"/w/{dora.workspace.slug}/")
+    assert "All knowledge to review: 7<" in inbox
+    assert [f"“Hours {number}”" in inbox for number in range(7)] == [False] * 2 + [True] * 5
+
+
 @pytest.mark.parametrize(("count", "words"), [(100, "100"), (101, "100+")])
 def test_more_than_are_counted_say_so(ana: Member, count: int, words: str) -> None:
     waiting = {"author": ana.participant, "owner": ana.participant, "status": "needs_review", "tokens": 1}
@@ -362,7 +370,7 @@ def test_more_than_are_counted_say_so(ana: Member, count: int, words: str) -> No
         Entry(workspace=ana.workspace, topic=f"Bed {n}", content="Roses.", **waiting) for n in range(count)
     )
     inbox = text(signed_in(ana), f"/w/{ana.workspace.slug}/")
-    assert f"Knowledge to review: {words}<" in inbox
+    assert f"All knowledge to review: {words}<" in inbox
     assert f'<span class="count">{words}<' in inbox
 
 
