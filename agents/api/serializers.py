@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
 from agents.soul.rules import RULE_PLACES
-from openvibe.api.fields import ChoiceField, IdField, TextField
+from openvibe.api.fields import ChoiceField, IdField, TextField, WholeNumberField
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.workspaces.api.serializers import ParticipantOut
 
@@ -30,12 +30,12 @@ class AgentOut(serializers.ModelSerializer[Agent]):
 
 
 class AgentChange(serializers.Serializer[Any]):
-    level = serializers.IntegerField(required=False, min_value=1, max_value=4, help_text="The trust level, 1 to 4.")
+    level = WholeNumberField(required=False, min_value=1, max_value=4, help_text="The trust level, 1 to 4.")
     note = TextField(required=False, help_text="Why this level, 1 to 300 characters: it is kept in the audit trail.")
     answers_itself = serializers.BooleanField(
         required=False, help_text="A program elsewhere writes its answers, through the API."
     )
-    daily_token_budget = serializers.IntegerField(
+    daily_token_budget = WholeNumberField(
         required=False, min_value=0, max_value=2_147_483_647, help_text="Tokens it may use in one day (UTC)."
     )
 
@@ -132,11 +132,11 @@ class RunIn(serializers.Serializer[Any]):
 
 
 class AttemptIn(serializers.Serializer[Any]):
-    attempt = serializers.IntegerField(min_value=1, max_value=32_767, help_text="As the run was begun with.")
+    attempt = WholeNumberField(min_value=1, max_value=32_767, help_text="As the run was begun with.")
 
 
 class RunContextIn(AttemptIn):
-    budget = serializers.IntegerField(
+    budget = WholeNumberField(
         required=False, allow_null=True, default=None, min_value=1, max_value=10_000_000, help_text="Tokens, at most."
     )
     model = serializers.CharField(
@@ -145,7 +145,7 @@ class RunContextIn(AttemptIn):
 
 
 class ReplyPieceIn(AttemptIn):
-    offset = serializers.IntegerField(
+    offset = WholeNumberField(
         min_value=0, max_value=MAX_BODY_CHARACTERS, help_text="Characters (Unicode code points) ahead of this piece."
     )
     body = TextField(max_length=MAX_BODY_CHARACTERS, help_text="What comes next. Empty: the agent is still there.")
@@ -169,10 +169,10 @@ class FinishIn(AttemptIn):
         required=False, allow_null=True, default=None, max_length=20_000, help_text="Why there is no (whole) answer."
     )
     model = serializers.CharField(required=False, default="", allow_blank=True, max_length=120)
-    input_tokens = serializers.IntegerField(
+    input_tokens = WholeNumberField(
         required=False, allow_null=True, default=None, min_value=0, max_value=MAX_TOKENS, help_text="Else counted here."
     )
-    output_tokens = serializers.IntegerField(
+    output_tokens = WholeNumberField(
         required=False, allow_null=True, default=None, min_value=0, max_value=MAX_TOKENS, help_text="Else counted here."
     )
 
@@ -244,7 +244,7 @@ class AssembleIn(serializers.Serializer[Any]):
     agent = serializers.CharField(
         required=False, max_length=40, help_text="A handle; for admins. An agent assembles for itself."
     )
-    budget = serializers.IntegerField(
+    budget = WholeNumberField(
         required=False,
         allow_null=True,
         default=None,

@@ -16,7 +16,7 @@ from knowledge.exchange.csv_jsonl import MAX_BYTES
 from knowledge.expiry import FRESHNESS_STATES, compute_freshness, parse_expiry
 from knowledge.filters import filter_entries
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
-from openvibe.api.fields import ChoiceField, IdField, TextField
+from openvibe.api.fields import ChoiceField, IdField, TextField, WholeNumberField
 from openvibe.api.problems import TooLarge
 from openvibe.workspaces.api.serializers import ParticipantOut
 
@@ -233,10 +233,10 @@ class SettleIn(NoteIn):
 
 class SearchQuery(serializers.Serializer[Any]):
     q = serializers.CharField(max_length=10_000, help_text="A question or words; nothing in it is an operator.")
-    budget = serializers.IntegerField(
+    budget = WholeNumberField(
         required=False, min_value=1, max_value=100_000, help_text="Most tokens of content together."
     )
-    limit = serializers.IntegerField(
+    limit = WholeNumberField(
         source="most", required=False, min_value=1, max_value=50, default=20, help_text="Most entries."
     )
     topic = serializers.CharField(required=False, max_length=120)
@@ -267,7 +267,7 @@ class FoundEntriesOut(serializers.Serializer[Any]):
 
 class SimilarIn(serializers.Serializer[Any]):
     text = serializers.CharField(max_length=100_000, help_text="What would be written, topic and content.")
-    limit = serializers.IntegerField(
+    limit = WholeNumberField(
         source="most", required=False, min_value=1, max_value=20, default=5, help_text="Most entries."
     )
     without = IdField(required=False, help_text="An entry that is not to be among them.")

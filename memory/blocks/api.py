@@ -15,7 +15,7 @@ from memory.blocks.queries import access_agent, access_blocks, access_last_speak
 from memory.blocks.services import access_blocks_for_update, update_notes
 from memory.blocks.values import BLOCK_TOKEN_LIMIT, ContextBlock
 from openvibe.api.etags import PreconditionFailed, read_if_match, require_if_match
-from openvibe.api.fields import IdField, TextField
+from openvibe.api.fields import IdField, TextField, WholeNumberField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Conflict, Problem
@@ -50,7 +50,7 @@ class BlockChange(serializers.Serializer[Any]):
 
     content = TextField(help_text="At most `max_tokens` tokens.")
     description = TextField(required=False, help_text="At most 300 characters.")
-    max_tokens = serializers.IntegerField(
+    max_tokens = WholeNumberField(
         required=False, min_value=1, max_value=BLOCK_TOKEN_LIMIT, help_text="Only admins set it."
     )
     readonly = serializers.BooleanField(

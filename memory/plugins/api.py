@@ -19,7 +19,7 @@ from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import check_profile_update, context_budget, open_session
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_on_commit
 from memory.plugins.tool import ToolAction, build_tool, offered_actions
-from openvibe.api.fields import ChoiceField, IdField, IsoField, TextField
+from openvibe.api.fields import ChoiceField, IdField, IsoField, TextField, WholeNumberField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
@@ -52,7 +52,7 @@ def _action_serializer(action: ToolAction) -> type[MemoryToolIn]:
         options: dict[str, Any] = {"required": argument.required, "help_text": argument.description}
         if argument.type == "integer":
             options |= {"min_value": argument.minimum, "max_value": argument.maximum}
-            fields[argument.name] = serializers.IntegerField(**options)
+            fields[argument.name] = WholeNumberField(**options)
         else:
             options |= {"min_length": argument.minimum, "max_length": argument.maximum}
             fields[argument.name] = serializers.CharField(**options, allow_blank=argument.minimum == 0)
@@ -252,7 +252,7 @@ class MemorySummaryOut(serializers.Serializer[Any]):
 
 class SummaryCorrectionIn(serializers.Serializer[Any]):
     thread = IdField()
-    version = serializers.IntegerField(min_value=1, max_value=2_147_483_647, help_text="The one you read.")
+    version = WholeNumberField(min_value=1, max_value=2_147_483_647, help_text="The one you read.")
     content = TextField(help_text="At most 1,200 tokens.")
 
 

@@ -21,7 +21,7 @@ from memory.plugins.sessions import (
     visible_sessions,
 )
 from memory.plugins.tasks import enqueue_compaction_check_on_commit
-from openvibe.api.fields import ChoiceField, IdField, IsoField, SeqField, TextField
+from openvibe.api.fields import ChoiceField, IdField, IsoField, SeqField, TextField, WholeNumberField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.chat.queries import access_channel
@@ -94,7 +94,7 @@ class SessionHistory(serializers.Serializer[Any]):
 
 class HistoryQuery(serializers.Serializer[Any]):
     after = SeqField(required=False, default=0, help_text="Only messages after this number.")
-    limit = serializers.IntegerField(required=False, default=100, min_value=1, max_value=200)
+    limit = WholeNumberField(required=False, default=100, min_value=1, max_value=200)
 
 
 class Sessions(ApiView):

@@ -1,5 +1,6 @@
 """Input fields that several doors take."""
 
+import re
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -8,15 +9,26 @@ from rest_framework import serializers
 
 from openvibe.base.params import MAX_ID
 
+_PLAIN_DIGITS = re.compile(r"-?[0-9]+")
 
-class IdField(serializers.IntegerField):
+
+class WholeNumberField(serializers.IntegerField):
+    """A whole number; as text, in an address too, in plain digits: `1_0`, which Python takes for 10, is none."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, str) and not _PLAIN_DIGITS.fullmatch(data):
+            self.fail("invalid")
+        return int(super().to_internal_value(data))
+
+
+class IdField(WholeNumberField):
     """The id of a row."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(min_value=1, max_value=MAX_ID, **options)
 
 
-class SeqField(serializers.IntegerField):
+class SeqField(WholeNumberField):
     """A `seq` of a thread; 0 is before the first message."""
 
     def __init__(self, **options: Any) -> None:

@@ -1,6 +1,7 @@
 """Bad input gets an answer: every error is problem+json with a stable code, and never a 5xx."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -124,6 +125,16 @@ def test_absurd_numbers(api: Api, number: Any) -> None:
     assert answer.status_code in (400, 404)
     assert answer["Content-Type"] == "application/problem+json"
     assert api.post("feedback/", {"message": number, "verdict": "up"}).status_code in (400, 404)
+
+
+def test_a_number_as_text_is_plain_digits(api: Api, channel: Channel) -> None:
+    number = str(channel.pk)
+    full_width = "".join(chr(ord(digit) + 0xFEE0) for digit in number)
+    texts = [number, full_width, f"{number[0]}_{number}", f"+{number}", f" {number} ", f"{number}.0"]
+    answers = [api.post("threads/", {"channel": text, "title": "Roses"}).status_code for text in texts]
+    lists = [api.get(f"threads/?channel={quote(text)}").status_code for text in texts]
+    assert answers == [201, *[400] * 5]
+    assert lists == [200, *[400] * 5]
 
 
 @pytest.mark.parametrize(

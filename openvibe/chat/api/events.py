@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from openvibe.api.auth import caller_of
-from openvibe.api.fields import ChoiceField, IdField
+from openvibe.api.fields import ChoiceField, IdField, WholeNumberField
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
@@ -22,7 +22,7 @@ from openvibe.workspaces.models import User
 
 
 class EventsParams(serializers.Serializer[Any]):
-    after = serializers.IntegerField(
+    after = WholeNumberField(
         required=False, min_value=0, max_value=MAX_ID, help_text="The last position seen; or send Last-Event-ID."
     )
     include = ChoiceField(choices=["data"], required=False, help_text="The message of each event, too.")

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from openvibe.api.fields import ChoiceField, SeqField, TextField, utc_text
+from openvibe.api.fields import ChoiceField, SeqField, TextField, WholeNumberField, utc_text
 from openvibe.chat.models import Mention, Message
 from openvibe.chat.queries import MessageQuotes
 from openvibe.workspaces.api.serializers import ParticipantOut
@@ -122,7 +122,7 @@ class MessageUpload(serializers.Serializer[Any]):
 
 class PieceParams(serializers.Serializer[Any]):
     offset = SeqField(required=False, default=0, help_text="The character to begin at.")
-    limit = serializers.IntegerField(
+    limit = WholeNumberField(
         required=False, default=2_000, min_value=1, max_value=4_000, help_text="Tokens of the piece, at most."
     )
     find = serializers.CharField(
@@ -182,7 +182,7 @@ class FoundOut(MessageOut):
 
 class BearingParams(serializers.Serializer[Any]):
     q = serializers.CharField(max_length=4000, help_text="A question, or words. Nothing in it is an operator.")
-    budget = serializers.IntegerField(
+    budget = WholeNumberField(
         required=False,
         default=4000,
         min_value=1,

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from openvibe.api.fields import ChoiceField, TextField
+from openvibe.api.fields import ChoiceField, TextField, WholeNumberField
 from openvibe.api.models import SCOPES, Token
 from openvibe.base.models import AuditRecord
 from openvibe.base.text import text_version
@@ -87,7 +87,7 @@ class NewTokenOut(TokenOut):
 class TokenIn(serializers.Serializer[Any]):
     name = TextField(help_text="What the token is for, 1 to 80 characters.")
     scopes = serializers.ListField(child=serializers.CharField(max_length=20), max_length=10)
-    days = serializers.IntegerField(
+    days = WholeNumberField(
         required=False, allow_null=True, help_text="Days until it expires, 1 to 366; never when left out."
     )
 
