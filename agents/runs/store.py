@@ -21,7 +21,7 @@ from openvibe.base.events import emit
 from openvibe.base.jobs import JobLost, lock_queued
 from openvibe.base.problems import Problem
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_reply, finish_reply
 from openvibe.llm.errors import BadAnswer
@@ -309,8 +309,10 @@ def fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> Non
 
 
 def clean_reply_body(text: str) -> str:
-    """The text as a message may hold it."""
+    """The text as a message may hold it; empty where nothing of it can be seen."""
     text = clean_text(text).strip()
+    if not has_visible_character(text):
+        return ""
     if len(text) > MAX_BODY_CHARACTERS:
         text = text[: MAX_BODY_CHARACTERS - len(TRUNCATION_NOTICE)] + TRUNCATION_NOTICE
     return text

@@ -75,7 +75,7 @@ def test_text_said_before_a_failure_is_kept(ana: Member, vibe: Agent, thread: Th
     assert (run.state, written(run).body, written(run).state) == ("failed", "In March, because", "failed")
 
 
-@pytest.mark.parametrize("nothing", ["", "  \n ", "\x00\x00"])
+@pytest.mark.parametrize("nothing", ["", "  \n ", "\x00\x00", "\u200b\u2060"])
 def test_an_empty_answer_is_a_failure_with_a_reason(ana: Member, vibe: Agent, thread: Thread, nothing: str) -> None:
     run = ask(thread, ana)
     execute_run(run.pk, client=ScriptedModel([ScriptedAnswer(nothing)]))
