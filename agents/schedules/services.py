@@ -52,6 +52,7 @@ def create_schedule(*, agent: Agent, by: Access, draft: ScheduleDraft) -> Schedu
     _check_administers(by, agent)
     schedule = Schedule(agent=agent)
     _write(schedule, by, draft)
+    Agent.objects.select_for_update(of=("self",), no_key=True).get(pk=agent.pk)  # two at once count one another
     if Schedule.objects.filter(agent=agent).count() >= MAX_SCHEDULES:
         raise Problem(f"@{agent.handle} has {MAX_SCHEDULES} schedules, the most there may be.", code="too_many")
     schedule.save()

@@ -17,7 +17,7 @@ from openvibe.base.ssrf_guard import AddressRefused, check_url
 from openvibe.webhooks.models import KINDS, TEST_KIND, Delivery, Webhook, may_direct
 from openvibe.webhooks.signatures import make_secret
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.models import Participant, Workspace
 
 MAX_WEBHOOKS = 50  # of a workspace
 
@@ -38,6 +38,7 @@ def create_webhook(
         raise Refused(
             "A webhook tells what you see yourself, or what an agent does that reads no private channel without you."
         )
+    Workspace.objects.select_for_update(no_key=True).get(pk=by.workspace_id)  # two at once count one another
     if Webhook.objects.filter(workspace=by.workspace_id).count() >= MAX_WEBHOOKS:
         raise Problem(f"A workspace has at most {MAX_WEBHOOKS} webhooks. Delete one first.", code="too_many")
     url, clean_kinds = _clean_url(url), _clean_kinds(kinds)

@@ -22,6 +22,7 @@ from agents.models import Agent
 from agents.services import deactivate_agent
 from openvibe.api.services import issue_token
 from openvibe.base.models import AuditRecord
+from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import (
     add_to_channel,
@@ -36,6 +37,7 @@ from openvibe.webhooks.delivery import record, retry_delay, send_due
 from openvibe.webhooks.http_client import MAX_SECONDS, Answer
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.webhooks.services import (
+    MAX_WEBHOOKS,
     create_webhook,
     delete_old_deliveries,
     delete_webhook,
@@ -347,3 +349,23 @@ def test_a_test_asked_for_while_a_webhook_is_deleted_does_not_keep_it(ana: Membe
 
     assert asked == ["waits"]
     assert not Webhook.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_several_made_at_once_are_no_more_than_there_may_be(ana: Member) -> None:
+    url, me = "https://93.184.216.34/x", ana.participant
+    one = {"workspace": ana.workspace, "participant": me, "made_by": me, "url": url, "kinds": ["mention"]}
+    Webhook.objects.bulk_create(Webhook(**one) for _ in range(MAX_WEBHOOKS - 1))
+
+    def make(_: int) -> str:
+        try:
+            create_webhook(by=access(ana), participant=me, url=url, kinds=["mention"])
+        except Problem as problem:
+            return problem.code
+        else:
+            return "made"
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(6) as callers:
+        assert sorted(callers.map(make, range(6))) == ["made", *["too_many"] * 5]

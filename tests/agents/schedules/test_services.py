@@ -1,13 +1,16 @@
 """Schedules: each due time starts one run, whatever is called twice, late or not allowed any more."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
 
 from agents.models import Agent, Run, Schedule
 from agents.runs.executor import execute_run
 from agents.schedules.services import (
+    MAX_SCHEDULES,
     ScheduleDraft,
     create_schedule,
     start_due_schedules,
@@ -204,3 +207,22 @@ def test_what_ran_while_the_clock_was_years_ahead_runs_again_when_it_is_right(no
     assert noon.next_due_at == NOON
     (again,) = started(NOON)
     assert (again.due_at, again.schedule) == (NOON, noon)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_several_made_at_once_are_no_more_than_there_may_be(ana: Member, sage: Agent, thread: Thread) -> None:
+    for _ in range(MAX_SCHEDULES - 1):
+        create_schedule(agent=sage, by=access(ana), draft=draft(thread))
+
+    def make(_: int) -> str:
+        try:
+            create_schedule(agent=sage, by=access(ana), draft=draft(thread))
+        except Problem as problem:
+            return problem.code
+        else:
+            return "made"
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(6) as callers:
+        assert sorted(callers.map(make, range(6))) == ["made", *["too_many"] * 5]
