@@ -55,6 +55,7 @@ async function ask(root) {
     const asked = await post(root.dataset.draftUrl, {});
     root.dataset.asked = asked.seq;
     say(root, `${root.dataset.agent} is drafting above. The form fills when the draft is ready.`);
+    follow(); // it may be there already: the stream is quicker than a slow answer
   } catch (problem) {
     say(root, problem.message);
   }

@@ -275,6 +275,23 @@ def test_a_draft_that_cannot_be_written_leaves_the_form_to_its_writer(
     expect(page.locator("#messages .result")).to_contain_text("Kept by hand")
 
 
+def test_a_draft_that_is_there_before_it_is_known_to_be_asked_for_fills_the_form(
+    people: People, installation: Installation
+) -> None:
+    ana = people.ana()
+    start_thread(ana, "Quick draft", "How much water do lemons need?")
+    panel = dived(ana, "How many litres?")
+    answered(panel, 0, "All right.")
+    installation.model.says(DRAFT)
+    panel.get_by_role("link", name="Publish…").click()
+    asked = Held(ana, "**/dive/*/draft/")
+    panel.get_by_role("button", name="Draft with Vibe").click()
+    route, answer = asked.wait_for_answer()
+    answered(panel, 1, "Water twice a week")  # the stream told of it
+    route.fulfill(response=answer)
+    expect(headline(panel)).to_have_value("Water twice a week")
+
+
 def test_whoever_writes_at_once_is_not_led_elsewhere(people: People, installation: Installation) -> None:
     """The form leads to its headline when it settles, a moment after it can be typed in."""
     installation.model.says("Twelve litres.")
