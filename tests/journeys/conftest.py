@@ -183,5 +183,7 @@ def people(chromium: Browser, installation: Installation, signed_in_ana: Storage
     cast = People(chromium, installation, signed_in_ana)
     yield cast
     for context in cast.contexts:
+        for page in context.pages:
+            page.unroute_all(behavior="wait")  # what a route still fetches would fail, and be told in the next test
         context.close()
     assert cast.complaints == []
