@@ -6,13 +6,11 @@ the same bytes wherever it stands, and an archive that was brought in and writte
 import base64
 import hashlib
 import json
-import os
-import tempfile
 import zipfile
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -27,6 +25,7 @@ from django.db.models import Model
 from agents.archive.folders import folder_files
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Reference, Table, archived_tables
 from agents.models import Agent, EntryErasure
+from openvibe.base.atomic_write import atomic_write
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Erasure
@@ -90,16 +89,10 @@ def export_workspace(
     Raises Conflict while a deleted text has not left everything that repeats it, and OSError. A file of that name
     stays as it is until the new one is whole.
     """
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-    unfinished = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as stream, zipfile.ZipFile(stream, "w") as file, _one_moment():
+    with atomic_write(path) as stream:
+        with zipfile.ZipFile(stream, "w") as file, _one_moment():
             manifest = _write(Archive(file), workspace, progress)
         record_audit(AuditAction.EXPORT, workspace_id=workspace.pk, by=by, subject="the workspace", after=path.name)
-        unfinished.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            unfinished.unlink()
     return manifest
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from io import StringIO
 from pathlib import Path
 
@@ -55,6 +56,20 @@ def test_refused_rows_are_named(ana: Member, tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_said(ana: Member, arguments: tuple[str, ...]) -> None:
     with pytest.raises(CommandError):
         said(*arguments)
+
+
+def test_a_file_stays_until_the_new_one_is_whole(ana: Member, tmp_path: Path) -> None:
+    make_entry(ana, content="Prune in March. " * 100)
+    file = tmp_path / "all.csv"
+    file.write_text("yesterday's")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(CommandError, match="File too large"):  # as on a full disk
+            said("export", file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (file.read_text(), list(tmp_path.iterdir())) == ("yesterday's", [file])
 
 
 def test_the_workspace_is_named_where_there_are_two(ana: Member, cleo: Member) -> None:

@@ -13,6 +13,7 @@ from knowledge.exchange.csv_jsonl import MAX_BYTES
 from knowledge.exchange.entry_export import export_entries
 from knowledge.exchange.entry_import import import_entries
 from knowledge.models import Entry
+from openvibe.base.atomic_write import atomic_write
 from openvibe.base.problems import Problem
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
@@ -39,6 +40,7 @@ class Command(BaseCommand):
         check_parser.add_argument("--workspace", metavar="SLUG", default="", help="default: all")
 
     def handle(self, *_arguments: Any, verb: str, **options: Any) -> None:
+        outcome = " Nothing was imported." if verb == "import" else ""
         try:
             if verb in ("import", "export"):
                 by = access_of_handle(options["workspace"], options["handle"])
@@ -55,12 +57,11 @@ class Command(BaseCommand):
             else:
                 self.check_integrity(options["workspace"])
         except Problem as problem:
-            outcome = " Nothing was imported." if verb == "import" else ""
             raise CommandError(f"{problem.message}{outcome}") from None
         except BrokenPipeError:  # of what is printed
             raise
         except OSError as error:
-            raise CommandError(f"{options.get('file') or 'Output'}: {error.strerror}.") from None
+            raise CommandError(f"{options.get('file') or 'Output'}: {error.strerror}.{outcome}") from None
 
     def import_file(self, file: Path, form: str, by: Access) -> None:
         """Import and report. Raises CommandError (exit code 1) when a row was refused; the others are in."""
@@ -83,8 +84,8 @@ class Command(BaseCommand):
             for line in lines:
                 self.stdout.write(line, ending="")
             return
-        with file.open("w", encoding="utf-8", newline="") as target:
-            target.writelines(lines)
+        with atomic_write(file) as target:
+            target.writelines(line.encode() for line in lines)
         print(f"Written to {file}.", file=sys.stderr)
 
     def check_integrity(self, slug: str) -> None:
