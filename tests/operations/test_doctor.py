@@ -63,7 +63,7 @@ def test_a_scheduler_that_ran_ahead_of_the_clock_is_not_called_alive() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://[", "http://vibe.example:port", "ftp://vibe.example", "http://", "https://a..b"]
+    "url", ["", "http://[", "http://vibe.example:port", "ftp://vibe.example", "http://", "https://a..b"]
 )
 def test_what_is_no_address_is_said(url: str) -> None:
     with pytest.raises(CommandError, match="is no address"):

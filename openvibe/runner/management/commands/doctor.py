@@ -101,10 +101,10 @@ class Command(BaseCommand):
                 f"{', '.join(PUBLIC_CHECKS)}."
             )
         public = set(only or ()) & set(PUBLIC_CHECKS)
-        if public and not url:
+        if public and url is None:
             raise CommandError(f"{min(public)!r} is checked at the public address. Add --url https://chat.example.org.")
         try:
-            address = PublicAddress(url) if url and (public or not only) else None
+            address = PublicAddress(url) if url is not None and (public or not only) else None
         except (ValueError, httpx2.InvalidURL):
             raise CommandError(f"--url: {url} is no address. Write it as https://chat.example.org.") from None
         results = list(run_checks({name: check for name, check in checks.items() if not only or name in only}))
