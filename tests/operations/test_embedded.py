@@ -269,6 +269,13 @@ def test_a_command_that_is_told_to_end_stops_its_database(made: Path, number: si
     assert not runs(made)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_the_very_end_is_no_traceback(made: Path, number: signal.Signals) -> None:
+    code = f"import atexit, os; atexit.register(os.kill, os.getpid(), {number})"
+    done = manage("shell", "--no-imports", "-c", code, var=made)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("is_buffered", [True, False])
 def test_a_command_that_cannot_print_ends_with_a_sentence_or_nothing(made: Path, is_buffered: bool) -> None:
     buffering = {"PYTHONUNBUFFERED": "" if is_buffered else "1"}
