@@ -366,6 +366,8 @@ class Import(ApiView):
         """A CSV or JSONL file as the body, at most 10 MB; each row for itself. The same file twice imports once."""
         if isinstance(request.data, FileBody):
             raw, form = request.data.raw, request.data["form"]
+        elif not request.data and not request.content_type.startswith("application/json"):
+            raw, form = b"", ""  # no parser is asked about an empty body
         else:
             data = self.validated_body(ImportIn)
             raw, form = data["text"].encode(), data["form"]

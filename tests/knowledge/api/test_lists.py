@@ -174,6 +174,8 @@ def test_rows_are_reported_one_by_one(api: Api) -> None:
 
 def test_a_file_that_cannot_be_read_imports_nothing(api: Api) -> None:
     assert sent(api, b"topic,content\nPrices,\xff\xfe", "text/csv").status_code == 400  # type: ignore[attr-defined]  # the client adds json
+    for kind in ("text/csv", "application/x-ndjson; charset=utf-8"):
+        assert is_problem(sent(api, b"", kind), 400, "empty")
     assert sent(api, b"x" * (10 * 1024 * 1024 + 1), "text/csv").status_code == 413  # type: ignore[attr-defined]  # the client adds json
     assert sent(api, b"<xml/>", "text/xml").status_code == 415  # type: ignore[attr-defined]  # the client adds json
     assert not Entry.objects.exists()
