@@ -68,7 +68,8 @@ def main() -> None:
 
 
 def interrupt(number: int, _frame: object) -> None:
-    """As Ctrl-C does: temporary files go, and PostgreSQL is stopped by its last user."""
+    """As Ctrl-C does: temporary files go, and PostgreSQL is stopped by its last user. A second time it ends at once."""
+    signal.signal(number, signal.SIG_DFL)
     raise KeyboardInterrupt(number)
 
 

@@ -269,6 +269,12 @@ def test_a_command_that_is_told_to_end_stops_its_database(made: Path, number: si
     assert not runs(made)
 
 
+def test_a_command_that_will_not_end_is_ended_by_a_second_signal(made: Path) -> None:
+    again = "try: os.kill(os.getpid(), 15)\nexcept KeyboardInterrupt: os.kill(os.getpid(), 15)"
+    done = manage("shell", "--no-imports", "-c", f"import os\n{again}", var=made)
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_the_very_end_is_no_traceback(made: Path, number: signal.Signals) -> None:
     code = f"import atexit, os; atexit.register(os.kill, os.getpid(), {number})"
