@@ -43,9 +43,6 @@ def main() -> None:
             execute_from_command_line(sys.argv)
         finally:
             sys.stdout.flush()
-    except KeyboardInterrupt as interruption:
-        sys.stderr.write("Interrupted.\n")
-        raise SystemExit(128 + next(iter(interruption.args), signal.SIGINT)) from None
     except (ImproperlyConfigured, DatabaseUnavailable) as error:
         if "--traceback" in sys.argv:
             raise
@@ -84,6 +81,9 @@ def open_closed_streams() -> None:
 if __name__ == "__main__":
     try:
         main()
+    except KeyboardInterrupt as interruption:
+        sys.stderr.write("Interrupted.\n")
+        raise SystemExit(128 + next(iter(interruption.args), signal.SIGINT)) from None
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # all that is left is to stop PostgreSQL

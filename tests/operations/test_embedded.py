@@ -259,6 +259,12 @@ def test_a_command_that_is_interrupted_says_so(made: Path) -> None:
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
+def test_a_command_that_is_interrupted_while_it_loads_says_so(var: Path) -> None:
+    (var / "django.py").write_text("raise KeyboardInterrupt")
+    done = manage("version", var=var, PYTHONPATH=str(var))
+    assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_command_that_is_told_to_end_stops_its_database(made: Path, number: signal.Signals) -> None:
     code = (
