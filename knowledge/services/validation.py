@@ -14,7 +14,7 @@ from knowledge.expiry import normalize_expiry
 from knowledge.models import ENTRY_TOKEN_LIMIT, MAX_TOPIC_CHARACTERS, Entry
 from knowledge.tags import fold_tag
 from openvibe.base.problems import Problem, Refused
-from openvibe.base.text import TextRefused, clean_body, clean_title
+from openvibe.base.text import TextRefused, clean_body, clean_title, has_visible_character
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant
@@ -96,7 +96,7 @@ def clean_tags(tags: Iterable[str]) -> list[str]:
 
 def clean_note(text: str) -> str:
     """Why somebody did something; may be empty."""
-    if not text.strip():
+    if not has_visible_character(text):
         return ""
     try:
         return clean_body(text, max_characters=MAX_NOTE_CHARACTERS).strip()

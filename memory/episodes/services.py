@@ -11,7 +11,7 @@ from django.utils import timezone
 from memory.episodes.models import PRAISE, Episode, Feedback
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.base.text import TextRefused, clean_body
+from openvibe.base.text import TextRefused, clean_body, has_visible_character
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -20,7 +20,7 @@ MAX_FEEDBACK_CHARACTERS = 2000
 
 
 def _clean_feedback_text(text: str) -> str:
-    if not text.strip():
+    if not has_visible_character(text):
         return ""
     try:
         return clean_body(text, max_characters=MAX_FEEDBACK_CHARACTERS)

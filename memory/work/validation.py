@@ -7,7 +7,7 @@ from django.db.models import Count, Sum
 
 from memory.work.models import WorkItem
 from openvibe.base.problems import Problem, Refused
-from openvibe.base.text import TextRefused, clean_body
+from openvibe.base.text import TextRefused, clean_body, has_visible_character
 from openvibe.chat.models import Thread
 from openvibe.llm.fences import escape_text
 from openvibe.llm.tokens import count_tokens
@@ -43,7 +43,7 @@ EMPTY_TEXT = "There are no words in it yet. Nothing was saved: write something f
 
 def clean_text_field(text: str, *, field: str, max_characters: int, required: bool = True) -> str:
     """The text as it is kept, at most `max_characters`. Raises Problem that names the field."""
-    if not required and not text.strip():
+    if not required and not has_visible_character(text):
         return ""
     try:
         return clean_body(text, max_characters=max_characters).strip()

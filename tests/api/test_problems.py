@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from openvibe.asgi import is_stream
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import create_channel
+from openvibe.chat.services import create_channel, create_reply, finish_reply, start_dive
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
 from tests.examples import examples
+from tests.factories import access
 
 
 @pytest.fixture
@@ -280,6 +281,29 @@ def test_nothing_unknown_is_ignored(
     assert is_problem(answer, 400, "invalid")
     code = "unknown_parameter" if "?" in path else "unknown_field"
     assert [(error["field"], error["code"]) for error in answer.json()["errors"]] == [(name, code)]
+
+
+def test_what_cannot_be_seen_is_no_text_where_none_is_wanted(
+    api: Api, ana: Member, thread: Thread, by_token: Enter
+) -> None:
+    vibe = factories.make_agent(ana, "vibe", channel=thread.channel)
+    reply = create_reply(thread=thread, author=vibe.participant, client_id="r")
+    finish_reply(reply=reply, body="In March.", state=Message.State.COMPLETE)
+    dive = start_dive(source=reply, by=access(ana), agent=vibe.participant)
+    entry, blank = factories.make_entry(ana, "Roses").pk, "\u200b\u3164"
+    result = {"headline": "Prune", "bullets": ["a", "b", "c", blank], "body": blank, "questions": [blank]}
+    calls: dict[str, dict[str, Any]] = {
+        "dives/": {"message": reply.pk, "agent": "vibe", "body": blank},
+        "channels/": {"name": "beds", "description": blank},
+        "feedback/": {"message": reply.pk, "verdict": "up", "text": blank},
+        f"knowledge/{entry}/archive/": {"note": blank},
+        f"dives/{dive.pk}/publish/": result,
+    }
+    answers = {path: api.post(path, body) for path, body in calls.items()}
+    approval = {"thread": thread.pk, "what": "Order mulch", "reason": blank}
+    answers["approvals/"] = by_token(vibe.participant).post("approvals/", approval)
+    assert {path: answer.status_code for path, answer in answers.items() if answer.status_code >= 300} == {}
+    assert answers["channels/"].json()["description"] == answers["approvals/"].json()["reason"] == ""
 
 
 def test_errors_of_a_service_name_the_field_as_the_caller_knows_it(ana: Member, by_token: Enter) -> None:

@@ -9,7 +9,7 @@ from openvibe.api.services import revoke_token
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.text import TextRefused, clean_body
+from openvibe.base.text import TextRefused, clean_body, has_visible_character
 from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.chat.models.channel import validate_channel_name
 from openvibe.chat.services.permissions import check_creates_channels, check_manages_channel, may_manage_channel
@@ -28,7 +28,7 @@ def _clean_channel_name(name: str) -> str:
 
 def _clean_description(description: str) -> str:
     try:
-        return clean_body(description, max_characters=1000) if description.strip() else ""
+        return clean_body(description, max_characters=1000) if has_visible_character(description) else ""
     except TextRefused as error:
         raise Problem(error.message, code=error.code, field="description") from None
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.text import TextRefused, clean_body
+from openvibe.base.text import TextRefused, clean_body, has_visible_character
 from openvibe.chat.models import MAX_ACTIVE_DIVES, Dive, DiveResult, Message, ReadMarker, Thread
 from openvibe.chat.services.messages import create_mentions, post_message
 from openvibe.chat.services.permissions import ARCHIVED_MESSAGE, DIVE_ENDED_MESSAGES, NESTED_DIVE_MESSAGE, is_archived
@@ -63,7 +63,7 @@ def start_dive(*, source: Message, by: Access, agent: Participant, body: str = "
     dive.refresh_from_db(fields=["created_at"])
     _emit_changed(dive)
     dive_started.send(sender=Dive, dive=dive)
-    if body:
+    if has_visible_character(body):
         post_message(thread=dive.thread, by=by, body=body, client_id=client_id)
     return dive
 
@@ -279,12 +279,12 @@ def clean_result(result: ResultDraft) -> ResultDraft:
 
 def _clean_field(name: str, value: Any) -> Any:
     if name == "headline":
-        if not value.strip():
+        if not has_visible_character(value):
             raise Problem("A result needs a headline.", code="empty", field=name)
         return _clean_line(value, name, MAX_HEADLINE_CHARACTERS)
     if name == "full":
-        return _clean_text(value, name, MAX_FULL_CHARACTERS) if value.strip() else ""
-    items = tuple(_clean_line(one, name, MAX_BULLET_CHARACTERS) for one in value if one.strip())
+        return _clean_text(value, name, MAX_FULL_CHARACTERS) if has_visible_character(value) else ""
+    items = tuple(_clean_line(one, name, MAX_BULLET_CHARACTERS) for one in value if has_visible_character(one))
     fewest, most, label, code = _LIST_RULES[name]
     if not fewest <= len(items) <= most:
         limits = f"{fewest} to {most}" if fewest else f"at most {most}"

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from openvibe.base.markdown import plain_text
 from openvibe.base.params import int_param, words_param
 from openvibe.base.problems import Problem
-from openvibe.base.text import text_version
+from openvibe.base.text import has_visible_character, text_version
 from openvibe.chat import services
 from openvibe.chat.models import Channel, ChannelMembership, Thread, reread_visibility, sees_channel
 from openvibe.chat.queries import (
@@ -209,7 +209,7 @@ def thread_create(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
                 access=form_data["access"] or Thread.Access.OPEN,
                 client_id=client_id,
             )
-            if form_data["body"].strip():
+            if has_visible_character(form_data["body"]):
                 services.post_message(thread=thread, by=request.access, body=form_data["body"], client_id=client_id)
     except Problem as problem:
         return render_channel_page(request, channel, problem=problem, form_data=form_data)

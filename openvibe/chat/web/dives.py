@@ -131,11 +131,7 @@ def dive_start(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     key = request.POST.get("client_id", "")
     try:
         dive = services.start_dive(
-            source=source,
-            by=request.access,
-            agent=_posted_agent(request, source.thread),
-            body=body.strip() and body,
-            client_id=key,
+            source=source, by=request.access, agent=_posted_agent(request, source.thread), body=body, client_id=key
         )
     except Problem as problem:
         return _render_start_page(request, source, problem=problem, body=body, key=key)
