@@ -47,7 +47,7 @@ def test_plugins_are_switched_in_the_middle_of_a_conversation(people: People, in
     answer_to(ana, "and how many?")
     assert "We planted forty quinces." in model.last_prompt
     panel = in_panel(ana, "Memory")
-    expect(panel).to_contain_text("5 messages in")
+    expect(panel).to_contain_text("5 messages need")
     expect(panel.get_by_role("button", name="Compact now")).to_have_count(0)
 
     switch_to(admin, "Lossless memory", happens="this is new:")
@@ -55,7 +55,7 @@ def test_plugins_are_switched_in_the_middle_of_a_conversation(people: People, in
     for said in ("We planted forty quinces.", "which trees are they?", "and how many?"):
         assert said in model.last_prompt
     panel = in_panel(ana, "Memory")
-    expect(panel).to_contain_text("7 messages in")
+    expect(panel).to_contain_text("7 messages need")
     expect(panel.get_by_role("button", name="Compact now")).to_be_visible()
     ana.goto(f"{ana.url.split('?')[0]}preview/vibe/")
     ana.get_by_text("Conversation", exact=True).click()
@@ -76,7 +76,7 @@ def switch_to(admin: Page, title: str, *, happens: str) -> None:
 
 def compact_and_open(page: Page) -> None:
     panel = in_panel(page, "Memory")
-    expect(panel).to_contain_text("80 messages in")
+    expect(panel).to_contain_text("80 messages need")
     expect(panel).to_contain_text("Each compaction is drawn here")
     panel.get_by_role("button", name="Compact everything").click()
     expect(panel).to_contain_text(
