@@ -18,7 +18,7 @@ def main() -> None:
         if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores one of them
             signal.signal(number, interrupt)
     open_closed_streams()
-    gc.set_threshold(200_000)  # what is loaded stays: looking through it every 700 objects took a quarter of a start,
+    gc.set_threshold(400_000)  # what is loaded stays: looking through it every 700 objects took a quarter of a start,
     atexit.register(gc.freeze)  # and at the end, for what the system takes back anyway, a third of the whole
     for argument in sys.argv:
         try:
