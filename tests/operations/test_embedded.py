@@ -266,12 +266,20 @@ def test_a_command_that_is_interrupted_while_it_loads_says_so(var: Path) -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_command_that_is_told_to_end_stops_its_database(made: Path, number: signal.Signals) -> None:
-    code = (
-        f"import os; from django.db import connection; connection.ensure_connection(); os.kill(os.getpid(), {number})"
-    )
+def test_a_command_that_is_told_to_end_cleans_up_and_stops_its_database(made: Path, number: signal.Signals) -> None:
+    """Also when its terminal closes meanwhile."""
+    code = f"""
+import os
+from django.db import connection
+try:
+    connection.ensure_connection()
+    os.kill(os.getpid(), {number})
+finally:
+    os.kill(os.getpid(), {signal.SIGHUP})
+    print("cleaned up")
+"""
     done = manage("shell", "--no-imports", "-c", code, var=made)
-    assert (done.returncode, done.stderr) == (128 + number, "Interrupted.\n")
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "cleaned up\n", "Interrupted.\n")
     assert not runs(made)
 
 
