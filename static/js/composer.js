@@ -133,7 +133,7 @@ function takeSent({ text }) {
   showPreview();
 }
 
-let attempt = null; // { since, ends }: what is being sent
+let attempt = null; // { since, ends }: what is being sent, and when any of it last was
 
 /** Resolves to what keeps it from being sent for now, which is `problem` where one that was written before it still waits. */
 async function deliver(letter, chosen, row, problem = null) {
@@ -146,11 +146,14 @@ async function deliver(letter, chosen, row, problem = null) {
   state.classList.remove("send-problem");
   state.textContent = "Sending…";
   let said;
-  attempt = { since: Date.now(), ends: new AbortController() };
+  const sent = attempt = { since: Date.now(), ends: new AbortController() };
   try {
-    const onProgress = chosen.length ? (share) => { state.textContent = `Sending… ${Math.round(share * 100)} %`; } : undefined;
+    const onProgress = chosen.length ? (share) => {
+      sent.since = Date.now();
+      state.textContent = `Sending… ${Math.round(share * 100)} %`;
+    } : undefined;
     const fields = { body: letter.text, client_id: letter.key, draft_version: letter.version ?? "" };
-    said = await post(form.action, {}, { body: requestBody(fields, chosen), onProgress, signal: attempt.ends.signal });
+    said = await post(form.action, {}, { body: requestBody(fields, chosen), onProgress, signal: sent.ends.signal });
   } catch (refusal) {
     if (!row.isConnected) return null; // it stands already, or nothing may be written here any more
     if (isRefused(refusal)) {

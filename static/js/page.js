@@ -41,7 +41,7 @@ body.addEventListener("htmx:beforeSwap", (event) => {
 });
 
 /** As fetch does, saying which share of the body is sent: `fetch` cannot. */
-function upload(url, { method, headers: named, body: data, onProgress }) {
+function upload(url, { method, headers: named, body: data, onProgress, signal }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open(method, url);
@@ -52,6 +52,7 @@ function upload(url, { method, headers: named, body: data, onProgress }) {
       resolve(new Response(request.status === 204 ? null : request.response, { status: request.status, headers: reader ? { [READER_HEADER]: reader } : {} }));
     });
     for (const name of ["error", "abort", "timeout"]) request.addEventListener(name, reject);
+    signal?.addEventListener("abort", () => request.abort());
     request.send(data);
   });
 }

@@ -114,14 +114,16 @@ def test_what_is_written_while_something_waits_comes_after_it(people: People) ->
     assert texts(ana) == ["Hello.", "First.", "Second."]
 
 
-def test_what_hangs_on_a_lost_connection_goes_out_over_the_next_one(people: People) -> None:
+@pytest.mark.parametrize("files", [[], [FILE]])
+def test_what_hangs_on_a_lost_connection_goes_out_over_the_next_one(people: People, files: list[FilePayload]) -> None:
     ana = people.ana()
-    start_thread(ana, "Hanging", "Hello.")
+    start_thread(ana, f"Hanging with {len(files)} files", "Hello.")
     page = ana.context.new_page()
     page.clock.install()
     page.goto(ana.url)
     expect(page.locator(LIVE)).to_be_attached()
     sent = Held(page, ana.url, "POST")
+    page.locator('#composer input[type="file"]').set_input_files(files)
     say(page, "First.")
     sent.wait()
     say(page, "Second.")
