@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -190,7 +191,7 @@ def _column_name(text: str) -> str:
 
 def _check_names(names: Sequence[str]) -> None:
     """Raises Problem for a name that stands there twice."""
-    duplicates = sorted(name for name in names if name and names.count(name) > 1)
+    duplicates = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if duplicates:
         raise Problem(f"The column {duplicates[0][:40]!r} stands there twice.", code="bad_header", field="file")
 

@@ -207,6 +207,16 @@ def test_other_columns_are_named_as_not_read(ana: Member, text: str) -> None:
     assert "\\ud800" in imported(ana, '{"topic": "Beds", "content": "Water.", "\\ud800": 1}').note
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_very_many_columns_are_looked_through_once(form: str) -> None:
+    """And not once for each: 10 MB of names would take a day."""
+    names = ["topic", "content", *map(str, range(400_000))]
+    as_csv = f"{','.join(names)}\n{','.join('a' * len(names))}"
+    text = json.dumps(dict.fromkeys(names, "a")) if form == "jsonl" else as_csv
+    (row,) = read_rows(text.encode(), form)
+    assert len(row.cells) == len(names)
+
+
 def test_what_is_wrong_with_a_row_that_is_there_is_said(ana: Member) -> None:
     imported(ana, "topic,content\nRoses,Prune.\n")
     report = imported(ana, "topic,content,kind,tags\nRoses,Prune.,gossip,\nRoses,Prune.,,a\n")
