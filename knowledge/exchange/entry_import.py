@@ -84,7 +84,7 @@ class ImportReport:
     @property
     def note(self) -> str:
         """A sentence about what was passed over; empty where nothing was."""
-        names = ", ".join(repr(name[:40]) for name in self.unknown_columns[:10])
+        names = ", ".join(repr(name[:40]) if name else "one without a name" for name in self.unknown_columns[:10])
         more = " …" if len(self.unknown_columns) > 10 else ""
         return f"Not read: {names}{more}. Known are {', '.join(IMPORTED_COLUMNS)}." if names else ""
 

@@ -203,6 +203,8 @@ def test_other_columns_are_named_as_not_read(ana: Member, text: str) -> None:
     report = imported(ana, text)
     assert report.summary == "1 imported, 0 there already, 0 refused"
     assert report.note.startswith("Not read: 'seen_by'. Known are ")
+    unnamed = imported(ana, ",topic,content,seen\n0,Beds,Dig.,x\n")
+    assert unnamed.note.startswith("Not read: one without a name, 'seen'. ")
     assert imported(ana, GOOD).note == ""
     assert "\\ud800" in imported(ana, '{"topic": "Beds", "content": "Water.", "\\ud800": 1}').note
 
