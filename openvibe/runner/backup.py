@@ -70,8 +70,7 @@ def write_backup(path: Path) -> int:
     What is written is the state of one moment; nobody has to stop working. A file of that name stays as it is until the
     new one is whole; where `path` is a link, that is the file it leads to.
     """
-    path = Path(os.path.realpath(path))
-    _check_target(path)
+    path = _find_target(path)
     with _folder_beside(path) as folder:
         dump, new = folder / DUMP, folder / "new"
         run_program("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={dump}", database_name())
@@ -104,10 +103,12 @@ def _folder_lock(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _check_target(path: Path) -> None:
-    """Raises CommandError where a backup would replace what is no file, hold itself, or hold nothing."""
-    if os.path.lexists(path) and not path.is_file():
-        raise CommandError(f"{path} is no file. Name the file to write, such as openvibe.tar. Nothing was written.")
+def _find_target(link: Path) -> Path:
+    """The file to write. Raises CommandError where a backup would replace what is no file, hold itself, or hold
+    nothing."""
+    path = Path(os.path.realpath(link))  # of a pipe, what is not there; of a link that leads to itself, the link
+    if (link.exists() or path.is_symlink()) and not link.is_file():
+        raise CommandError(f"{link} is no file. Name the file to write, such as openvibe.tar. Nothing was written.")
     if path.is_relative_to(settings.HOME.resolve()):
         raise CommandError(f"{path} is among the files that are backed up. Name one elsewhere. Nothing was written.")
     if is_empty():
@@ -115,6 +116,7 @@ def _check_target(path: Path) -> None:
             f"The database has no accounts, so there is nothing to keep. OPENVIBE_VAR is {settings.VAR}: is that the "
             "folder you mean? Nothing was written."
         )
+    return path
 
 
 def _write_tar(stream: IO[bytes], dump: Path) -> None:

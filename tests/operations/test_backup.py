@@ -77,9 +77,12 @@ def test_a_file_of_two_names_is_kept_under_both(kept: Path, var: Path) -> None:
 
 def test_what_is_no_file_is_not_replaced(ana: Member, var: Path, tmp_path: Path) -> None:
     (tmp_path / "device").symlink_to("/dev/null")
-    for path in (tmp_path, tmp_path / "device"):
+    reading, writing = os.pipe()
+    for path in (tmp_path, tmp_path / "device", Path(f"/dev/fd/{writing}")):  # where `/dev/stdout | …` leads
         with pytest.raises(CommandError, match="is no file"):
             backup(path)
+    os.close(reading)
+    os.close(writing)
     assert (tmp_path / "device").is_symlink()
 
 
