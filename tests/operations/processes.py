@@ -16,7 +16,7 @@ from tests.run_once import shared
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE = 600.0  # seconds; a deadline for slow machines, never a pause
-PORTS = range(10_000, 32_768)  # below those that Linux hands out by itself
+PORTS = range(10_081, 32_768)  # above those that browsers refuse, below those that Linux hands out by itself
 
 
 def wait_until(is_so: Callable[[], object], what: str, patience: float = PATIENCE, pause: float = 0.02) -> None:
