@@ -206,22 +206,21 @@ def _read_jsonl(text: str) -> Iterator[TableRow]:
         if not line.strip():
             continue
         try:
-            value = json.loads(
-                line, object_pairs_hook=_parse_object, parse_float=_parse_finite, parse_constant=_parse_finite
-            )
+            value = json.loads(line, object_pairs_hook=tuple, parse_float=_parse_finite, parse_constant=_parse_finite)
+            cells = _parse_object(value) if isinstance(value, tuple) else None
         except Problem as problem:
             yield TableRow(number, {}, problem.message)
             continue
         except (ValueError, RecursionError):
             yield TableRow(number, {}, "This line is not JSON.")
             continue
-        if isinstance(value, dict):
-            yield TableRow(number, value)
+        if cells is not None:
+            yield TableRow(number, cells)
         else:
             yield TableRow(number, {}, "This line is JSON but not an object: it has to start with {.")
 
 
-def _parse_object(pairs: list[tuple[str, object]]) -> Cells:
+def _parse_object(pairs: tuple[tuple[str, object], ...]) -> Cells:
     """By the names of columns. Raises Problem where one stands there twice."""
     names = [_column_name(name) for name, _ in pairs]
     _check_names(names)

@@ -197,6 +197,7 @@ def test_a_column_that_is_nearly_a_known_one_is_not_passed_over(ana: Member, nam
     [
         "Topic,Content,Seen by,use_count\nRoses,Prune.,Ana,3\n",
         '{"topic": "Roses", "content": "Prune.", "Seen by": "Ana", "use_count": 3}',
+        '{"topic": "Roses", "content": "Prune.", "Seen by": {"Ana": 1, "ana": 2}}',  # whose names are no columns
     ],
 )
 def test_other_columns_are_named_as_not_read(ana: Member, text: str) -> None:
