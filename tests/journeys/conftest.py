@@ -3,12 +3,12 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, StorageState, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, StorageState, expect, sync_playwright
 
 from openvibe.runner.bootstrap_venv import HEADLESS_SHELL, find_browser
 from tests.journeys.installation import Installation, installed
@@ -184,6 +184,7 @@ def people(chromium: Browser, installation: Installation, signed_in_ana: Storage
     yield cast
     for context in cast.contexts:
         for page in context.pages:
-            page.unroute_all(behavior="ignoreErrors")  # of what a route still fetches the next test would be told
+            with suppress(Error):  # of a page that crashed
+                page.unroute_all(behavior="ignoreErrors")  # of what a route still fetches the next test would be told
         context.close()
     assert cast.complaints == []

@@ -296,27 +296,34 @@ def test_a_signal_at_the_very_end_is_no_traceback(made: Path, number: signal.Sig
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("is_buffered", [True, False])
-def test_a_command_that_cannot_print_ends_with_a_sentence_or_nothing(made: Path, is_buffered: bool) -> None:
-    buffering = {"PYTHONUNBUFFERED": "" if is_buffered else "1"}
+FULL = "No space left on device. Free some space and run the command again.\n"
+
+
+@pytest.mark.parametrize(
+    ("redirection", "unbuffered", "code", "words"),
+    [
+        ("<&- >&- 2>&-", "", 0, ""),  # what is closed leads nowhere
+        ("", "", 141, ""),  # as commands of the system end before `head`
+        ("", "1", 141, ""),
+        (">/dev/full", "", 1, FULL),
+        (">/dev/full", "1", 1, FULL),
+    ],
+)
+def test_a_command_that_cannot_print_ends_with_a_sentence_or_nothing(
+    made: Path, redirection: str, unbuffered: str, code: int, words: str
+) -> None:
     reading, unread = os.pipe()
     os.close(reading)
-    for redirection, code, words in (
-        (">&- <&-", 0, ""),  # what is closed leads nowhere
-        (">/dev/null 2>&-", 0, ""),
-        ("", 141, ""),  # as commands of the system end before `head`
-        (">/dev/full", 1, "No space left on device. Free some space and run the command again.\n"),
-    ):
-        done = subprocess.run(
-            ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "manage.py", "version"],
-            cwd=ROOT,
-            env=environment(made, **buffering),
-            stdout=unread,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert (done.returncode, done.stderr) == (code, words), redirection
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "manage.py", "version"],
+        cwd=ROOT,
+        env=environment(made, PYTHONUNBUFFERED=unbuffered),
+        stdout=unread,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     os.close(unread)
+    assert (done.returncode, done.stderr) == (code, words)
 
 
 def test_an_argument_that_is_no_utf_8_says_so(made: Path) -> None:

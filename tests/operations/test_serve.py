@@ -306,7 +306,7 @@ def test_a_folder_that_cannot_be_written_says_so(var: Path, folder: str, command
 
 
 @pytest.mark.usefixtures("furnished")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_restore_that_is_told_to_end_says_what_to_do(var: Path, number: signal.Signals) -> None:
     file = var / "all.tar"
     assert manage("backup", str(file), var=var).returncode == 0
