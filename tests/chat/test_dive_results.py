@@ -1,11 +1,9 @@
 """How a dive ends: with a result that stands in its thread, or without one."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from django.db import connection
 from django.db.utils import ProgrammingError
 
 from agents.models import Agent
@@ -24,6 +22,7 @@ from openvibe.chat.services import (
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member
+from tests.concurrency import at_once
 from tests.factories import access, say
 
 RESULT = ResultDraft(
@@ -221,25 +220,9 @@ class TestWhoMayEndIt:
             publish_dive(dive=dive, by=access(ana), result=RESULT)
 
 
-def at_once(calls: list[Callable[[], object]]) -> list[str]:
-    """What each of the calls came to, made at the same time."""
-
-    def outcome(call: Callable[[], object]) -> str:
-        try:
-            call()
-            return "done"
-        except Problem as problem:
-            return problem.code
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(calls)) as callers:
-        return sorted(callers.map(outcome, calls))
-
-
 @pytest.mark.django_db(transaction=True)
 def test_published_by_three_at_once_it_is_published_once(ana: Member, dive: Dive) -> None:
-    came = at_once([lambda: publish_dive(dive=dive, by=access(ana), result=RESULT)] * 3)
+    came = at_once(*[lambda: publish_dive(dive=dive, by=access(ana), result=RESULT)] * 3)
 
     assert came == ["already_published", "already_published", "done"]
     assert DiveResult.objects.count() == Message.objects.filter(kind="dive_result").count() == 1
@@ -251,7 +234,7 @@ def test_of_three_that_start_at_once_one_gets_the_last_place(ana: Member, vibe: 
     for _ in range(6):
         start_dive(source=source, by=access(ana), agent=vibe.participant)
 
-    came = at_once([lambda: start_dive(source=source, by=access(ana), agent=vibe.participant)] * 3)
+    came = at_once(*[lambda: start_dive(source=source, by=access(ana), agent=vibe.participant)] * 3)
 
     assert came == ["done", "too_many_dives", "too_many_dives"]
     assert Dive.objects.count() == Thread.objects.exclude(parent=None).count() == 7
@@ -260,7 +243,7 @@ def test_of_three_that_start_at_once_one_gets_the_last_place(ana: Member, vibe: 
 @pytest.mark.django_db(transaction=True)
 def test_writing_and_publishing_at_once_leave_no_word_after_the_end(ana: Member, dive: Dive) -> None:
     words: list[Callable[[], object]] = [lambda: say(dive.thread, ana, "And this?") for _ in range(4)]
-    came = at_once([*words, lambda: publish_dive(dive=dive, by=access(ana), result=RESULT)])
+    came = at_once(*words, lambda: publish_dive(dive=dive, by=access(ana), result=RESULT))
 
     assert set(came) <= {"done", "dive_over"}
     assert not Message.objects.filter(thread=dive.thread, created_at__gt=now(dive).ended_at).exists()

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
-from threading import Barrier
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from knowledge.exchange.entry_import import import_entries
 from knowledge.maintenance import expire_entries
 from knowledge.models import Entry, Revision
 from knowledge.services import pin_result, supersede_entry, update_entry
-from openvibe.base.problems import Problem
 from openvibe.chat.models import Message
+from tests.concurrency import at_once
 from tests.factories import access, make_channel, make_entry, make_member, make_thread
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def at_once(*jobs: Callable[[], object]) -> list[str]:
-    """What came of each: `done`, or the code of the problem."""
-    ready = Barrier(len(jobs))
-
-    def work(job: Callable[[], object]) -> str:
-        try:
-            ready.wait(10)
-            job()
-        except Problem as problem:
-            return problem.code
-        finally:
-            connection.close()
-        return "done"
-
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        return sorted(pool.map(work, jobs))
 
 
 def test_a_result_pinned_twice_at_once_is_pinned_once() -> None:

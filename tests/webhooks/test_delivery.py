@@ -22,7 +22,6 @@ from agents.models import Agent
 from agents.services import deactivate_agent
 from openvibe.api.services import issue_token
 from openvibe.base.models import AuditRecord
-from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import (
     add_to_channel,
@@ -51,6 +50,7 @@ from openvibe.webhooks.wiring import resting_notes
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.api.client import Api
+from tests.concurrency import at_once
 from tests.factories import access, make_channel, make_member, make_thread, say
 from tests.webhooks.receiver import Received, Receiver, receiving
 
@@ -357,15 +357,5 @@ def test_several_made_at_once_are_no_more_than_there_may_be(ana: Member) -> None
     one = {"workspace": ana.workspace, "participant": me, "made_by": me, "url": url, "kinds": ["mention"]}
     Webhook.objects.bulk_create(Webhook(**one) for _ in range(MAX_WEBHOOKS - 1))
 
-    def make(_: int) -> str:
-        try:
-            create_webhook(by=access(ana), participant=me, url=url, kinds=["mention"])
-        except Problem as problem:
-            return problem.code
-        else:
-            return "made"
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(6) as callers:
-        assert sorted(callers.map(make, range(6))) == ["made", *["too_many"] * 5]
+    calls = [lambda: create_webhook(by=access(ana), participant=me, url=url, kinds=["mention"])] * 6
+    assert at_once(*calls) == ["done", *["too_many"] * 5]

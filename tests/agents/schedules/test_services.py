@@ -1,11 +1,9 @@
 """Schedules: each due time starts one run, whatever is called twice, late or not allowed any more."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import connection
 
 from agents.models import Agent, Run, Schedule
 from agents.runs.executor import execute_run
@@ -23,6 +21,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import archive_channel, set_thread_access
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import told
+from tests.concurrency import at_once
 from tests.factories import access, make_agent
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -214,15 +213,5 @@ def test_several_made_at_once_are_no_more_than_there_may_be(ana: Member, sage: A
     for _ in range(MAX_SCHEDULES - 1):
         create_schedule(agent=sage, by=access(ana), draft=draft(thread))
 
-    def make(_: int) -> str:
-        try:
-            create_schedule(agent=sage, by=access(ana), draft=draft(thread))
-        except Problem as problem:
-            return problem.code
-        else:
-            return "made"
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(6) as callers:
-        assert sorted(callers.map(make, range(6))) == ["made", *["too_many"] * 5]
+    calls = [lambda: create_schedule(agent=sage, by=access(ana), draft=draft(thread))] * 6
+    assert at_once(*calls) == ["done", *["too_many"] * 5]
