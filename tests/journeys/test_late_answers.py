@@ -462,12 +462,12 @@ def test_a_long_draft_that_was_kept_stands_beside_what_another_device_saved(peop
     desk, phone = people.ana(), people.ana()
     start_thread(desk, "Long drafts on two devices", "Hello.")
     address, composer = desk.url, desk.locator("#composer-body")
-    desk.route("**/draft/", lambda route: None)  # however long it stands there, no server has it
+    desk.route("**/draft/", lambda route: route.abort())  # however long it stands there, no server has it
     composer.fill(LONG)
     desk.goto("about:blank")
-    desk.unroute("**/draft/")
     phone.goto(address)
     write(phone, "Phone")
+    desk.unroute("**/draft/")
     desk.goto(address)
     expect(composer).to_have_value(LONG)
     expect(desk.locator(".draft-other")).to_have_text("Phone")

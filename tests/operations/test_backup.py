@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -53,14 +54,26 @@ def test_a_file_that_is_deleted_meanwhile_stops_no_backup(ana: Member, settings:
     assert {"database.dump", "home", "secret_key"} <= {*names_in(tmp_path / "all.tar")}
 
 
-def test_a_file_that_is_shorter_than_it_was_stops_no_backup(ana: Member, settings: Settings, tmp_path: Path) -> None:
-    """Files of sysfs say that they have 4,096 bytes."""
-    settings.HOME = Path("/sys/kernel/cgroup")
+@pytest.mark.parametrize("length", [3, 30_000])
+def test_a_file_that_shrinks_or_grows_meanwhile_is_kept_as_it_is_read(
+    ana: Member, var: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    file, measure = var / "home/log.txt", tarfile.TarFile.gettarinfo
+    file.parent.mkdir()
+    file.write_bytes(b"a" * 20_000)
+
+    def measure_and_resize(tar: tarfile.TarFile, *arguments: Any, **options: Any) -> tarfile.TarInfo:
+        member = measure(tar, *arguments, **options)
+        if member.name == "home/log.txt":
+            os.truncate(file, length)
+        return member
+
+    monkeypatch.setattr(tarfile.TarFile, "gettarinfo", measure_and_resize)
     backup(tmp_path / "all.tar")
     with tarfile.open(tmp_path / "all.tar") as tar:
-        packed = tar.extractfile("home/features")
+        packed = tar.extractfile("home/log.txt")
         assert packed
-        assert packed.read() == (settings.HOME / "features").read_bytes()
+        assert packed.read() == file.read_bytes()
         assert "secret_key" in tar.getnames()
 
 

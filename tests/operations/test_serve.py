@@ -20,6 +20,7 @@ from pytest_django.fixtures import Settings
 from openvibe.runner.management.commands.serve import check_port, is_serving, stop_on_signal
 from openvibe.runner.postgres.server import ensure_server, find_postmaster, release_server
 from openvibe.runner.supervisor import STOP_SECONDS, stop_orphans
+from tests.locks import BLOCKED
 from tests.operations.installation_template import prepare_server
 from tests.operations.processes import (
     PATIENCE,
@@ -313,7 +314,7 @@ def test_a_restore_that_is_told_to_end_says_what_to_do(var: Path, number: signal
     with psycopg.connect(ensure_server(var).conninfo()) as connection:
         connection.execute("LOCK TABLE workspaces_user IN SHARE MODE")  # which nobody drops meanwhile
         restore = python("manage.py", "restore", str(file), "--replace", var=var)
-        wait_until((var / "restore.unfinished").exists, "the restore's mark")
+        wait_until(lambda: connection.execute(BLOCKED).fetchall() == [(True,)], "the restore to wait for the lock")
         restore.send_signal(number)
         text, _ = restore.communicate(timeout=PATIENCE)
     release_server(var)

@@ -265,7 +265,7 @@ def test_a_receiver_that_stalls_holds_up_no_other(ana: Member, thread: Thread, r
 
     receiver.answer = answer
     with receiving() as stalled:
-        stalled.answer = lambda received: (503 if last_is_told.wait(MAX_SECONDS / 2) else 500, b"")
+        stalled.answer = lambda received: (503 if last_is_told.wait(MAX_SECONDS * 0.9) else 500, b"")
         held, _ = hook(ana, stalled.url)
         hook(ana, receiver.url)
         for number in range(3):
