@@ -4,6 +4,9 @@
 PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 python3.14; do \
 	if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$candidate; break; fi; done)
 IN := .venv/bin/python
+# A Python that was named is taken; else one of the system's may be, which is the same version in a faster build.
+BOOTSTRAP = $(PYTHON) -I openvibe/runner/bootstrap_venv.py
+EXACTLY := $(if $(filter file,$(origin PYTHON)),,--this-python)
 PORT ?= 8000
 export PORT
 unexport PYTHONDONTWRITEBYTECODE  # compiled once and kept: each process of a run starts seconds sooner
@@ -35,13 +38,13 @@ python:
 	@test -n "$(PYTHON)" || { echo "OpenVibe needs Python 3.11 or later. Install it (Debian: sudo apt-get install python3), or name it: make PYTHON=/path/to/python3 …" >&2; exit 1; }
 
 setup: python
-	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py run
+	@$(BOOTSTRAP) run $(EXACTLY)
 
 setup-test: python
-	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py test
+	@$(BOOTSTRAP) test $(EXACTLY)
 
 multilingual: setup
-	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py multilingual
+	@$(BOOTSTRAP) multilingual $(EXACTLY)
 
 run: setup
 	@exec $(IN) -u manage.py serve --port $(PORT)
@@ -49,7 +52,7 @@ run: setup
 check screenshots unit journeys test nightly: export OPENVIBE_VAR := $(CURDIR)/var/test
 
 browser: setup-test
-	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py browser
+	@$(BOOTSTRAP) browser
 
 check: setup-test
 	$(IN) -m ruff check .

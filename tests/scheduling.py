@@ -12,6 +12,7 @@ KINDS = {
 }
 KIND_OF = {
     "tests/journeys/": "journeys",
+    "tests/operations/test_bootstrap_venv.py": "processes",
     "tests/operations/test_serve.py": "processes",
     "tests/operations/test_supervisor.py": "processes",
     "tests/operations/test_external_database.py": "processes",

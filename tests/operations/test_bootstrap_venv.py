@@ -1,0 +1,97 @@
+"""Which Python `.venv` is made with. Pythons are shell scripts here: they say how fast they are, and make a folder."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from openvibe.runner import bootstrap_venv
+from openvibe.runner.bootstrap_venv import ensure_packages, fastest_python, venv_python
+
+FAKE_PYTHON = """#!/bin/sh
+case "$*" in
+  "-m venv --clear "*)
+    rm -rf "$4" && mkdir -p "$4/bin" && cp "$0" "$4/bin/python" && echo "executable = $0" > "$4/pyvenv.cfg" ;;
+  "-I -c "*) {says} ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`own`: the Python that runs the script; others stand in the system's folders."""
+
+    own: Path
+    folders: tuple[Path, Path]
+    venv: Path
+
+    def add(self, folder: int, says: str) -> Path:
+        return make_python(self.folders[folder] / self.own.name, says)
+
+
+def make_python(path: Path, says: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(FAKE_PYTHON.format(says=says))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    minor = sys.version_info.minor
+    own = make_python(tmp_path / "compiled" / f"python3.{minor}", "echo 0.0030")
+    machine = Machine(own, (tmp_path / "first", tmp_path / "second"), tmp_path / ".venv")
+    monkeypatch.setattr(sys, "executable", str(own))
+    monkeypatch.setattr(bootstrap_venv, "SYSTEM_FOLDERS", tuple(map(str, machine.folders)))
+    monkeypatch.setattr(bootstrap_venv, "VENV", machine.venv)
+    monkeypatch.setattr(bootstrap_venv, "PYTHON", machine.venv / "bin" / "python")
+    monkeypatch.setattr(bootstrap_venv, "STAMP", machine.venv / "installed.json")
+    return machine
+
+
+def test_a_faster_build_of_the_same_version_is_taken(machine: Machine) -> None:
+    machine.add(0, "echo 0.0024")
+    faster = machine.add(1, "echo 0.0021")
+    assert fastest_python() == str(faster)
+    ensure_packages("run")
+    assert venv_python() == str(faster)
+
+
+@pytest.mark.parametrize(
+    "says", ["echo 0.0029", "echo 0.0040", "exit 1", "echo No module named ensurepip >&2; exit 1", "echo ready"]
+)
+def test_one_that_is_hardly_faster_or_does_not_work_is_not(machine: Machine, says: str) -> None:
+    machine.add(0, says)
+    assert fastest_python() == str(machine.own)
+
+
+def test_a_system_without_another_one_takes_what_there_is(machine: Machine) -> None:
+    assert fastest_python() == str(machine.own)
+
+
+def test_one_of_the_systems_is_compared_with_no_other(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = machine.add(0, "echo 0.0030")
+    machine.add(1, "echo 0.0010")
+    monkeypatch.setattr(sys, "executable", str(own))
+    assert fastest_python() == str(own)
+
+
+def test_an_environment_that_is_there_stays(machine: Machine) -> None:
+    ensure_packages("run")
+    machine.add(0, "echo 0.0010")
+    (machine.venv / "installed.json").write_text("{}")
+    ensure_packages("run")
+    assert venv_python() == str(machine.own)
+
+
+def test_a_python_that_was_named_is_taken_whatever_was_there(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    faster = machine.add(0, "echo 0.0010")
+    ensure_packages("run")
+    assert venv_python() == str(faster)
+    ensure_packages("run", this_python=True)
+    assert venv_python() == str(machine.own)
+    named = make_python(machine.own.parents[1] / "named" / "python", "echo 0.0030")
+    monkeypatch.setattr(sys, "executable", str(named))
+    ensure_packages("run", this_python=True)
+    assert venv_python() == str(named)
