@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import unified_diff
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -18,6 +18,7 @@ from knowledge.tags import join_tags
 from openvibe.base.markdown import plain_text, render_markdown
 
 EXCERPT_CHARACTERS = 220
+_KIND_LABELS = {str(value): str(label) for value, label in Entry.Kind.choices}
 _FIELD_LABELS = {
     "expires_at": "Expires",
     "is_pinned": "Kept when unused",
@@ -43,14 +44,34 @@ class EntryRow:
 
 
 def entry_row(entry: Entry, now: datetime | None = None, copies: Sequence[NearCopy] = ()) -> EntryRow:
-    text = plain_text(entry.content, separator=" · ")
-    if len(text) > EXCERPT_CHARACTERS:
-        text = f"{text[:EXCERPT_CHARACTERS].rstrip()}…"
-    return EntryRow(entry, compute_freshness(entry, now), text, copies)
+    return EntryRow(entry, compute_freshness(entry, now), _excerpt(entry.content), copies)
 
 
-@dataclass(frozen=True)
-class EntryItem:
+def _excerpt(content: str) -> str:
+    text = plain_text(content, separator=" · ")
+    return text if len(text) <= EXCERPT_CHARACTERS else f"{text[:EXCERPT_CHARACTERS].rstrip()}…"
+
+
+class ListedEntry(NamedTuple):
+    """The columns of an entry that the list shows, in the order of LISTED_COLUMNS; `owner`: the name."""
+
+    pk: int
+    topic: str
+    content: str
+    kind: str
+    visibility: str
+    status: str
+    reason: str
+    expires_at: datetime | None
+    use_count: int
+    tags: Sequence[str]
+    owner: str
+
+
+LISTED_COLUMNS = (*ListedEntry._fields[:-1], "owner__name")
+
+
+class EntryItem(NamedTuple):
     """What the list shows of an entry: plain values, by which its HTML is kept. `copies`: id and topic."""
 
     pk: int
@@ -65,19 +86,44 @@ class EntryItem:
     copies: tuple[tuple[int, str], ...]
 
 
-def entry_item(row: EntryRow) -> EntryItem:
-    entry = row.entry
+def entry_items(entries: Iterable[ListedEntry | Entry | EntryHit]) -> Iterator[EntryItem]:
+    """Entries, or hits of a search with their near copies, as the list shows them."""
+    now = timezone.now()
+    for each in entries:
+        if isinstance(each, EntryHit):
+            yield _entry_item(_listed_entry(each.entry), now, each.copies)
+        else:
+            yield _entry_item(each if isinstance(each, ListedEntry) else _listed_entry(each), now)
+
+
+def _listed_entry(entry: Entry) -> ListedEntry:
+    return ListedEntry(
+        pk=entry.pk,
+        topic=entry.topic,
+        content=entry.content,
+        kind=entry.kind,
+        visibility=entry.visibility,
+        status=entry.status,
+        reason=entry.reason,
+        expires_at=entry.expires_at,
+        use_count=entry.use_count,
+        tags=entry.tags,
+        owner=entry.owner.name,
+    )
+
+
+def _entry_item(entry: ListedEntry, now: datetime, copies: Sequence[NearCopy] = ()) -> EntryItem:
     return EntryItem(
         pk=entry.pk,
         topic=entry.topic,
         is_restricted=entry.visibility == Entry.Visibility.RESTRICTED,
-        freshness=row.freshness,
-        text=row.text,
-        kind=Entry.Kind(entry.kind).label,
-        owner=entry.owner.name,
+        freshness=compute_freshness(entry, now),
+        text=_excerpt(entry.content),
+        kind=_KIND_LABELS[entry.kind],
+        owner=entry.owner,
         use_count=entry.use_count,
         tags=tuple(entry.tags),
-        copies=tuple((copy.pk, copy.topic) for copy in row.copies),
+        copies=tuple((copy.pk, copy.topic) for copy in copies),
     )
 
 

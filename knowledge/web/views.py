@@ -33,7 +33,7 @@ from knowledge.services import (
 )
 from knowledge.services.validation import check_may_manage, may_manage
 from knowledge.web.forms import EntryFormData, access_entry, find_owner, read_form_data, suggest_owners
-from knowledge.web.presenters import entry_item, entry_row, entry_rows, revision_rows
+from knowledge.web.presenters import LISTED_COLUMNS, ListedEntry, entry_items, entry_row, revision_rows
 from knowledge.web.review import decided_version, list_contradictions, render_queue, renewal_expiries
 from openvibe.base.fragments import render_fragments
 from openvibe.base.problems import Missing, Problem
@@ -71,8 +71,7 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
         "params": params,
         "page": page,
         "items": render_fragments(
-            "knowledge/_list_item.html",
-            ({"slug": request.workspace.slug, "entry": entry_item(row)} for row in entry_rows(page)),
+            "knowledge/_list_item.html", ({"slug": request.workspace.slug, "entry": item} for item in entry_items(page))
         ),
         "search": ListSearch(
             q=params.get("q", ""),
@@ -161,23 +160,17 @@ class ListSearch:
 
 def _newest_page(access: Access) -> Page[Any]:
     """The first page where nothing is asked for, as most often: the newest of what holds or waits. One query."""
-    entries: list[Any] = _newest_entries.objects(access)
-    page: Page[Any] = Paginator(range(entries[0].total if entries else 0), ENTRIES_PAGE_SIZE).get_page(1)
-    page.object_list = entries
+    rows = _newest_entries.rows(access)
+    page: Page[Any] = Paginator(range(rows[0][-1] if rows else 0), ENTRIES_PAGE_SIZE).get_page(1)
+    page.object_list = [ListedEntry(*columns) for *columns, _ in rows]
     return page
 
 
 @AccessQuery
-def _newest_entries(access: Access) -> QuerySet[Entry]:
-    entries = Entry.objects.visible_to(access).filter(status__in=LIVE_STATUSES)
-    entries = entries.select_related("owner").only(*ENTRY_ITEM_FIELDS).annotate(total=Window(Count("*")))
-    return entries.order_by("-id")[:ENTRIES_PAGE_SIZE]
-
-
-ENTRY_ITEM_FIELDS = (
-    *("topic", "content", "kind", "visibility", "status", "reason", "expires_at", "use_count", "tags"),
-    "owner__name",
-)
+def _newest_entries(access: Access) -> QuerySet[Entry, tuple[Any, ...]]:
+    """LISTED_COLUMNS of each, and how many there are."""
+    entries = Entry.objects.visible_to(access).filter(status__in=LIVE_STATUSES).annotate(total=Window(Count("*")))
+    return entries.order_by("-id").values_list(*LISTED_COLUMNS, "total")[:ENTRIES_PAGE_SIZE]
 
 
 def _list_entries(

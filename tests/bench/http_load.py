@@ -168,15 +168,17 @@ def session_key(user: User) -> str:
 def serve_on_free_port(
     *application: str, processes: int = 1, probe: str = "/healthz", environment: Mapping[str, str] | None = None
 ) -> Iterator[int]:
-    """The web server of `make run` on a free port, on the database Django uses now. Raises ServerDidNotStart.
+    """The web processes of `make run` on a free port, on the database Django uses now. Raises ServerDidNotStart.
 
     `application`: options of granian and what it serves instead; `probe` answers once that is ready.
     """
     port = free_port()
-    command = [sys.executable, "-m", "granian", "--host", "127.0.0.1", "--port", str(port), "--log-level", "error"]
-    command += ["--workers", str(processes), "--backlog", MAX_STREAMS, "--backpressure", MAX_STREAMS]
-    command += application or ["--interface", "asgi", "openvibe.asgi:application"]
+    command = [sys.executable, "manage.py", "serve", "--only", "web", "--host", "127.0.0.1", "--port", str(port)]
+    if application:
+        command = [sys.executable, "-m", "granian", "--host", "127.0.0.1", "--port", str(port), "--log-level", "error"]
+        command += ["--workers", str(processes), "--backlog", MAX_STREAMS, "--backpressure", MAX_STREAMS, *application]
     variables = {**os.environ, "DATABASE_URL": database_url(), "OPENVIBE_VAR": str(settings.VAR)}
+    variables["OPENVIBE_WEB_PROCESSES"] = str(processes)
     variables.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
     process = subprocess.Popen(
         command,
