@@ -3,6 +3,7 @@
 import fcntl
 import os
 import resource
+import stat
 import tarfile
 from collections.abc import Iterator
 from io import StringIO
@@ -14,7 +15,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from pytest_django.fixtures import Settings
 
-from openvibe.runner.backup import _unfinished_mark, unfinished_restore
+from openvibe.runner.backup import ABOUT, DUMP, _extract, _unfinished_mark, _unpack, unfinished_restore
 from openvibe.workspaces.models import Member, User
 
 pytestmark = pytest.mark.django_db
@@ -235,10 +236,58 @@ def test_what_a_killed_restore_left_is_removed(kept: Path, var: Path) -> None:
     assert not list(var.glob(".restore-*"))
 
 
+@pytest.fixture(params=["with filters", "without"])
+def filters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's own for archives, which it has from 3.11.4 on."""
+    if request.param == "without":
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+
+
+@pytest.mark.usefixtures("filters")
+def test_files_come_back_whatever_python_it_is(kept: Path, var: Path) -> None:
+    restore(kept)
+    assert (var / "home/agents/SOUL.md").read_text() == "Calm."
+
+
+@pytest.mark.usefixtures("filters")
+@pytest.mark.parametrize(
+    ("name", "kind", "link"),
+    [
+        ("home/../../outside", tarfile.REGTYPE, ""),
+        ("home/link", tarfile.SYMTYPE, "/etc/passwd"),
+        ("home/link", tarfile.LNKTYPE, "../../outside"),
+        ("home/pipe", tarfile.FIFOTYPE, ""),
+        ("home/null", tarfile.CHRTYPE, ""),
+    ],
+)
+def test_nothing_of_a_backup_leads_elsewhere(tmp_path: Path, name: str, kind: bytes, link: str) -> None:
+    with tarfile.open(tmp_path / "all.tar", "w") as tar:
+        for part in (ABOUT, DUMP):
+            tar.addfile(tarfile.TarInfo(part))
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, link
+        tar.addfile(member)
+    with pytest.raises(CommandError, match=r"is no backup, or a damaged one .*Nothing was changed"):
+        _unpack(tmp_path / "all.tar", tmp_path / "parts")
+    assert not [path for path in tmp_path.rglob("*") if path.name in ("outside", "link", "pipe", "null")]
+
+
+@pytest.mark.usefixtures("filters")
+def test_what_is_unpacked_belongs_to_whoever_restores_and_others_cannot_write_it(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "all.tar", "w") as tar:
+        member = tarfile.TarInfo("home")
+        member.mode, member.uid, member.gid = 0o4777, 4_242, 4_242
+        tar.addfile(member)
+    with tarfile.open(tmp_path / "all.tar") as tar:
+        _extract(tar, tmp_path / "parts")
+    found = (tmp_path / "parts/home").stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (os.geteuid(), os.getegid(), 0o755)
+
+
 @pytest.mark.parametrize("key", [b"", b"\xff\xfe"])
 def test_a_damaged_key_is_found_before_anything_is_changed(kept: Path, var: Path, key: bytes, tmp_path: Path) -> None:
     with tarfile.open(kept) as tar:
-        tar.extractall(tmp_path / "parts", filter="data")
+        _extract(tar, tmp_path / "parts")
     (tmp_path / "parts/secret_key").write_bytes(key)
     with tarfile.open(kept, "w") as tar:
         for part in sorted((tmp_path / "parts").iterdir()):
