@@ -314,7 +314,10 @@ def test_a_restore_that_is_told_to_end_says_what_to_do(var: Path) -> None:
     with psycopg.connect(ensure_server(var).conninfo()) as connection:
         connection.execute("LOCK TABLE workspaces_user IN SHARE MODE")  # which nobody drops meanwhile
         restore = python("manage.py", "restore", str(file), "--replace", var=var)
-        wait_until(lambda: connection.execute(BLOCKED).fetchall() == [(True,)], "the restore to wait for the lock")
+        wait_until(
+            lambda: connection.execute(BLOCKED).fetchall() == [(True,)] or restore.poll() is not None,
+            "the restore to wait for the lock",
+        )
         restore.send_signal(signal.SIGTERM)
         text, _ = restore.communicate(timeout=PATIENCE)
     release_server(var)
