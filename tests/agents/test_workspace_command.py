@@ -1,12 +1,23 @@
 """`manage.py workspace`: workspaces are made and deleted."""
 
+import os
 import re
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
+from typing import TextIO
 
 import pytest
+from django.conf import LazySettings
 from django.core.management import CommandError, call_command
 
+from knowledge.models import Entry
+from openvibe.api.models import Token
+from openvibe.chat.models import Channel, Message
 from openvibe.workspaces.models import Member, User, Workspace
+from tests.factories import make_agent
 
 
 def test_the_commands_create_and_delete(db: None) -> None:
@@ -82,3 +93,70 @@ def test_an_option_of_an_import_that_cannot_be_is_said(option: str, words: str) 
 def test_all_workspaces_are_named_to_who_names_none(ana: Member, cleo: Member) -> None:
     with pytest.raises(CommandError, match=r"There are: anas-garden, cleos-garden\."):
         call_command("workspace", "export", "all.zip")
+
+
+@contextmanager
+def broken_output(kind: str) -> Iterator[TextIO]:
+    """A standard output that takes nothing: it leads to a full disk, or to somebody who has gone."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    stream = os.fdopen(os.open("/dev/full", os.O_WRONLY) if kind == "full" else writing, "w")
+    try:
+        yield stream
+    finally:
+        with suppress(OSError):
+            stream.close()
+
+
+@pytest.mark.parametrize("kind", ["full", "unread"])
+def test_what_was_done_is_said_though_standard_output_takes_nothing(
+    ana: Member, channel: Channel, tmp_path: Path, kind: str
+) -> None:
+    talk, entries, archive = tmp_path / "talk.jsonl", tmp_path / "in.csv", tmp_path / "ana.zip"
+    talk.write_text('{"author": "Ben", "text": "Prune in March."}')
+    entries.write_text("topic,content\nPricing,\nRoses,Prune\n")
+    for arguments, words in (
+        (("conversation", "import", talk, f"--channel={channel.name}"), "1 thread, 1 message"),
+        (("knowledge", "import", entries), r"Row 2: refused\..* 1 imported, .* 1 refused\. Mend those rows"),
+        (("workspace", "export", archive), "Not in it: keys"),
+        (("workspace", "delete", ana.workspace.slug, f"--confirm={ana.workspace.name}"), "is deleted"),
+        (("workspace", "import", archive), "is here, at /w/anas-garden/"),
+    ):
+        done = rf"(?s)^This was done, .*\n.*{words}"
+        with broken_output(kind) as output, pytest.raises(CommandError, match=done):
+            call_command(*map(str, arguments), stdout=output)
+    assert (Message.objects.count(), Entry.objects.count(), Workspace.objects.count()) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("kind", ["full", "unread"])
+def test_nothing_is_made_whose_secret_nobody_could_read(ana: Member, kind: str) -> None:
+    refused = pytest.raises(CommandError, match=r"^Output: .* Nothing was changed\.")
+    with broken_output(kind) as output, refused:
+        call_command("workspace", "create", "Elm", owner="mia@example.org", stdout=output)
+    issue = ("token", "issue", f"--workspace={ana.workspace.slug}", f"--handle={ana.participant.handle}", "--name=ci")
+    with broken_output(kind) as output, pytest.raises(OSError, match=r"No space left|Broken pipe"):
+        call_command(*issue, stdout=output)
+    assert (Workspace.objects.get(), Token.objects.count()) == (ana.workspace, 0)
+
+
+def test_a_folder_that_cannot_be_deleted_with_its_workspace_is_said(
+    ana: Member, settings: LazySettings, tmp_path: Path
+) -> None:
+    settings.HOME = tmp_path
+    make_agent(ana, "vibe")
+    folder = tmp_path / "workspaces" / f"vibe@{ana.workspace.slug}"
+    folder.mkdir(parents=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Path(os.devnull).open() as next_file:
+        limit = next_file.fileno()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))  # a folder is opened to be emptied
+    try:
+        with pytest.raises(CommandError) as error:
+            call_command("workspace", "delete", ana.workspace.slug, confirm=ana.workspace.name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert str(error.value) == (
+        f"{ana.workspace.name} is deleted, but not every folder of its agents ({folder}: Too many open files). "
+        f"Delete what is left: {tmp_path}/workspaces/*@{ana.workspace.slug}."
+    )
+    assert (Workspace.objects.exists(), folder.exists()) == (False, True)

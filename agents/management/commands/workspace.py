@@ -5,6 +5,7 @@ import math
 import secrets
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from tqdm import tqdm
 
 from agents.archive.delete import delete_workspace
 from agents.archive.export import export_workspace
+from agents.archive.folders import own_folder
 from agents.archive.restore import MAX_BYTES, import_workspace
+from openvibe.base.command_report import write_report
 from openvibe.base.planner_statistics import analyze_changed_tables
 from openvibe.base.problems import Problem
 from openvibe.workspaces.models import User
@@ -53,19 +56,25 @@ class Command(BaseCommand):
         delete.add_argument("--confirm", metavar="NAME", help="the workspace's name; asked for when left out")
 
     def handle(self, *_arguments: Any, verb: str, **options: Any) -> None:
-        verbs = {"create": self.create, "export": self.export, "import": self.bring_in, "delete": self.delete}
+        verbs: dict[str, Callable[[dict[str, Any]], str | None]] = {
+            "create": self.create,
+            "export": self.export,
+            "import": self.bring_in,
+            "delete": self.delete,
+        }
         try:
-            verbs[verb](options)
+            report = verbs[verb](options)
         except Problem as error:
             raise CommandError(error.message) from None
-        except BrokenPipeError:  # of what is printed
-            raise
         except OSError as error:
             name = options.get("file") or error.filename or "Output"
             raise CommandError(f"{name}: {error.strerror or error}. Nothing was changed.") from None
+        if report:
+            write_report(self, report)
 
     @transaction.atomic
     def create(self, options: dict[str, Any]) -> None:
+        """Prints what it makes before it is made: a password that nobody read would be lost."""
         owner = User.objects.filter(email__iexact=options["owner"]).first()
         password = ""
         if owner and (options["password_stdin"] or options["owner_name"]):
@@ -82,30 +91,33 @@ class Command(BaseCommand):
             self.stdout.write("The account is this installation's first, so it may open the admin.")
         if password and not options["password_stdin"]:
             self.stdout.write(f"Sign in as {owner.email} with password {password} (shown this once).")
+        self.stdout.flush()
 
-    def export(self, options: dict[str, Any]) -> None:
+    def export(self, options: dict[str, Any]) -> str:
         workspace = resolve_workspace(options["workspace"])
         with tqdm(unit=" rows", disable=not sys.stderr.isatty(), desc="Exporting") as bar:
             manifest = export_workspace(workspace=workspace, path=options["file"], progress=bar.update)
         rows = sum(table["rows"] for table in manifest["tables"])
         with options["file"].open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        self.stdout.write(f"{workspace.name}: {rows:,} rows in {options['file']}, SHA-256 {digest}.")
-        self.stdout.write("Not in it: keys, tokens, passwords, invitations, webhooks, audit log.")
+        return (
+            f"{workspace.name}: {rows:,} rows in {options['file']}, SHA-256 {digest}.\n"
+            "Not in it: keys, tokens, passwords, invitations, webhooks, audit log."
+        )
 
-    def bring_in(self, options: dict[str, Any]) -> None:
+    def bring_in(self, options: dict[str, Any]) -> str:
         max_bytes = int(options["max_gib"] * 1024**3)
         with tqdm(unit=" rows", disable=not sys.stderr.isatty(), desc="Importing") as bar:
             workspace = import_workspace(
                 path=options["file"], slug=options["slug"], max_bytes=max_bytes, progress=bar.update
             )
         analyze_changed_tables()
-        self.stdout.write(f"{workspace.name} is here, at /w/{workspace.slug}/.")
-        self.stdout.write(
+        return (
+            f"{workspace.name} is here, at /w/{workspace.slug}/.\n"
             "Who had no account has one now and sets a password by “Forgot the password?”; enter model keys anew."
         )
 
-    def delete(self, options: dict[str, Any]) -> None:
+    def delete(self, options: dict[str, Any]) -> str:
         workspace = resolve_workspace(options["slug"])
         name = options["confirm"]
         if name is None:
@@ -115,9 +127,14 @@ class Command(BaseCommand):
             name = sys.stdin.readline()
         if name.strip() != workspace.name:
             raise CommandError(f"That is not its name ({workspace.name}). Nothing was deleted.")
-        self.stdout.write(
-            f"{workspace.name} is deleted, {delete_workspace(workspace=workspace):,} rows. Accounts stay."
-        )
+        try:
+            rows = delete_workspace(workspace=workspace)
+        except OSError as error:
+            raise CommandError(
+                f"{workspace.name} is deleted, but not every folder of its agents ({error.filename}: {error.strerror})."
+                f" Delete what is left: {own_folder('*', workspace.slug)}."
+            ) from None
+        return f"{workspace.name} is deleted, {rows:,} rows. Accounts stay."
 
 
 def slug(text: str) -> str:

@@ -14,6 +14,7 @@ from knowledge.exchange.entry_export import export_entries
 from knowledge.exchange.entry_import import import_entries
 from knowledge.models import Entry
 from openvibe.base.atomic_write import atomic_write
+from openvibe.base.command_report import write_report
 from openvibe.base.problems import Problem
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
@@ -67,14 +68,13 @@ class Command(BaseCommand):
         """Import and report. Raises CommandError (exit code 1) when a row was refused; the others are in."""
         with file.open("rb") as source:
             report = import_entries(by=by, raw=source.read(MAX_BYTES + 1), form=form)
-        if report.note:
-            self.stdout.write(report.note)
-        for row in report.rows:
-            if row.why:
-                self.stdout.write(f"Row {row.number}: {row.outcome}. {row.why}")
+        rows = [f"Row {row.number}: {row.outcome}. {row.why}" for row in report.rows if row.why]
+        lines, summary = [*filter(None, [report.note]), *rows], f"{report.summary}."
         if report.count("refused"):
-            raise CommandError(f"{report.summary}. Mend those rows and run the same command again.")
-        self.stdout.write(f"{report.summary}.")
+            problem = f"{summary} Mend those rows and run the same command again."
+            write_report(self, "\n".join(lines), problem=problem)
+        else:
+            write_report(self, "\n".join([*lines, summary]))
 
     def export_file(self, options: dict[str, Any], by: Access) -> None:
         file: Path | None = options["file"]

@@ -13,6 +13,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
+from openvibe.base.command_report import write_report
 from openvibe.base.planner_statistics import analyze_changed_tables
 from openvibe.base.problems import Problem
 from openvibe.base.text import pluralize
@@ -72,7 +73,7 @@ class Command(BaseCommand):
         seconds = time.perf_counter() - began
         added = sum(report.added for report in reports)
         rate = f"{seconds:.1f} s, {added / seconds:,.0f} messages/s"
-        self.stdout.write(f"#{channel.name}: {summarise_reports(reports)}, {rate}.")
+        write_report(self, f"#{channel.name}: {summarise_reports(reports)}, {rate}.")
 
     def _import(self, channel: Channel, thread: ImportedThread, bar: Any) -> ImportReport:
         def report_progress(messages: int) -> None:

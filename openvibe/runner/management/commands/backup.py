@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from openvibe.base.command_report import write_report
 from openvibe.runner.backup import WORK_PREFIX, write_backup
 
 
@@ -23,4 +24,6 @@ class Command(BaseCommand):
             is_here = error.filename is None or WORK_PREFIX in str(error.filename)
             culprit = "" if is_here else f" ({error.filename})"
             raise CommandError(f"{file} cannot be written: {error.strerror or error}{culprit}.") from None
-        self.stdout.write(f"{file}: {size / 1024**2:,.1f} MB. Keep it where only you can read it: it holds everything.")
+        write_report(
+            self, f"{file}: {size / 1024**2:,.1f} MB. Keep it where only you can read it: it holds everything."
+        )

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from openvibe.base.command_report import write_report
 from openvibe.runner.backup import restore_backup, unfinished_restore
 from openvibe.runner.bootstrap import prepare_database
 from openvibe.runner.management.commands.serve import serve_lock
@@ -35,4 +36,4 @@ class Command(BaseCommand):
         except KeyboardInterrupt as interruption:  # Ctrl-C, or a signal, which manage.py takes for one
             code = 128 + next(iter(interruption.args), SIGINT)
             raise CommandError(f"Interrupted. {unfinished_restore() or state}", returncode=code) from None
-        self.stdout.write("Everything is back as the backup has it. Start OpenVibe again.")
+        write_report(self, "Everything is back as the backup has it. Start OpenVibe again.")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
 from openvibe.api.models import SCOPES, Token
 from openvibe.api.services import issue_token, revoke_token
@@ -35,7 +36,9 @@ class Command(BaseCommand):
         except Problem as error:
             raise CommandError(error.message) from None
 
+    @transaction.atomic
     def issue(self, options: dict[str, Any]) -> None:
+        """Prints the secret before the token is made: one that nobody read would be lost."""
         workspace = resolve_workspace(options["workspace"])
         participant = workspace.participants.filter(handle=options["handle"].lstrip("@")).first()
         if participant is None:
@@ -43,6 +46,7 @@ class Command(BaseCommand):
         scopes = [scope.strip() for scope in options["scopes"].split(",") if scope.strip()]
         _, secret = issue_token(participant=participant, name=options["name"], scopes=scopes, days=options["days"])
         self.stdout.write(secret)
+        self.stdout.flush()
 
     def list(self, options: dict[str, Any]) -> None:
         tokens = Token.objects.filter(participant__workspace=resolve_workspace(options["workspace"]))
