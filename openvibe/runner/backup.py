@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from shlex import quote
 from typing import IO, Any
 
@@ -252,26 +252,24 @@ def _unpack(path: Path, folder: Path) -> None:
             parts = {name.split("/")[0] for name in tar.getnames()}
             if not {ABOUT, DUMP} <= parts <= {ABOUT, DUMP, HOME, KEY}:
                 raise CommandError(f"{path} is no backup of OpenVibe. Nothing was changed.")
-            _extract(tar, folder)
+            members = [_checked_member(member) for member in tar.getmembers()]
+            tar.extraction_filter = lambda member, _: member  # all are checked already
+            tar.extractall(folder, members)
     except (tarfile.TarError, EOFError) as error:
         reason = str(error).partition("\n")[0].rstrip(":")
         raise CommandError(f"{path} is no backup, or a damaged one ({reason}). Nothing was changed.") from None
 
 
-def _extract(tar: tarfile.TarFile, folder: Path) -> None:
-    """Nothing leads out of the folder; no devices, no links outside; all of it belongs to whoever restores. Raises
-    TarError."""
-    if hasattr(tarfile, "data_filter"):
-        tar.extractall(folder, filter="data")
-        return
-    members = tar.getmembers()  # Python before 3.11.4, as Debian 12 has it, has no filters
-    for member in members:
-        path = PurePosixPath(member.name)
-        if path.is_absolute() or ".." in path.parts or not (member.isreg() or member.isdir()):
-            raise tarfile.ReadError(f"{member.name!r} is no file inside it")
-        member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
-        member.mode = member.mode & 0o755 | (0o700 if member.isdir() else 0o600)
-    tar.extractall(folder, members)
+def _checked_member(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """As tarfile's "data" filter, which Python 3.11.2 of Debian 12 does not have: files, folders and second names that
+    stay in the folder, of whoever runs this. Raises ExtractError."""
+    paths = [Path(member.name), *([Path(member.linkname)] if member.islnk() else [])]
+    leads_out = any(path.is_absolute() or ".." in path.parts for path in paths)
+    if leads_out or not (member.isreg() or member.isdir() or member.islnk()):
+        raise tarfile.ExtractError(f"{member.name} leads elsewhere")
+    member.mode = 0o700 if member.isdir() else member.mode & 0o755 | 0o600
+    member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
+    return member
 
 
 def _check_version(about: Path) -> None:
