@@ -126,6 +126,13 @@ def test_ctrl_c_ends_everything_whoever_still_listens(var: Path, settings: Setti
     assert processes_of(var) == []
 
 
+def test_the_unit_of_systemd_counts_a_stop_in_the_first_second_as_success(var: Path) -> None:
+    (var / "django.py").write_text(f"import os; os.kill(os.getpid(), {signal.SIGTERM})")  # while it loads
+    done = manage("serve", var=var, PYTHONPATH=str(var))
+    unit = (ROOT / "docs/operations.md").read_text().partition("[Service]")[2].partition("```")[0]
+    assert f"SuccessExitStatus={done.returncode}" in unit.splitlines()
+
+
 def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
