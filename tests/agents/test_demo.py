@@ -45,6 +45,17 @@ def test_the_address_is_the_one_that_is_set(db: None, settings: Settings) -> Non
     assert demo().startswith("Sign in: https://vibe.example.org/ as ")
 
 
+@pytest.mark.parametrize(
+    ("holder", "url"), [("17\nhttp://localhost:8100/\n", "http://localhost:8100/"), ("17\n", "http://localhost:8000/")]
+)
+def test_the_address_is_that_of_the_one_that_runs(
+    db: None, var: Path, settings: Settings, holder: str, url: str
+) -> None:
+    settings.PUBLIC_URL = "http://localhost:8000"
+    (var / "serve.lock").write_text(holder)
+    assert demo().startswith(f"Sign in: {url} as ")
+
+
 def test_a_second_time_changes_nothing_and_prints_no_password(db: None, var: Path) -> None:
     password = demo().rpartition(" ")[2]
     counted = Message.objects.count(), Thread.objects.count()

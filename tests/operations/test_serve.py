@@ -74,6 +74,7 @@ def test_it_serves_until_ctrl_c_and_keeps_everything(var: Path) -> None:
 
     with serving(var) as second:
         assert remembered(var) == [("a first day",)]
+        assert manage("demo", var=var).stdout.startswith(f"Sign in: http://127.0.0.1:{second.port}/ as ")
         assert second.interrupt() == 0
     assert processes_of(var) == []
 

@@ -3,6 +3,7 @@
 import os
 import secrets
 from argparse import ArgumentParser
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--if-empty", action="store_true", help="do nothing when there is any workspace")
-        parser.add_argument("--url", default=f"{settings.PUBLIC_URL}/", help="where OpenVibe answers (%(default)s)")
+        parser.add_argument("--url", default=served_url(), help="where OpenVibe answers (%(default)s)")
         parser.add_argument("--no-password", action="store_true", help="name the password's file, do not print it")
 
     def handle(self, *_arguments: Any, if_empty: bool, url: str, no_password: bool, **_options: Any) -> None:
@@ -277,6 +278,15 @@ def _create_agents(owner: Member, by: Access, channels: tuple[Channel, ...]) -> 
 
 def credentials_path() -> Path:
     return Path(settings.VAR) / "sign-in.txt"
+
+
+def served_url() -> str:
+    """Where the OpenVibe answers that runs from this folder, or ran last (`serve --port` need not be PORT); else where
+    it is to."""
+    with suppress(OSError, ValueError):
+        _pid, url = (Path(settings.VAR) / "serve.lock").read_text().split()
+        return url
+    return f"{settings.PUBLIC_URL}/"
 
 
 def sign_in_line(url: str) -> str:

@@ -72,12 +72,12 @@ class Command(BaseCommand):
         """Database, web processes and workers, until told to stop."""
         is_embedded = settings.DATABASES["default"]["ENGINE"] == "openvibe.runner.postgres"
         guard = database_guard(settings.VAR) if is_embedded else nullcontext()
-        with serve_lock(settings.VAR) as lock_file, stop_on_signal() as stop, guard:
+        own_url = f"http://{display_host(host)}:{port}/"
+        url = f"{settings.PUBLIC_URL}/" if settings.ENV.production else own_url
+        with serve_lock(settings.VAR, url) as lock_file, stop_on_signal() as stop, guard:
             if orphan_count := stop_orphans(lock_file):
                 self.write_line(f"An earlier run was killed; {orphan_count} processes it left behind were stopped.")
             check_port(host, port)
-            own_url = f"http://{display_host(host)}:{port}/"
-            url = f"{settings.PUBLIC_URL}/" if settings.ENV.production else own_url
             ready = f"{url}\n{self.prepare_installation(url)}"
             if settings.ENV.production:  # the address is the proxy's
                 ready += f"\nIt listens on {host}, port {port}."
@@ -161,8 +161,9 @@ def unwritable_words(error: OSError) -> str:
 
 
 @contextmanager
-def serve_lock(var: Path) -> Iterator[Path]:
-    """Holds the lock that lets one `serve` run per `var` folder, and gives its file, which names the process.
+def serve_lock(var: Path, url: str = "") -> Iterator[Path]:
+    """Holds the lock that lets one `serve` run per `var` folder, and gives its file, which names the process and where
+    it answers; `manage.py demo` reads that.
 
     Processes forked from this one inherit the open file, not the lock.
     """
@@ -182,13 +183,13 @@ def serve_lock(var: Path) -> Iterator[Path]:
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
-            holder_pid = os.read(descriptor, 32).decode().strip() or "unknown"
+            holder_pid = os.read(descriptor, 32).partition(b"\n")[0].decode() or "unknown"
             raise CommandError(
                 f"OpenVibe already runs from {var} (process {holder_pid}). Stop that one with Ctrl-C, "
                 "or set OPENVIBE_VAR and PORT to run another beside it."
             ) from error
         os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
+        os.write(descriptor, f"{os.getpid()}\n{url}\n".encode())
         yield path
     finally:
         os.close(descriptor)
