@@ -116,11 +116,11 @@ def request_job_run(job: PeriodicTask) -> str:
 
 
 def next_run(job: PeriodicTask, now: datetime) -> datetime | None:
-    """After the last one, as the scheduler reckons; `now` for what is overdue. None before the first run, and for a job
-    that is switched off."""
-    if not job.enabled or job.last_run_at is None:
+    """After the last one, as the scheduler reckons, before the first after it was made or changed; `now` for what is
+    overdue. None for a job that is switched off."""
+    if not job.enabled:
         return None
-    seconds = job.schedule.remaining_estimate(job.last_run_at).total_seconds()
+    seconds = job.schedule.remaining_estimate(job.last_run_at or job.date_changed).total_seconds()
     return now + timedelta(seconds=max(0.0, float(seconds)))
 
 

@@ -1,12 +1,13 @@
 """Recurring jobs say how they went: for superusers in the app and the admin, and kept within bounds."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Thread
 
 import pytest
-from celery import Task
+from celery import Task, current_app
 from celery.signals import before_task_publish, task_prerun, task_success
 from django.conf import settings
 from django.core.management import call_command
@@ -15,6 +16,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
+from django_celery_beat.schedulers import ModelEntry
 
 from openvibe.base.job_runs import (
     KEPT_RUNS,
@@ -23,6 +25,7 @@ from openvibe.base.job_runs import (
     NOT_TAKEN,
     delete_old_runs,
     end_orphaned_runs,
+    read_job_statuses,
     request_job_run,
 )
 from openvibe.base.locks import LockKind, lock_key
@@ -65,6 +68,21 @@ def test_each_run_of_a_job_leaves_its_result(ana: Member, home: str, signed_in: 
     assert signed_in(ana).get(f"{page}?run=asked-for", headers={"HX-Request": "true"})["HX-Refresh"] == "true"
     admin = root.get("/admin/base/jobrun/")
     assert b"no such run" in admin.content
+
+
+def test_a_job_that_never_ran_says_when_it_will(ana: Member, home: str, signed_in: Callable[[Member], Client]) -> None:
+    """The scheduler reckons from when it was made."""
+    synchronise_schedule(settings.CELERY_BEAT_SCHEDULE)
+    hourly = PeriodicTask.objects.get(name="forget events")
+    entry = ModelEntry(hourly, app=current_app)
+    (status,) = [each for each in read_job_statuses() if each.job == hourly]
+    assert status.next_run is not None
+    assert abs(status.next_run - entry.last_run_at - timedelta(hours=1)) < timedelta(minutes=5)
+    ana.user.is_superuser = True
+    ana.user.save()
+    html = signed_in(ana).get(f"{home}settings/jobs/").content.decode()
+    assert re.search(r'data-label="Next run">\s*\d', html)
+    assert not re.search(r'data-label="Next run">\s*–', html)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -104,12 +104,10 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
     @admin.display(description="Next run")
     def next_run(self, job: PeriodicTask) -> str:
         """After the last one, as the scheduler reckons; what is overdue comes with its next look."""
-        if not job.enabled:
-            return "Switched off"
         now = timezone.now()
         due_at = next_run(job, now)
         if due_at is None:
-            return "Not known before its first run"
+            return "Switched off"
         return date_format(due_at, "DATETIME_FORMAT") if due_at > now else "Now"
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[PeriodicTask]:
