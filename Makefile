@@ -35,7 +35,9 @@ help:
 	@echo "make lock      choose the versions of all dependencies anew"
 
 python:
-	@test -n "$(PYTHON)" || { echo "OpenVibe needs Python 3.11 or later. Install it (Debian: sudo apt-get install python3), or name it: make PYTHON=/path/to/python3 …" >&2; exit 1; }
+	@test "$$($(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev/null)" = True || { \
+		echo "OpenVibe needs Python 3.11 or later$(if $(PYTHON),: $(PYTHON) is none)." \
+			"Install it (Debian: sudo apt-get install python3), or name it: make PYTHON=/path/to/python3 …" >&2; exit 1; }
 
 setup: python
 	@$(BOOTSTRAP) run $(EXACTLY)

@@ -38,9 +38,16 @@ SYSTEM_FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
 MAX_SPEED_RATIO = 0.9
 """What another build may take, in parts of this one's time, to be preferred."""
 
-# Prints the seconds of the quickest of a few turns; fails where a virtual environment could not be made.
+BUILD = f"{sys.implementation.cache_tag}{sys.abiflags} {platform.machine()} {sys.maxsize}"
+"""What the locked packages are chosen for, but for the patch level."""
+
+# Prints the seconds of the quickest of a few turns; fails where a virtual environment could not be made, or would be of
+# another kind: PyPy, 32 bits, without the GIL.
 SPEED_TEST = """
-import ensurepip, time
+import ensurepip, platform, sys, time
+
+build = f"{sys.implementation.cache_tag}{sys.abiflags} {platform.machine()} {sys.maxsize}"
+assert build == sys.argv[1], build
 
 code = compile("for number in range(30_000): counts[number & 255] = counts.get(number & 255, 0) + 1", "", "exec")
 seconds = []
@@ -88,6 +95,8 @@ def main(arguments: list[str]) -> None:
 def ensure_packages(profile: str, *, this_python: bool = False) -> None:
     """Brings `.venv` in line with the lock of `profile`; does nothing when it is already. With `this_python` it is one
     of the Python that runs this, whatever it was before."""
+    if os.path.lexists(VENV) and not VENV.is_dir():
+        fail(f"{VENV} is no folder, nor a link to one that is there. Remove it (`rm {VENV}`), and run it again.")
     expected = lock_fingerprint(profile)
     is_other = this_python and venv_python() not in (None, os.path.realpath(sys.executable))
     if read_stamp().get(profile) == expected and is_runnable(PYTHON) and not is_other:
@@ -126,6 +135,9 @@ def make_venv(python: str) -> None:
         return
     output = venv.stdout + venv.stderr
     shutil.rmtree(VENV, ignore_errors=True)
+    if python != sys.executable:
+        make_venv(sys.executable)
+        return
     if "ensurepip" in output:
         fail(missing_venv_hint)
     fail_with_hint(output)
@@ -133,7 +145,7 @@ def make_venv(python: str) -> None:
 
 def venv_python() -> str | None:
     """Path of the Python that `.venv` was made with; None where it does not say."""
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         for line in (VENV / "pyvenv.cfg").read_text().splitlines():
             name, _, value = line.partition("=")
             if name.strip() == "executable":
@@ -158,8 +170,9 @@ def fastest_python() -> str:
 
 def speed_test_seconds(python: str) -> float:
     """Infinite for one that does not run it."""
-    with suppress(OSError, ValueError, subprocess.TimeoutExpired):
-        test = subprocess.run([python, "-I", "-c", SPEED_TEST], capture_output=True, text=True, timeout=20)
+    with suppress(OSError, ValueError, subprocess.SubprocessError):
+        command = [python, "-I", "-c", SPEED_TEST, BUILD]
+        test = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
         return float(test.stdout)
     return float("inf")
 
@@ -223,10 +236,9 @@ def lock_fingerprint(profile: str) -> str:
 
 def read_stamp() -> dict[str, str]:
     """What the stamp in `.venv` says was installed; nothing when there is none."""
-    stamp: dict[str, str] = {}
-    with suppress(OSError, ValueError):
-        stamp = json.loads(STAMP.read_text())
-    return stamp
+    with suppress(OSError, ValueError, TypeError):
+        return dict(json.loads(STAMP.read_text()))
+    return {}
 
 
 def is_runnable(python: Path, *arguments: str) -> bool:

@@ -1,5 +1,7 @@
 """Which Python `.venv` is made with. Pythons are shell scripts here: they say how fast they are, and make a folder."""
 
+import os
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from openvibe.runner import bootstrap_venv
-from openvibe.runner.bootstrap_venv import ensure_packages, fastest_python, venv_python
+from openvibe.runner.bootstrap_venv import ensure_packages, fastest_python, speed_test_seconds, venv_python
+from tests.operations.processes import ROOT
 
 FAKE_PYTHON = """#!/bin/sh
 case "$*" in
@@ -59,7 +62,16 @@ def test_a_faster_build_of_the_same_version_is_taken(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    "says", ["echo 0.0029", "echo 0.0040", "exit 1", "echo No module named ensurepip >&2; exit 1", "echo ready"]
+    "says",
+    [
+        "echo 0.0029",
+        "echo 0.0040",
+        "exit 1",
+        "echo 0.0010; exit 1",
+        "echo nan",
+        "echo No module named ensurepip >&2; exit 1",
+        "echo ready",
+    ],
 )
 def test_one_that_is_hardly_faster_or_does_not_work_is_not(machine: Machine, says: str) -> None:
     machine.add(0, says)
@@ -95,3 +107,55 @@ def test_a_python_that_was_named_is_taken_whatever_was_there(machine: Machine, m
     monkeypatch.setattr(sys, "executable", str(named))
     ensure_packages("run", this_python=True)
     assert venv_python() == str(named)
+
+
+REAL = sys.executable
+PRETEND = """
+{real} -I -c "import platform, sys
+{words}
+$3" "$4"
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sys.implementation.cache_tag = 'pypy311-pp73'",
+        "sys.abiflags = 't'",
+        "sys.maxsize = 2**31 - 1",
+        "platform.machine = lambda: 'riscv64'",
+    ],
+)
+def test_one_for_which_packages_are_others_is_not(machine: Machine, words: str) -> None:
+    assert speed_test_seconds(str(machine.add(0, PRETEND.format(real=REAL, words="")))) < 10
+    assert speed_test_seconds(str(machine.add(0, PRETEND.format(real=REAL, words=words)))) == float("inf")
+
+
+def test_one_that_makes_no_environment_is_passed_over(machine: Machine) -> None:
+    faster = machine.add(0, "echo 0.0010")
+    faster.write_text(faster.read_text().replace("rm -rf", "exit 1; rm -rf"))
+    ensure_packages("run")
+    assert venv_python() == str(machine.own)
+
+
+def test_a_damaged_environment_is_made_anew(machine: Machine) -> None:
+    (machine.venv / "bin").mkdir(parents=True)
+    (machine.venv / "pyvenv.cfg").write_bytes(b"executable = \xff")
+    (machine.venv / "installed.json").write_text("[1]")
+    ensure_packages("run", this_python=True)
+    assert venv_python() == str(machine.own)
+
+
+@pytest.mark.parametrize("target", ["", "nowhere", ".venv"])
+def test_what_is_no_folder_is_left_to_its_owner(machine: Machine, target: str) -> None:
+    machine.venv.symlink_to(target) if target else machine.venv.write_text("")
+    with pytest.raises(SystemExit, match=rf"is no folder, .* Remove it \(`rm {machine.venv}`\)"):
+        ensure_packages("run")
+    assert os.path.lexists(machine.venv)
+
+
+@pytest.mark.parametrize("name", ["/no/python", "/etc/hostname", "true", "false", "/no folder/python"])
+def test_a_named_python_that_is_none_is_said(name: str) -> None:
+    done = subprocess.run(["make", f"PYTHON={name}", "python"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"OpenVibe needs Python 3.11 or later: {name} is none. Install it (Debian: ")
