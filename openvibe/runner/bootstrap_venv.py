@@ -60,6 +60,11 @@ print(min(seconds))
 # What pip says, and what that means for the person in front of it.
 ERROR_HINTS = (
     ("No space left", "The disk is full. Free about 1 GB and run it again."),
+    (
+        "Read-only file system",
+        f"{VENV} cannot be written: its disk is read-only. Put OpenVibe into a folder you may write to, with about "
+        "1 GB free, and run it again.",
+    ),
     ("do not match the hashes", "A package differs from the locked one. `pip cache purge` and run it again."),
     (
         "No matching distribution",
@@ -145,12 +150,18 @@ def make_venv(python: str) -> None:
 
 def venv_python() -> str | None:
     """Path of the Python that `.venv` was made with; None where it does not say."""
+    path = venv_setting("executable")
+    return os.path.realpath(path) if path else None
+
+
+def venv_setting(name: str) -> str:
+    """What `.venv` says of itself in `pyvenv.cfg`; empty where it does not."""
     with suppress(OSError, ValueError):
         for line in (VENV / "pyvenv.cfg").read_text().splitlines():
-            name, _, value = line.partition("=")
-            if name.strip() == "executable":
-                return os.path.realpath(value.strip())
-    return None
+            key, _, value = line.partition("=")
+            if key.strip() == name:
+                return value.strip()
+    return ""
 
 
 def fastest_python() -> str:
@@ -229,9 +240,9 @@ def apt(*arguments: str) -> bool:
 
 
 def lock_fingerprint(profile: str) -> str:
-    """Changes with the lock and with the Python it was installed for."""
+    """Changes with the lock and with the Python it was installed for, which need not be the one that runs this."""
     lock = (ROOT / LOCK_FILES[profile]).read_bytes()
-    return hashlib.sha256(lock + platform.python_version().encode() + str(VENV).encode()).hexdigest()
+    return hashlib.sha256(lock + venv_setting("version").encode() + str(VENV).encode()).hexdigest()
 
 
 def read_stamp() -> dict[str, str]:

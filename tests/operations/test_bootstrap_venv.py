@@ -1,6 +1,7 @@
 """Which Python `.venv` is made with. Pythons are shell scripts here: they say how fast they are, and make a folder."""
 
 import os
+import platform
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -95,6 +96,27 @@ def test_an_environment_that_is_there_stays(machine: Machine) -> None:
     (machine.venv / "installed.json").write_text("{}")
     ensure_packages("run")
     assert venv_python() == str(machine.own)
+
+
+def test_what_is_installed_stays_whichever_patch_level_asks(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where two people, or a service and its administrator, have another `python3` each."""
+    machine.add(0, "echo 0.0010")
+    ensure_packages("run")
+    assert "Installing" in capsys.readouterr().out
+    monkeypatch.setattr(platform, "python_version", lambda: "3.11.99")
+    ensure_packages("run")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_package_that_cannot_be_written_is_said(machine: Machine) -> None:
+    ensure_packages("run")
+    (machine.venv / "installed.json").unlink()
+    no_room = "case $2 in pip) test $3 = --version || { echo '[Errno 30] Read-only file system'; exit 1; };; esac"
+    (machine.venv / "bin/python").write_text(f"#!/bin/sh\n{no_room}\n")
+    with pytest.raises(SystemExit, match=r"its disk is read-only\. Put OpenVibe into a folder"):
+        ensure_packages("run")
 
 
 def test_a_python_that_was_named_is_taken_whatever_was_there(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
