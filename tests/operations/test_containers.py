@@ -45,6 +45,11 @@ def test_every_service_says_how_it_is_or_why_not() -> None:
     assert "OPENVIBE_ALLOWED_HOSTS" not in re.search(r"HEALTHCHECK.*\n.*", DOCKERFILE)[0]  # type: ignore[index]
 
 
+def test_whatever_still_loads_can_be_stopped() -> None:
+    """The kernel keeps SIGTERM from a first process that does not handle it yet."""
+    assert all(COMPOSE["services"][name]["init"] for name in SERVICES)
+
+
 def test_each_queue_has_a_worker_and_settings_are_known() -> None:
     served = {command[command.index("--queues") + 1] for command in _commands() if "--queues" in command}
     assert served == {queue.name for queue in CELERY_TASK_QUEUES}
