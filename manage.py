@@ -36,7 +36,8 @@ def main() -> None:
         from openvibe.runner.postgres.server import DatabaseUnavailable
     except ImportError as error:
         raise SystemExit(
-            "Django is not installed here. Run `make setup`, then `.venv/bin/python manage.py …`."
+            "Django is not installed here. Run `make setup`, then `.venv/bin/python manage.py …`. "
+            "Where that changes nothing, `.venv` is damaged: `make clean` removes it."
         ) from error
     try:
         try:

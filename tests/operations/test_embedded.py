@@ -265,6 +265,13 @@ def test_a_command_that_is_interrupted_while_it_loads_says_so(var: Path) -> None
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
+def test_a_command_without_its_packages_says_what_to_do() -> None:
+    done = subprocess.run([sys.executable, "-S", "manage.py", "version"], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Django is not installed here. Run `make setup`, then ")
+    assert done.stderr.endswith("`.venv` is damaged: `make clean` removes it.\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_command_that_is_told_to_end_cleans_up_and_stops_its_database(made: Path, number: signal.Signals) -> None:
     """Also when its terminal closes meanwhile."""
