@@ -1,8 +1,9 @@
 # Needs Python 3.11 or later and make; nothing else. `make PYTHON=python3.12 run` picks another Python,
 # `make PORT=8080 run` another port, OPENVIBE_VAR another folder for the data.
 
+IS_RECENT := -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev/null
 PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 python3.14; do \
-	if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$candidate; break; fi; done)
+	if [ "$$($$candidate $(IS_RECENT))" = True ]; then echo $$candidate; break; fi; done)
 IN := .venv/bin/python
 # A Python that was named is taken; else one of the system's may be, which is the same version in a faster build.
 BOOTSTRAP = $(PYTHON) -I openvibe/runner/bootstrap_venv.py
@@ -35,7 +36,7 @@ help:
 	@echo "make lock      choose the versions of all dependencies anew"
 
 python:
-	@test "$$($(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev/null)" = True || { \
+	@test "$$($(PYTHON) $(IS_RECENT))" = True || { \
 		echo "OpenVibe needs Python 3.11 or later$(if $(PYTHON),: $(PYTHON) is none)." \
 			"Install it (Debian: sudo apt-get install python3), or name it: make PYTHON=/path/to/python3 …" >&2; exit 1; }
 

@@ -176,8 +176,22 @@ def test_what_is_no_folder_is_left_to_its_owner(machine: Machine, target: str) -
     assert os.path.lexists(machine.venv)
 
 
+def make(*arguments: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
+    """Nothing of a `make test` that runs this goes with it."""
+    return subprocess.run(["make", *arguments], cwd=ROOT, env={"PATH": path}, capture_output=True, text=True)
+
+
 @pytest.mark.parametrize("name", ["/no/python", "/etc/hostname", "true", "false", "/no folder/python"])
 def test_a_named_python_that_is_none_is_said(name: str) -> None:
-    done = subprocess.run(["make", f"PYTHON={name}", "python"], cwd=ROOT, capture_output=True, text=True)
+    done = make(f"PYTHON={name}", "python")
     assert done.returncode == 2
     assert done.stderr.startswith(f"OpenVibe needs Python 3.11 or later: {name} is none. Install it (Debian: ")
+
+
+def test_a_python3_that_is_none_is_passed_over(tmp_path: Path) -> None:
+    for name in ("python3", "python3.13"):
+        (tmp_path / name).write_text("#!/bin/sh\necho This is not installed.\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "python3.12").symlink_to(REAL)
+    done = make("-n", "setup", path=f"{tmp_path}:{os.environ['PATH']}")
+    assert "\npython3.12 -I openvibe/runner/bootstrap_venv.py run" in done.stdout
