@@ -52,11 +52,7 @@ def give_feedback(*, message: Message, by: Access, verdict: str, text: str = "",
     if unknown_tags:
         raise Problem(f"Tags are {', '.join(Feedback.Tag.values)}.", code="bad_tag", field="tags")
     cleaned = _clean_feedback_text(text)
-    message = (
-        Message.objects.select_for_update(no_key=True, of=("self",))
-        .select_related("author", "thread")
-        .get(pk=message.pk)
-    )
+    message = _lock_message(message)
     if by.is_agent or not message.author.is_agent or message.is_deleted:
         raise Refused("Feedback is for people to give on an agent's message.")
     feedback, _ = Feedback.objects.update_or_create(
@@ -76,6 +72,12 @@ def give_feedback(*, message: Message, by: Access, verdict: str, text: str = "",
         _record_praise(feedback, message)
     _emit_feedback_changed(message)
     return feedback
+
+
+def _lock_message(message: Message) -> Message:
+    """As it is now. All that becomes of verdicts on it happens one after the other."""
+    rows = Message.objects.select_for_update(no_key=True, of=("self",)).select_related("author", "thread")
+    return rows.get(pk=message.pk)
 
 
 def _record_feedback_episode(feedback: Feedback, message: Message) -> None:
@@ -125,6 +127,7 @@ def _withdraw_episode(feedback: Feedback, by: Access) -> None:
 @transaction.atomic
 def withdraw_feedback(*, message: Message, by: Access) -> None:
     """Take one's verdict back. The episode stays on record as withdrawn and leaves the prompts."""
+    message = _lock_message(message)
     feedback = Feedback.objects.filter(message=message, participant_id=by.participant_id).first()
     if feedback is None:
         return
