@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.formats import date_format
 
@@ -49,7 +49,14 @@ def create_invitation(
 
 def access_invitation(token: str) -> Invitation:
     """The invitation of a link. Raises Missing when it is unknown, expired, used up or taken back."""
-    invitation = Invitation.objects.select_related("workspace").filter(token_hash=Token.digest(token)).first()
+    return _check_open(_invitations(token).first())
+
+
+def _invitations(token: str) -> QuerySet[Invitation]:
+    return Invitation.objects.select_related("workspace").filter(token_hash=Token.digest(token))
+
+
+def _check_open(invitation: Invitation | None) -> Invitation:
     if invitation is None or not invitation.is_open:
         raise Missing(f"{_closed_reason(invitation)} Ask the person who sent it for a new one.")
     return invitation
@@ -68,22 +75,20 @@ def _closed_reason(invitation: Invitation | None) -> str:
 
 @transaction.atomic
 def accept_invitation(*, token: str, user: User) -> Member:
-    """Join by link. Two people racing for the last place: one joins, the other is told.
+    """Join by link. Two people racing for the last place: one joins, the other is told. Who is in already stays in,
+    and takes no place, even by a link that lets nobody in any more.
 
     A link made before somebody was removed does not bring them back.
     """
-    invitation = access_invitation(token)
-    member = Member.objects.filter(workspace=invitation.workspace, user=user).first()
-    if member is not None:
-        if member.removed_at is None:
-            return member
-        if invitation.created_at < member.removed_at:
-            raise Missing("Your access was ended after this invitation was made. Ask for a new one.")
-    claimed_count = Invitation.objects.filter(
-        pk=invitation.pk, uses_left__gt=0, revoked_at=None, expires_at__gt=timezone.now()
-    ).update(uses_left=F("uses_left") - 1)
-    if not claimed_count:
-        raise Missing("This invitation has just been used up. Ask the person who sent it for a new one.")
+    invitation = _invitations(token).select_for_update(of=("self",), no_key=True).first()
+    member = Member.objects.filter(workspace=invitation.workspace, user=user).first() if invitation else None
+    if member is not None and member.removed_at is None:
+        return member
+    invitation = _check_open(invitation)
+    if member is not None and member.removed_at is not None and invitation.created_at < member.removed_at:
+        raise Missing("Your access was ended after this invitation was made. Ask for a new one.")
+    invitation.uses_left -= 1
+    invitation.save(update_fields=["uses_left"])
     member = add_member(workspace=invitation.workspace, user=user, role=invitation.role)
     for channel in invitation.channels.all():
         channel.memberships.get_or_create(participant=member.participant)

@@ -66,11 +66,11 @@ def _render_form(request: HttpRequest, template: str, problem: Problem | None, *
 def join(request: HttpRequest, token: str) -> HttpResponse:
     """What an invitation leads to. Whoever has no account yet makes one first and comes back."""
     try:
-        invitation = services.access_invitation(token)
         if request.method == "POST" and isinstance(request.user, User):
             member = services.accept_invitation(token=token, user=request.user)
             request.session.pop(INVITATION_SESSION_KEY, None)
             return redirect("inbox", member.workspace.slug)
+        invitation = services.access_invitation(token)
     except Problem as problem:
         request.session.pop(INVITATION_SESSION_KEY, None)
         return problem_response(request, problem)
