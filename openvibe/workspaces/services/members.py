@@ -129,10 +129,9 @@ def note_opened_context(member: Member) -> None:
 
 
 def _check_not_last_owner(member: Member) -> None:
-    others = Member.objects.select_for_update().filter(
-        workspace_id=member.workspace_id, role=Member.Role.OWNER, removed_at=None
-    )
-    if member.role == Member.Role.OWNER and not others.exclude(pk=member.pk).exists():
+    owners = Member.objects.filter(workspace_id=member.workspace_id, role=Member.Role.OWNER, removed_at=None)
+    locked_owners = list(owners.select_for_update().order_by("pk"))  # in one order: two who leave at once wait in turn
+    if member.role == Member.Role.OWNER and not any(owner.pk != member.pk for owner in locked_owners):
         raise Refused("A workspace keeps at least one owner. Make somebody else an owner first.", code="last_owner")
 
 
