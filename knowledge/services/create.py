@@ -239,6 +239,7 @@ def _insert_pinned(entry: Entry, message: Message, by: Access, supersedes: Entry
 def _insert_suggestion(entry: Entry, by: Access, supersedes: Entry | None, how: str) -> Entry:
     if entry.source_message is not None:
         _lock_source_message(entry.source_message, by)
+    Participant.objects.select_for_update(no_key=True).get(pk=by.participant_id)  # one suggestion of theirs at a time
     pending = pending_suggestions(by)
     duplicate = pending.filter(topic=entry.topic, content=entry.content).first()
     if duplicate is not None:

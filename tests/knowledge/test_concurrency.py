@@ -14,7 +14,7 @@ from knowledge.models import Entry, Revision
 from knowledge.services import pin_result, supersede_entry, update_entry
 from openvibe.chat.models import Message
 from tests.concurrency import at_once
-from tests.factories import access, make_channel, make_entry, make_member, make_thread
+from tests.factories import access, make_agent, make_channel, make_entry, make_member, make_suggestion, make_thread
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,6 +33,14 @@ def test_the_same_key_at_once_is_one_entry() -> None:
     ana = make_member("Ana")
 
     came = at_once(*[lambda: make_entry(ana, client_id="k")] * 3)
+
+    assert (came, Entry.objects.count(), Revision.objects.count()) == (["done"] * 3, 1, 1)
+
+
+def test_the_same_suggestion_at_once_waits_once() -> None:
+    vibe = make_agent(make_member("Ana"))
+
+    came = at_once(*[lambda: make_suggestion(vibe)] * 3)
 
     assert (came, Entry.objects.count(), Revision.objects.count()) == (["done"] * 3, 1, 1)
 
