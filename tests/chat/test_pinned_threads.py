@@ -41,3 +41,17 @@ def test_a_channel_has_ten_and_what_is_put_away_frees_its_place(ana: Member, cha
     assert pin_thread(thread=threads[-1], by=access(ana), pinned=True).pin_slot == 4
     pin_thread(thread=threads[-1], by=access(ana), pinned=False)
     assert Thread.objects.filter(pin_slot__isnull=False).count() == MAX_PINNED_THREADS - 1
+
+
+def test_renaming_puts_back_neither_a_place_nor_what_was_archived_meanwhile(ana: Member, channel: Channel) -> None:
+    one, other = make_thread(channel, ana, "One"), make_thread(channel, ana, "Other")
+    pin_thread(thread=one, by=access(ana), pinned=True)
+    as_read = Thread.objects.get(pk=one.pk)
+    update_thread(thread=one, by=access(ana), archived=True)
+    pin_thread(thread=other, by=access(ana), pinned=True)
+
+    update_thread(thread=as_read, by=access(ana), title="First")
+
+    renamed = Thread.objects.get(pk=one.pk)
+    assert (renamed.title, renamed.pin_slot, renamed.archived_at is None) == ("First", None, False)
+    assert Thread.objects.get(pin_slot=1) == other

@@ -84,6 +84,7 @@ def update_thread(*, thread: Thread, by: Access, title: str | None = None, archi
     check_not_direct(thread)
     if not may_manage_thread(thread, by):
         raise Refused("Only admins and the person who began a thread may change it.")
+    _lock_pins(thread)
     if title is not None:
         thread.title = clean_thread_title(title)
     if archived is not None:
@@ -109,8 +110,7 @@ def pin_thread(*, thread: Thread, by: Access, pinned: bool) -> Thread:
     check_not_dive(thread)
     if not may_manage_thread(thread, by):
         raise Refused("Only admins and the person who began a thread may pin it.")
-    Channel.objects.select_for_update(no_key=True).get(pk=thread.channel_id)
-    thread.refresh_from_db(fields=["pin_slot", "archived_at"])
+    _lock_pins(thread)
     if pinned == (thread.pin_slot is not None):
         return thread
     if pinned and thread.archived_at is not None:
@@ -119,6 +119,12 @@ def pin_thread(*, thread: Thread, by: Access, pinned: bool) -> Thread:
     thread.save(update_fields=["pin_slot", "updated_at"])
     emit_thread_changed(thread)
     return thread
+
+
+def _lock_pins(thread: Thread) -> None:
+    """The thread's title, place and archive as they are now. They change one at a time in a channel."""
+    Channel.objects.select_for_update(no_key=True).get(pk=thread.channel_id)
+    thread.refresh_from_db(fields=["title", "pin_slot", "archived_at"])
 
 
 def _free_pin_slot(thread: Thread) -> int:
