@@ -1,6 +1,6 @@
 // The form that publishes a dive: counting, points that come and go, and the agent's draft, which fills only what nobody typed.
 
-import { all, elements, focusWithin, one, post } from "./page.js";
+import { all, elements, focusWithin, isPassing, one, post } from "./page.js";
 import { rowsOf, seqOf } from "./rows.js";
 
 const form = () => one("#publish");
@@ -50,23 +50,34 @@ function remove(root, point) {
 }
 
 // --- the draft ----------------------------------------------------------------------------------------------
+const shownRows = () => rowsOf(one("#dive-messages"));
+
 async function ask(root) {
+  const last = shownRows().at(-1);
   try {
-    const asked = await post(root.dataset.draftUrl, {});
-    root.dataset.asked = asked.seq;
-    say(root, `${root.dataset.agent} is drafting above. The form fills when the draft is ready.`);
-    follow(); // it may be there already: the stream is quicker than a slow answer
+    awaitDraft(root, (await post(root.dataset.draftUrl, {})).seq);
   } catch (problem) {
     say(root, problem.message);
+    if (isPassing(problem)) root.dataset.unheard = last ? seqOf(last) : 0; // it may be asked for all the same
   }
+  follow(); // it may be there already: the stream is quicker than a slow answer
+}
+
+/** The draft was asked for by the message of this number. */
+function awaitDraft(root, seq) {
+  delete root.dataset.unheard;
+  root.dataset.asked = seq;
+  say(root, `${root.dataset.agent} is drafting above. The form fills when the draft is ready.`);
 }
 
 /** The replies since the draft was asked for tell how it goes. */
 async function follow() {
   const root = form();
+  const request = root?.dataset.unheard && shownRows().find((row) => row.matches(".is-system[data-mine=yes]") && seqOf(row) > root.dataset.unheard);
+  if (request) awaitDraft(root, seqOf(request));
   if (!root?.dataset.asked) return;
   const asked = Number(root.dataset.asked);
-  const since = rowsOf(one("#dive-messages")).filter((row) => seqOf(row) >= asked);
+  const since = shownRows().filter((row) => seqOf(row) >= asked);
   const reply = since.findLast((row) => row.dataset.agent === "yes" && row.dataset.state !== "writing" && one(".prose", row));
   if (reply && ["complete", "stopped"].includes(reply.dataset.state)) {
     delete root.dataset.asked;

@@ -275,7 +275,7 @@ def test_a_draft_that_cannot_be_written_leaves_the_form_to_its_writer(
     expect(page.locator("#messages .result")).to_contain_text("Kept by hand")
 
 
-def test_a_draft_that_is_there_before_it_is_known_to_be_asked_for_fills_the_form(
+def test_a_draft_fills_the_form_also_when_the_page_hears_late_or_never_that_it_was_asked_for(
     people: People, installation: Installation
 ) -> None:
     ana = people.ana()
@@ -290,6 +290,12 @@ def test_a_draft_that_is_there_before_it_is_known_to_be_asked_for_fills_the_form
     answered(panel, 1, "Water twice a week")  # the stream told of it
     route.fulfill(response=answer)
     expect(headline(panel)).to_have_value("Water twice a week")
+    installation.model.says(DRAFT.replace("twice", "once"))
+    asked = Held(ana, "**/dive/*/draft/")
+    panel.get_by_role("button", name="Draft with Vibe").click()
+    route, _ = asked.wait_for_answer()
+    route.abort()
+    expect(headline(panel)).to_have_value("Water once a week")
 
 
 def test_whoever_writes_at_once_is_not_led_elsewhere(people: People, installation: Installation) -> None:
