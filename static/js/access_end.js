@@ -1,7 +1,7 @@
 // What a page shows once its reader may not see it any more: nothing of the conversation, and a way on.
 
 import { all, body, getFragment, one, workspace } from "./page.js";
-import { isDrafted, keepUnsaved } from "./drafts.js";
+import { isDrafted, isUnsaved, keepUnsaved } from "./drafts.js";
 
 const STAYS = "What you wrote stays with the team. Ask an owner or admin if this is a mistake.";
 const BEGUN = "What you had begun to write as a message is kept for you in this browser, and is there again when you sign in.";
@@ -26,7 +26,8 @@ function notice(element, heading, text, { href, label, className }) {
 
 /** What this page's reader wrote and nobody has: to be copied, for it cannot be sent from here any more. */
 function unsentTexts() {
-  const fields = all("main textarea, #panel textarea").filter((field) => isDrafted(field) || field.value !== field.defaultValue);
+  const written = all(":is(main, #panel) :is(textarea, form[method=post] :is(input:not([type]), [type=text], [type=url]))");
+  const fields = written.filter((field) => isDrafted(field) || isUnsaved(field));
   const texts = [...all("[data-pending] .prose").map((words) => words.textContent), ...fields.map((field) => field.value)];
   return texts.filter((text) => text.trim()).map((text) => {
     const label = document.createElement("label");

@@ -15,9 +15,12 @@ export const isDrafted = (field) => field.matches("#composer-body, #dive-body");
 
 let submittedForm = null; // it goes with the page, and is not lost
 
-/** Whether something is typed in `root`, or came back refused, that would be lost with it. What only searches is no loss, nor is a password. */
+/** Whether somebody typed what stands in a field, here or in what came back refused. */
+export const isUnsaved = (field) => field.value !== field.defaultValue || (field.value.trim() !== "" && field.form?.dataset.typed !== undefined);
+
+/** Whether something is typed in `root` that would be lost with it. What only searches is no loss, nor is a password. */
 export const isTyped = (root = document) => all("form[method=post] :is(textarea, input:not([type=hidden], [type=checkbox], [type=radio], [type=password]))", root)
-  .some((field) => !isDrafted(field) && field.form !== submittedForm && (field.value !== field.defaultValue || (field.value.trim() && field.form.dataset.typed !== undefined)));
+  .some((field) => !isDrafted(field) && field.form !== submittedForm && isUnsaved(field));
 
 addEventListener("submit", ({ target, defaultPrevented }) => { if (!defaultPrevented) submittedForm = target; });
 addEventListener("input", () => { submittedForm = null; }); // the page stayed

@@ -1,5 +1,6 @@
 """What somebody wrote and no server took: it goes out once, in its order, or stands where she finds all of it."""
 
+import re
 from contextlib import suppress
 
 import pytest
@@ -32,6 +33,11 @@ if {{removed!r}}:
 else:
     channel = Channel.objects.get(name={{name!r}})
     remove_from_channel(channel=channel, participant=member.participant, by=member_access(ana))
+"""
+MAKE_MEMBER = f"""{ROOM}
+from openvibe.workspaces.services import update_member_role
+member = Member.objects.get(user__email={{email!r}})
+update_member_role(member=member, role="member", by=member_access(ana))
 """
 FORBIDS = {
     "localStorage": """
@@ -356,6 +362,22 @@ def test_whoever_loses_access_can_copy_what_was_not_sent(
     expect(draft.locator("blockquote")).to_have_text("Half a thought")
     draft.get_by_role("button", name="Throw it away").click()
     assert page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('draft-'))") == []
+
+
+def test_whoever_may_not_change_a_channel_any_more_can_copy_all_that_was_typed(
+    people: People, installation: Installation
+) -> None:
+    page = people.member("Hilda", role="admin")
+    page.goto("/w/willow/")
+    channel_link(page, "general").click()
+    page.get_by_role("link", name="Channel settings").click()
+    expect(page.locator(LIVE)).to_be_attached()
+    page.get_by_role("textbox", name=re.compile(r"^\s*Name")).fill("greenhouse")
+    page.get_by_label("What it is for").fill("All that grows under glass.")
+    installation.shell(MAKE_MEMBER.format(email="hilda@example.org"))
+    fields = page.locator(".gone").get_by_role("textbox", name="What you wrote was not sent")
+    expect(fields).to_have_count(2)
+    assert [field.input_value() for field in fields.all()] == ["greenhouse", "All that grows under glass."]
 
 
 def test_reading_goes_on_where_nothing_could_be_marked_as_unread(people: People) -> None:
