@@ -8,15 +8,19 @@ from openvibe.webhooks.models import Delivery, Webhook
 
 @admin.register(Webhook)
 class WebhookAdmin(ReadOnlyAdmin):
-    list_display = ("url", "participant", "state", "reason", "failing_since", "created_at")
+    list_display = ("address", "participant", "state", "reason", "failing_since", "created_at")
     list_filter = ("state",)
     list_select_related = ("participant",)
     search_fields = ("url", "participant__handle")
     ordering = ("-id",)
     fields = (
-        *("workspace", "participant", "made_by", "url", "kinds", "state", "reason"),
+        *("workspace", "participant", "made_by", "address", "kinds", "state", "reason"),
         *("failing_since", "next_attempt_at", "rotated_at", "created_at", "updated_at"),
     )
+
+    @admin.display(ordering="url")
+    def address(self, webhook: Webhook) -> str:
+        return webhook.masked_url
 
 
 @admin.register(Delivery)

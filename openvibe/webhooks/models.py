@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from datetime import timedelta
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -38,11 +39,22 @@ TEST_KIND = "test"
 SECRET_OVERLAP = timedelta(hours=24)
 """How long deliveries are signed with the secret before, too."""
 MAX_RESPONSE_CHARACTERS = 500
+MAX_SHOWN_CHARACTERS = 20
+"""Of the first part of an address' path; a longer one may be a token, as Telegram's."""
 
 
 def may_direct(access: Access, participant_id: int) -> bool:
     """Whether the asker may be told what a participant sees: herself, or an agent whose tokens she manages."""
     return access.participant_id == participant_id or token_owners(access).filter(pk=participant_id).exists()
+
+
+def mask_url(url: str) -> str:
+    """The address without what may be a secret: of the path only how it begins, where more follows, and no query."""
+    parts = urlsplit(url)
+    root = f"{parts.scheme}://{parts.netloc}"
+    first, _, rest = parts.path.removeprefix("/").partition("/")
+    begin = f"{root}/{first}/" if rest and len(first) <= MAX_SHOWN_CHARACTERS else f"{root}/"
+    return url if url in (root, begin) else f"{begin}…"
 
 
 class WebhookQuerySet(models.QuerySet["Webhook"]):
@@ -100,7 +112,11 @@ class Webhook(Timestamped):
         ]
 
     def __str__(self) -> str:
-        return self.url
+        return self.masked_url
+
+    @property
+    def masked_url(self) -> str:
+        return mask_url(self.url)
 
     def is_directed_by(self, access: Access) -> bool:
         """Whether the asker may say where it sends what, and read what is answered there: her own, and those of agents

@@ -68,14 +68,15 @@ def update_webhook(
     made_by_id: int | None = None,
 ) -> Webhook:
     """Another address, other kinds, or a pause. What waits is sent to the new address, and whoever gives one, be it the
-    same, is asked from then on whether she may read it (`made_by_id` as of `create_webhook`). Raises Refused; of
-    another member's it may only be paused."""
+    same, is asked from then on whether she may read it (`made_by_id` as of `create_webhook`). As it is shown, masked,
+    it is the same. Raises Refused; of another member's it may only be paused."""
     current = _lock(webhook, by)
     before = _words(current)
     if url is not None or kinds is not None:
         _check_directs(current, by)
     if url is not None:
-        current.url, current.made_by_id = _clean_url(url), made_by_id or by.participant_id
+        current.url = _clean_url(current.url if url.strip() == current.masked_url else url)
+        current.made_by_id = made_by_id or by.participant_id
     if kinds is not None:
         current.kinds = _clean_kinds(kinds)
     if paused:

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from openvibe.chat.models import AccessQuery, Message
 from openvibe.chat.wiring import INBOX_NOTES, InboxNote, message_revised
-from openvibe.webhooks.models import Delivery, Webhook
+from openvibe.webhooks.models import Delivery, Webhook, mask_url
 from openvibe.workspaces.access import Access
 
 MAX_NOTES = 10
@@ -23,7 +23,7 @@ def resting_notes(access: Access) -> list[InboxNote]:
     if not access.administers:
         return []
     return [
-        InboxNote(reverse("webhook", args=[slug, pk]), f"The webhook to {url} rests. {reason}", at)
+        InboxNote(reverse("webhook", args=[slug, pk]), f"The webhook to {mask_url(url)} rests. {reason}", at)
         for slug, pk, url, reason, at in _resting_webhooks.rows(access)
     ]
 

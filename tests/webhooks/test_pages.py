@@ -11,7 +11,7 @@ from agents.models import Agent
 from openvibe.api.services import issue_token
 from openvibe.base.problems import Refused
 from openvibe.chat.services import add_to_channel
-from openvibe.webhooks.models import Delivery, Webhook
+from openvibe.webhooks.models import Delivery, Webhook, mask_url
 from openvibe.webhooks.services import create_webhook
 from openvibe.workspaces.models import Member, User
 from tests.api.client import Api
@@ -101,3 +101,50 @@ def test_nobody_is_told_by_an_agent_of_a_private_channel_she_is_not_in(ana: Memb
     assert signed_in(eve).post(page, {"act": "save", **made}).status_code == 403
     assert "salary" not in signed_in(eve).get(page).content.decode()
     assert signed_in(eve).post(page, {"act": "pause"}).status_code == 302
+
+
+SECRET_URL = "https://93.184.216.34/services/T0TULIP/B77/xyz"
+
+
+@pytest.mark.parametrize(
+    ("url", "masked"),
+    [
+        ("https://hooks.example", "https://hooks.example"),
+        ("https://hooks.example/", "https://hooks.example/"),
+        ("https://hooks.example:8443/services/", "https://hooks.example:8443/…"),
+        ("https://hooks.example/services/T0/B7/x", "https://hooks.example/services/…"),
+        ("https://hooks.example/0f8fad5bd9cb469fa165", "https://hooks.example/…"),
+        ("https://hooks.example/bot110201543:AAHdqTcvCH1vGWJxfS/send", "https://hooks.example/…"),
+        ("https://hooks.example?key=tulip", "https://hooks.example/…"),
+    ],
+)
+def test_of_an_address_its_host_and_how_the_path_begins_are_shown(url: str, masked: str) -> None:
+    assert mask_url(url) == masked
+
+
+def test_an_address_is_shown_masked_wherever_it_stands(ana: Member) -> None:
+    _, token = issue_token(participant=ana.participant, name="Elsewhere", scopes=["admin"])
+    api, browser = Api(Client(), {"Authorization": f"Bearer {token}"}), signed_in(ana)
+    made = api.post("webhooks/", {"url": SECRET_URL, "kinds": ["mention"]})
+    Webhook.objects.update(state="resting", reason="Nothing came through.")
+    home, admin = f"/w/{ana.workspace.slug}/", "/admin/webhooks/webhook/"
+    pages = [browser.get(home), *(browser.get(f"{home}webhooks/{end}") for end in ("", f"{made.json()['id']}/"))]
+    pages += [browser.get(f"{admin}{end}") for end in ("", f"{made.json()['id']}/change/")]
+    for answer in (made, api.get("webhooks/"), api.get(f"webhooks/{made.json()['id']}/"), *pages):
+        assert answer.status_code in (200, 201)
+        assert "TULIP" not in answer.content.decode()
+        assert "https://93.184.216.34/services/…" in answer.content.decode()
+
+
+def test_an_address_sent_back_as_it_was_shown_stays_and_another_takes_its_place(ana: Member) -> None:
+    webhook, _ = create_webhook(by=access(ana), participant=ana.participant, url=SECRET_URL, kinds=["mention"])
+    page = f"/w/{ana.workspace.slug}/webhooks/{webhook.pk}/"
+    for url, status, stored in (
+        ("https://93.184.216.34/services/…", 302, SECRET_URL),
+        ("https://93.184.216.34/others/…", 400, SECRET_URL),
+        ("https://93.184.216.34/others/1", 302, "https://93.184.216.34/others/1"),
+    ):
+        values = {"act": "save", "url": url, "kinds": ["message_posted"]}
+        assert signed_in(ana).post(page, values).status_code == status
+        webhook.refresh_from_db()
+        assert (webhook.url, webhook.kinds) == (stored, ["message_posted"])

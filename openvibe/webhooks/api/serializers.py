@@ -11,6 +11,11 @@ from openvibe.workspaces.api.serializers import ParticipantOut
 
 class WebhookOut(serializers.ModelSerializer[Webhook]):
     participant = ParticipantOut(help_text="Who sees what it is told: an agent, or the admin who made it.")
+    url = serializers.CharField(
+        read_only=True,
+        source="masked_url",
+        help_text="How it begins, and … for the rest, which may be a secret. Sent back, it is the same.",
+    )
     kinds = serializers.ListField(child=ChoiceField(choices=KINDS))
 
     class Meta:

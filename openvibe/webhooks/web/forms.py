@@ -34,7 +34,8 @@ class WebhookForm(ServiceForm):
         required=False,
         label="Address",
         widget=forms.URLInput(attrs={"maxlength": 500, "required": True}),
-        help_text="Where deliveries are posted, beginning with https://. Redirects are not followed.",
+        help_text="Where deliveries are posted, beginning with https://. Redirects are not followed. Once "
+        "saved, only its beginning is shown, and … for the rest: that may be a secret.",
     )
     kinds = forms.MultipleChoiceField(
         required=False,

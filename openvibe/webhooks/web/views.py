@@ -46,7 +46,7 @@ def webhooks(request: WorkspaceRequest) -> HttpResponse:
 def webhook(request: WorkspaceRequest, webhook_id: int) -> HttpResponse:
     """One with its newest deliveries; a POST says with `act` what to do."""
     row, by, act = _access_webhook(request, webhook_id), request.access, request.POST.get("act", "")
-    form = WebhookForm(request.POST if act == "save" else None, initial={"url": row.url, "kinds": row.kinds})
+    form = WebhookForm(request.POST if act == "save" else None, initial={"url": row.masked_url, "kinds": row.kinds})
     if request.method != "POST" or (act == "save" and not form.is_valid()):
         return _render_webhook(request, row, form=form)
     try:
@@ -116,7 +116,7 @@ def _render_webhook(
     is_rotated: bool = False,
     problem: Problem | None = None,
 ) -> HttpResponse:
-    form = form or WebhookForm(initial={"url": webhook.url, "kinds": webhook.kinds})
+    form = form or WebhookForm(initial={"url": webhook.masked_url, "kinds": webhook.kinds})
     deliveries = Delivery.objects.visible_to(request.access).filter(webhook=webhook)[:MAX_DELIVERIES]
     page = {
         "webhook": webhook,
