@@ -150,6 +150,13 @@ _CLAUSE_BREAK = re.compile(
     r";\s*|,?\s+but\s+|,\s+(?:and\s+)?(?=\S)|\s+and\s+(?=[^.;,]*(?:\d|\bnot\b|\bno\b))|\s+[|]\s+"
 )
 _SEQUENCE_WORD = re.compile(r"\s*(?:and )?(?:then|afterwards|next)\b", re.IGNORECASE)
+_NUMBERED_OPENING = re.compile(
+    r"\W*(?:(?:in|on|at|by|from|during|since|until|after|before|for|the)\s+){0,2}(?:day|week|month|sprint|step|phase|stage"
+    r"|round|milestone|level|tier|room|floor|building|bed|chapter|section|page|lesson|module|option|experiment)\s+[0-9]",
+    re.IGNORECASE,
+)
+"""A clause about one of several that are numbered, whatever its verb: `In week 7 we prune`. A version is often what is
+said, not of what."""
 _TABLE_RULE = re.compile(r"\A[\s|:-]+\Z")
 _LIST_MARKER = re.compile(r"\A\s*(?:[-*+•]|\d+[.)])\s+|\A\s*>+\s?")
 _HEADING = re.compile(r"\A\s*#{1,6}\s+(.*)")
@@ -278,6 +285,8 @@ def _find_subject(clause: str, quantities: list[Quantity]) -> tuple[int, frozens
         names_it = len(quantities) > 1 and quantities[0].kind == "count" and _quantity_label(clause, quantities[0])
         first = 1 if names_it and len(clause[: quantities[0].start].split()) <= 2 else 0
         end = quantities[first].start if quantities else 0
+    if opening := _NUMBERED_OPENING.match(clause):
+        end = max([end, *(one.end for one in quantities if one.start < opening.end())])
     date_kinds = ("date", "period") if "as of" in clause.lower() else ()  # "as of May" says when it began, not of what
     subject_quantities = (one for one in quantities if one.end <= end and one.kind not in date_kinds)
     return end, frozenset(" ".join(one.text.lower().split()) for one in subject_quantities)

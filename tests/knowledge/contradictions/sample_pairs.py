@@ -145,6 +145,10 @@ CONTRADICT: list[tuple[Text, Text]] = [
         ("Free tier", "The free tier includes 3 projects and 1 GB of storage."),
         ("Free tier", "The free tier includes 5 projects and 1 GB of storage."),
     ),
+    (("Rooms", "Room 4 seats 8 people."), ("Rooms", "Room 4 seats 12 people.")),
+    (("Tomatoes", "In week 7 we give 2 litres."), ("Tomatoes", "In week 7 we give 5 litres.")),
+    (("Workshop", "The workshop is in room 12."), ("Workshop", "The workshop is in room 14.")),
+    (("Support", "Version 3 is the current one."), ("Support", "Version 4 is the current one.")),
 ]
 
 AGREE: list[tuple[Text, Text]] = [
@@ -249,4 +253,8 @@ AGREE: list[tuple[Text, Text]] = [
     (("Events", "The spring workshop costs $50."), ("Events", "The autumn workshop costs $70.")),
     (("Flights", "Flight LH400 departs at 10:20."), ("Flights", "Flight LH402 departs at 17:10.")),
     (("Prices", "Small coffee is $3."), ("Prices", "Large coffee is $4.")),
+    (("Tomatoes", "In week 0 we plant the tomatoes."), ("Tomatoes", "In week 7 we prune the tomatoes.")),
+    (("Onboarding", "On day 1 you read the handbook."), ("Onboarding", "On day 5 you sum up the handbook.")),
+    (("Agents", "Level 2 agents suggest knowledge."), ("Agents", "Level 3 agents write knowledge.")),
+    (("Plan", "Sprint 12 delivers exports."), ("Plan", "Sprint 13 delivers imports.")),
 ]
