@@ -1,9 +1,15 @@
-"""Joining and leaving at the same moment."""
+"""Joining, leaving and making workspaces at the same moment."""
 
 import pytest
 
-from openvibe.workspaces.models import Member
-from openvibe.workspaces.services import accept_invitation, create_invitation, remove_member, update_member_role
+from openvibe.workspaces.models import Member, Workspace
+from openvibe.workspaces.services import (
+    accept_invitation,
+    create_invitation,
+    create_workspace,
+    remove_member,
+    update_member_role,
+)
 from tests.concurrency import at_once
 from tests.factories import access, make_member, make_user
 
@@ -43,3 +49,12 @@ def test_of_two_owners_who_leave_or_step_back_at_once_one_stays(ana: Member) -> 
         )
 
     assert came == ["done", "last_owner"] * 8
+
+
+def test_workspaces_of_one_name_made_at_once_have_an_address_each() -> None:
+    owners = [make_user(name) for name in ("Ana", "Cleo", "Finn")]
+
+    came = at_once(*[lambda owner=owner: create_workspace(name="Garden", owner=owner) for owner in owners])
+
+    addresses = Workspace.objects.order_by("slug").values_list("slug", flat=True)
+    assert (came, list(addresses)) == (["done"] * 3, ["garden", "garden-2", "garden-3"])

@@ -25,11 +25,11 @@ def create_workspace(*, name: str, owner: User, slug: str = "", handle: str = ""
     """A new workspace with its owner as the first member."""
     name = check_name(name, NAME_MESSAGE)
     base = slugify(slug or name)[:34] or "workspace"
-    free_slug, number = base, 1
-    while Workspace.objects.filter(slug=free_slug).exists():
+    number, is_new = 0, False
+    while not is_new:
         number += 1
-        free_slug = f"{base}-{number}"
-    workspace = Workspace.objects.create(name=name, slug=free_slug)
+        free_slug = base if number == 1 else f"{base}-{number}"
+        workspace, is_new = Workspace.objects.get_or_create(slug=free_slug, defaults={"name": name})
     member = create_owner(workspace=workspace, user=owner, handle=handle)
     subject = f"@{member.participant.handle}"
     record_audit(AuditAction.MEMBER, workspace_id=workspace.pk, by=member, subject=subject, after="made it, as owner")
