@@ -145,7 +145,7 @@ def _set_channels(participant: Participant, channels: set[Channel], by: Access) 
 @transaction.atomic
 def deactivate_agent(*, agent: Agent, by: Access) -> Agent:
     """It answers no more and its episodes are archived; what it said stays."""
-    _check_administers(by, agent.workspace_id, "deactivate agents or bring them back")
+    _lock_activity(agent, by)
     if agent.is_active:
         _audit_activity(agent, by, "active", "deactivated")
     agent.deactivated_at = agent.deactivated_at or timezone.now()
@@ -160,7 +160,7 @@ def deactivate_agent(*, agent: Agent, by: Access) -> Agent:
 @transaction.atomic
 def reactivate_agent(*, agent: Agent, by: Access) -> Agent:
     """It answers again, with the episodes that were archived when it was deactivated."""
-    _check_administers(by, agent.workspace_id, "deactivate agents or bring them back")
+    _lock_activity(agent, by)
     Episode.objects.filter(agent_id=agent.participant_id, archived_at=agent.deactivated_at).update(archived_at=None)
     if not agent.is_active:
         _audit_activity(agent, by, "deactivated", "active")
@@ -169,6 +169,13 @@ def reactivate_agent(*, agent: Agent, by: Access) -> Agent:
     Participant.objects.filter(pk=agent.participant_id).update(is_active=True)
     emit("agent_changed", workspace_id=agent.workspace_id)
     return agent
+
+
+def _lock_activity(agent: Agent, by: Access) -> None:
+    """Since when it is deactivated, as it is now: somebody else may have done it at the same moment."""
+    _check_administers(by, agent.workspace_id, "deactivate agents or bring them back")
+    rows = Agent.objects.select_for_update(no_key=True).values_list("deactivated_at", flat=True)
+    agent.deactivated_at = rows.get(pk=agent.pk)
 
 
 def _audit_activity(agent: Agent, by: Access, before: str, after: str) -> None:
