@@ -247,9 +247,9 @@ def reopen_episode(*, episode: Episode, by: Access) -> Episode:
 @transaction.atomic
 def delete_episode(*, episode: Episode, by: Access) -> None:
     """Gone for good. Feedback is deleted by the person who gave it or an admin; other kinds by admins."""
-    _check_may_settle(episode, by)
-    _emit_episode_changed(episode)
-    episode.delete()
+    current = _lock_episode(episode, by)
+    _emit_episode_changed(current)
+    current.delete()
 
 
 def record_failure(*, agent: Participant, thread: Thread, summary: str) -> Episode:
