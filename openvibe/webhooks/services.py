@@ -200,6 +200,8 @@ def _clean_url(url: str) -> str:
     url = url.strip()
     if len(url) > 500:
         raise Problem("An address has at most 500 characters.", code="bad_url", field="url")
+    if "…" in url:  # of an address as it is shown
+        raise Problem("Write the whole address: … stands for what is not shown.", code="bad_url", field="url")
     try:
         check_url(url, allow_private=settings.ALLOW_PRIVATE_ENDPOINTS)
     except AddressRefused as refusal:

@@ -145,6 +145,7 @@ def test_an_address_sent_back_as_it_was_shown_stays_and_another_takes_its_place(
         ("https://93.184.216.34/others/1", 302, "https://93.184.216.34/others/1"),
     ):
         values = {"act": "save", "url": url, "kinds": ["message_posted"]}
-        assert signed_in(ana).post(page, values).status_code == status
+        answer = signed_in(ana).post(page, values)
+        assert (answer.status_code, b"Write the whole address" in answer.content) == (status, status == 400)
         webhook.refresh_from_db()
         assert (webhook.url, webhook.kinds) == (stored, ["message_posted"])
