@@ -1,5 +1,6 @@
 """Knowledge in the browser: found, read, written, pinned, reviewed; guests read, strangers find nothing."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from django.utils import timezone
 from knowledge.models import Entry
 from knowledge.services import archive_entry, update_entry
 from openvibe.chat.models import Thread
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.services import remove_member
 from tests.factories import access, make_entry, say, signed_in, write_members
 from tests.knowledge.web.page_client import PANEL, at, filled, text
@@ -23,6 +24,16 @@ def test_the_list_says_what_is_known_how_fresh_and_how_often_used(ana: Member) -
     page = text(signed_in(ana), at(ana))
     for said in ("Office", "We sit in &lt;Berlin&gt;.", "expires in 6 d", "used 4 times", "UTC"):
         assert said in page
+
+
+def test_an_entry_looks_the_same_on_every_kind_of_page(ana: Member, dora: Member) -> None:
+    soon = timezone.now() + timedelta(days=3, hours=1)
+    make_entry(dora, "Office", "We sit in **Berlin**.", visibility="restricted", tags=["a&b", "日本"], expires_at=soon)
+    Participant.objects.filter(member=dora).update(name="Dora <Renamed>")
+    pages = [text(signed_in(ana), f"{at(ana)}{query}") for query in ("", "?page=1", "?q=Berlin", "?tag=a%26b")]
+    [row] = {row for page in pages for row in re.findall(r'<li class="entry-row".*?</p>\s*</li>', page, re.DOTALL)}
+    for shown in ("Restricted", "Dora &lt;Renamed&gt;", "expires in 3 d", "a&amp;b"):
+        assert shown in row
 
 
 def test_filters_narrow_and_chips_take_them_back(ana: Member, dora: Member) -> None:
