@@ -138,9 +138,7 @@ def _write_reply(world: BenchWorkspace, thread: Thread, seconds: float, rates: d
 
 
 def _server_processes() -> list[psutil.Process]:
-    return [
-        one for one in psutil.Process().children(recursive=True) if any("granian" in part for part in one.cmdline())
-    ]
+    return [one for one in psutil.Process().children(recursive=True) if "--only" in one.cmdline()]
 
 
 def _processor_seconds(processes: Sequence[psutil.Process]) -> float:
