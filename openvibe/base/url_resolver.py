@@ -14,7 +14,12 @@ def cache_resolver() -> None:
     kept: anybody may ask for it."""
     resolver = get_resolver()
     walk = resolver.resolve
-    find = lru_cache(maxsize=MAX_CACHED_PATHS)(walk)
+
+    @lru_cache(maxsize=MAX_CACHED_PATHS)
+    def find(path: str) -> ResolverMatch:
+        match = walk(path)
+        match.tried = None  # seven kilobytes of patterns that did not match, for the page of DEBUG alone
+        return match
 
     def resolve(path: str) -> ResolverMatch:
         path = str(path)

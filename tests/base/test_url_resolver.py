@@ -1,5 +1,7 @@
 """Paths are resolved once, and as Django resolves them."""
 
+import tracemalloc
+
 import pytest
 from django.urls import Resolver404, URLResolver, get_resolver, resolve
 
@@ -50,3 +52,16 @@ def test_what_leads_nowhere_or_is_long_is_not_kept(monkeypatch: pytest.MonkeyPat
 def test_who_changes_what_was_found_changes_it_for_nobody_else() -> None:
     resolve("/w/willow/t/41/").kwargs["thread_id"] = 42
     assert resolve("/w/willow/t/41/").kwargs["thread_id"] == 41
+
+
+def test_a_path_that_is_kept_takes_little_memory() -> None:
+    """Of a page of a thread fifty patterns are tried before its own."""
+    resolve("/w/willow/t/1/")
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            resolve(f"/w/many-threads/t/{number}/")
+        used_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used_bytes < 200 * 3_000
