@@ -267,7 +267,7 @@ def _checked_member(member: tarfile.TarInfo) -> tarfile.TarInfo:
     leads_out = any(path.is_absolute() or ".." in path.parts for path in paths)
     if leads_out or not (member.isreg() or member.isdir() or member.islnk()):
         raise tarfile.ExtractError(f"{member.name} leads elsewhere")
-    member.mode = 0o700 if member.isdir() else member.mode & 0o755 | 0o600
+    member.mode = member.mode & 0o755 | (0o700 if member.isdir() else 0o600)
     member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
     return member
 

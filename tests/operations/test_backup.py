@@ -213,14 +213,18 @@ def test_what_leads_elsewhere_is_no_backup(kept: Path, var: Path, kind: bytes, n
     assert (connection.introspection.table_names(), (var / "home").exists()) == ([], False)
 
 
-def test_files_come_back_without_the_rights_of_others(kept: Path, var: Path) -> None:
-    member = tarfile.TarInfo("home/skills/run.sh")
-    member.mode, member.uid, member.gid = 0o4777, 12_345, 12_345
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.DIRTYPE])
+@pytest.mark.parametrize(("mode", "restored"), [(0o4777, 0o755), (0o750, 0o750), (0o700, 0o700)])
+def test_what_comes_back_is_its_owners_and_nobody_elses_to_change(
+    kept: Path, var: Path, kind: bytes, mode: int, restored: int
+) -> None:
+    member = tarfile.TarInfo("home/skills/tools")
+    member.type, member.mode, member.uid, member.gid = kind, mode, 12_345, 12_345
     with tarfile.open(kept, "a") as tar:
         tar.addfile(member)
     restore(kept)
-    stat = (var / "home/skills/run.sh").stat()
-    assert (stat.st_mode & 0o7777, stat.st_uid, stat.st_gid) == (0o755, os.geteuid(), os.getegid())
+    stat = (var / "home/skills/tools").stat()
+    assert (stat.st_mode & 0o7777, stat.st_uid, stat.st_gid) == (restored, os.geteuid(), os.getegid())
 
 
 def test_an_interrupted_restore_is_brought_to_its_end_before_anything_serves(kept: Path, var: Path) -> None:
