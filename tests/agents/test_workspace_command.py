@@ -140,8 +140,9 @@ def test_nothing_is_made_whose_secret_nobody_could_read(ana: Member, kind: str) 
 
 
 def test_a_folder_that_cannot_be_deleted_with_its_workspace_is_said(
-    ana: Member, settings: LazySettings, tmp_path: Path
+    ana: Member, cleo: Member, settings: LazySettings, tmp_path: Path
 ) -> None:
+    call_command("workspace", "delete", cleo.workspace.slug, confirm=cleo.workspace.name)  # loads what the next needs
     settings.HOME = tmp_path
     make_agent(ana, "vibe")
     folder = tmp_path / "workspaces" / f"vibe@{ana.workspace.slug}"
