@@ -255,7 +255,7 @@ def _unpack(path: Path, folder: Path) -> None:
             members = [_checked_member(member) for member in tar.getmembers()]
             tar.extraction_filter = lambda member, _: member  # all are checked already
             tar.extractall(folder, members)
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, KeyError) as error:  # KeyError: a second name of what is not there
         reason = str(error).partition("\n")[0].rstrip(":")
         raise CommandError(f"{path} is no backup, or a damaged one ({reason}). Nothing was changed.") from None
 

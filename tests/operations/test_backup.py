@@ -175,6 +175,15 @@ def restore(file: Path, *, replace: bool = False) -> None:
     call_command("restore", str(file), replace=replace, stdout=StringIO())
 
 
+def test_a_second_name_of_nothing_is_damage(kept: Path, var: Path) -> None:
+    member = tarfile.TarInfo("home/copy")
+    member.type, member.linkname = tarfile.LNKTYPE, "home/nothing"
+    with tarfile.open(kept, "a") as tar:
+        tar.addfile(member)
+    with pytest.raises(CommandError, match=r"damaged one \(.*'home/nothing' not found.*\)\. Nothing was changed"):
+        restore(kept)
+
+
 def test_files_are_as_the_backup_has_them(kept: Path, var: Path) -> None:
     """None that came later stays; archives, which no backup holds, and links to another disk do."""
     newer, other_kind = var / "home/agents/later/SOUL.md", var / "home/skills"
