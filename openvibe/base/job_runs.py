@@ -116,8 +116,8 @@ def request_job_run(job: PeriodicTask) -> str:
 
 
 def next_run(job: PeriodicTask, now: datetime) -> datetime | None:
-    """After the last one, as the scheduler reckons, before the first after it was made or changed; `now` for what is
-    overdue. None for a job that is switched off."""
+    """As the scheduler reckons: from the last run, or from when a job that never ran was made or changed; `now` for
+    what is overdue. None for a job that is switched off."""
     if not job.enabled:
         return None
     seconds = job.schedule.remaining_estimate(job.last_run_at or job.date_changed).total_seconds()

@@ -103,7 +103,7 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
 
     @admin.display(description="Next run")
     def next_run(self, job: PeriodicTask) -> str:
-        """After the last one, as the scheduler reckons; what is overdue comes with its next look."""
+        """What is overdue comes with the scheduler's next look."""
         now = timezone.now()
         due_at = next_run(job, now)
         if due_at is None:
