@@ -2,12 +2,15 @@
 # `make PORT=8080 run` another port, OPENVIBE_VAR another folder for the data.
 
 IS_RECENT := -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev/null
-PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 python3.14; do \
+# A Python that is named is taken; else one of the system's may be, which is the same version in a faster build.
+ifeq ($(origin PYTHON),undefined)
+PYTHON := $(shell for candidate in python3 python3.13 python3.12 python3.11 python3.14; do \
 	if [ "$$($$candidate $(IS_RECENT))" = True ]; then echo $$candidate; break; fi; done)
+else
+EXACTLY := --this-python
+endif
 IN := .venv/bin/python
-# A Python that was named is taken; else one of the system's may be, which is the same version in a faster build.
-BOOTSTRAP = $(PYTHON) -I openvibe/runner/bootstrap_venv.py
-EXACTLY := $(if $(filter file,$(origin PYTHON)),,--this-python)
+BOOTSTRAP := $(PYTHON) -I openvibe/runner/bootstrap_venv.py
 PORT ?= 8000
 export PORT
 unexport PYTHONDONTWRITEBYTECODE  # compiled once and kept: each process of a run starts seconds sooner

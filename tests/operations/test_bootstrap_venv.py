@@ -188,10 +188,11 @@ def test_a_named_python_that_is_none_is_said(name: str) -> None:
     assert done.stderr.startswith(f"OpenVibe needs Python 3.11 or later: {name} is none. Install it (Debian: ")
 
 
-def test_a_python3_that_is_none_is_passed_over(tmp_path: Path) -> None:
+def test_a_python3_that_is_none_is_asked_once_and_passed_over(tmp_path: Path) -> None:
     for name in ("python3", "python3.13"):
-        (tmp_path / name).write_text("#!/bin/sh\necho This is not installed.\n")
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name} >> {tmp_path}/asked\necho This is not installed.\n")
         (tmp_path / name).chmod(0o755)
     (tmp_path / "python3.12").symlink_to(REAL)
     done = make("-n", "setup", path=f"{tmp_path}:{os.environ['PATH']}")
     assert "\npython3.12 -I openvibe/runner/bootstrap_venv.py run" in done.stdout
+    assert (tmp_path / "asked").read_text().split() == ["python3", "python3.13"]
