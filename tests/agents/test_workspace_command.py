@@ -98,9 +98,12 @@ def test_all_workspaces_are_named_to_who_names_none(ana: Member, cleo: Member) -
 @contextmanager
 def broken_output(kind: str) -> Iterator[TextIO]:
     """A standard output that takes nothing: it leads to a full disk, or to somebody who has gone."""
-    reading, writing = os.pipe()
-    os.close(reading)
-    stream = os.fdopen(os.open("/dev/full", os.O_WRONLY) if kind == "full" else writing, "w")
+    if kind == "full":
+        descriptor = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, descriptor = os.pipe()
+        os.close(reader)
+    stream = os.fdopen(descriptor, "w")
     try:
         yield stream
     finally:
