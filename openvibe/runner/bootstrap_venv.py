@@ -68,7 +68,7 @@ ERROR_HINTS = (
     ("do not match the hashes", "A package differs from the locked one. `pip cache purge` and run it again."),
     (
         "No matching distribution",
-        f"A locked package has no ready-made file for Python {platform.python_version()} on {platform.platform()}. "
+        f"A locked package has no ready-made file for the Python of {VENV} on {platform.platform()}. "
         "Python 3.11, 3.12 or 3.13 on Linux (x86-64, ARM64) or macOS will do: `make PYTHON=python3.12 …`.",
     ),
     ("name resolution", "The package index cannot be reached. Check the network and run it again."),

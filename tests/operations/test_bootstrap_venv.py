@@ -110,12 +110,19 @@ def test_what_is_installed_stays_whichever_patch_level_asks(
     assert capsys.readouterr().out == ""
 
 
-def test_a_package_that_cannot_be_written_is_said(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("[Errno 30] Read-only file system", r"its disk is read-only\. Put OpenVibe into a folder"),
+        ("No matching distribution found", r"no ready-made file for the Python of .*\.venv on .*: `make PYTHON="),
+    ],
+)
+def test_why_a_package_cannot_be_installed_is_said(machine: Machine, reason: str, words: str) -> None:
     ensure_packages("run")
     (machine.venv / "installed.json").unlink()
-    no_room = "case $2 in pip) test $3 = --version || { echo '[Errno 30] Read-only file system'; exit 1; };; esac"
-    (machine.venv / "bin/python").write_text(f"#!/bin/sh\n{no_room}\n")
-    with pytest.raises(SystemExit, match=r"its disk is read-only\. Put OpenVibe into a folder"):
+    refuse = f"case $2 in pip) test $3 = --version || {{ echo '{reason}'; exit 1; }};; esac"
+    (machine.venv / "bin/python").write_text(f"#!/bin/sh\n{refuse}\n")
+    with pytest.raises(SystemExit, match=words):
         ensure_packages("run")
 
 
