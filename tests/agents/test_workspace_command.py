@@ -131,6 +131,13 @@ def test_what_was_done_is_said_though_standard_output_takes_nothing(
     assert (Message.objects.count(), Entry.objects.count(), Workspace.objects.count()) == (1, 1, 1)
 
 
+def test_what_was_done_is_said_though_standard_output_does_not_know_its_letters(ana: Member, tmp_path: Path) -> None:
+    Workspace.objects.update(name="Gärtnerei")
+    done = r"^This was done, .* \(ordinal not in range\(128\)\):\nGärtnerei: "
+    with Path(os.devnull).open("w", encoding="ascii") as output, pytest.raises(CommandError, match=done):
+        call_command("workspace", "export", str(tmp_path / "ana.zip"), stdout=output)
+
+
 @pytest.mark.parametrize("kind", ["full", "unread"])
 def test_nothing_is_made_whose_secret_nobody_could_read(ana: Member, kind: str) -> None:
     refused = pytest.raises(CommandError, match=r"^Output: .* Nothing was changed\.")
