@@ -115,6 +115,7 @@ def pinned_by(dora: Page, model: Steered, watched_by: Page) -> None:
     panel.get_by_role("button", name="Publish", exact=True).click()
     card = watched_by.locator("#messages .result")
     expect(card).to_contain_text("Water needed: two visits a week")
+    expect(headline(panel)).to_have_count(0)  # else she would be asked whether what stands there may go
     dora.locator("#messages .result").get_by_role("link", name="Pin to knowledge", exact=True).click()
     panel.get_by_role("button", name="Save", exact=True).click()
     expect(card).to_contain_text("Pinned as Water needed")
