@@ -30,12 +30,11 @@ _FIELD_LABELS = {
 
 @dataclass(frozen=True)
 class EntryRow:
-    """An entry in a list: `text` is its beginning without Markdown signs, `copies` are those that say the same."""
+    """An entry in a list: `text` is its beginning without Markdown signs."""
 
     entry: Entry
     freshness: Freshness
     text: str
-    copies: Sequence[NearCopy] = ()
 
     @property
     def html(self) -> SafeString:
@@ -43,8 +42,8 @@ class EntryRow:
         return SafeString(render_markdown(self.entry.content))  # its HTML is sanitised
 
 
-def entry_row(entry: Entry, now: datetime | None = None, copies: Sequence[NearCopy] = ()) -> EntryRow:
-    return EntryRow(entry, compute_freshness(entry, now), _excerpt(entry.content), copies)
+def entry_row(entry: Entry, now: datetime | None = None) -> EntryRow:
+    return EntryRow(entry, compute_freshness(entry, now), _excerpt(entry.content))
 
 
 def _excerpt(content: str) -> str:
@@ -127,13 +126,9 @@ def _entry_item(entry: ListedEntry, now: datetime, copies: Sequence[NearCopy] = 
     )
 
 
-def entry_rows(entries: Iterable[Entry | EntryHit]) -> list[EntryRow]:
-    """Entries, or hits of a search with their near copies."""
+def entry_rows(entries: Iterable[Entry]) -> list[EntryRow]:
     now = timezone.now()
-    return [
-        entry_row(each.entry, now, each.copies) if isinstance(each, EntryHit) else entry_row(each, now)
-        for each in entries
-    ]
+    return [entry_row(entry, now) for entry in entries]
 
 
 @dataclass(frozen=True)

@@ -29,4 +29,4 @@ def cache_resolver() -> None:
         vars(match).update(vars(found), kwargs=dict(found.kwargs))  # views and middleware may change theirs
         return match
 
-    resolver.resolve = resolve  # type: ignore[method-assign]
+    resolver.resolve = resolve  # type: ignore[method-assign]  # Django's handler takes no resolver of ours
