@@ -221,6 +221,7 @@ def _rank_relevant(
     among = rows.candidates.take(standing)
     max_tokens = int(among.tokens.sum()) if budget is None else budget
     chosen_places: list[int] = standing[select(scores[standing], among, budget=max_tokens, max_hits=most)].tolist()
+    chosen_places.sort(key=lambda place: -scores[place])
     return [(rows.entries[place].pk, float(scores[place]), copies_by_place[place]) for place in chosen_places], unusable
 
 

@@ -23,11 +23,12 @@ _MIN_DUPLICATE_LENGTH: Final = 12  # words or tokens; shorter texts are often sa
 def select(
     scores: Floats, candidates: Candidates, *, budget: int, overhead: int = 0, max_hits: int | None = None
 ) -> list[int]:
-    """Indexes of the chosen candidates, the highest score first.
+    """Indexes of the chosen candidates in the order of choice: a smaller budget takes the first of them.
 
     They cost at most `budget` tokens, each its own tokens and `overhead`; one that does not fit any more is passed
     over for a shorter one. `max_hits` bounds how many. Of texts with the same fingerprint only the best is chosen.
-    Where the budget is what bounds the choice and lengths differ widely, two short texts may stand instead of one long.
+    The highest score comes first; where the budget is what bounds the choice and lengths differ widely, the highest
+    for its cost: two short texts may stand instead of one long.
     """
     costs = candidates.tokens + overhead
     order = np.argsort(-scores, kind="stable")
@@ -35,7 +36,7 @@ def select(
     if is_full:
         efficiency = _score_per_cost(scores, costs)
         indices, _ = _choose_greedily(np.lexsort((-scores, -efficiency)).tolist(), costs, candidates, budget, max_hits)
-    return sorted(indices, key=lambda index: -float(scores[index]))
+    return indices
 
 
 def _score_per_cost(scores: Floats, costs: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -212,6 +212,8 @@ def test_a_fact_in_a_long_thread_is_found_however_long_ago(long_thread: tuple[Me
     assert answer.hits[0].body == NEEDLE
     beside = next(hit for hit in answer.hits if hit.seq == 41)
     assert beside.is_neighbour
+    assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
+    assert sorted(hit.selection_rank for hit in answer.hits) == list(range(len(answer.hits)))
 
 
 def test_in_a_long_thread_meaning_leads_to_old_messages_too(long_thread: tuple[Member, Thread]) -> None:

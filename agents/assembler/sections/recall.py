@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 from agents.assembler.excerpts import choose_passages, join_passages
@@ -79,13 +80,12 @@ def recall_messages(request: PromptRequest, history: Iterable[Item], room: int) 
     standing = standing_blocks(request, history, window_start=window_start, in_view=in_view)
     kept_blocks = _keep(standing, hits, room)
     kept_seqs = {seq for each in kept_blocks for seq, _ in each.block.messages}
-    entries = [_hit_entry(hit) for hit in hits if hit.seq not in kept_seqs]
+    new_room = room - sum(each.tokens for each in kept_blocks)
+    new_hits = packing_order([hit for hit in hits if hit.seq not in kept_seqs], new_room)
+    entries = [_hit_entry(hit) for hit in new_hits]
     unseen = _MessagesOutOfView(request, window_start, {*in_view, *kept_seqs})
     checksum = history_checksum(history, request.end_seq)
-    blocks = [
-        *kept_blocks,
-        *_new_blocks(request, entries, unseen, room - sum(each.tokens for each in kept_blocks), checksum),
-    ]
+    blocks = [*kept_blocks, *_new_blocks(request, entries, unseen, new_room, checksum)]
     items = (item for each in blocks for item in each.items)
     return Recall(section_candidates("recall", items), tuple(each.block for each in blocks))
 
@@ -138,7 +138,7 @@ def _relevant_messages(hits: Sequence[MessageHit], room: int) -> Iterator[tuple[
     """The numbers of the messages that bear on the request, each with the tokens it takes."""
     limit, tokens_left = _shown_limit(room), room * RELEVANT_SHARE
     for hit in hits[:MAX_RELEVANT_MESSAGES]:
-        cost = min(hit.tokens, limit) + LINE_TOKENS
+        cost = _line_tokens(hit, limit)
         tokens_left -= cost
         if hit.score < RELEVANT_SCORE or tokens_left < 0:
             return
@@ -160,6 +160,20 @@ class _MessagesOutOfView(NamedTuple):
         messages = messages_for_prompts(self.request.access, **thread)
         unseen = messages.exclude(seq__in={*chosen_seqs, *self.in_view})
         return message_entries(unseen.order_by("-seq")[: room // SHORTEST_LINE_TOKENS])
+
+
+def packing_order(hits: Sequence[MessageHit], room: int) -> Sequence[MessageHit]:
+    """Those that a search for so much room finds, the best first, then the surplus in the order of its choice.
+
+    Packed by score alone, a long message of the surplus took the room of several short ones that tell more.
+    """
+    by_rank, limit = sorted(hits, key=lambda hit: hit.selection_rank), _shown_limit(room)
+    fit_count = sum(cost <= room for cost in accumulate(_line_tokens(hit, limit) for hit in by_rank))
+    return [*sorted(by_rank[:fit_count], key=lambda hit: -hit.score), *by_rank[fit_count:]]
+
+
+def _line_tokens(hit: MessageHit, limit: int) -> int:
+    return min(hit.tokens, limit) + LINE_TOKENS
 
 
 def _new_blocks(

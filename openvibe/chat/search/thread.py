@@ -35,6 +35,8 @@ class MessageHit:
     author_kind: str
     at: datetime
     score: float
+    selection_rank: int
+    """How many were chosen before it: a search for fewer tokens finds those of the lowest ranks."""
     is_neighbour: bool
     """It holds none of the words and is no nearer in meaning than most: it stands beside one that does."""
 
@@ -178,12 +180,15 @@ def _build_result(
         if hit_tokens + cost > budget:
             continue  # it grew since it was chosen
         hit_tokens += cost
-        score, stands_beside = float(scores[index]), bool(is_neighbour[index])
         hits.append(
             MessageHit(
-                message_id, seq, thread_id, kind, body, tokens, author_id, name, author_kind, at, score, stands_beside
+                *(message_id, seq, thread_id, kind, body, tokens, author_id, name, author_kind, at),
+                score=float(scores[index]),
+                selection_rank=len(hits),
+                is_neighbour=bool(is_neighbour[index]),
             )
         )
+    hits.sort(key=lambda hit: -hit.score)
     by_vectors = candidates.similarity is not None and bool(np.isfinite(candidates.similarity).any())
     return MessageSearchResult(hits, hit_tokens, by_words=bool(candidates.hits.any()), by_vectors=by_vectors)
 

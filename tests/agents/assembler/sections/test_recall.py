@@ -1,10 +1,14 @@
 """What was said out of view and bears on a request comes back."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from agents.assembler.assemble import assemble
+from agents.assembler.sections.recall import packing_order
 from agents.models import Agent
 from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import MessageHit
 from openvibe.chat.services import delete_message
 from openvibe.workspaces.models import Member
 from tests.factories import access, say, say_all
@@ -42,3 +46,18 @@ def test_neither_deleted_nor_unfinished_text_is_recalled(ana: Member, vibe: Agen
     question = say(thread, ana, "@vibe what is the code, swordfish?")
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "swordfish" not in "".join(m.content for m in prompt.messages[:-1])
+
+
+def hit(seq: int, *, tokens: int, score: float, selection_rank: int) -> MessageHit:
+    author = {"author_id": 1, "author_name": "Ana", "author_kind": "member", "at": datetime(2026, 3, 1, tzinfo=UTC)}
+    place = {"message_id": seq, "seq": seq, "thread_id": 1, "kind": "text", "body": "", "is_neighbour": False}
+    return MessageHit(**place, **author, tokens=tokens, score=score, selection_rank=selection_rank)  # type: ignore[arg-type]  # by name
+
+
+def test_a_long_message_of_the_surplus_takes_no_room_from_what_was_chosen_before_it() -> None:
+    """A little more is looked for than fits, and a search divides scores by costs."""
+    short = [hit(seq, tokens=28, score=1 + seq / 10, selection_rank=seq) for seq in range(4)]
+    long = hit(4, tokens=150, score=9, selection_rank=4)
+    best_first = [long, *reversed(short)]
+    assert [each.seq for each in packing_order(best_first, 130)] == [3, 2, 1, 0, 4]
+    assert [each.seq for each in packing_order(best_first, 280)] == [4, 3, 2, 1, 0]
