@@ -117,9 +117,6 @@ MESSAGES = Corpus(
     index_prefix="message_vector_hnsw",
 )
 
-MAX_THREAD_MATCHES = 2_000
-"""Messages of everybody that may be expected to hold what is looked up, all of it together."""
-
 LEXICAL_CANDIDATES = 25
 VECTOR_CANDIDATES = 20
 SIGNS_OVERSAMPLING = 4
@@ -172,7 +169,7 @@ def read_messages(
     values: dict[str, object] = {**query.values, **query.vector_parameters, "thread": thread_id, "kinds": list(kinds)}
     values |= {"since": since, "before": before, "distance": distance}
     if since > 1:
-        lookup = MESSAGES.word_lookup(query, MAX_THREAD_MATCHES)
+        lookup = MESSAGES.word_lookup(query)
         use_index = use_index and query.embedding is not None and MESSAGES.has_index(query.dimension)
         older = Older(bool(lookup and lookup.are_rare), use_index)
         values |= MESSAGES.word_values(query, lookup) if older.by_words else {}
