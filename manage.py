@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-UNPREPARED = ("42P01", "42703", "3F000")
+MISSING_SCHEMA_SQLSTATES = ("42P01", "42703", "3F000")
 """What PostgreSQL answers where a table, a column or a schema is missing."""
 
 
@@ -50,10 +50,10 @@ def main() -> None:
         raise SystemExit(str(error)) from None
     except (OperationalError, ProgrammingError) as error:
         sqlstate = getattr(error.__cause__, "sqlstate", None)
-        is_ours = isinstance(error, ProgrammingError) and sqlstate and sqlstate not in UNPREPARED
+        is_ours = isinstance(error, ProgrammingError) and sqlstate and sqlstate not in MISSING_SCHEMA_SQLSTATES
         if is_ours or "--traceback" in sys.argv:
             raise
-        advice = "Run `manage.py migrate`." if sqlstate in UNPREPARED else "`manage.py doctor` says more."
+        advice = "Run `manage.py migrate`." if sqlstate in MISSING_SCHEMA_SQLSTATES else "`manage.py doctor` says more."
         reason = str(error).partition("\n")[0]
         raise SystemExit(f"The database cannot be used: {reason}. {advice}") from None
     except OSError as error:

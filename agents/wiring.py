@@ -83,7 +83,7 @@ def agent_client(participant: Participant) -> ModelClient:
     return client_for(endpoint_for(agent))
 
 
-GONE = "There is no such agent any more."
+NO_AGENT_MESSAGE = "There is no such agent any more."
 
 
 def dive_denied_reasons(participants: Sequence[Participant], thread: Thread, task: str) -> dict[int, str]:
@@ -93,7 +93,7 @@ def dive_denied_reasons(participants: Sequence[Participant], thread: Thread, tas
     denials = reply_denials(list(by_participant.values()), thread, task)
     reasons = {pk: denial.reason for pk, denial in denials.items()}
     return {
-        each.pk: f"@{each.handle} cannot do this: {reasons[each.pk]}" if each.pk in reasons else GONE
+        each.pk: f"@{each.handle} cannot do this: {reasons[each.pk]}" if each.pk in reasons else NO_AGENT_MESSAGE
         for each in participants
         if each.pk in reasons or each.pk not in by_participant
     }

@@ -15,7 +15,7 @@ from django.db.models.functions import Cast, Now, Upper
 from django.utils import timezone
 from pgvector.django import HalfVectorField, HnswIndex
 
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.base.name_field import NameField
 from openvibe.chat.models import Message, Thread, break_long_words, open_to_agent
 from openvibe.search.models import GIN_PENDING_LIST_KB, VectorSpace
@@ -62,7 +62,7 @@ class EntryQuerySet(models.QuerySet["Entry"]):
         return self.filter(Q(expires_at=None) | Q(expires_at__gt=now or timezone.now()), status=Entry.Status.ACTIVE)
 
 
-class Entry(Timestamped):
+class Entry(TimestampedModel):
     """`content` is Markdown of at most 2,000 tokens (o200k_base). Every change has a revision; `version` counts them.
 
     A superseded entry always has a successor; which entry supersedes which never closes a circle (a trigger).

@@ -161,7 +161,7 @@ def topics_by_kind(entries: QuerySet[Entry]) -> tuple[list[dict[str, object]], b
 
 
 Status, Reason = Entry.Status, Entry.Reason
-UNUSED_LISTED_FOR = timedelta(days=7)
+UNUSED_REVIEW_WINDOW = timedelta(days=7)
 
 
 def review_condition(now: datetime) -> Q:
@@ -176,7 +176,7 @@ def entries_to_review(access: Access, now: datetime) -> EntryQuerySet:
 
 def ordered_review_queue(access: Access, now: datetime) -> EntryQuerySet:
     """Archived as unused in the last week first, then what waits, by reason and then the longest first."""
-    is_unused = Q(status=Status.ARCHIVED, reason=Reason.UNUSED, status_since__gt=now - UNUSED_LISTED_FOR)
+    is_unused = Q(status=Status.ARCHIVED, reason=Reason.UNUSED, status_since__gt=now - UNUSED_REVIEW_WINDOW)
     entries = entries_to_review(access, now) | Entry.objects.visible_to(access).filter(is_unused)
     section = Case(
         When(is_unused, then=Value(0)),

@@ -1,7 +1,9 @@
 """The documents tell the truth about the repository: the files they name exist, and hold what is said to be in them."""
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,26 @@ def test_thirty_questions_have_a_room() -> None:
 @pytest.mark.parametrize(("question", "file", "name"), room_rows(), ids=lambda cell: cell)
 def test_a_room_holds_what_is_looked_for(question: str, file: str, name: str) -> None:
     assert defines((ROOT / file).read_text(), name)
+
+
+def top_names(source: str) -> Iterator[str]:
+    """Classes and constants at the top of a module: no errors, which say what happened, nor what the API names."""
+    for node in ast.parse(source).body:
+        bases = {ast.unparse(base) for base in node.bases} if isinstance(node, ast.ClassDef) else set()
+        if isinstance(node, ast.ClassDef) and not bases & {"Exception", "Problem", "TypedDict"}:
+            yield node.name
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_no_class_or_constant_is_called_by_a_participle_alone() -> None:
+    irregular = "begun|done|given|gone|found|kept|made|said|seen|sent|shown|told"
+    participle = rf"_*(?:[A-Z][a-z]*ed|[A-Z]*ED|(?i:(?:un)?(?:{irregular})))"
+    sources = [path for top in TOP_FOLDERS[:4] for path in (ROOT / top).rglob("*.py")]
+    sources += [ROOT / "manage.py", *(ROOT / "client/src").rglob("*.py")]
+    names = [f"{path.relative_to(ROOT)}: {name}" for path in sources for name in top_names(path.read_text())]
+    assert [name for name in names if re.fullmatch(participle, name.partition(": ")[2])] == []
 
 
 def nav_pages(entry: Any) -> list[str]:

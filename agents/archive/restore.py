@@ -39,7 +39,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_BYTES = 20 * 1024**3
 """Bytes of an archive once unpacked, all entries together, unless the command is told otherwise."""
-GONE = 2**62
+FIRST_MISSING_ID = 2**62
 """Ids from here on stand for rows that were gone when the archive was written; no row ever has one."""
 UNREADABLE_VALUES = (
     DatabaseError,
@@ -306,7 +306,7 @@ class _Import:
 
     def _id(self, model: type[Model], number: int) -> int:
         if number < 0:
-            return GONE - number
+            return FIRST_MISSING_ID - number
         return self._ids[model][_place(number, len(self._ids[model]))]
 
 

@@ -213,7 +213,7 @@ def _request(operation: Operation, arguments: Mapping[str, Any], environ: Mappin
         f"HTTP_{key.upper().replace('-', '_')}": _header(key, value) for key, value in values_by_place["header"].items()
     }
     inner = {
-        **{key: environ[key] for key in INHERITED if key in environ},
+        **{key: environ[key] for key in INHERITED_META if key in environ},
         "REQUEST_METHOD": operation.method,
         "PATH_INFO": path,
         "QUERY_STRING": urlencode({key: _query(value) for key, value in values_by_place["query"].items()}, doseq=True),
@@ -225,7 +225,7 @@ def _request(operation: Operation, arguments: Mapping[str, Any], environ: Mappin
     return WSGIRequest(inner)
 
 
-INHERITED = (
+INHERITED_META = (
     "SERVER_NAME",
     "SERVER_PORT",
     "SERVER_PROTOCOL",

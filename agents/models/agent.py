@@ -8,13 +8,13 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Thread
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Participant, Workspace
 
 
-class Agent(Timestamped):
+class Agent(TimestampedModel):
     """One-to-one with its participant. Deactivated, never deleted: what it said keeps its author."""
 
     class Level(models.IntegerChoices):

@@ -10,12 +10,12 @@ from django.db.models import Q
 
 from agents.models.agent import Agent
 from openvibe.base.fields import EncryptedTextField, secret_hint
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.base.ssrf_guard import AddressRefused, check_url
 from openvibe.workspaces.models import Workspace
 
 
-class McpServer(Timestamped):
+class McpServer(TimestampedModel):
     """Another program's MCP server (streamable HTTP), whose tools a workspace's agents may be allowed to call."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="mcp_servers")

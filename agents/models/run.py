@@ -48,7 +48,7 @@ class Run(Job):
         STOPPED = "stopped", "stopped"
         FAILED = "failed", "failed"
 
-    ENDED: ClassVar[tuple[str, ...]] = ("done", "stopped", "failed")
+    FINISHED_STATES: ClassVar[tuple[str, ...]] = ("done", "stopped", "failed")
 
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="runs")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs")
@@ -145,7 +145,7 @@ class Run(Job):
 
     @property
     def is_over(self) -> bool:
-        return self.state in self.ENDED
+        return self.state in self.FINISHED_STATES
 
     @property
     def first_word_seconds(self) -> float | None:

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 from agents.models.agent import Agent
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -22,7 +22,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         return self.filter(in_threads | in_channels, agent__workspace=access.workspace_id)
 
 
-class Schedule(Timestamped):
+class Schedule(TimestampedModel):
     """When an agent speaks without being asked: a cron line in a time zone, and what it is told then.
 
     It posts in `thread`, or else in a new thread of `channel` each time. `next_due_at` is when it is due next;

@@ -24,12 +24,12 @@ from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
 
 T = TypeVar("T")
-ENDED = (*Run.ENDED, Run.State.WAITING)
+FINAL_STATES = (*Run.FINISHED_STATES, Run.State.WAITING)
 STOP_REASONS = {"length": "length", "pause": "length", "content_filter": "content_filter"}
 """What a chat client is told of an answer that the model did not end, by why. The protocol has no word for a pause:
 `length`, too, says that there is more to ask for."""
-RESTARTED = "The answer was begun anew. Send the same request again to get all of it."
-GONE = "You have no access to this conversation any more."
+RESTART_MESSAGE = "The answer was begun anew. Send the same request again to get all of it."
+NO_ACCESS_MESSAGE = "You have no access to this conversation any more."
 BUSY = "Too many answers are awaited at once. Try again in a moment."
 
 
@@ -38,7 +38,7 @@ def run_outcome(run_id: int) -> Outcome | None:
     run = Run.objects.select_related("reply", "client_turn").filter(pk=run_id).first()
     if run is None:
         return _failure(run_id, 404, "gone", "The conversation was deleted.")
-    if run.state not in ENDED:
+    if run.state not in FINAL_STATES:
         return None
     turn: ClientTurn | None = client_turn_of(run)
     calls = tuple(client_calls(run).values_list("call_id", "name", "arguments"))
@@ -118,7 +118,7 @@ class PendingAnswer:
                         continue  # it was begun anew: perhaps it comes to the same
                     is_over = outcome is not None
                     if outcome and not outcome.error and not text.startswith(sent_text):
-                        outcome = _failure(self.run_id, 503, "answer_restarted", RESTARTED)
+                        outcome = _failure(self.run_id, 503, "answer_restarted", RESTART_MESSAGE)
                     elif text.startswith(sent_text) and len(text) > len(sent_text):
                         yield text[len(sent_text) :]
                         sent_text = text
@@ -139,10 +139,10 @@ class PendingAnswer:
                     elif line == b"event: busy":
                         yield {"outcome": vars(_failure(self.run_id, 429, "rate_limit_exceeded", BUSY))}
                     elif line == b"event: gone":
-                        yield {"outcome": vars(_failure(self.run_id, 403, "not_allowed", GONE))}
+                        yield {"outcome": vars(_failure(self.run_id, 403, "not_allowed", NO_ACCESS_MESSAGE))}
                     elif line == b"event: reload" and (outcome := await asyncio.to_thread(self._read_outcome)):
                         yield {"outcome": vars(outcome)}
-        yield {"outcome": vars(_failure(self.run_id, 503, "interrupted", RESTARTED))}
+        yield {"outcome": vars(_failure(self.run_id, 503, "interrupted", RESTART_MESSAGE))}
 
     def _read_outcome(self) -> Outcome | None:
         return _with_connection(partial(run_outcome, self.run_id))
@@ -160,7 +160,7 @@ class PendingAnswer:
             async for piece in pieces:
                 if isinstance(piece, Outcome):
                     return piece
-        return _failure(self.run_id, 503, "interrupted", RESTARTED)
+        return _failure(self.run_id, 503, "interrupted", RESTART_MESSAGE)
 
 
 def _outcome_of(line: dict[str, Any]) -> Outcome | None:

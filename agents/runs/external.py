@@ -37,7 +37,7 @@ END_STEPS: dict[str, StepKind] = {"done": "done", "failed": "failed", "stopped":
 BATCH_SIZE = 200
 RUN_REQUESTED = "run_requested"
 """The event that asks an agent elsewhere. Nobody else is told."""
-NOT_BEGUN = (
+START_TIMEOUT_MESSAGE = (
     "{name} runs elsewhere and did not begin within {minutes} min. See that its program is running, then press Retry."
 )
 
@@ -343,5 +343,7 @@ def _lapse_of(run: Run) -> tuple[str, str]:
     if run.heard_at is None or run.heard_at > timezone.now() - timedelta(seconds=seconds):
         return "", ""
     if is_queued:
-        return "not_begun", NOT_BEGUN.format(name=run.agent.participant.name, minutes=settings.AGENT_BEGIN_MINUTES)
+        return "not_begun", START_TIMEOUT_MESSAGE.format(
+            name=run.agent.participant.name, minutes=settings.AGENT_BEGIN_MINUTES
+        )
     return "silent", f"It fell silent while it answered: nothing was heard of it for {seconds:g} seconds."

@@ -62,7 +62,7 @@ def request_draft_run(*, dive: Dive, message: Message) -> Run | None:
     Raises Conflict while the agent has another run to finish in the dive.
     """
     agent = Agent.objects.select_related("participant", "workspace").get(participant_id=dive.agent_id)
-    unfinished = Run.objects.filter(thread_id=dive.thread_id).exclude(state__in=Run.ENDED)
+    unfinished = Run.objects.filter(thread_id=dive.thread_id).exclude(state__in=Run.FINISHED_STATES)
     if unfinished.exists():
         raise Conflict(
             f"@{agent.participant.handle} is still busy in this dive. Wait until it is done, or stop it.",
@@ -78,7 +78,7 @@ def stop_runs_in_dive(*, dive: Dive) -> None:
     when it is published, Conflict is raised: the reply might belong to the result.
     """
     unfinished = Run.objects.select_for_update(no_key=True, of=("self",)).filter(thread_id=dive.thread_id)
-    for run in unfinished.exclude(state__in=Run.ENDED).select_related("agent__participant").order_by("pk"):
+    for run in unfinished.exclude(state__in=Run.FINISHED_STATES).select_related("agent__participant").order_by("pk"):
         run.stop_requested_at = run.stop_requested_at or timezone.now()
         if run.state != Run.State.WRITING:
             run.state, run.finished_at = Run.State.STOPPED, timezone.now()
@@ -210,7 +210,7 @@ def regenerate_run(*, run: Run, by: Access) -> Run:
     if current.trigger.is_deleted:
         raise Conflict("The message that was asked has been deleted.", code="deleted")
     _check_may_answer(current)
-    under_way = current.regenerations.exclude(state__in=Run.ENDED).first()
+    under_way = current.regenerations.exclude(state__in=Run.FINISHED_STATES).first()
     if under_way is not None:
         return under_way
     run = Run.objects.create(

@@ -11,7 +11,7 @@ from agents.tools.toolbox import UNKNOWN_OUTCOME
 from memory.models import Approval
 from openvibe.llm.values import ToolCallRequest
 
-DONE_EARLIER = "This was carried out already. What it answered is not kept."
+REPEATED_CALL_MESSAGE = "This was carried out already. What it answered is not kept."
 
 Decision = ToolCall.Decision
 
@@ -27,7 +27,7 @@ def acted_results(run: Run) -> list[ToolResult]:
 
 
 def _result_of(row: ToolCall) -> ToolResult:
-    result = row.result or DONE_EARLIER
+    result = row.result or REPEATED_CALL_MESSAGE
     if row.finished_at is None:
         result = UNKNOWN_OUTCOME
     return ToolResult(request_of(row), result, row.decision == Decision.REFUSED)

@@ -21,8 +21,8 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.llm.values import ToolCallRequest
 
 CALL_MAY_QUOTE = "A message was edited or deleted meanwhile, which this call may quote. Look again at what stands now."
-STOPPED_SINCE = "Somebody stopped the answer after they approved this call, so it was not made. Ask for it anew."
-DENIED_ALREADY = "People denied this very call. Go on without it."
+STOPPED_CALL_MESSAGE = "Somebody stopped the answer after they approved this call, so it was not made. Ask for it anew."
+DENIED_CALL_MESSAGE = "People denied this very call. Go on without it."
 
 MAX_REASON_CHARS = 2_000
 """Characters of what the agent said before a call that asks people, its newest words: they tell what it is for."""
@@ -80,7 +80,7 @@ class CallExecutor:
         if approval is None or approval.state != Approval.State.GRANTED:
             refusal = toolbox.refuse(call, _denial(approval))
         elif approval.decided_at and was_stopped_since(self.run, approval.decided_at):
-            refusal = toolbox.refuse(call, STOPPED_SINCE)
+            refusal = toolbox.refuse(call, STOPPED_CALL_MESSAGE)
         elif not row.arguments:
             refusal = toolbox.refuse(call, CALL_MAY_QUOTE)
         return self.execute(toolbox, call, 1, refusal, approval)
@@ -111,7 +111,7 @@ class CallExecutor:
         """Ask people about this very call; one that they denied in this run is not asked about again."""
         denied_calls = self.run.tool_calls.filter(approval__state=Approval.State.DENIED)
         if denied_calls.filter(name=call.name, arguments=call.arguments).exists():
-            return toolbox.refuse(call, DENIED_ALREADY), None
+            return toolbox.refuse(call, DENIED_CALL_MESSAGE), None
         reason = self.answer.text.strip()[-MAX_REASON_CHARS:]
         access = visible_to(self.run.agent)
         try:

@@ -161,7 +161,7 @@ def _pace_denied_reason(schedule: Schedule, now: datetime) -> str | None:
     """Why it is too soon, or too much for one day. The caller holds the agent's row."""
     runs = Run.objects.filter(agent=schedule.agent, task=Run.Task.SCHEDULED, regenerates=None)
     past_runs = runs.filter(trigger__created_at__lt=now + CLOCK_SLACK)
-    if runs.filter(schedule=schedule).exclude(state__in=Run.ENDED).exists():
+    if runs.filter(schedule=schedule).exclude(state__in=Run.FINISHED_STATES).exists():
         return "What it began the time before is not finished."
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     if past_runs.filter(trigger__created_at__gte=midnight).count() >= MAX_PROACTIVE_PER_DAY:

@@ -32,7 +32,7 @@ from openvibe.chat.models import Thread
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_OTHERS = 20
-SETTLED = Conflict("This feedback is settled already. Nothing more was saved.", code="settled")
+SETTLED_CONFLICT = Conflict("This feedback is settled already. Nothing more was saved.", code="settled")
 MAX_NOTE_CHARACTERS = 300
 ANSWER_CHARACTERS = 80
 """Of the answer that a piece of feedback is about."""
@@ -155,7 +155,7 @@ def apply_always(request: WorkspaceRequest, handle: str, episode_id: int) -> Htt
                 agent, data = newest, form.with_changes(based_on=newest.soul.number)
                 form = RuleForm(episode, agent, others, data)
                 form.is_valid()
-            form.add_problem(SETTLED if is_settled else conflict)
+            form.add_problem(SETTLED_CONFLICT if is_settled else conflict)
         except SoulError as error:
             for problem in error.problems:
                 form.add_error("rule", str(problem))

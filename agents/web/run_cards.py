@@ -58,7 +58,7 @@ class RunCard:
     @property
     def is_under_way(self) -> bool:
         """Not over: also while it waits for an approval."""
-        return self.state not in Run.ENDED
+        return self.state not in Run.FINISHED_STATES
 
 
 def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, Any]]:

@@ -32,7 +32,7 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Member
 
-TIMES_SHOWN = 3
+PREVIEW_TIMES = 3
 MAX_THREADS_OFFERED = 50
 NO_PLACE = "Choose where it posts."
 CRON_HELP = mark_safe(
@@ -216,7 +216,7 @@ def _local_times(cron: str, time_zone: str) -> tuple[str, ...]:
     zone = parse_time_zone(time_zone.strip())
     return tuple(
         f"{time.astimezone(zone):%a %-d %b %Y, %H:%M}"
-        for time in next_times(cron, zone.key, timezone.now(), TIMES_SHOWN)
+        for time in next_times(cron, zone.key, timezone.now(), PREVIEW_TIMES)
     )
 
 

@@ -124,7 +124,7 @@ class NoteIn(serializers.Serializer[Any]):
     note = TextField(required=False, default="", help_text=NOTE_HELP)
 
 
-class Reworded(NoteIn):
+class EntryTextChange(NoteIn):
     """Words of an entry that is there: what is left out stays as it is."""
 
     topic = TextField(required=False, help_text=TOPIC_HELP)
@@ -135,7 +135,7 @@ class Reworded(NoteIn):
     tags = TagsField(required=False)
 
 
-class EntryChange(Reworded):
+class EntryChange(EntryTextChange):
     """What is left out stays as it is."""
 
     is_pinned = serializers.BooleanField(
@@ -184,11 +184,11 @@ class RenewIn(NoteIn):
     expires_at = ExpiryField()
 
 
-class AcceptIn(Reworded):
+class AcceptIn(EntryTextChange):
     """Better words, where they are needed; what is left out stays as it was suggested."""
 
 
-class SupersedeIn(Reworded):
+class SupersedeIn(EntryTextChange):
     """Either `successor`, an entry that holds already, or the `content` of a new one; what else is left out is as in
     the entry superseded, but that it never expires."""
 

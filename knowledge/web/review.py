@@ -35,7 +35,7 @@ from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 REVIEW_PAGE_SIZE, MAX_PAIRS = 50, 20
 MAX_BEGAN_WITH = 10_000
-KEPT_ACTIONS = (Revision.Action.SETTLED, Revision.Action.EDITED)
+SETTLING_ACTIONS = (Revision.Action.SETTLED, Revision.Action.EDITED)
 """What settling a contradiction is called in the revisions of the entry that stays."""
 MIN_RENEWAL = timedelta(days=1)
 REVIEW_SECTIONS = (
@@ -227,7 +227,7 @@ def _last_decision(request: WorkspaceRequest, entry_id: int) -> LastDecision | N
     newest = entry.revisions.order_by("-number").first()
     if newest is None or not is_undoable(newest, request.access):
         return None
-    return LastDecision(entry, "Kept" if newest.action in KEPT_ACTIONS else newest.get_action_display())
+    return LastDecision(entry, "Kept" if newest.action in SETTLING_ACTIONS else newest.get_action_display())
 
 
 def _review_items(page: Page[Entry], now: datetime, access: Access) -> list[ReviewItem]:

@@ -184,7 +184,7 @@ class OneBlock(BlockView):
         return Response(status=204)
 
 
-class Appended(BlockView):
+class AppendToBlock(BlockView):
     @extend_schema(
         operation_id="blocks_append", parameters=[AgentQuery, MAY_MATCH], request=AppendIn, responses=BlockOut
     )

@@ -9,11 +9,11 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from memory.blocks.values import BLOCK_TOKEN_LIMIT, LABEL_PATTERN, PROFILE_TOKEN_LIMIT
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.workspaces.models import Participant
 
 
-class Block(Timestamped):
+class Block(TimestampedModel):
     """`content` is at most `max_tokens` (o200k_base). Every change has a version; writers name the one they saw."""
 
     agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="blocks")
@@ -41,7 +41,7 @@ class Block(Timestamped):
         return self.label
 
 
-class ProfileNote(Timestamped):
+class ProfileNote(TimestampedModel):
     """What one agent noted about one person, at most `max_tokens` (o200k_base). Never shown to other agents."""
 
     agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="profile_notes")

@@ -78,7 +78,7 @@ class EpisodesQuery(serializers.Serializer[Any]):
     open = serializers.BooleanField(required=False, default=False, help_text="Only feedback not yet applied.")
 
 
-class FeedbackGiven(ApiView):
+class FeedbackList(ApiView):
     @extend_schema(operation_id="feedback_list", responses=FeedbackOut(many=True))
     def get(self, request: Request) -> Response:
         """Verdicts the caller gave."""
@@ -119,7 +119,7 @@ class Episodes(ApiView):
         return self.paginated_response(episodes.filter(**params), EpisodeOut)
 
 
-class Applied(ApiView):
+class MarkApplied(ApiView):
     scopes = {"POST": "memory"}
 
     @extend_schema(operation_id="episodes_mark_applied", request=None, responses=EpisodeOut)
@@ -130,7 +130,7 @@ class Applied(ApiView):
         return Response(EpisodeOut(access_episode(access, pk)).data)
 
 
-class SuggestedAlways(ApiView):
+class SuggestAlways(ApiView):
     scopes = {"POST": "memory"}
 
     @extend_schema(operation_id="episodes_suggest_always", request=None, responses=EpisodeOut)
@@ -183,7 +183,7 @@ class Proposals(ApiView):
         return self.paginated_response(proposals.filter(**self.validated_query(ProposalsQuery)), ProposalOut)
 
 
-class Decision(ApiView):
+class ProposalDecision(ApiView):
     """Shared by the three verbs."""
 
     scopes = {"POST": "memory"}
@@ -194,21 +194,21 @@ class Decision(ApiView):
         return Response(ProposalOut(access_proposal(access, pk)).data)
 
 
-class Accepted(Decision):
+class AcceptProposal(ProposalDecision):
     @extend_schema(operation_id="proposals_accept", request=None, responses=ProposalOut)
     def post(self, request: Request, pk: int) -> Response:
         """The agent learns it: an episode for 90 days, or new profile notes. Admins only."""
         return self.decide(request, pk, accept_proposal)
 
 
-class Rejected(Decision):
+class RejectProposal(ProposalDecision):
     @extend_schema(operation_id="proposals_reject", request=None, responses=ProposalOut)
     def post(self, request: Request, pk: int) -> Response:
         """It never takes effect. Admins only."""
         return self.decide(request, pk, reject_proposal)
 
 
-class Undone(Decision):
+class UndoProposal(ProposalDecision):
     @extend_schema(operation_id="proposals_undo", request=None, responses=ProposalOut)
     def post(self, request: Request, pk: int) -> Response:
         """What was accepted is taken back; notes that were changed since are a 409. Admins only."""

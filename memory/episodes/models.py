@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.db.models.functions import MD5, Now
 from django.utils import timezone
 
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.workspaces.models import Participant
 
@@ -19,7 +19,7 @@ PRAISE = "feedback:"
 """What the subject of an episode begins with that tells of a 👍."""
 
 
-class Feedback(Timestamped):
+class Feedback(TimestampedModel):
     """One verdict per person and message, changeable."""
 
     class Verdict(models.TextChoices):

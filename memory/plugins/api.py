@@ -74,7 +74,7 @@ class ThreadQuery(serializers.Serializer[Any]):
     thread = IdField()
 
 
-class ThreadAskedMaybe(serializers.Serializer[Any]):
+class OptionalThreadQuery(serializers.Serializer[Any]):
     thread = IdField(required=False, help_text="Only those of this thread.")
 
 
@@ -307,11 +307,11 @@ class Compactions(ApiView):
     scopes = {"GET": "memory"}
 
     @extend_schema(
-        operation_id="memory_list_compactions", parameters=[ThreadAskedMaybe], responses=CompactionOut(many=True)
+        operation_id="memory_list_compactions", parameters=[OptionalThreadQuery], responses=CompactionOut(many=True)
     )
     def get(self, request: Request) -> Response:
         """Compactions of threads the caller may read, newest first."""
-        params = self.validated_query(ThreadAskedMaybe)
+        params = self.validated_query(OptionalThreadQuery)
         filters = {"thread_id": params["thread"]} if "thread" in params else {}
         return self.paginated_response(visible_compactions(request_access(request)).filter(**filters), CompactionOut)
 

@@ -8,14 +8,14 @@ from django.db.models import Q
 from memory.plugins.base import MAX_FOCUS_CHARACTERS
 from openvibe.base.jobs import Job, JobKind
 from openvibe.base.locks import LockKind
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Participant, Workspace
 
 DEFAULT_PLUGIN = "memory/lcm"
 
 
-class MemoryPlugin(Timestamped):
+class MemoryPlugin(TimestampedModel):
     """A plugin's place in a workspace: switched on or off, and its settings. Without rows, DEFAULT_PLUGIN is on."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memory_plugins")
@@ -116,7 +116,7 @@ class Compaction(Job):
 COMPACTIONS = JobKind(Compaction, LockKind.COMPACTION, active=(Compaction.State.RUNNING,))
 
 
-class SessionInfo(Timestamped):
+class SessionInfo(TimestampedModel):
     """What an agent keeps about one of its sessions: a title, its own id, whatever it likes (JSON, small)."""
 
     agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="+")

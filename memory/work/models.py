@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from memory.plugins.models import Compaction
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Participant
 
@@ -37,7 +37,7 @@ class WorkKind(models.TextChoices):
     DO_NOT_REDO = "do_not_redo", "Do not redo"
 
 
-class WorkItem(Timestamped):
+class WorkItem(TimestampedModel):
     """One row of a thread's work. `data` holds what the kind adds: a goal's `done_condition` and `budget`, an
     artifact's `ref`. `message` is where it was said, if anywhere.
 
@@ -112,7 +112,7 @@ class WorkItem(Timestamped):
         return self.kind == WorkKind.CONSTRAINT and self.confirmed_by_id is None
 
 
-class Approval(Timestamped):
+class Approval(TimestampedModel):
     """Somebody asks whether something may be done; a person decides, or it lapses after a while. A field, never a
     sentence in a summary."""
 

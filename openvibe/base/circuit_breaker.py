@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import Case, F, Q, QuerySet, When
 from django.utils import timezone
 
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class CircuitBreaker(ABC):
         """Whether the error says something about the health of what was called."""
 
     @abstractmethod
-    def rest_error(self, row: Timestamped, failures: int, seconds: int) -> Exception:
+    def rest_error(self, row: TimestampedModel, failures: int, seconds: int) -> Exception:
         """What a call is told that comes `seconds` before the rest ends."""
 
     @property
@@ -44,7 +44,7 @@ class CircuitBreaker(ABC):
         return timedelta(seconds=self.rest_seconds)
 
     @contextmanager
-    def guard(self, row: Timestamped) -> Iterator[None]:
+    def guard(self, row: TimestampedModel) -> Iterator[None]:
         """Around one call: raises `rest_error` during a rest, and counts how the call ends.
 
         Errors that are no failures count neither way. A call that a person stops lets the next one try.
@@ -61,11 +61,11 @@ class CircuitBreaker(ABC):
         if getattr(row, self.failures):
             self.reset(row)
 
-    def reset(self, row: Timestamped) -> None:
+    def reset(self, row: TimestampedModel) -> None:
         """Forget its failures: it has just answered."""
         self._write(row, **{self.failures: 0, self.rests_until: None})
 
-    def _admit(self, row: Timestamped) -> None:
+    def _admit(self, row: TimestampedModel) -> None:
         if not self.always_read and getattr(row, self.rests_until) is None:
             return
         failures, rests_until = self._read(row)
@@ -78,23 +78,23 @@ class CircuitBreaker(ABC):
             return  # this call tries
         raise self.rest_error(row, failures, max(1, round((rests_until - now).total_seconds())))
 
-    def _count_failure(self, row: Timestamped) -> None:
+    def _count_failure(self, row: TimestampedModel) -> None:
         is_last = When(**{f"{self.failures}__gte": self.failures_in_a_row - 1}, then=timezone.now() + self._rest)
         rests_until = Case(is_last, default=F(self.rests_until))
         self._stored(row).update(**{self.failures: F(self.failures) + 1, self.rests_until: rests_until})
         self._read(row)
 
-    def _stored(self, row: Timestamped) -> QuerySet[Any]:
+    def _stored(self, row: TimestampedModel) -> QuerySet[Any]:
         """No row once it was changed: then it begins anew."""
         return type(row)._default_manager.filter(pk=row.pk, updated_at=row.updated_at)
 
-    def _read(self, row: Timestamped) -> tuple[int, datetime | None]:
+    def _read(self, row: TimestampedModel) -> tuple[int, datetime | None]:
         failures, rests_until = self._stored(row).values_list(self.failures, self.rests_until).first() or (0, None)
         setattr(row, self.failures, failures)
         setattr(row, self.rests_until, rests_until)
         return failures, rests_until
 
-    def _write(self, row: Timestamped, **values: Any) -> None:
+    def _write(self, row: TimestampedModel, **values: Any) -> None:
         self._stored(row).update(**values)
         for name, value in values.items():
             setattr(row, name, value)

@@ -25,11 +25,11 @@ from openvibe.base.masking import mask_secrets
 from openvibe.base.models import JobRun
 from openvibe.base.problems import Conflict
 
-KEPT_RUNS = 100
+RUNS_PER_STATE = 100
 """Of each job as many that went well and as many that failed are kept."""
 MAX_WAIT = timedelta(minutes=2)
 """What no worker took for so long is said to have failed, and may be asked for again. Taken later, it runs still."""
-NOT_TAKEN = "No worker took it within two minutes."
+NO_WORKER = "No worker took it within two minutes."
 NO_RESULT = "It ended without a result: its worker was stopped, or lost the database."
 OVER = (JobRun.State.DONE, JobRun.State.FAILED)
 
@@ -79,7 +79,7 @@ def end_orphaned_runs() -> None:
             if is_orphaned:
                 _fail(JobRun.objects.filter(pk=pk, state=JobRun.State.RUNNING), NO_RESULT)
     too_old = timezone.now() - MAX_WAIT
-    _fail(JobRun.objects.filter(state=JobRun.State.WAITING, started_at__lt=too_old), NOT_TAKEN)
+    _fail(JobRun.objects.filter(state=JobRun.State.WAITING, started_at__lt=too_old), NO_WORKER)
 
 
 def _fail(runs: QuerySet[JobRun], problem: str) -> None:
@@ -163,8 +163,8 @@ def newest_runs() -> Mapping[str, JobRun]:
 
 
 def delete_old_runs() -> int:
-    """All but the newest `KEPT_RUNS` of each job, those that failed counted apart; how many were deleted."""
+    """All but the newest `RUNS_PER_STATE` of each job, those that failed counted apart; how many were deleted."""
     end_orphaned_runs()
     place = Window(RowNumber(), partition_by=[F("task"), F("state")], order_by=F("pk").desc())
-    old = JobRun.objects.filter(state__in=OVER).annotate(place=place).filter(place__gt=KEPT_RUNS).values("pk")
+    old = JobRun.objects.filter(state__in=OVER).annotate(place=place).filter(place__gt=RUNS_PER_STATE).values("pk")
     return JobRun.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()[0]

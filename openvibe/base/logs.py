@@ -30,7 +30,7 @@ def _mask_text(text: str) -> str:
     return mask_secrets(_ROW_DETAIL.sub(r"\1[left out]", text) if "DETAIL: " in text else text)
 
 
-_SHARED: list[structlog.typing.Processor] = [
+_SHARED_PROCESSORS: list[structlog.typing.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
@@ -42,7 +42,7 @@ _SHARED: list[structlog.typing.Processor] = [
 def json_formatter() -> structlog.stdlib.ProcessorFormatter:
     """For `logging`: structlog's processors over every logger's lines."""
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[*_SHARED, structlog.stdlib.ExtraAdder()],
+        foreign_pre_chain=[*_SHARED_PROCESSORS, structlog.stdlib.ExtraAdder()],
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
@@ -55,7 +55,7 @@ def json_formatter() -> structlog.stdlib.ProcessorFormatter:
 def configure_structlog() -> None:
     """What our own code logs goes through `logging`, as everybody's does: its handlers, levels and masks hold."""
     structlog.configure(
-        processors=[*_SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*_SHARED_PROCESSORS, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
     )

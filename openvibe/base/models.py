@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from openvibe.base.fields import EncryptedTextField
 
 
-class Timestamped(models.Model):
+class TimestampedModel(models.Model):
     """Created and last changed, UTC."""
 
     created_at = models.DateTimeField(db_default=Now(), editable=False)

@@ -9,7 +9,7 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
 
-DELIVERED = "As delivered"
+DEFAULT_DESCRIPTION = "As delivered"
 """The description of a job that nobody changed: it follows the settings of the next version."""
 
 
@@ -52,9 +52,9 @@ def synchronise_schedule(jobs: Mapping[str, Mapping[str, Any]]) -> None:
     """Make the rows say what the settings say (`CELERY_BEAT_SCHEDULE`), except when a job runs if an admin chose."""
     for name, job in jobs.items():
         schedule, field = ModelEntry.to_model_schedule(job["schedule"])
-        defaults = {"interval": None, "crontab": None, field: schedule, "description": DELIVERED}
+        defaults = {"interval": None, "crontab": None, field: schedule, "description": DEFAULT_DESCRIPTION}
         row, _ = PeriodicTask.objects.get_or_create(name=name, defaults={"task": job["task"], **defaults})
-        changes = {"task": job["task"], **(defaults if row.description == DELIVERED else {})}
+        changes = {"task": job["task"], **(defaults if row.description == DEFAULT_DESCRIPTION else {})}
         if any(getattr(row, name) != value for name, value in changes.items()):
             for name, value in changes.items():
                 setattr(row, name, value)

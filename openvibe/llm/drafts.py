@@ -59,11 +59,11 @@ _HEADING = re.compile(
 )
 _ITEM = re.compile(r"^\s*(?:[-*+•–]|\d{1,3}[.)])\s+(.*)$")
 _FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
-_FENCED = re.compile(r"(?m)^(```+|~~~+)[^\n`]*\n((?s:.*))\n\1\s*$")
+_FENCED_TEXT = re.compile(r"(?m)^(```+|~~~+)[^\n`]*\n((?s:.*))\n\1\s*$")
 _MARKUP = re.compile(r"(?m)^[ \t]*(?:[>#]+|[-*+]|\d{1,3}[.)])[ \t]+|[`*_~|]{1,3}")
 _EMPTY_ITEMS = frozenset({"none", "nothing", "n/a", "na", "no", "-", "–", "—", "none.", "nothing.", "(none)"})
 _MAX_KEY_SENTENCES = 200  # of the most telling, looked through for what stays open
-_DEFERRED = re.compile(r"(?i)\b(?:defer\w*|postpon\w*|later|next (?:week|month|year|season|time)|put off|not now)\b")
+_DEFERRAL = re.compile(r"(?i)\b(?:defer\w*|postpon\w*|later|next (?:week|month|year|season|time)|put off|not now)\b")
 _OPEN_QUESTION = re.compile(r"(?i)\b(?:open question|unclear|undecided|nobody knows|do(?:es)? not know|don't know)\b")
 
 
@@ -85,7 +85,7 @@ def parse_draft(text: str) -> ResultDraft | None:
     that is fenced, and a JSON object with these names.
     """
     text = text[: 2 * MAX_FULL_CHARACTERS]
-    fence = _FENCED.search(text)
+    fence = _FENCED_TEXT.search(text)
     for candidate in (text, fence[2] if fence else ""):
         draft = _parse_json(candidate) or _parse_markdown(candidate)
         if draft.headline and draft.bullets:
@@ -136,7 +136,7 @@ def extract_draft(
             headline=statements[0],
             bullets=tuple(sorted(key_points if len(key_points) >= MIN_BULLETS else statements, key=all_lines.find)),
             full=f"{note}\n\n{summary}",
-            deferred=tuple(sentence for sentence in sentences if _DEFERRED.search(sentence)),
+            deferred=tuple(sentence for sentence in sentences if _DEFERRAL.search(sentence)),
             questions=tuple(open_questions),
         )
     )

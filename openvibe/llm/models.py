@@ -12,11 +12,11 @@ from django.db import models
 from django.db.models import Q
 
 from openvibe.base.fields import EncryptedTextField, secret_hint
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.base.ssrf_guard import AddressRefused, check_url
 
 
-class Endpoint(Timestamped):
+class Endpoint(TimestampedModel):
     """A model that admins of a workspace set up. The key is stored encrypted and never shown again."""
 
     class Kind(models.TextChoices):

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
+_FENCED_TEXT = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 class UnparsableAnswer(ValueError):
@@ -16,7 +16,7 @@ class UnparsableAnswer(ValueError):
 def parse_json_list(name: str, answer: str) -> list[Any]:
     """The list of that name in the object; the answer may be fenced as code. Raises UnparsableAnswer."""
     text = answer.strip()
-    fence = _FENCED.match(text)
+    fence = _FENCED_TEXT.match(text)
     try:
         value = json.loads(fence[1] if fence else text)
     except (ValueError, RecursionError):

@@ -30,7 +30,7 @@ from openvibe.runner.postgres.server import DatabaseUnavailable, program_path
 ABOUT, DUMP, HOME, KEY = "about.json", "database.dump", "home", "secret_key"
 FORMAT = "openvibe-backup"
 WORK_PREFIX = ".openvibe-backup-"
-UNFINISHED = "restore.unfinished"
+RESTORE_MARKER = "restore.unfinished"
 MAX_ABOUT_BYTES = 1024 * 1024
 MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 # All that is OpenVibe's, and no extension: its database's owner may use pgvector, and often not create it again.
@@ -197,7 +197,7 @@ def restore_backup(path: Path, *, replace: bool) -> None:
 def _unfinished_mark(path: Path, folder: Path) -> Iterator[None]:
     """Meanwhile a file in `var` names the backup: one that was killed left a database without its files and key. It
     goes when all is back, or when nothing was changed. It is written in `folder`, on the same disk, so it is whole."""
-    mark, new = settings.VAR / UNFINISHED, folder / UNFINISHED
+    mark, new = settings.VAR / RESTORE_MARKER, folder / RESTORE_MARKER
     is_first = not mark.exists()
     new.write_text(str(path.absolute()))
     new.replace(mark)
@@ -212,7 +212,7 @@ def _unfinished_mark(path: Path, folder: Path) -> Iterator[None]:
 
 def unfinished_restore() -> str:
     """What is to be done about a restore that was interrupted; empty where none was."""
-    mark = settings.VAR / UNFINISHED
+    mark = settings.VAR / RESTORE_MARKER
     try:
         path = mark.read_text()
     except OSError:

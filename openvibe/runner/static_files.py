@@ -21,7 +21,7 @@ EARLIER_FILES_DAYS = 30
 """How long the files of an earlier version stay after an update: pages that were open then still ask for them."""
 _HASHED_NAME = re.compile(r"\.[0-9a-f]{12}(\.[^/]*)?$")
 _LOCK_FILE = "collecting.lock"
-_COMPRESSED = re.compile(r"\.(gz|br)$")
+_COMPRESSED_SUFFIX = re.compile(r"\.(gz|br)$")
 
 
 class FixedAddresses(StaticFilesStorage):
@@ -97,7 +97,7 @@ def _delete_old_files(root: Path, earlier_names: frozenset[str]) -> None:
     """Deletes what no page has held for EARLIER_FILES_DAYS. Of a file that is only now held by none the time begins."""
     names, now = _names_in_manifest(root), time.time()
     for file in _files_in(root):
-        name = _COMPRESSED.sub("", file.relative_to(root).as_posix())
+        name = _COMPRESSED_SUFFIX.sub("", file.relative_to(root).as_posix())
         if name in names or not _HASHED_NAME.search(name):
             continue
         if name in earlier_names:

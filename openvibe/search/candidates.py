@@ -135,7 +135,7 @@ AND CASE WHEN v.space_id = %(space)s THEN (SELECT {condition} FROM {texts} e WHE
 ORDER BY v.own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT {most}"""
 
 # HNSW goes through its nearest in vain where a filter leaves few texts: these are compared, and it is left out.
-_FILTERED = """WITH filtered(id) AS MATERIALIZED ({filtered_ids} LIMIT {compared})
+_FILTERED_SQL = """WITH filtered(id) AS MATERIALIZED ({filtered_ids} LIMIT {compared})
 (SELECT {item} FROM {vectors} WHERE {item} = ANY(ARRAY(TABLE filtered))
 AND space_id = %(space)s AND dimension = %(dimension)s ORDER BY own <#> %(vector)s::halfvec LIMIT {most})"""
 _HNSW_SETTINGS_IF_MANY = """CASE WHEN (SELECT count(*) FROM filtered) = {compared} THEN {settings} END"""
@@ -322,7 +322,7 @@ def _candidates_statement(
             parts.append(sql.SQL(nearest.statement).format(**names, condition=condition, most=MAX_VECTOR_HITS))
     texts = sql.SQL(" UNION ").join(sql.SQL("({})").format(part) for part in parts)
     if is_filtered:
-        filtered_texts = sql.SQL(_FILTERED).format(
+        filtered_texts = sql.SQL(_FILTERED_SQL).format(
             **names, filtered_ids=sql.SQL(nearest.filtered_ids), compared=MAX_FILTERED_SCAN, most=MAX_VECTOR_HITS
         )
         texts = sql.SQL("{} UNION {}").format(filtered_texts, texts)

@@ -16,7 +16,7 @@ from openvibe.webhooks.models import MAX_RESPONSE_CHARACTERS
 
 MAX_SECONDS = 10.0
 MAX_RESPONSE_BYTES = 4_096
-TIMED_OUT = "No whole answer came in time."
+TIMEOUT_MESSAGE = "No whole answer came in time."
 NO_HTTP = "It answered nothing, or something that is no HTTP."
 
 
@@ -53,10 +53,10 @@ def post(
     except AddressRefused as refusal:
         error = str(refusal)
     except httpx2.TimeoutException:
-        error = TIMED_OUT
+        error = TIMEOUT_MESSAGE
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as failure:
         is_late = time.monotonic() - start_time >= seconds
-        error = TIMED_OUT if is_late else _failure(failure)
+        error = TIMEOUT_MESSAGE if is_late else _failure(failure)
     text = response_body[:MAX_RESPONSE_BYTES].decode(errors="replace").replace("\x00", "")
     masked_text = mask_secrets(text)[:MAX_RESPONSE_CHARACTERS]
     return Answer(status, masked_text, error[:300], round((time.monotonic() - start_time) * 1000))

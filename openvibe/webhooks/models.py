@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from openvibe.base.fields import EncryptedTextField
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.chat.queries import token_owners
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
@@ -66,7 +66,7 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
         return rows.filter(participant=access.participant_id) if access.is_agent else rows.none()
 
 
-class Webhook(Timestamped):
+class Webhook(TimestampedModel):
     """An address that is told what `participant` sees: an agent, or the admin who made it for the workspace.
 
     `position`: the event up to which deliveries were written. `failing_since`: of the first attempt that failed after

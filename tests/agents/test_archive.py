@@ -159,7 +159,7 @@ def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path, folder:
     delete_workspace(workspace=Workspace.objects.get(pk=back.pk))
     assert not restored.exists()  # who makes a workspace of this name must not find it
     back = import_workspace(path=tmp_path / "first.zip")
-    assert Quote.objects.get().ref > restore.GONE
+    assert Quote.objects.get().ref > restore.FIRST_MISSING_ID
     snapshot = Snapshot.objects.get()
     keys = {item["key"] for item in load_content(snapshot)["items"]}
     assert f"message:{snapshot.run.trigger_id}" in keys

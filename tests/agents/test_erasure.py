@@ -11,7 +11,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from agents.assembler.snapshots.entry_erasure import erase_entries
-from agents.assembler.snapshots.redaction import DELETED_SINCE, read_snapshot
+from agents.assembler.snapshots.redaction import DELETED_REASON, read_snapshot
 from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, EntryErasure, Run, Snapshot, ToolCall
 from knowledge.models import Entry
@@ -63,7 +63,7 @@ def test_a_deleted_message_leaves_the_stored_prompts(ana: Member, vibe: Agent, t
     view = read_snapshot(run, access(ana))
     assert view is not None
     items = {item.key: item for section in view.sections for item in section.items}
-    assert items[f"message:{secret.pk}"].hidden == DELETED_SINCE
+    assert items[f"message:{secret.pk}"].hidden == DELETED_REASON
     assert "[1 item" in "".join(message.content for message in view.messages)
     erasure = Erasure.objects.get()
     assert (erasure.finished_at is not None, erasure.texts) == (True, "")

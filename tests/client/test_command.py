@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from openvibe_client.command import Command, Ended
+from openvibe_client.command import Command, CommandResult
 from tests.operations.processes import PATIENCE, wait_until
 
 
@@ -16,7 +16,7 @@ def python(code: str) -> Command:
     return Command([sys.executable, "-I", "-S", "-c", code], env=dict(os.environ))
 
 
-def run(code: str, input_text: str = "", timeout: float = PATIENCE) -> tuple[bytes, Ended]:
+def run(code: str, input_text: str = "", timeout: float = PATIENCE) -> tuple[bytes, CommandResult]:
     pieces: list[bytes] = []
     ended = python(code).run(input_text, pieces.append, timeout=timeout)
     return b"".join(pieces), ended

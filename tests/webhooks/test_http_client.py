@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from openvibe.webhooks.http_client import NO_HTTP, TIMED_OUT, post
+from openvibe.webhooks.http_client import NO_HTTP, TIMEOUT_MESSAGE, post
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def dripping(head: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("head", "came"),
-    [(b"HTTP/1.1 200 OK\r\nX-Slow: ", (None, TIMED_OUT)), (b"HTTP/1.1 200 OK\r\n\r\n", (200, ""))],
+    [(b"HTTP/1.1 200 OK\r\nX-Slow: ", (None, TIMEOUT_MESSAGE)), (b"HTTP/1.1 200 OK\r\n\r\n", (200, ""))],
     ids=["head", "body"],
 )
 def test_a_drip_is_ended(head: bytes, came: tuple[int | None, str]) -> None:

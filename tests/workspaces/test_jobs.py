@@ -19,10 +19,10 @@ from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import ModelEntry
 
 from openvibe.base.job_runs import (
-    KEPT_RUNS,
     MAX_WAIT,
     NO_RESULT,
-    NOT_TAKEN,
+    NO_WORKER,
+    RUNS_PER_STATE,
     delete_old_runs,
     end_orphaned_runs,
     read_job_statuses,
@@ -121,12 +121,12 @@ def test_results_are_kept_within_bounds(db: None) -> None:
     now = timezone.now()
     JobRun.objects.bulk_create(
         JobRun(task=f"job {n % 2}", started_at=now, milliseconds=1, **(FULL if n % 4 == 3 else {}))
-        for n in range(8 * KEPT_RUNS)
+        for n in range(8 * RUNS_PER_STATE)
     )
     newest = JobRun.objects.latest("pk")
-    assert delete_old_runs() == 5 * KEPT_RUNS
-    assert JobRun.objects.filter(task="job 0").count() == KEPT_RUNS
-    assert JobRun.objects.filter(task="job 1").exclude(problem="").count() == KEPT_RUNS
+    assert delete_old_runs() == 5 * RUNS_PER_STATE
+    assert JobRun.objects.filter(task="job 0").count() == RUNS_PER_STATE
+    assert JobRun.objects.filter(task="job 1").exclude(problem="").count() == RUNS_PER_STATE
     assert JobRun.objects.filter(pk=newest.pk).exists()
 
 
@@ -235,7 +235,7 @@ def test_what_no_worker_takes_is_not_waited_for_for_ever() -> None:
         JobRun.objects.create(task=task, task_id=task, state="waiting", started_at=now - age)
     end_orphaned_runs()
     assert list(JobRun.objects.order_by("task").values_list("state", "problem")) == [
-        ("failed", NOT_TAKEN),
+        ("failed", NO_WORKER),
         ("waiting", ""),
     ]
 

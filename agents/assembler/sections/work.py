@@ -51,7 +51,7 @@ MIN_WORK_TOKENS = 1_000
 TOOL_RESULT_TOKENS = 250
 """Tokens of one answer of a tool that stand in a later prompt."""
 
-TOOLS_SHOWN_OTHERWISE = (
+SELF_REPORTING_TOOLS = (
     "log_progress",
     "work_update",
     "request_approval",
@@ -163,7 +163,7 @@ def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
     message that changed since is not."""
     calls = reusable_calls(scope.access, scope.person_id)
     calls = calls.filter(_own_runs_in_thread(scope.participant_id), decision=ToolCall.Decision.ALLOWED)
-    calls = calls.exclude(name__in=TOOLS_SHOWN_OTHERWISE)
+    calls = calls.exclude(name__in=SELF_REPORTING_TOOLS)
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
     source = Dive.objects.filter(thread=OuterRef(OuterRef(OuterRef("pk")))).values("source")
     quoted = Q(thread=OuterRef(OuterRef("pk"))) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used

@@ -25,7 +25,7 @@ SETTLING_TIME = timedelta(seconds=20)
 FIRST_PASSES = timedelta(minutes=2)
 """How long every pass looks through all stored prompts; later only the last one does, however long a run goes on."""
 
-SETTLED = (*Run.ENDED, Run.State.QUEUED, Run.State.WAITING)
+IDLE_STATES = (*Run.FINISHED_STATES, Run.State.QUEUED, Run.State.WAITING)
 """States of runs that store no prompt which was made before."""
 
 log = structlog.get_logger(__name__)
@@ -58,7 +58,7 @@ def _erase_once(pk: int, now: datetime) -> None:
     entry = erasure.entry
     began_before = Run.objects.filter(workspace=entry.workspace_id, started_at__lte=erasure.created_at)
     age = now - erasure.created_at
-    is_last = age >= SETTLING_TIME and not began_before.exclude(state__in=SETTLED).exists()
+    is_last = age >= SETTLING_TIME and not began_before.exclude(state__in=IDLE_STATES).exists()
     if age > FIRST_PASSES and not is_last:
         return
     _erase_calls(entry.pk)

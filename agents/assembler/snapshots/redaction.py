@@ -30,9 +30,9 @@ from openvibe.chat.models import Message, visibility_of
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.access import Access
 
-DELETED_SINCE = "deleted since"
-CHANGED_SINCE = "changed since"
-NO_ACCESS = "hidden by your access"
+DELETED_REASON = "deleted since"
+CHANGED_REASON = "changed since"
+NO_ACCESS_REASON = "hidden by your access"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,14 @@ def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> S
         **_erased_entries(snapshot),
     }
     empty_keys = (entry["key"] for entry in content["items"] if not entry["text"])
-    withheld = {**dict.fromkeys(empty_keys, CHANGED_SINCE), **withheld}
+    withheld = {**dict.fromkeys(empty_keys, CHANGED_REASON), **withheld}
     items = [_item_view(entry, withheld) for entry in content["items"]]
     return SnapshotView(
         snapshot=snapshot,
         sections=_section_views(items),
         dropped=tuple(_dropped_item(entry, withheld) for entry in content["dropped"]),
         messages=_redacted_messages(content, withheld),
-        hidden_count=sum(item.hidden == NO_ACCESS for item in items),
+        hidden_count=sum(item.hidden == NO_ACCESS_REASON for item in items),
     )
 
 
@@ -124,18 +124,18 @@ def previous_snapshot(run: Run) -> Snapshot | None:
 def _withheld_instructions(keys: Iterable[str], access: Access) -> dict[str, str]:
     """The organisation's instructions are for its members; those of a channel and a thread for whoever reads there."""
     organisation = ("instructions:organisation", "include:organisation:")
-    return {key: NO_ACCESS for key in keys if key.startswith(organisation)} if access.is_guest else {}
+    return {key: NO_ACCESS_REASON for key in keys if key.startswith(organisation)} if access.is_guest else {}
 
 
 def _withheld_messages(keys: Iterable[str], access: Access, snapshot: Snapshot) -> dict[str, str]:
     """Messages the viewer may not see, or that say something else by now, each with the reason."""
     ids = key_ids(keys, "message")
     rows = Message.objects.visible_to(access).filter(pk__in=ids).values_list("pk", "deleted_at", "edited_at")
-    reasons = {f"message:{pk}": NO_ACCESS for pk in ids}
+    reasons = {f"message:{pk}": NO_ACCESS_REASON for pk in ids}
     read_at = _read_at(snapshot)
     for pk, deleted_at, edited_at in rows:
         is_edited = read_at is not None and edited_at is not None and edited_at > read_at
-        reason = DELETED_SINCE if deleted_at is not None else CHANGED_SINCE if is_edited else ""
+        reason = DELETED_REASON if deleted_at is not None else CHANGED_REASON if is_edited else ""
         reasons[f"message:{pk}"] = reason
     return {key: reason for key, reason in reasons.items() if reason}
 
@@ -147,7 +147,7 @@ def _withheld_files(keys: Iterable[str], access: Access) -> dict[str, str]:
         return {}
     visible_messages = Message.objects.visible_to(access).filter(pk__in=message_ids.values())
     is_deleted = {pk: deleted_at is not None for pk, deleted_at in visible_messages.values_list("pk", "deleted_at")}
-    reasons = {key: DELETED_SINCE if is_deleted.get(pk) else NO_ACCESS for key, pk in message_ids.items()}
+    reasons = {key: DELETED_REASON if is_deleted.get(pk) else NO_ACCESS_REASON for key, pk in message_ids.items()}
     return {key: reason for key, reason in reasons.items() if is_deleted.get(message_ids[key]) is not False}
 
 
@@ -165,14 +165,14 @@ def _withheld_episodes(keys: Iterable[str], access: Access) -> dict[str, str]:
     in_channels = episodes.filter(channel__id__any_of=visibility_of(access).channels)
     visible = set(in_channels.values_list("pk", flat=True))
     visible |= set(episodes.filter(channel=None).values_list("pk", flat=True))
-    return {f"episode:{pk}": NO_ACCESS if pk in existing else DELETED_SINCE for pk in ids - visible}
+    return {f"episode:{pk}": NO_ACCESS_REASON if pk in existing else DELETED_REASON for pk in ids - visible}
 
 
 def _withheld_profile_notes(keys: Iterable[str], access: Access) -> dict[str, str]:
     """What an agent noted about a person is for that person, the admins and the agent."""
     if access.administers or access.is_agent:
         return {}
-    return {f"profile:{pk}": NO_ACCESS for pk in key_ids(keys, "profile") - {access.participant_id}}
+    return {f"profile:{pk}": NO_ACCESS_REASON for pk in key_ids(keys, "profile") - {access.participant_id}}
 
 
 def _withheld_knowledge(keys: Iterable[str], access: Access, at: datetime | None) -> dict[str, str]:
@@ -183,12 +183,12 @@ def _withheld_knowledge(keys: Iterable[str], access: Access, at: datetime | None
         set(Entry.objects.visible_to(access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     )
     restricted_ids = restricted_at(access, readable_ids, at) if at else set()
-    reasons = {f"knowledge:{pk}": NO_ACCESS for pk in ids - readable_ids | restricted_ids}
+    reasons = {f"knowledge:{pk}": NO_ACCESS_REASON for pk in ids - readable_ids | restricted_ids}
     if access.knowledge != "restricted":
-        reasons["topics:restricted"] = NO_ACCESS
+        reasons["topics:restricted"] = NO_ACCESS_REASON
     is_narrowed = access.knowledge == "shared" and at is not None and was_any_restricted_since(access, at)
     if access.knowledge == "none" or is_narrowed:
-        reasons["topics:shared"] = NO_ACCESS
+        reasons["topics:shared"] = NO_ACCESS_REASON
     return reasons
 
 
@@ -196,7 +196,7 @@ def _withheld_observations(keys: Iterable[str], access: Access) -> dict[str, str
     """What tools answered earlier, where the viewer may not see what it tells of."""
     ids = key_ids(keys, "observation")
     visible_ids = set(visible_calls(access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
-    return {f"observation:{pk}": NO_ACCESS for pk in ids - visible_ids}
+    return {f"observation:{pk}": NO_ACCESS_REASON for pk in ids - visible_ids}
 
 
 def _changed_quotations(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, str]:
@@ -212,12 +212,12 @@ def _changed_quotations(items: list[Mapping[str, Any]], snapshot: Snapshot) -> d
     )
     dived_from = Message.objects.filter(changed_since, dives_from_here__thread=snapshot.run.thread_id)
     reasons = (
-        dict.fromkeys(quoting_keys, CHANGED_SINCE) if changed_seqs or (quoting_keys and dived_from.exists()) else {}
+        dict.fromkeys(quoting_keys, CHANGED_REASON) if changed_seqs or (quoting_keys and dived_from.exists()) else {}
     )
     for key, span in spans.items():
         first, _, last = str(span).partition("-")  # what came before it may have been shown to its model, too
         if any(seq <= int(last or first) for seq in changed_seqs):
-            reasons[key] = CHANGED_SINCE
+            reasons[key] = CHANGED_REASON
     return reasons
 
 
@@ -229,18 +229,18 @@ def _withdrawn_sources(keys: Iterable[str], snapshot: Snapshot) -> dict[str, str
     reasons: dict[str, str] = {}
     if work:
         deleted_work = WorkItem.objects.filter(pk__in=work, message__deleted_at__isnull=False)
-        reasons |= {f"work:{pk}": DELETED_SINCE for pk in deleted_work.values_list("pk", flat=True)}
+        reasons |= {f"work:{pk}": DELETED_REASON for pk in deleted_work.values_list("pk", flat=True)}
     if people:
         notes = {"note__agent": snapshot.run.agent.participant_id, "note__person__in": people}
         versions = CarriedVersion.objects.filter(**notes).exclude(content="")
         cleared = people - set(versions.values_list("note__person", flat=True))
-        reasons |= {f"profile:{pk}": DELETED_SINCE for pk in cleared}
+        reasons |= {f"profile:{pk}": DELETED_REASON for pk in cleared}
     return reasons
 
 
 def _erased_entries(snapshot: Snapshot) -> dict[str, str]:
     """Knowledge that was erased, as long as stored prompts may still say it."""
-    return dict.fromkeys(erased_entry_keys(snapshot.run.workspace_id), DELETED_SINCE) if snapshot.pk else {}
+    return dict.fromkeys(erased_entry_keys(snapshot.run.workspace_id), DELETED_REASON) if snapshot.pk else {}
 
 
 def _item_view(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> ItemView:
@@ -317,7 +317,7 @@ CALL_QUOTES_DELETED = "A message it may have quoted was deleted since."
 CALL_QUOTES_NOTES = "Notes about a person are shown to that person and to admins only."
 CALL_QUOTES_KNOWLEDGE = "It may quote knowledge that you may not read."
 CALL_WITHOUT_AUDIENCE = "The tool did not say who may see what it returned, so nobody does."
-CALL_HIDDEN = "It tells of something that you may not see."
+HIDDEN_CALL_REASON = "It tells of something that you may not see."
 
 
 @dataclass(frozen=True)
@@ -379,4 +379,4 @@ def _why_hidden(sources: Collection[str]) -> str:
         return CALL_WITHOUT_AUDIENCE
     if ToolSource.Kind.NOTES in sources:
         return CALL_QUOTES_NOTES
-    return CALL_QUOTES_KNOWLEDGE if ToolSource.Kind.ENTRY in sources else CALL_HIDDEN
+    return CALL_QUOTES_KNOWLEDGE if ToolSource.Kind.ENTRY in sources else HIDDEN_CALL_REASON

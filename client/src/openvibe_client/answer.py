@@ -20,7 +20,7 @@ MAX_CHARACTERS = 100_000
 """Of a reply (Unicode code points), as the server takes them."""
 TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
 MAX_REASON_CHARACTERS = 15_000
-NOT_TO_BE_ANSWERED = ("answered", "run_over", "agent_silent", "not_addressed", "archived", "deleted", "not_found")
+NO_ANSWER_CODES = ("answered", "run_over", "agent_silent", "not_addressed", "archived", "deleted", "not_found")
 """Codes that say that nobody waits for an answer: it is there, or it may not be given (any more)."""
 PATIENCE_SECONDS = 60.0
 """How long the end of a reply is told to a server that is away: by then it takes the agent for silent."""
@@ -95,7 +95,7 @@ class Answer:
             except ApiError as error:
                 if error.code != "being_written" and not error.is_away:
                     self._end_with(error)
-                    if error.code in NOT_TO_BE_ANSWERED:
+                    if error.code in NO_ANSWER_CODES:
                         return
                     raise
                 time.sleep(backoff_seconds(failures, longest=5.0))
@@ -150,7 +150,7 @@ class Answer:
                 self.fail("It answered nothing.")
                 return
             self._end_with(error)
-            if error.code not in NOT_TO_BE_ANSWERED:
+            if error.code not in NO_ANSWER_CODES:
                 raise
 
     def _tell_end(self, fields: dict[str, object], gives_up_at: float) -> Run | None:

@@ -17,7 +17,7 @@ MAX_ERROR_BYTES = 8_000
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandResult:
     """`exit_code` as the shell would say it, negative for a signal; `errors`: the last of its standard error."""
 
     exit_code: int
@@ -41,7 +41,7 @@ class Command:
         self._errors = b""
         self._is_over = threading.Event()
 
-    def run(self, given: str, take: Callable[[bytes], object], *, timeout: float) -> Ended:
+    def run(self, given: str, take: Callable[[bytes], object], *, timeout: float) -> CommandResult:
         """Give it this on standard input, hand on what it prints, and wait for its end.
 
         `take` is called in one thread, with b"" never; what it raises stops the command and is raised here.
@@ -69,7 +69,7 @@ class Command:
         if raised:
             raise raised[0]
         errors = self._errors.decode("utf-8", "replace").strip()
-        return Ended(self._process.returncode, errors, is_timed_out)
+        return CommandResult(self._process.returncode, errors, is_timed_out)
 
     def stop(self) -> None:
         """End it and everything it started: SIGTERM, and what is still there after a while gets SIGKILL."""

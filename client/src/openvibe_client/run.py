@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openvibe_client.answer import Answer
-from openvibe_client.command import Command, Ended
+from openvibe_client.command import Command, CommandResult
 from openvibe_client.output import OutputReader
 from openvibe_client.presets import Preset
 from openvibe_client.sessions import Sessions, write_private
@@ -129,14 +129,14 @@ class Runner:
             commands.append(command)
             try:
                 answer.check()
-                ended = command.run(given, reader.feed, timeout=self.options.timeout)
+                result = command.run(given, reader.feed, timeout=self.options.timeout)
             finally:
                 command.stop()
                 with self._lock:
                     self._commands.discard(command)
         answer.check()
         reader.feed(b"", is_last=True)
-        if reason := self._failure(ended, reader, has_words=answer.has_words):
+        if reason := self._failure(result, reader, has_words=answer.has_words):
             raise CommandFailed(reason)
         if reader.session:
             self.sessions.set(mention.thread, preset.name, reader.session)
@@ -171,24 +171,24 @@ class Runner:
         }
         return json.dumps({"mcpServers": {"openvibe": server}})
 
-    def _failure(self, ended: Ended, reader: OutputReader, *, has_words: bool) -> str:
+    def _failure(self, result: CommandResult, reader: OutputReader, *, has_words: bool) -> str:
         """Why the answer is none, or not whole; empty when it is."""
         if self._is_ending:
             return "`openvibe run` was ended where it runs."
         name = Path(self.options.command[0]).name
-        if ended.is_timed_out:
+        if result.is_timed_out:
             reason = f"{name} was ended: it took longer than {self.options.timeout:g} seconds."
         elif reader.error:
             reason = f"{name}: {reader.error}"
-        elif ended.exit_code < 0:
-            reason = f"{name} was ended by {_signal_name(-ended.exit_code)}."
-        elif ended.exit_code:
-            reason = f"{name} ended with exit code {ended.exit_code}."
+        elif result.exit_code < 0:
+            reason = f"{name} was ended by {_signal_name(-result.exit_code)}."
+        elif result.exit_code:
+            reason = f"{name} ended with exit code {result.exit_code}."
         elif not has_words:
             reason = f"{name} answered nothing."
         else:
             return ""
-        lines = "\n".join(ended.errors.splitlines()[-MAX_ERROR_LINES:]).replace(self.options.token, "[secret removed]")
+        lines = "\n".join(result.errors.splitlines()[-MAX_ERROR_LINES:]).replace(self.options.token, "[secret removed]")
         return f"{reason}\n{lines}".strip()
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from openvibe_client.answer import NOT_TO_BE_ANSWERED, Answer, Stopped
+from openvibe_client.answer import NO_ANSWER_CODES, Answer, Stopped
 from openvibe_client.events import Frame, iter_events
 from openvibe_client.http import Api, ApiError
 from openvibe_client.schema import Agent, Assembled, Block, Dive, Episode, Message, PromptMessage, Run, Thread, Tool
@@ -221,7 +221,7 @@ class Mention:
             body = {"attempt": run["attempt"], **limits}
             return Context(self.vibe.api.call("POST", f"runs/{run['id']}/context/", body, is_repeatable=True))
         except ApiError as error:
-            if error.code in NOT_TO_BE_ANSWERED:
+            if error.code in NO_ANSWER_CODES:
                 raise Stopped from None
             raise
 

@@ -11,7 +11,7 @@ from memory.plugins.registry import provider_for
 from openvibe.base.problems import Conflict, Refused
 from openvibe.workspaces.access import Access
 
-RETRIED_SINCE = timedelta(days=1)
+RETRY_WINDOW = timedelta(days=1)
 """Failed compactions of so long are taken up again; older threads are compacted when something is said in them."""
 
 
@@ -37,7 +37,7 @@ def resume_compaction(*, workspace_id: int, by: Access | None, endpoint_id: int 
             return []
         raise Conflict("Compaction is not paused. Nothing changed.", code="not_paused")
     newest = Compaction.objects.filter(
-        thread__workspace=workspace_id, finished_at__gt=timezone.now() - RETRIED_SINCE
+        thread__workspace=workspace_id, finished_at__gt=timezone.now() - RETRY_WINDOW
     ).order_by("thread", "-id")
     failed = [row for row in newest.distinct("thread").select_related("thread") if row.state == Compaction.State.FAILED]
     compactions = [request_compaction(thread=row.thread, trigger=_trigger(row), full=row.full) for row in failed]

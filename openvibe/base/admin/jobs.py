@@ -25,7 +25,7 @@ from openvibe.base.forms import SameWorkspaceForm
 from openvibe.base.job_runs import OVER, next_run, request_job_run, schedule_in_words
 from openvibe.base.models import JobRun
 from openvibe.base.problems import Conflict
-from openvibe.base.scheduler import DELIVERED, synchronise_schedule
+from openvibe.base.scheduler import DEFAULT_DESCRIPTION, synchronise_schedule
 
 for model in (Group, PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule):
     if admin.site.is_registered(model):
@@ -142,6 +142,6 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
 
     @admin.action(description="Back to the delivered schedule")
     def restore_schedule(self, request: HttpRequest, rows: models.QuerySet[PeriodicTask]) -> None:
-        rows.update(description=DELIVERED, enabled=True)
+        rows.update(description=DEFAULT_DESCRIPTION, enabled=True)
         synchronise_schedule(settings.CELERY_BEAT_SCHEDULE)
         PeriodicTasks.update_changed()

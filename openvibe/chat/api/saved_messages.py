@@ -25,7 +25,7 @@ class SavedOut(FoundOut):
         return {**super().to_representation(instance), "saved_at": utc_text(vars(instance)["saved_at"])}
 
 
-class Saved(ApiView):
+class SavedMessages(ApiView):
     page_order = "-saved_id"
 
     @extend_schema(operation_id="saved_list", responses=SavedOut(many=True))
@@ -37,7 +37,7 @@ class Saved(ApiView):
         return self.paginated_response(queries.with_authors_and_mentions(messages), SavedOut)
 
 
-class MessageSaved(ApiView):
+class SaveMessage(ApiView):
     @extend_schema(operation_id="saved_add", request=None, responses={204: None})
     def put(self, request: Request, pk: int) -> Response:
         """Save a message for oneself; twice is once. Nobody else is told."""

@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.chat.models.visibility import visibility_of
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
@@ -32,7 +32,7 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         return self.filter(archived_at=None)
 
 
-class Channel(Timestamped):
+class Channel(TimestampedModel):
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="channels")
     name = models.CharField(max_length=40, validators=[validate_channel_name])
     description = models.TextField(blank=True, max_length=1000)

@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.base.name_field import NameField
 from openvibe.chat.models.channel import Channel
 from openvibe.chat.models.visibility import visible_threads
@@ -37,7 +37,7 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
         return self.filter(channel__first_participant=first, channel__second_participant=second, parent=None)
 
 
-class Thread(Timestamped):
+class Thread(TimestampedModel):
     class Access(models.TextChoices):
         OPEN = "open", "Open to the channel's agents"
         HUMAN_ONLY = "human_only", "People only"

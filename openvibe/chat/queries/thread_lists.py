@@ -31,7 +31,7 @@ _ONLY: Mapping[Show, LiteralString] = {
 
 # Threads of a channel `c`, with what they are to the asker. OFFSET: her markers are looked up for each thread that is
 # read, never all of them for each channel.
-_LISTED = """
+_LIST_SQL = """
     SELECT t.id, coalesce(t.last_message_at, t.created_at) AS at, unread.is_it,
         coalesce(r.marked_unread_seq = r.last_read_seq, false) AS is_marked,
         {is_inbox} AND t.id = ANY(ARRAY(
@@ -201,7 +201,7 @@ def _threads_statement(show: Show, depth: int, *, is_inbox: bool, archived: bool
     if show == "unread":
         listed = sql.SQL(_UNREAD).format(**choices)
     else:
-        of_channel = sql.SQL(_LISTED).format(**choices, only=sql.SQL(_ONLY[show]))
+        of_channel = sql.SQL(_LIST_SQL).format(**choices, only=sql.SQL(_ONLY[show]))
         bounds = {"recent_threads": RECENT_THREADS, "depth": depth}
         listed = sql.SQL(_NEWEST).format(**choices, **bounds, listed=of_channel)
     return sql.SQL(_SELECT_THREADS).format(**choices, listed=listed).as_string()

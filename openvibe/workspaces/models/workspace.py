@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from openvibe.base.models import Timestamped
+from openvibe.base.models import TimestampedModel
 from openvibe.base.name_field import NameField
 
 snippet_name_validator = RegexValidator(
@@ -18,7 +18,7 @@ MAX_INSTRUCTION_TOKENS = 2_000
 SOUL in P0."""
 
 
-class Workspace(Timestamped):
+class Workspace(TimestampedModel):
     """A tenant: people, channels, agents and knowledge that never meet another workspace's."""
 
     name = NameField(max_length=80)
@@ -53,7 +53,7 @@ class Workspace(Timestamped):
         return self.name
 
 
-class Snippet(Timestamped):
+class Snippet(TimestampedModel):
     """A text with a name that instructions include (`@include name`): trusted, written by admins only."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="snippets")

@@ -13,7 +13,7 @@ from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run, stop_run
 from agents.runs.recovery import recover_runs
-from agents.runs.tool_calls import STOPPED_SINCE
+from agents.runs.tool_calls import STOPPED_CALL_MESSAGE
 from agents.tools.toolbox import EXTRA_TOOLS, UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolRegistration, thread_source
 from agents.trust import Effect
@@ -178,8 +178,8 @@ def test_who_stops_the_run_takes_the_approval_back(ana: Member, waiting: Run, po
     retry_run(run=waiting, by=access(ana))
     model = told(waiting, calling(SEND))
     assert postbox.sent == []
-    assert STOPPED_SINCE in results(model.calls[0])[0]
-    assert waiting.tool_calls.get(decision="refused").why == STOPPED_SINCE
+    assert STOPPED_CALL_MESSAGE in results(model.calls[0])[0]
+    assert waiting.tool_calls.get(decision="refused").why == STOPPED_CALL_MESSAGE
     assert (waiting.state, Approval.objects.filter(state="requested").count()) == ("waiting_approval", 1)
     decided(waiting, ana, granted=True)
     told(waiting, "It is ordered.")

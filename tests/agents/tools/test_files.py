@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agents.assembler.snapshots.redaction import DELETED_SINCE, NO_ACCESS, read_snapshot, visible_tool_calls
+from agents.assembler.snapshots.redaction import DELETED_REASON, NO_ACCESS_REASON, read_snapshot, visible_tool_calls
 from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, Run, Snapshot, ToolCall
 from agents.tools.toolbox import Toolbox
@@ -122,7 +122,7 @@ def test_files_leave_stored_prompts_and_calls_with_their_message(ana: Member, vi
     delete_message(message=message, by=access(ana))
     view = read_snapshot(run, access(ana))
     assert view is not None
-    assert {item.key: item.hidden for part in view.sections for item in part.items}[key] == DELETED_SINCE
+    assert {item.key: item.hidden for part in view.sections for item in part.items}[key] == DELETED_REASON
     assert "tulip" not in "".join(message.content for message in view.messages)
     erase_texts()
     assert "tulip" not in stored_words(run)
@@ -143,6 +143,6 @@ def test_a_file_is_hidden_from_who_does_not_see_its_message(ana: Member, dora: M
     view = read_snapshot(run, access(dora))
     assert view is not None
     hidden = {item.key: item.hidden for part in view.sections for item in part.items}
-    assert hidden[f"file:{message.pk}:{file_of(message)}"] == NO_ACCESS
+    assert hidden[f"file:{message.pk}:{file_of(message)}"] == NO_ACCESS_REASON
     remove_from_channel(channel=private, participant=sol.participant, by=access(ana))
     assert say(thread, ana, "@sol?").mentions.get().note
