@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memory.plugins.base import FRESH_TAIL, ContextEntry, MemoryProvider, Session
-from memory.plugins.lcm.chunking import fresh_tail_index
+from memory.plugins.lcm.fresh_tail import fresh_tail_index
 from openvibe.base.timestamps import parse_stored_time
 
 MAX_TREE_TOKENS = 100_000

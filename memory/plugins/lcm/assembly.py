@@ -18,6 +18,7 @@ from memory.plugins.base import (
     SessionStats,
 )
 from memory.plugins.lcm import chunking, items
+from memory.plugins.lcm.fresh_tail import fresh_tail_index
 from memory.plugins.lcm.pause import PAUSE_AFTER_FAILURES
 from openvibe.llm.tokens import count_tokens
 
@@ -78,7 +79,7 @@ def assemble_entries(session: Session, budget: int, fresh_tail: int, config: Map
     while True:
         newest = items.newest_entries(session, tokens=tokens, minimum=fresh_tail, rows=rows)
         entries = with_references(without_orphans(newest.entries), newest.long_tokens, session.before)
-        tail_start = chunking.fresh_tail_index(entries, fresh_tail, budget, config)
+        tail_start = fresh_tail_index(entries, fresh_tail, budget, config)
         first_shown = first_fitting_index(entries, tail_start, budget)
         if newest.is_all or (first_shown > 0 and not _needs_older_entries(newest.entries, fresh_tail)):
             return entries[first_shown:]

@@ -22,15 +22,8 @@ from memory.plugins.base import (
     CompactionResult,
     Session,
 )
-from memory.plugins.lcm.chunking import (
-    MAX_CHUNK_TOKENS,
-    ContextItem,
-    condensed_chunks,
-    fresh_tail_tokens,
-    leaf_chunks,
-    newest_request_index,
-    tail_index,
-)
+from memory.plugins.lcm.chunking import MAX_CHUNK_TOKENS, ContextItem, condensed_chunks, leaf_chunks
+from memory.plugins.lcm.fresh_tail import fresh_tail_tokens, newest_request_index, tail_index
 from memory.plugins.lcm.items import (
     ingest_messages,
     items_after,

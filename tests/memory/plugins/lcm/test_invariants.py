@@ -19,7 +19,8 @@ from memory.plugins.lcm.assembly import (
     with_references,
     without_orphans,
 )
-from memory.plugins.lcm.chunking import fresh_tail_index, item_from_entry, tool_pair_spans
+from memory.plugins.lcm.chunking import item_from_entry, tool_pair_spans
+from memory.plugins.lcm.fresh_tail import fresh_tail_index, fresh_tail_tokens, newest_request_index, tail_index
 from memory.plugins.lcm.integrity import find_violations
 from memory.plugins.lcm.items import newest_items
 from memory.plugins.lcm.models import Conversation, EndpointFailures, Item, Summary, SummaryEdge, SummaryMessage
@@ -149,7 +150,7 @@ def test_results_that_are_referred_to_take_less(entries: list[ContextEntry]) -> 
 @given(stretches.map(lambda lines: list(lines)), budgets)
 def test_leaf_groups_leave_the_tail_and_pairs_alone(lines: list[Line], budget: int) -> None:
     places = [item_from_entry(entry) for entry in entries_of(lines)]
-    tail = chunking.tail_index(places, FRESH_TAIL, chunking.fresh_tail_tokens(budget, {}))
+    tail = tail_index(places, FRESH_TAIL, fresh_tail_tokens(budget, {}))
     chunks = chunking.leaf_chunks(places, tail)
     assert all(after <= tail and after - first >= chunking.MIN_LEAF_MESSAGES for first, after in chunks)
     assert all(high <= low for (_, high), (low, _) in pairwise(chunks))
@@ -245,8 +246,8 @@ def test_the_tail_and_the_newest_request_stay_as_they_are(
     world.live(history)
     world.provider.bootstrap(world.session)
     places = newest_items(Conversation.objects.get(thread=world.thread).pk, 10_000)
-    start = chunking.tail_index(places, FRESH_TAIL, chunking.fresh_tail_tokens(budget, {}))
-    request = chunking.newest_request_index(places)
+    start = tail_index(places, FRESH_TAIL, fresh_tail_tokens(budget, {}))
+    request = newest_request_index(places)
     tail = [place for place in places[start:] if place.kind != chunking.SUMMARY_KIND]  # one stands within a late pair
     fresh = {place.ordinal for place in (*tail, *(places[at] for at in [request] if at is not None))}
     world.take(Compact(full))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agents.models import Agent
 from memory.plugins.base import FRESH_TAIL
-from memory.plugins.lcm.chunking import fresh_tail_tokens, tail_index
+from memory.plugins.lcm.fresh_tail import fresh_tail_tokens, tail_index
 from memory.plugins.lcm.integrity import find_violations
 from memory.plugins.lcm.items import newest_items, total_cost
 from memory.plugins.lcm.models import Conversation, Summary
