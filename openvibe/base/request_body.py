@@ -1,17 +1,20 @@
-"""A request's body is here before a thread is taken for it: threads are few, and whoever sends drop by drop would keep
-one from all others."""
+"""A request's body: how large it may be, files included, and that it is here before a thread is taken for it. Threads
+are few, and whoever sends drop by drop would keep one from all others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from tempfile import SpooledTemporaryFile
-from typing import Any
+from typing import IO, Any
 
-from openvibe.base.uploads import MAX_UPLOAD_BYTES
+from django.core.exceptions import RequestDataTooBig
+from django.core.files.uploadhandler import FileUploadHandler
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
+MAX_UPLOAD_BYTES = 26 * 1024 * 1024
+"""Of a request with files: five of the largest, and what is written beside them."""
 IN_MEMORY_BYTES = 256 * 1024
 """Of a body; what is longer waits on disk. 4,096 connections hold 1 GB at most."""
 BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 30.0
@@ -71,3 +74,24 @@ class RequestBodies:
                 size += len(part)
                 if size <= MAX_UPLOAD_BYTES:
                     body.write(part)
+
+
+class BoundedUploadHandler(FileUploadHandler):
+    """Refuses a request that says it is larger, before any of it is read; else the handlers after it keep the files."""
+
+    def handle_raw_input(
+        self,
+        input_data: IO[bytes],
+        meta: Mapping[str, Any],
+        content_length: int,
+        boundary: str,
+        encoding: str | None = None,
+    ) -> None:
+        if content_length > MAX_UPLOAD_BYTES:
+            raise RequestDataTooBig(f"A request with files has at most {MAX_UPLOAD_BYTES:,} bytes.")
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes:
+        return raw_data
+
+    def file_complete(self, file_size: int) -> None:
+        return None

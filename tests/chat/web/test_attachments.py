@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, FakePayload, encode_multipart
 
-from openvibe.base import uploads
+from openvibe.base import request_body
 from openvibe.chat.models import Attachment, Message, Thread
 from openvibe.chat.services import add_to_channel, delete_message, start_dive
 from openvibe.workspaces.models import Member
@@ -93,7 +93,7 @@ def test_what_cannot_be_kept_leaves_nothing_and_the_words_are_given_back(
 def test_a_request_larger_than_all_files_may_be_is_not_read(
     monkeypatch: pytest.MonkeyPatch, ana: Member, thread: Thread, address: str, signed_in: SignedIn
 ) -> None:
-    monkeypatch.setattr(uploads, "MAX_UPLOAD_BYTES", 1_000)
+    monkeypatch.setattr(request_body, "MAX_UPLOAD_BYTES", 1_000)
     answer = signed_in(ana).post(address, {"body": "My words", "files": [upload(data=b"x" * 1_000)]})
     assert answer.status_code == 413
     assert "five files of 5 MB" in answer.content.decode()
