@@ -10,7 +10,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from agents.models import Agent, ToolCall, ToolSource, TrustChange
 from knowledge.models import Entry
-from knowledge.queries import shared_after
+from knowledge.queries import sharing_revisions_after
 from memory.models import Block, ProfileNote
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
@@ -97,4 +97,4 @@ def _readable_entry(access: Access) -> Exists:
     if access.knowledge == "restricted":
         return Exists(entries)
     own = Q(author=access.participant_id) | Q(owner=access.participant_id)
-    return Exists(entries.filter(own | ~Exists(shared_after(OuterRef(OuterRef("call__created_at"))))))
+    return Exists(entries.filter(own | ~Exists(sharing_revisions_after(OuterRef(OuterRef("call__created_at"))))))

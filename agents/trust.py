@@ -74,7 +74,7 @@ class TrustLevel:
         )
 
     @property
-    def not_allowed(self) -> tuple[str, ...]:
+    def denied_actions(self) -> tuple[str, ...]:
         """What the level may not see or do, a phrase each."""
         return (
             *([] if self.thread_history else ["see the history of the thread it answers in"]),

@@ -119,7 +119,7 @@ def visible_revisions(access: Access, entry: Entry) -> QuerySet[Revision]:
     return revisions.filter(number__gt=shared_at or 0)
 
 
-def shared_after(at: OuterRef) -> QuerySet[Revision]:
+def sharing_revisions_after(at: OuterRef) -> QuerySet[Revision]:
     """Inside a query of entries: the revisions that shared a restricted one after `at`."""
     return _SHARING_REVISIONS.filter(entry=OuterRef("pk"), created_at__gt=at).order_by()
 

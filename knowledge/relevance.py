@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from openvibe.search.significance import ChanceLevel, min_deviations
+from openvibe.search.significance import ChanceLevel, min_z_score
 from openvibe.search.values import Floats, dot
 
 _WORDS_WEIGHT: Final = 4
@@ -51,9 +51,9 @@ def bears_on(
     by_words = share >= MIN_COVERAGE
     if similarity is None or chance is None:
         return np.asarray(by_words)
-    evidence = chance.deviations(similarity) + _WORDS_WEIGHT * share
+    evidence = chance.z_scores(similarity) + _WORDS_WEIGHT * share
     return np.where(
-        np.isfinite(similarity), (evidence > min_deviations(corpus_size)) | (share >= SUFFICIENT_COVERAGE), by_words
+        np.isfinite(similarity), (evidence > min_z_score(corpus_size)) | (share >= SUFFICIENT_COVERAGE), by_words
     )
 
 
@@ -62,4 +62,4 @@ def touches(share: Floats, similarity: Floats | None, chance: ChanceLevel | None
     has_word = share > 0
     if similarity is None or chance is None:
         return np.asarray(has_word)
-    return has_word | (chance.deviations(similarity) > min_deviations(1))
+    return has_word | (chance.z_scores(similarity) > min_z_score(1))

@@ -12,7 +12,7 @@ from knowledge.search import EntryHit, find_nearest_entries
 from openvibe.search.calibration import chance_level
 from openvibe.search.lexical import cjk_bigrams
 from openvibe.search.query import embed_question
-from openvibe.search.significance import min_deviations
+from openvibe.search.significance import min_z_score
 from openvibe.search.values import dot
 from openvibe.workspaces.access import Access
 
@@ -68,13 +68,13 @@ def similar_ids(workspace_id: int, text: str, others: Mapping[int, str]) -> set[
         return set()
     language = _LANGUAGES[stems_by_language.index(own_stems)]
     shares = _shared_words(own_stems, language, others)
-    needed = min_deviations(Entry.objects.filter(workspace_id=workspace_id).count())
-    min_share = MIN_SHARED_WORDS * needed / min_deviations(FEW_ENTRIES)
-    deviations = _deviations(workspace_id, text, others)
+    needed = min_z_score(Entry.objects.filter(workspace_id=workspace_id).count())
+    min_share = MIN_SHARED_WORDS * needed / min_z_score(FEW_ENTRIES)
+    z_scores = _z_scores(workspace_id, text, others)
     return {
         pk
         for pk, share in shares.items()
-        if (deviations[pk] + WORDS_WEIGHT * share > needed if pk in deviations else share >= min_share)
+        if (z_scores[pk] + WORDS_WEIGHT * share > needed if pk in z_scores else share >= min_share)
     }
 
 
@@ -84,7 +84,7 @@ def _shared_words(words: frozenset[str], language: str, others: Mapping[int, str
     return {pk: len(words & stems) / max(min(len(words), len(stems)), 1) for pk, stems in stems_by_id}
 
 
-def _deviations(workspace_id: int, text: str, others: Mapping[int, str]) -> dict[int, float]:
+def _z_scores(workspace_id: int, text: str, others: Mapping[int, str]) -> dict[int, float]:
     """By how many standard deviations those that have a vector are nearer to the text than unrelated ones."""
     embedding = embed_question(workspace_id, text)
     chance = chance_level(workspace_id, embedding) if embedding else None
@@ -93,7 +93,7 @@ def _deviations(workspace_id: int, text: str, others: Mapping[int, str]) -> dict
     rows = EntryVector.objects.filter(
         space_id=embedding.space_id, dimension=embedding.dimension, entry_id__in=others
     ).values_list("entry_id", "own")
-    return {pk: float(chance.deviations(dot(np.asarray(own, np.float32), embedding.vector))) for pk, own in rows}
+    return {pk: float(chance.z_scores(dot(np.asarray(own, np.float32), embedding.vector))) for pk, own in rows}
 
 
 def _stems(texts: Sequence[str], languages: Sequence[str]) -> list[frozenset[str]]:

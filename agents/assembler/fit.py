@@ -6,7 +6,7 @@ goes back to the extendable sections (the history of P1), whose caps no longer c
 
 from collections.abc import Mapping, Sequence
 
-from agents.assembler.items import AtomicGroup, DroppedItem, FitResult, Item, SectionCandidates, make_dropped
+from agents.assembler.items import AtomicGroup, DroppedItem, FitResult, Item, SectionCandidates, make_dropped_item
 from agents.assembler.stack import LAYER_NAMES, LayerName, SectionName
 
 
@@ -48,7 +48,7 @@ def fit(
         fitter.fill(section, groups, capped=False) if section.extendable else groups for section, groups in remainders
     ]
     for item in (item for groups in dropped_groups for group in groups for item in group.items):
-        fitter.dropped.append(make_dropped(item, "superseded" if item.key in fitter.included else "over budget"))
+        fitter.dropped.append(make_dropped_item(item, "superseded" if item.key in fitter.included else "over budget"))
     return FitResult(tuple(fitter.included.values()), tuple(fitter.dropped), fitter.used)
 
 
@@ -101,7 +101,7 @@ class _Fitter:
     def include(self, section: SectionCandidates, group: AtomicGroup, cost: int) -> None:
         for item in group.items:
             if item.key in self.included:
-                self.dropped.append(make_dropped(item, "superseded"))
+                self.dropped.append(make_dropped_item(item, "superseded"))
             else:
                 self.included[item.key] = item
         self.used += cost

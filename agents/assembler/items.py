@@ -123,7 +123,7 @@ class FitResult:
     tokens: int
 
 
-def make_dropped(item: Item, reason: DropReason) -> DroppedItem:
+def make_dropped_item(item: Item, reason: DropReason) -> DroppedItem:
     """The record of an item left out."""
     return DroppedItem(item.key, item.layer, item.section, item.source, item.author, item.tokens, reason)
 

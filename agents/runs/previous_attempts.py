@@ -16,7 +16,7 @@ REPEATED_CALL_MESSAGE = "This was carried out already. What it answered is not k
 Decision = ToolCall.Decision
 
 
-def acted_results(run: Run) -> list[ToolResult]:
+def previous_results(run: Run) -> list[ToolResult]:
     """Calls of earlier attempts that acted, or that people decided about, with what came of them, the oldest first.
 
     A call without an end was sent by a worker that died: nobody knows what came of it.

@@ -123,7 +123,7 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     """
     current = RUNS.lock_owned(run)
     store_snapshot(run, prompt, is_new=run.attempt == 1)
-    said = said_before_pause(current)
+    said = text_before_pause(current)
     reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
     if said:
         Message.objects.filter(pk=reply.pk).update(body=said)
@@ -166,7 +166,7 @@ def emit_answered_again(run: Run, thread: Thread) -> None:
         )
 
 
-def said_before_pause(run: Run) -> str:
+def text_before_pause(run: Run) -> str:
     """What a run that people let go on had said until it paused: it stands, and the answer goes on after it.
 
     Of one whose worker died after they had asked it to stop: all that it had said.

@@ -16,7 +16,7 @@ from agents.access import budget_denial, reply_denied_reason, tokens_used_by_age
 from agents.assembler.snapshots.store import store_snapshot
 from agents.models import RUNS, Agent, Run, ToolCall
 from agents.runs.client_tools import client_turn_of, record_client_calls
-from agents.runs.previous_attempts import acted_results, decided_calls, request_of
+from agents.runs.previous_attempts import decided_calls, previous_results, request_of
 from agents.runs.store import (
     PartialReply,
     answered_turn,
@@ -239,7 +239,7 @@ class RunSession:
         """Tell the model what earlier attempts did, and carry out what people approved since. Raises JobLost."""
         if self.run.attempt == 1:
             return
-        results = acted_results(self.run)
+        results = previous_results(self.run)
         for row in decided_calls(self.run):
             toolbox = self._toolbox()
             outcome = self.calls.settle(toolbox, row)

@@ -32,14 +32,14 @@ class _StatementPair:
     second_topic: frozenset[str]
 
     @property
-    def shared(self) -> frozenset[str]:
+    def shared_words(self) -> frozenset[str]:
         return self.first.words & self.second.words
 
     @property
     def jaccard(self) -> float:
         """Jaccard of all words but the values, 0 to 1."""
         together = self.first.words | self.second.words
-        return len(self.shared) / len(together) if together else 0.0
+        return len(self.shared_words) / len(together) if together else 0.0
 
 
 def explain_contradiction(one: ComparedText, other: ComparedText) -> str | None:
@@ -98,14 +98,14 @@ def _same_subject(pair: _StatementPair) -> bool:
         pair.first_topic - GENERIC_STEMS, pair.second_topic - GENERIC_STEMS, left.words, right.words
     ):
         return _share_most_words(pair)
-    shares_words = bool(pair.shared - GENERIC_STEMS) or (bool(pair.shared) and pair.jaccard >= 0.3)
+    shares_words = bool(pair.shared_words - GENERIC_STEMS) or (bool(pair.shared_words) and pair.jaccard >= 0.3)
     return shares_words or _are_bare_values(pair)
 
 
 def _share_most_words(pair: _StatementPair) -> bool:
     """Enough is said alike to be about one thing, whatever the topics are called."""
-    return (len(pair.shared - GENERIC_STEMS) >= 2 and pair.jaccard >= 0.5) or (
-        len(pair.shared) >= 2 and pair.jaccard > 0.99
+    return (len(pair.shared_words - GENERIC_STEMS) >= 2 and pair.jaccard >= 0.5) or (
+        len(pair.shared_words) >= 2 and pair.jaccard > 0.99
     )
 
 
@@ -219,7 +219,7 @@ def _find_denial(pairs: list[_StatementPair]) -> tuple[str, str, str] | None:
         pair
         for pair in pairs
         if pair.first.is_negated != pair.second.is_negated
-        and len(pair.shared) >= 2
+        and len(pair.shared_words) >= 2
         and _overlap_mostly(pair)
         and not _have_different_dates(pair)
     ]
@@ -232,7 +232,7 @@ def _find_denial(pairs: list[_StatementPair]) -> tuple[str, str, str] | None:
 def _overlap_mostly(pair: _StatementPair) -> bool:
     """Nearly all words of the shorter one stand in the other, and not much else does."""
     fewest = min(len(pair.first.words), len(pair.second.words))
-    return len(pair.shared) >= 0.75 * fewest and pair.jaccard >= 0.4
+    return len(pair.shared_words) >= 0.75 * fewest and pair.jaccard >= 0.4
 
 
 def _find_replacement(pairs: list[_StatementPair]) -> tuple[str, str, str] | None:
@@ -243,7 +243,7 @@ def _find_replacement(pairs: list[_StatementPair]) -> tuple[str, str, str] | Non
             is_still_stated = (
                 replaced_stems and replaced_stems <= other.words and not other.replaced and not other.is_negated
             )
-            if is_still_stated and pair.shared - replaced_stems:
+            if is_still_stated and pair.shared_words - replaced_stems:
                 return "One says it was replaced", pair.first.text, pair.second.text
     return None
 

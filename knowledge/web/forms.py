@@ -21,7 +21,7 @@ from openvibe.base.problems import Missing, Problem
 from openvibe.chat.queries import participants_known_to
 from openvibe.workspaces.decorators import WorkspaceRequest
 from openvibe.workspaces.models import Participant
-from openvibe.workspaces.queries import named_like
+from openvibe.workspaces.queries import name_like
 
 ON_DATE = "on"
 
@@ -137,7 +137,7 @@ MAX_NAME_CHARACTERS = 100
 def suggest_owners(request: WorkspaceRequest, words: str) -> list[Participant]:
     """Who may own an entry and has these words in name or handle, by name, at most eight. One statement."""
     cleaned_words = words.replace("\x00", "").strip()[:MAX_NAME_CHARACTERS]
-    return list(_owners(request).filter(named_like(cleaned_words)).order_by("name", "id")[:MAX_OWNERS_OFFERED])
+    return list(_owners(request).filter(name_like(cleaned_words)).order_by("name", "id")[:MAX_OWNERS_OFFERED])
 
 
 def find_owner(request: WorkspaceRequest, handle: str) -> Participant | None:

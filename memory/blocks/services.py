@@ -8,7 +8,7 @@ from django.dispatch import Signal
 from memory.blocks.context_blocks import BLOCKS, BLOCKS_CHANGED, NOTES, ContextBlocks, lock_agent, save_version
 from memory.blocks.models import ProfileNote
 from memory.blocks.queries import access_blocks, access_notes, check_notes_readable, is_public_thread, may_write_blocks
-from memory.blocks.values import BlockAuthor, ContextBlock, check_active, check_seen, clean_notes
+from memory.blocks.values import BlockAuthor, ContextBlock, check_active, check_version, clean_notes
 from openvibe.base.events import emit
 from openvibe.base.problems import Missing, Refused
 from openvibe.llm.tokens import count_tokens
@@ -66,7 +66,7 @@ def store_notes(
         if not Participant.objects.filter(pk=person_id, workspace_id=workspace_id).exists():
             raise Missing
         note = NOTES.find_or_new(agent_id, person_id)
-        check_seen(note.version, version, "These notes were")
+        check_version(note.version, version, "These notes were")
         if note.pk is None or note.content != content:
             save_version(note, content=content, tokens=count_tokens(content), author=BlockAuthor(by_id, how))
     return note

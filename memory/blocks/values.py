@@ -145,11 +145,11 @@ def check_change(before: ContextBlock | None, after: ContextBlock, author: Block
 
 
 def check_stamp(block: ContextBlock | None, label: str, based_on: str | None) -> None:
-    check_seen(block.stamp if block else NO_STAMP, based_on, f'Block "{label}" was')
+    check_version(block.stamp if block else NO_STAMP, based_on, f'Block "{label}" was')
 
 
-def check_seen(current: str | int, based_on: str | int | None, what: str) -> None:
-    """`seen` is the stamp or version the writer began from; None: it does not matter. Raises Conflict when it is
+def check_version(current: str | int, based_on: str | int | None, what: str) -> None:
+    """`based_on` is the stamp or version the writer began from; None: it does not matter. Raises Conflict when it is
     another now."""
     if based_on is not None and based_on != current:
         raise Conflict(f"{what} changed somewhere else meanwhile. Compare, then save again.", code="stale")

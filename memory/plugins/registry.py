@@ -145,10 +145,10 @@ def active_plugin_name(workspace_id: int) -> str:
 def provider_for(workspace_id: int) -> MemoryProvider:
     """The workspace's memory."""
     active = active_plugin(workspace_id)
-    return provider_named(active.name, active.config)
+    return provider_by_name(active.name, active.config)
 
 
-def provider_named(name: str, config: Mapping[str, Any]) -> MemoryProvider:
+def provider_by_name(name: str, config: Mapping[str, Any]) -> MemoryProvider:
     """The plugin made with this config; the default one, with its own defaults, when that cannot be loaded."""
     try:
         return _create_provider(name, json.dumps(config, sort_keys=True))
@@ -220,8 +220,8 @@ def capability_diff(workspace_id: int, name: str) -> CapabilityDiff:
     if not installed_plugins()[name].is_built_in:
         return CapabilityDiff((), (), (), is_known=False)
     active = active_plugin(workspace_id)
-    before = capabilities_of(provider_named(active.name, active.config))
-    after = capabilities_of(provider_named(name, {}))
+    before = capabilities_of(provider_by_name(active.name, active.config))
+    after = capabilities_of(provider_by_name(name, {}))
     return CapabilityDiff(
         lost=tuple(CAPABILITY_LABELS[capability] for capability in before if capability not in after),
         gained=tuple(CAPABILITY_LABELS[capability] for capability in after if capability not in before),

@@ -25,7 +25,7 @@ class TreeLine:
 
 @dataclass(frozen=True)
 class TreeLevel:
-    """One kind of thing the memory holds. `hidden`: lines not listed."""
+    """One kind of thing the memory holds. `hidden_count`: lines not listed."""
 
     key: str
     title: str
@@ -38,7 +38,7 @@ class TreeLevel:
     latest: datetime
 
     @property
-    def hidden(self) -> int:
+    def hidden_count(self) -> int:
         return self.count - len(self.lines)
 
 

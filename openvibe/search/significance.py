@@ -22,13 +22,13 @@ class ChanceLevel(NamedTuple):
     mean: float
     deviation: float
 
-    def deviations(self, similarity: ArrayLike) -> Floats:
+    def z_scores(self, similarity: ArrayLike) -> Floats:
         """So many standard deviations above the mean each of these cosines is."""
         return np.asarray((np.asarray(similarity) - self.mean) / self.deviation, np.float32)
 
 
 @lru_cache(maxsize=1_024)
-def min_deviations(corpus_size: int) -> float:
+def min_z_score(corpus_size: int) -> float:
     """Standard deviations above the mean that none of so many unrelated texts reaches: the more there are, the
     farther out the farthest of them is."""
     return NormalDist().inv_cdf(1 - CHANCE / max(corpus_size, 1))

@@ -147,7 +147,7 @@ def delete_old_deliveries() -> int:
     return rows.delete()[0]
 
 
-def events_missed(webhook: Webhook) -> bool:
+def has_missed_events(webhook: Webhook) -> bool:
     """Whether it has been still for longer than events are kept, so that some will not be told."""
     oldest = timezone.now() - timedelta(hours=EVENT_RETENTION_HOURS)
     return webhook.state != Webhook.State.ACTIVE and webhook.updated_at < oldest

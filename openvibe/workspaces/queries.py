@@ -38,7 +38,7 @@ AGENT_ACCESSES: Register[Callable[[Iterable[Participant]], dict[int, Access]]] =
 """The same for many agents at once, by participant id; those that are deactivated are left out."""
 
 
-def named_like(words: str, prefix: str = "") -> Q:
+def name_like(words: str, prefix: str = "") -> Q:
     """Participants whose name or handle holds the words, all without words; `prefix` leads to the participant."""
     return Q(**{f"{prefix}name__icontains": words}) | Q(**{f"{prefix}handle__icontains": words.removeprefix("@")})
 

@@ -41,7 +41,7 @@ def test_what_each_level_sees() -> None:
 def test_what_each_level_does_beside_answering() -> None:
     assert all(row.writes_own_memory for row in TRUST_LEVELS)
     assert [row.suggests_knowledge for row in TRUST_LEVELS] == [False, True, True, True]
-    assert "use tools that act" in trust_level(2).not_allowed
+    assert "use tools that act" in trust_level(2).denied_actions
     assert any("uses tools that act, once" in phrase for phrase in trust_level(3).allowed_actions)
     assert any(phrase.startswith("acts outside the workspace") for phrase in trust_level(4).allowed_actions)
 
@@ -50,7 +50,7 @@ def test_what_a_level_may_not_stands_apart_from_what_it_may() -> None:
     for row in TRUST_LEVELS:
         allowed = (*row.visible_scope, *row.allowed_actions)
         assert not [phrase for phrase in allowed if phrase.startswith(("no ", "never ", "uses no "))]
-    assert trust_level(4).not_allowed == ("see threads that are for people only",)
+    assert trust_level(4).denied_actions == ("see threads that are for people only",)
 
 
 PLAIN, APPROVED, LISTED, BOTH = (False, False), (True, False), (False, True), (True, True)

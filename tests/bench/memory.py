@@ -15,7 +15,7 @@ from agents.tools.toolbox import Toolbox
 from memory.episodes.models import Episode
 from memory.plugins.base import CompactionResult, Compactor, MemoryProvider, Session
 from memory.plugins.models import MemoryPlugin
-from memory.plugins.registry import provider_named
+from memory.plugins.registry import provider_by_name
 from memory.plugins.sessions import context_budget
 from openvibe.chat.importing.readers import ImportedLine, read_qmsum
 from openvibe.chat.models import Message, Thread
@@ -41,7 +41,7 @@ def measure_compact(*, messages: int = 100_000, sizes: Sequence[int] = STEP_SIZE
     The floor is taking the same messages in without folding them.
     """
     world = make_bench_workspace()
-    provider = provider_named(LCM_PLUGIN, LCM_CONFIG)
+    provider = provider_by_name(LCM_PLUGIN, LCM_CONFIG)
     threads = {size: make_thread(world, size) for size in sorted({*sizes, messages})}
     vacuum_messages()
     rows = _full_compaction_rows(world, provider, threads[messages], messages)
@@ -185,7 +185,7 @@ def _tally_rows(name: str, tally: PrefixTally) -> Iterator[Measurement]:
 def _tally_conversation(world: BenchWorkspace, lines: Sequence[ImportedLine]) -> dict[str, PrefixTally]:
     """Every second line is said by a person, the one after it is what the agent answers."""
     thread = create_thread(channel=world.channel, by=world.by, title="Cache")
-    provider = provider_named(LCM_PLUGIN, LCM_CONFIG)
+    provider = provider_by_name(LCM_PLUGIN, LCM_CONFIG)
     session, budget = _session(world.vibe, thread), context_budget(thread)
     tools = Toolbox.for_agent(world.vibe, thread).specs
     tallies = {name: PrefixTally() for name in VARIANTS}

@@ -5,7 +5,7 @@ import pytest
 from openvibe.llm.models import Endpoint
 from openvibe.search.calibration import chance_level
 from openvibe.search.services import use_embedder
-from openvibe.search.significance import min_deviations
+from openvibe.search.significance import min_z_score
 from openvibe.search.space_lifecycle import advance_spaces
 from openvibe.search.spaces import embed_query
 from openvibe.workspaces.models import Member
@@ -50,6 +50,6 @@ def test_an_embedder_in_trouble_leaves_it_to_words(
 
 
 def test_the_more_texts_there_are_the_farther_out_the_nearest_by_chance() -> None:
-    floors = [min_deviations(size) for size in (0, 1, 10, 100, 1_000, 10_000, 1_000_000)]
+    floors = [min_z_score(size) for size in (0, 1, 10, 100, 1_000, 10_000, 1_000_000)]
     assert floors == sorted(floors)
     assert 2 < floors[0] < 3 < floors[3] < 4 < floors[-1] < 6

@@ -12,7 +12,7 @@ from agents.assembler.items import (
     Item,
     SectionCandidates,
     data_block,
-    make_dropped,
+    make_dropped_item,
     make_item,
     relative_time,
     section_candidates,
@@ -100,7 +100,7 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
         section: SectionName = "feedback" if is_hidden_feedback else "episodes"
         item = _episode_item(counter, section, row, relative_time(row.created_at, sent_at), max_tokens)
         if not row.is_usable:
-            private_items.append(make_dropped(item, "private"))
+            private_items.append(make_dropped_item(item, "private"))
         elif len(older) < MAX_OLDER_EPISODES:
             older.append(item)
     return section_candidates("feedback", feedback), section_candidates("episodes", older), private_items

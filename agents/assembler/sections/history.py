@@ -20,7 +20,7 @@ from agents.assembler.items import (
     begin_transcript,
     format_minute,
     group_in_steps,
-    make_dropped,
+    make_dropped_item,
     make_item,
     opening_tokens,
     section_candidates,
@@ -40,7 +40,7 @@ from memory.queries import (
     Session,
     messages_for_prompts,
     pair_tool_calls,
-    provider_named,
+    provider_by_name,
 )
 from openvibe.base.masking import mask_secrets
 from openvibe.base.prepared_statements import fetch_prepared
@@ -141,7 +141,7 @@ def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry
     message, plugin = request.message, enabled_plugin(request.rows)
     session = memory_session(request.thread.thread_id, request.access, before=message.row, asker=message.author)
     tail = MENTION_TAIL if request.task == "mention" else FRESH_TAIL
-    entries = provider_named(plugin.name, plugin.config).assemble(session, max(budget, 0), tail)
+    entries = provider_by_name(plugin.name, plugin.config).assemble(session, max(budget, 0), tail)
     oldest = FIRST_MESSAGE.first(request.rows)
     first_seq = min(oldest.seq, request.end_seq) if oldest else request.end_seq
     return entries, min((entry.ordinal for entry in entries), default=request.end_seq) <= first_seq
@@ -388,7 +388,7 @@ def hidden_dive_results(request: PromptRequest, entries: Sequence[ContextEntry])
     rows = results.filter(seq__range=(first_seq, last_seq)).select_related("author").order_by("-seq")
     reason = trust_drop_reason(request.agent.level)
     return [
-        make_dropped(
+        make_dropped_item(
             make_item(
                 request.counter,
                 section="history",

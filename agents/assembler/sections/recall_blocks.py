@@ -145,11 +145,11 @@ def block_opening(trust: TrustLabel, before: int, part: int) -> str:
 def line_item(request: PromptRequest, entry: ContextEntry, body: str, previous: ContextEntry | None) -> Item:
     """A recalled message as a line, in no block yet; it says when it was said where that jumps after `previous`."""
     at = datetime.fromisoformat(entry.at)
-    note = recalled_note(at, datetime.fromisoformat(previous.at)) if previous else format_minute(at)
+    note = day_note(at, datetime.fromisoformat(previous.at)) if previous else format_minute(at)
     return _line_item(request.counter, entry, body, entry.author_id == request.agent.participant_id, note)
 
 
-def recalled_note(at: datetime, before: datetime) -> str:
+def day_note(at: datetime, before: datetime) -> str:
     """`5 March` where the day jumps, with its year where that does; the minute where time jumps within a day. UTC.
 
     What is recalled comes from many days: to the minute each would cost as much as the words of a short message."""

@@ -18,7 +18,7 @@ from django.utils import timezone
 from memory.plugins.base import FRESH_TAIL, CompactionResult, Compactor, MemoryProvider, Rebuilder, read_stats
 from memory.plugins.compaction.requests import request_compaction
 from memory.plugins.models import COMPACTIONS, DEFAULT_PLUGIN, Compaction, MemoryPlugin
-from memory.plugins.registry import active_plugin_name, provider_for, provider_named
+from memory.plugins.registry import active_plugin_name, provider_by_name, provider_for
 from memory.plugins.sessions import context_budget, session_for_thread
 from openvibe.base.jobs import BATCH_SIZE, JobLost
 from openvibe.base.problems import Missing, Problem, Refused
@@ -167,7 +167,7 @@ def _request_rebuilds() -> list[int]:
     """New requests for threads whose summaries wait: a message changed while its thread was being compacted."""
     compaction_ids = []
     for name in {DEFAULT_PLUGIN, *MemoryPlugin.objects.filter(enabled=True).values_list("name", flat=True)}:
-        provider = provider_named(name, {})
+        provider = provider_by_name(name, {})
         if not isinstance(provider, Rebuilder):
             continue
         threads = Thread.objects.filter(pk__in=provider.threads_to_rebuild(BATCH_SIZE))

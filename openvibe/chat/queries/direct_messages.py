@@ -6,13 +6,13 @@ from openvibe.base.problems import Missing
 from openvibe.chat.models import Thread, participants_known_to
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
-from openvibe.workspaces.queries import named_like
+from openvibe.workspaces.queries import name_like
 
 
 def list_recipients(access: Access, words: str = "") -> QuerySet[Participant]:
     """Whom the asker may write to: people and agents she knows, without herself, by name; with words, who has them in
     name or handle."""
-    return participants_known_to(access).exclude(pk=access.participant_id).filter(named_like(words))
+    return participants_known_to(access).exclude(pk=access.participant_id).filter(name_like(words))
 
 
 def access_recipient(by: Access, participant_id: int) -> Participant:

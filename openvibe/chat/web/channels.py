@@ -33,7 +33,7 @@ from openvibe.chat.web.notifications import channel_notify_menu
 from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
-from openvibe.workspaces.queries import is_here, named_like
+from openvibe.workspaces.queries import is_here, name_like
 
 MAX_DERIVED_TITLE_CHARACTERS = 80
 PEOPLE_ON_A_PAGE = 50
@@ -82,9 +82,9 @@ def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
         .exclude(channel_memberships__channel=channel)
     )
     words = words_param(request.GET)
-    people = members_with_access(channel).filter(named_like(words)).annotate(added=Exists(added), is_here=is_here("pk"))
+    people = members_with_access(channel).filter(name_like(words)).annotate(added=Exists(added), is_here=is_here("pk"))
     page = Paginator(people, PEOPLE_ON_A_PAGE).get_page(request.GET.get("page"))
-    addable = addable.none() if request.access.is_guest else addable.filter(named_like(words)).order_by("kind", "name")
+    addable = addable.none() if request.access.is_guest else addable.filter(name_like(words)).order_by("kind", "name")
     others = list(addable[: MAX_OFFERED_PARTICIPANTS + 1])
     added_agents = channel.memberships.filter(participant__kind=Participant.Kind.AGENT)
     context = {

@@ -124,7 +124,7 @@ def _render_webhook(
         "is_directed": webhook.is_directed_by(request.access),
         "deliveries": [(delivery, KIND_LABELS.get(delivery.kind, delivery.kind)) for delivery in deliveries],
         "waiting": webhook.deliveries.filter(state=Delivery.State.PENDING).count(),
-        "is_missing_events": services.events_missed(webhook),
+        "is_missing_events": services.has_missed_events(webhook),
         "secret": secret,
         "is_rotated": is_rotated,
         "problem": problem,

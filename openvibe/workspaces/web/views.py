@@ -27,7 +27,7 @@ from openvibe.workspaces.decorators import (
     workspace_view,
 )
 from openvibe.workspaces.models import Invitation, Member, Snippet, User, Workspace
-from openvibe.workspaces.queries import is_here, named_like
+from openvibe.workspaces.queries import is_here, name_like
 from openvibe.workspaces.web.adapters import INVITATION_SESSION_KEY
 
 PEOPLE_ON_A_PAGE, INVITATIONS_ON_A_PAGE = 50, 25
@@ -112,7 +112,7 @@ def render_members(request: WorkspaceRequest, *, problem: Problem | None = None,
         invitations = invitations.none()
     if request.access.is_guest:
         active_members = active_members.filter(pk=request.member.pk)
-    active_members = active_members.filter(named_like(words, "participant__")).annotate(is_here=is_here("participant"))
+    active_members = active_members.filter(name_like(words, "participant__")).annotate(is_here=is_here("participant"))
     active_members = active_members.select_related("participant", "user").order_by("participant__name", "id")
     number = shown.get("page") or _page_of(int_param(request.GET, "person"), active_members)
     page = Paginator(active_members, PEOPLE_ON_A_PAGE).get_page(number)

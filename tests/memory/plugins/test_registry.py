@@ -81,7 +81,7 @@ def test_one_that_cannot_be_used_leaves_the_default_in_its_place(
         enable(ana, "acme/notebook")
 
         assert isinstance(registry.provider_for(ana.workspace_id), LcmProvider)
-        assert isinstance(registry.provider_named("acme/notebook", {}), LcmProvider)
+        assert isinstance(registry.provider_by_name("acme/notebook", {}), LcmProvider)
         assert registry.active_plugin_name(ana.workspace_id) == "memory/lcm"
         one = plugin_statuses(ana.workspace_id)[2]
         assert one.enabled

@@ -7,7 +7,7 @@ import pytest
 
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.items import Item
-from agents.assembler.sections.recall_blocks import recalled_note
+from agents.assembler.sections.recall_blocks import day_note
 from agents.assembler.snapshots.store import store_snapshot
 from agents.models import Agent, Run, Snapshot
 from openvibe.chat.models import Message, Thread
@@ -154,7 +154,7 @@ def test_excerpts_of_long_messages_keep_their_passages(vibe: Agent, ana: Member,
     ],
 )
 def test_a_recalled_line_says_when_as_far_as_that_jumps(at: datetime, note: str) -> None:
-    assert recalled_note(at, datetime(2025, 12, 30, 9, 30, tzinfo=UTC)) == note
+    assert day_note(at, datetime(2025, 12, 30, 9, 30, tzinfo=UTC)) == note
 
 
 def test_recalled_lines_of_other_days_say_the_day(vibe: Agent, ana: Member, long_thread: Thread) -> None:
