@@ -1,7 +1,7 @@
 """The audience of what tools return: one rule, for prompts, stored prompts, the viewer and the API.
 
-Each tool says what a call read or wrote (`Source`). A call is for those who may see all of its sources at this moment;
-a call that names none is for nobody, so a tool that forgets to say it leaks nothing."""
+Each tool says what a call read or wrote (`CallSource`). A call is for those who may see all of its sources at this
+moment; a call that names none is for nobody, so a tool that forgets to say it leaks nothing."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from openvibe.workspaces.access import Access
 Kind = ToolSource.Kind
 
 
-class Source(NamedTuple):
+class CallSource(NamedTuple):
     """Something a call read or wrote: the fields of ToolSource."""
 
     kind: str
@@ -26,7 +26,7 @@ class Source(NamedTuple):
     version: int = 0
 
 
-def save_sources(call: ToolCall, sources: Iterable[Source]) -> None:
+def save_sources(call: ToolCall, sources: Iterable[CallSource]) -> None:
     """Store what the call read or wrote, each once, in the caller's transaction."""
     once = {(source.kind, source.ref): source for source in sources}
     rows = [ToolSource(call=call, **source._asdict()) for source in once.values()]

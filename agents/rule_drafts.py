@@ -45,7 +45,7 @@ def draft_rule(*, agent: Agent, episode: Episode, client: ModelClient | None = N
     )
     try:
         limit = min(MAX_ANSWER_TOKENS, endpoint.output_reserve)
-        return parse_draft(client.complete(prompt, max_output_tokens=limit).text)
+        return parse_rule(client.complete(prompt, max_output_tokens=limit).text)
     except ModelError as error:
         raise Problem(f"The model gave no draft. {error} {error.advice}", code=error.code, field="rule") from None
     except UnparsableAnswer:
@@ -73,7 +73,7 @@ def build_draft_prompt(*, reason: str, question: str, answer: str) -> list[ChatM
     return [ChatMessage("system", DRAFT_PROMPT), ChatMessage("user", "\n".join(blocks))]
 
 
-def parse_draft(answer: str) -> SoulRule:
+def parse_rule(answer: str) -> SoulRule:
     """Raises UnparsableAnswer where there is no rule in it of the form asked for."""
     for row in parse_json_list("rules", answer)[:1]:
         if isinstance(row, dict) and row.get("place") in RULE_PLACES and isinstance(row.get("text"), str):

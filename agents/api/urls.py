@@ -18,7 +18,7 @@ urlpatterns = [
     path("context/assemble/", views.Assemble.as_view(), name="api-assemble"),
     path("agents/", views.Agents.as_view(), name="api-agents"),
     path("agents/<slug:handle>/", views.OneAgent.as_view(), name="api-agent"),
-    path("agents/<slug:handle>/cache/", views.AgentCache.as_view(), name="api-agent-cache"),
+    path("agents/<slug:handle>/cache/", views.AgentCacheHistory.as_view(), name="api-agent-cache"),
     path("agents/<slug:handle>/soul/", views.OneSoul.as_view(), name="api-soul"),
     path("agents/<slug:handle>/soul/rules/", views.SoulRules.as_view(), name="api-soul-rules"),
 ]

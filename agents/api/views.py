@@ -38,7 +38,7 @@ from agents.knowledge_uses import entry_uses
 from agents.models import Agent, Run, Snapshot
 from agents.prompts.cache_rates import cache_history, visible_runs
 from agents.runs.external import (
-    Usage,
+    ReportedUsage,
     append_words,
     begin_external_run,
     fail_external_run,
@@ -123,7 +123,7 @@ class OneAgent(ApiView):
         return Response(AgentOut(_access_agent(handle, access)).data)
 
 
-class AgentCache(ApiView):
+class AgentCacheHistory(ApiView):
     @extend_schema(operation_id="agents_get_cache", parameters=[CacheQuery], responses=CacheHistoryOut)
     def get(self, request: Request, handle: str) -> Response:
         """How well its prompts were cached in threads the caller may read: its newest 200 runs, oldest first, and the
@@ -302,7 +302,7 @@ class FinishRun(ApiView):
         """The answer is whole, or failed with an `error`. A run that people stopped stays stopped."""
         data, access = self.validated_body(FinishIn), request_access(request)
         run = _access_begun_run(access, pk, data["attempt"])
-        usage = Usage(data["model"], data["input_tokens"], data["output_tokens"])
+        usage = ReportedUsage(data["model"], data["input_tokens"], data["output_tokens"])
         if data["error"] is None:
             finish_external_run(run=run, words=data["body"], usage=usage)
         else:

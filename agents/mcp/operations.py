@@ -168,7 +168,7 @@ def _with_definitions(schema: Schema) -> Schema:
 
 
 @dataclass(frozen=True)
-class Answer:
+class OperationResponse:
     """What an operation answered: its JSON as text, and as an object. An error is a problem's body."""
 
     status: int
@@ -184,10 +184,10 @@ class Answer:
         return body
 
 
-def perform(name: str, arguments: Mapping[str, Any], caller: Caller, environ: Mapping[str, Any]) -> Answer:
+def perform(name: str, arguments: Mapping[str, Any], caller: Caller, environ: Mapping[str, Any]) -> OperationResponse:
     """Call the operation as the caller. `environ` is that of the HTTP request the call came with.
 
-    Never raises for what the caller can mend: that is an Answer with a problem.
+    Never raises for what the caller can mend: that is an OperationResponse with a problem.
     """
     operation = operations()[name]
     try:
@@ -197,10 +197,10 @@ def perform(name: str, arguments: Mapping[str, Any], caller: Caller, environ: Ma
             raise Missing
     except Problem as problem:
         body = error_to_problem(problem) or {}
-        return Answer(problem.status, json.dumps(body))
+        return OperationResponse(problem.status, json.dumps(body))
     request.META[CALLER_KEY] = caller
     response = operation.view(request, *match.args, **match.kwargs).render()
-    return Answer(response.status_code, response.content.decode())
+    return OperationResponse(response.status_code, response.content.decode())
 
 
 def _request(operation: Operation, arguments: Mapping[str, Any], environ: Mapping[str, Any]) -> HttpRequest:

@@ -28,7 +28,15 @@ from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.mcp.operations import MEMORY_TOOL, MEMORY_TOOL_SCHEMA, OPERATIONS, Answer, Operation, operations, perform
+from agents.mcp.operations import (
+    MEMORY_TOOL,
+    MEMORY_TOOL_SCHEMA,
+    OPERATIONS,
+    Operation,
+    OperationResponse,
+    operations,
+    perform,
+)
 from openvibe.api.auth import BearerAuthentication, Caller, caller_of
 from openvibe.api.parsers import MAX_BODY_BYTES
 from openvibe.api.problems import INTERNAL_PROBLEM
@@ -269,7 +277,7 @@ def call_tool(call: McpCall, params: types.CallToolRequestParams) -> types.CallT
 
 def _perform_or_raise(call: McpCall, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The operation's answer. Raises MCPError with its problem."""
-    answer: Answer = perform(name, arguments, call.caller, call.environ)
+    answer: OperationResponse = perform(name, arguments, call.caller, call.environ)
     if not answer.is_error:
         return answer.body
     problem = answer.body

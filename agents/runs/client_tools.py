@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.audience import Source, save_sources
+from agents.audience import CallSource, save_sources
 from agents.models import RUNS, ClientTurn, Run, ToolCall, ToolSource
 from agents.runs.transcript import Round, ToolResult
 from openvibe.base.masking import mask_secrets
@@ -76,7 +76,7 @@ def record_client_calls(run: Run, calls: Sequence[ToolCallRequest], round_number
             why="Carried out by the client that asked.",
             finished_at=None,
         )
-        save_sources(row, [Source(ToolSource.Kind.THREAD, run.thread_id)])
+        save_sources(row, [CallSource(ToolSource.Kind.THREAD, run.thread_id)])
     return handover_line([call.name for call in calls[:MAX_CLIENT_CALLS]])
 
 

@@ -17,7 +17,7 @@ from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, ClientTurn, Run
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds
 from agents.runs.steps import add_step
-from agents.runs.store import Prices, begin_reply, fail_run, finish_run, next_run, save_unfinished_turn
+from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, finish_run, save_unfinished_turn
 from agents.runs.tool_loop import RunSession, read_message_changes, toolbox_for_run
 from agents.runs.transcript import Transcript
 from memory.wiring import enqueue_compaction_check_on_commit
@@ -39,7 +39,7 @@ def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None
     is out of reach; recovery then finds the run without an owner.
     """
     log_context = structlog.contextvars.bound_contextvars(run_id=run_id)
-    with log_context, RUNS.claim(run_id, next_run, prepare=_prepare_claim) as run:
+    with log_context, RUNS.claim(run_id, claimable_run, prepare=_prepare_claim) as run:
         if run is not None:
             _execute_claimed(run, client)
     return _next_in_thread(run_id)  # only now that the lock is free: what came meanwhile found it taken

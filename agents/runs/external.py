@@ -50,7 +50,7 @@ class ReplyState(NamedTuple):
     length: int
 
 
-class Usage(NamedTuple):
+class ReportedUsage(NamedTuple):
     """What the agent says of the model it asked. Tokens it does not know are counted here."""
 
     model: str = ""
@@ -223,7 +223,7 @@ def reply_state(run: Run) -> ReplyState:
 
 
 @transaction.atomic
-def finish_external_run(*, run: Run, words: str | None, usage: Usage) -> Run:
+def finish_external_run(*, run: Run, words: str | None, usage: ReportedUsage) -> Run:
     """The answer stands, as it was sent or as `words`. Sent again, or after people stopped it, it changes nothing."""
     if run.state in (Run.State.DONE, Run.State.STOPPED):
         return run
@@ -237,7 +237,7 @@ def finish_external_run(*, run: Run, words: str | None, usage: Usage) -> Run:
 
 
 @transaction.atomic
-def fail_external_run(*, run: Run, error: str, usage: Usage, code: str = "agent_failed") -> Run:
+def fail_external_run(*, run: Run, error: str, usage: ReportedUsage, code: str = "agent_failed") -> Run:
     """The agent could not answer, and says why in words for people, whose secrets are masked. What it wrote is kept."""
     if run.state in (Run.State.FAILED, Run.State.STOPPED):
         return run
@@ -253,11 +253,18 @@ def stop_external_run(run: Run, *, by: int | None) -> None:
     """Stop the run, which the caller has locked, at once. The words so far stay. `by`: a participant's id, if known."""
     run.stop_requested_at = run.stop_requested_at or timezone.now()
     reply = run.reply if run.state == Run.State.WRITING else None
-    _end(run, reply, reply.body if reply else "", Run.State.STOPPED, Message.State.STOPPED, Usage(), by=by)
+    _end(run, reply, reply.body if reply else "", Run.State.STOPPED, Message.State.STOPPED, ReportedUsage(), by=by)
 
 
 def _end(
-    run: Run, reply: Message | None, body: str, state: str, reply_state: str, usage: Usage, *, by: int | None = None
+    run: Run,
+    reply: Message | None,
+    body: str,
+    state: str,
+    reply_state: str,
+    usage: ReportedUsage,
+    *,
+    by: int | None = None,
 ) -> None:
     """Write the end of a locked run: its reply's last words, and its tokens, once."""
     if reply is not None:
@@ -305,7 +312,7 @@ def fail_silent_runs() -> None:
             if code and run.state == Run.State.QUEUED:
                 _fail_queued(run, code, reason)
             elif code:
-                fail_external_run(run=run, error=reason, usage=Usage(), code=code)
+                fail_external_run(run=run, error=reason, usage=ReportedUsage(), code=code)
 
 
 def _finish_posted_draft(run: Run) -> bool:

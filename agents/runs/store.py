@@ -325,7 +325,7 @@ def _runs_with_relations() -> QuerySet[Run]:
 
 
 @CompiledQuery
-def next_run(run_id: int) -> QuerySet[Run]:
+def claimable_run(run_id: int) -> QuerySet[Run]:
     """For the claim, when it is the run's turn: no run of its agent in its thread is under way or comes first. One that
     waits for an approval holds up no other. Nine tables, whose SQL took a tenth of a run to write."""
     beside = Run.objects.filter(agent=OuterRef("agent"), thread=OuterRef("thread"))

@@ -1,6 +1,6 @@
 """SOULs: what an agent is, as values; read from text, changed, compared, and rendered for prompts. Pure."""
 
-from agents.soul.diff import FieldChange, diff_souls
+from agents.soul.diff import FieldDiff, diff_souls
 from agents.soul.rendering import SoulSection, render_soul, soul_text, soul_tokens
 from agents.soul.values import (
     ESCALATION_ACTIONS,
@@ -32,7 +32,7 @@ __all__ = [
     "Constraints",
     "EscalationAction",
     "EscalationRule",
-    "FieldChange",
+    "FieldDiff",
     "Identity",
     "Philosophy",
     "ResponseStyle",

@@ -8,7 +8,7 @@ from agents.soul.values import Soul, soul_to_dict
 
 
 @dataclass(frozen=True, slots=True)
-class FieldChange:
+class FieldDiff:
     """One difference. `before` is empty for something added, `after` for something removed."""
 
     field: str
@@ -17,7 +17,7 @@ class FieldChange:
     after: str
 
 
-def diff_souls(before: Soul, after: Soul) -> list[FieldChange]:
+def diff_souls(before: Soul, after: Soul) -> list[FieldDiff]:
     """Every change from `before` to `after`, in the order of a SOUL's fields; lists entry by entry."""
     old, new = soul_to_dict(before), soul_to_dict(after)
     return [
@@ -28,20 +28,20 @@ def diff_souls(before: Soul, after: Soul) -> list[FieldChange]:
     ]
 
 
-def _field_changes(path: str, old: Any, new: Any) -> Iterator[FieldChange]:
+def _field_changes(path: str, old: Any, new: Any) -> Iterator[FieldDiff]:
     if old == new:
         return
     if isinstance(old, list):
         yield from _entry_changes(path, list(map(_display_text, old)), list(map(_display_text, new)))
         return
     before, after = _display_text(old), _display_text(new)
-    yield FieldChange(path, "added" if not before else "changed" if after else "removed", before, after)
+    yield FieldDiff(path, "added" if not before else "changed" if after else "removed", before, after)
 
 
-def _entry_changes(path: str, old: list[str], new: list[str]) -> Iterator[FieldChange]:
-    changes = [FieldChange(path, "removed", entry, "") for entry in _list_difference(old, new)]
-    changes += [FieldChange(path, "added", "", entry) for entry in _list_difference(new, old)]
-    yield from changes or [FieldChange(path, "changed", "\n".join(old), "\n".join(new))]
+def _entry_changes(path: str, old: list[str], new: list[str]) -> Iterator[FieldDiff]:
+    changes = [FieldDiff(path, "removed", entry, "") for entry in _list_difference(old, new)]
+    changes += [FieldDiff(path, "added", "", entry) for entry in _list_difference(new, old)]
+    yield from changes or [FieldDiff(path, "changed", "\n".join(old), "\n".join(new))]
 
 
 def _list_difference(entries: list[str], others: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from agents.assembler.sections.knowledge import entry_block
-from agents.audience import Source
+from agents.audience import CallSource
 from agents.knowledge_uses import record_uses
 from agents.models import ToolSource
 from agents.tools.values import STRING_SCHEMA, ToolContext, ToolOutcome, tool_factory, tool_spec
@@ -47,8 +47,8 @@ def _copy_count(hit: EntryHit) -> int:
     return sum(copy.is_shared or not is_shared for copy in hit.copies)
 
 
-def _entry_source(entry: Entry) -> Source:
-    return Source(ToolSource.Kind.ENTRY, entry.pk, entry.version)
+def _entry_source(entry: Entry) -> CallSource:
+    return CallSource(ToolSource.Kind.ENTRY, entry.pk, entry.version)
 
 
 knowledge_search = tool_factory(

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from agents.assembler.sections.history import memory_session
-from agents.audience import Source
+from agents.audience import CallSource
 from agents.models import LoadedSkill, ToolSource
 from agents.skills import MAX_LOADED_SKILLS, loaded_skills, skill_index, skill_text
 from agents.tools.values import (
@@ -42,7 +42,7 @@ def memory(context: ToolContext) -> Tool:
         check_profile_update(session, arguments)
         return ToolOutcome(plugin_tool.perform(session, arguments))
 
-    def sources(arguments: Mapping[str, Any] | None) -> tuple[Source, ...]:
+    def sources(arguments: Mapping[str, Any] | None) -> tuple[CallSource, ...]:
         """The thread, and the notes about whoever asks unless the call names another action."""
         in_thread = thread_source(context.thread)(arguments)
         action = (arguments or {}).get("action")
@@ -50,7 +50,7 @@ def memory(context: ToolContext) -> Tool:
             return in_thread
         notes = ProfileNote.objects.filter(agent=context.access.participant_id, person=member)
         version = notes.values_list("version", flat=True).first()
-        return (*in_thread, Source(ToolSource.Kind.NOTES, member.pk, version or 0))
+        return (*in_thread, CallSource(ToolSource.Kind.NOTES, member.pk, version or 0))
 
     return Tool(plugin_tool.spec, run, validates_arguments=True, sources=sources)
 
@@ -71,11 +71,11 @@ def update_context_block(context: ToolContext) -> Tool | None:
         for block in stored:
             context.block_stamps.setdefault(block.label, block.stamp)
 
-    def sources(arguments: Mapping[str, Any] | None) -> tuple[Source, ...]:
+    def sources(arguments: Mapping[str, Any] | None) -> tuple[CallSource, ...]:
         """The thread, and the block as it stands after the call."""
         rows = Block.objects.filter(agent=context.access.participant_id, label=str((arguments or {}).get("label")))
         block_sources = (
-            Source(ToolSource.Kind.BLOCK, pk, version) for pk, version in rows.values_list("pk", "version")
+            CallSource(ToolSource.Kind.BLOCK, pk, version) for pk, version in rows.values_list("pk", "version")
         )
         return (*thread_source(context.thread)(arguments), *block_sources)
 

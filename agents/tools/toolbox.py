@@ -11,7 +11,7 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from agents.access import visible_to
 from agents.assembler.stack import REQUIRED_TOKENS
-from agents.audience import Source
+from agents.audience import CallSource
 from agents.models import Agent, Run
 from agents.tools import files, knowledge, memory
 from agents.tools.values import Decision, Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
@@ -137,7 +137,7 @@ class Toolbox:
     def is_remote(self, call: ToolCallRequest) -> bool:
         return call.name in self.tools and self.tools[call.name].is_remote
 
-    def sources(self, call: ToolCallRequest) -> tuple[Source, ...]:
+    def sources(self, call: ToolCallRequest) -> tuple[CallSource, ...]:
         """What a call that `check` let through tells of, before it is executed."""
         tool = self.tools[call.name]
         arguments = _read_arguments(tool, call)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from agents.audience import Source
+from agents.audience import CallSource
 from agents.models import Agent, Run, ToolCall, ToolSource
 from agents.trust import Effect, Gate
 from memory.models import Approval
@@ -43,7 +43,7 @@ class ToolOutcome:
     decision: Decision = Decision.ALLOWED
     why: str = ""
     approval: Approval | None = None
-    sources: tuple[Source, ...] = ()
+    sources: tuple[CallSource, ...] = ()
     trust_refusal: str = ""
 
 
@@ -65,7 +65,7 @@ class Tool:
     spec: ToolSpec
     run: Callable[[dict[str, Any]], str | ToolOutcome]
     validates_arguments: bool = False
-    sources: Callable[[Mapping[str, Any] | None], tuple[Source, ...]] = lambda arguments: ()
+    sources: Callable[[Mapping[str, Any] | None], tuple[CallSource, ...]] = lambda arguments: ()
     is_remote: bool = False
     effect: Effect = "own_memory"
     gate: Gate = "allowed"
@@ -110,6 +110,6 @@ def tool_factory(spec: ToolSpec, run: Callable[[ToolContext, dict[str, Any]], st
     return lambda context: Tool(spec, partial(run, context), sources=thread_source(context.thread))
 
 
-def thread_source(thread: Thread) -> Callable[[Mapping[str, Any] | None], tuple[Source, ...]]:
+def thread_source(thread: Thread) -> Callable[[Mapping[str, Any] | None], tuple[CallSource, ...]]:
     """The sources of a tool whose calls tell of nothing but the thread they are made in."""
-    return lambda arguments: (Source(ToolSource.Kind.THREAD, thread.pk),)
+    return lambda arguments: (CallSource(ToolSource.Kind.THREAD, thread.pk),)

@@ -14,7 +14,7 @@ from agents.access import tokens_used_today
 from agents.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
 from agents.models import Agent, Run, SoulVersion
 from agents.prompts.cache_rates import agent_cache
-from agents.soul import FieldChange, diff_souls, render_soul
+from agents.soul import FieldDiff, diff_souls, render_soul
 from agents.soul.parser import soul_from_dict
 from agents.statistics import agent_acceptance, agent_charts, tokens_per_day
 from agents.trust import trust_level
@@ -122,7 +122,7 @@ def _version_rows(agent: Agent, access: Access, versions: Page[SoulVersion]) -> 
     return [VersionRow(version, by_version[version.number]) for version in versions]
 
 
-def _soul_changes(agent: Agent, from_number: str, to_number: str) -> list[FieldChange]:
+def _soul_changes(agent: Agent, from_number: str, to_number: str) -> list[FieldDiff]:
     """What changed between two versions, by number. Raises Missing for numbers that are not versions of it."""
     numbers = [int(number) for number in (from_number, to_number) if number.isdecimal() and len(number) < 9]
     souls = dict(agent.soul_versions.filter(number__in=numbers).values_list("number", "content"))

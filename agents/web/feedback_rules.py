@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods
 from agents.models import Agent
 from agents.rule_drafts import draft_rule, drafting_endpoint
 from agents.services import apply_feedback_always, soul_with_rule
-from agents.soul import FieldChange, SoulError, diff_souls
+from agents.soul import FieldDiff, SoulError, diff_souls
 from agents.soul.parser import parse_soul
 from agents.soul.rules import MAX_RULE_CHARACTERS, RulePlace, SoulRule, rule_from_reason
 from agents.web.access import access_agent, check_may
@@ -204,7 +204,7 @@ def _render(
     return render(request, template, page, status=422 if form.errors and not request.htmx else 200)
 
 
-def _changes(agent: Agent, form: RuleForm) -> list[FieldChange] | None:
+def _changes(agent: Agent, form: RuleForm) -> list[FieldDiff] | None:
     """What the rule would change; None where it cannot be put in."""
     soul = current_soul(agent)
     if soul is None or (form.is_bound and not {"rule", "place"} <= form.cleaned_data.keys()):

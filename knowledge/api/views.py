@@ -284,7 +284,7 @@ class Settle(ApiView):
         return Response(ContradictionOut(contradiction).data)
 
 
-class Search(ApiView):
+class SearchEntries(ApiView):
     @extend_schema(operation_id="knowledge_search", parameters=[SearchQuery], responses=FoundEntriesOut)
     def get(self, request: Request) -> Response:
         """The entries that bear on a question, as prompts find them. `status` and `freshness` are for people: agents

@@ -286,7 +286,7 @@ class ResumeOut(serializers.Serializer[Any]):
     )
 
 
-class Resume(ApiView):
+class ResumeCompaction(ApiView):
     scopes = {"POST": "memory"}
 
     @extend_schema(operation_id="memory_resume", request=None, responses={202: ResumeOut})

@@ -115,7 +115,7 @@ def request_job_run(job: PeriodicTask) -> str:
     return task_id
 
 
-def next_run(job: PeriodicTask, now: datetime) -> datetime | None:
+def next_run_at(job: PeriodicTask, now: datetime) -> datetime | None:
     """As the scheduler reckons: from the last run, or from when a job that never ran was made or changed; `now` for
     what is overdue. None for a job that is switched off."""
     if not job.enabled:
@@ -153,7 +153,7 @@ def read_job_statuses() -> list[JobStatus]:
     now, last_runs = timezone.now(), newest_runs()
     current = {run.task: run for run in JobRun.objects.exclude(state__in=OVER).order_by("pk")}
     jobs = PeriodicTask.objects.select_related("interval", "crontab").order_by("name")
-    return [JobStatus(job, last_runs.get(job.task), current.get(job.task), next_run(job, now)) for job in jobs]
+    return [JobStatus(job, last_runs.get(job.task), current.get(job.task), next_run_at(job, now)) for job in jobs]
 
 
 def newest_runs() -> Mapping[str, JobRun]:

@@ -29,7 +29,7 @@ class BinaryFile(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class Answer(NamedTuple):
+class WsgiResponse(NamedTuple):
     """The head of an answer, how its body begins and, where that is not all, the file that holds what follows; `close`
     is called in the end."""
 
@@ -63,7 +63,7 @@ class WsgiThreads:
             if answer.rest:
                 self.executor.submit(answer.close)
 
-    def _answer(self, environ: dict[str, Any]) -> Answer:
+    def _answer(self, environ: dict[str, Any]) -> WsgiResponse:
         head: Message = {"type": "http.response.start"}
 
         def start_response(status: str, headers: Iterable[tuple[str, str]], exc_info: object = None) -> None:
@@ -74,7 +74,7 @@ class WsgiThreads:
             answer: Any = self._application(environ, start_response)
             open_until_sent.callback(answer.close)
             if not answer.streaming:
-                return Answer(head, b"".join(answer))
+                return WsgiResponse(head, b"".join(answer))
             file: Any = getattr(answer, "file_to_stream", None)
             if file is None:
                 file = open_until_sent.enter_context(SpooledTemporaryFile(max_size=BLOCK_BYTES))
@@ -83,8 +83,8 @@ class WsgiThreads:
                 file.seek(0)
             beginning = file.read(BLOCK_BYTES)
             if len(beginning) < BLOCK_BYTES:
-                return Answer(head, beginning)
-            return Answer(head, beginning, file, open_until_sent.pop_all().close)
+                return WsgiResponse(head, beginning)
+            return WsgiResponse(head, beginning, file, open_until_sent.pop_all().close)
 
 
 def _environ(scope: Scope, body: Body) -> dict[str, Any]:

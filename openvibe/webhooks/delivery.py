@@ -24,7 +24,7 @@ from openvibe.chat.api.event_frames import event_data, event_kind
 from openvibe.chat.live.batch import EventBatch, EventRow, LiveEvent, make_batch, read_batch
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Message
-from openvibe.webhooks.http_client import Answer, post
+from openvibe.webhooks.http_client import AttemptResult, post
 from openvibe.webhooks.models import SECRET_OVERLAP, TEST_KIND, Delivery, Webhook, may_direct
 from openvibe.webhooks.signatures import signature_header
 from openvibe.workspaces.models import Participant
@@ -64,8 +64,8 @@ def _run_turn(seconds: float) -> int:
     """Once its time is up, it goes on only beside attempts begun before that have no answer yet, and with nobody whose
     last one failed: a receiver that stalls holds up no other, and no turn goes on for ever."""
     ends_at, attempts, is_over = time.monotonic() + seconds, 0, False
-    in_flight: dict[Future[Answer], Delivery] = {}
-    begun_in_time: set[Future[Answer]] = set()
+    in_flight: dict[Future[AttemptResult], Delivery] = {}
+    begun_in_time: set[Future[AttemptResult]] = set()
     with ThreadPoolExecutor(MAX_SENDERS, thread_name_prefix="webhook") as pool:
         while True:
             if not is_over or not begun_in_time.isdisjoint(in_flight):
@@ -79,7 +79,9 @@ def _run_turn(seconds: float) -> int:
             is_over = time.monotonic() >= ends_at
 
 
-def _begin_attempts(pool: ThreadPoolExecutor, in_flight: dict[Future[Answer], Delivery], *, with_failing: bool) -> int:
+def _begin_attempts(
+    pool: ThreadPoolExecutor, in_flight: dict[Future[AttemptResult], Delivery], *, with_failing: bool
+) -> int:
     """Add to `in_flight` as many as there is room for, one of each webhook that is due; how many these are."""
     busy, before = {delivery.webhook_id for delivery in in_flight.values()}, len(in_flight)
     for webhook in due_webhooks(MAX_SENDERS - before, except_ids=busy, with_failing=with_failing):
@@ -241,7 +243,7 @@ def _headers(webhook: Webhook, delivery: Delivery, body: bytes) -> dict[str, str
 
 
 @transaction.atomic
-def record(delivery: Delivery, answer: Answer) -> None:
+def record(delivery: Delivery, answer: AttemptResult) -> None:
     """What came of an attempt, and when the next one is due. Nothing when the webhook was deleted meanwhile."""
     now = timezone.now()
     webhook = Webhook.objects.select_for_update(of=("self",)).filter(pk=delivery.webhook_id).first()

@@ -21,7 +21,7 @@ NO_HTTP = "It answered nothing, or something that is no HTTP."
 
 
 @dataclass(frozen=True)
-class Answer:
+class AttemptResult:
     """What came of one attempt. `status` is None where nothing answered; `error` is empty where all went well."""
 
     status: int | None
@@ -32,7 +32,7 @@ class Answer:
 
 def post(
     url: str, body: bytes, headers: dict[str, str], *, allow_private: bool, seconds: float = MAX_SECONDS
-) -> Answer:
+) -> AttemptResult:
     """Send it once, within so many `seconds` in all. Raises nothing: whatever went wrong stands in `error`."""
     start_time, status, response_body, error = time.monotonic(), None, b"", ""
     transport = GuardedTransport(allow_private=allow_private, total_seconds=seconds)
@@ -59,7 +59,7 @@ def post(
         error = TIMEOUT_MESSAGE if is_late else _failure(failure)
     text = response_body[:MAX_RESPONSE_BYTES].decode(errors="replace").replace("\x00", "")
     masked_text = mask_secrets(text)[:MAX_RESPONSE_CHARACTERS]
-    return Answer(status, masked_text, error[:300], round((time.monotonic() - start_time) * 1000))
+    return AttemptResult(status, masked_text, error[:300], round((time.monotonic() - start_time) * 1000))
 
 
 def _failure(failure: Exception) -> str:

@@ -8,7 +8,7 @@ from django.test import Client
 
 from agents.access import visible_to
 from agents.assembler.snapshots.redaction import CALL_WITHOUT_AUDIENCE, read_snapshot, visible_tool_calls
-from agents.audience import Source, reusable_calls, visible_calls
+from agents.audience import CallSource, reusable_calls, visible_calls
 from agents.models import Agent, Run, ToolCall
 from agents.services import set_trust_level
 from agents.tools import toolbox
@@ -112,7 +112,7 @@ def test_every_tool_says_what_its_calls_tell_of(ana: Member, thread: Thread, ski
     assert set(box.tools) == {registration.name for registration in TOOLS}
     for name in box.tools:
         for attempt in (call(name), written(name, "no JSON")):
-            assert Source("thread", thread.pk) in box.execute(attempt).sources, name
+            assert CallSource("thread", thread.pk) in box.execute(attempt).sources, name
 
 
 def blabber(context: ToolContext) -> Tool:

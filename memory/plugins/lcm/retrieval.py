@@ -207,7 +207,7 @@ def search_conversation(session: Session, query: str, limit: int = 20) -> list[M
 
     Where there are many of both, a quarter of the hits are summaries.
     """
-    terms = query_terms(query)
+    terms = literal_terms(query)
     limit = min(limit, MAX_HITS)
     if not terms or limit < 1:
         return []
@@ -228,7 +228,7 @@ def search_conversation(session: Session, query: str, limit: int = 20) -> list[M
     ]
 
 
-def query_terms(query: str) -> list[str]:
+def literal_terms(query: str) -> list[str]:
     """The terms as bodies hold them: composed characters, no control characters; each once."""
     words = unicodedata.normalize("NFC", clean_text(query.replace("\x00", " "))).split()
     return list(dict.fromkeys(words))[:MAX_TERMS]

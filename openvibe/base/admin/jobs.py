@@ -22,7 +22,7 @@ from kombu.exceptions import OperationalError
 
 from openvibe.base.admin.model_admin import ReadOnlyAdmin, WorkspaceScopedAdmin
 from openvibe.base.forms import SameWorkspaceForm
-from openvibe.base.job_runs import OVER, next_run, request_job_run, schedule_in_words
+from openvibe.base.job_runs import OVER, next_run_at, request_job_run, schedule_in_words
 from openvibe.base.models import JobRun
 from openvibe.base.problems import Conflict
 from openvibe.base.scheduler import DEFAULT_DESCRIPTION, synchronise_schedule
@@ -32,7 +32,7 @@ for model in (Group, PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSched
         admin.site.unregister(model)
 
 
-class ScheduleForm(SameWorkspaceForm):
+class RecurringJobForm(SameWorkspaceForm):
     """Refuses times that never come, or only when the calendar has ended: beat would stop over them."""
 
     def clean(self) -> dict[str, Any] | None:
@@ -48,7 +48,7 @@ class ScheduleForm(SameWorkspaceForm):
 class ScheduleAdmin(WorkspaceScopedAdmin):
     """What a recurring job may be set to; new ones are made beside the job."""
 
-    form = ScheduleForm
+    form = RecurringJobForm
     superusers_only = True
     may_add = True
 
@@ -105,7 +105,7 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
     def next_run(self, job: PeriodicTask) -> str:
         """What is overdue comes with the scheduler's next look."""
         now = timezone.now()
-        due_at = next_run(job, now)
+        due_at = next_run_at(job, now)
         if due_at is None:
             return "Switched off"
         return date_format(due_at, "DATETIME_FORMAT") if due_at > now else "Now"

@@ -162,7 +162,7 @@ class OneDive(ApiView):
         return Response(dive_data(pk, request_access(request)))
 
 
-class Draft(ApiView):
+class DiveDraft(ApiView):
     @extend_schema(operation_id="dives_get_draft", responses=DraftOut)
     def get(self, request: Request, pk: int) -> Response:
         """What the agent drafted, in its parts; `draft` is null while nobody asked or the agent has not answered."""

@@ -125,7 +125,7 @@ class OneMessage(ApiView):
         return Response(status=204)
 
 
-class MessageQuotes(ApiView):
+class QuotesOfMessage(ApiView):
     @extend_schema(operation_id="messages_list_quotes", responses=QuotesOut)
     def get(self, request: Request, pk: int) -> Response:
         """Where the words of a message stand, deleted or not: texts of people and agents that repeat it.
@@ -161,7 +161,7 @@ class MessagesBearing(ApiView):
         return Response(BearingOut(result).data)
 
 
-class Search(ApiView):
+class SearchMessages(ApiView):
     @extend_schema(operation_id="messages_search", parameters=[SearchParams], responses=FoundOut(many=True))
     def get(self, request: Request) -> Response:
         """Messages the caller may read that hold these words, newest first."""

@@ -88,7 +88,7 @@ class Notifications(ApiView):
         return Response({"level": services.set_default_notification_level(by=request_access(request), level=level)})
 
 
-class DoNotDisturb(ApiView):
+class DoNotDisturbSettings(ApiView):
     @extend_schema(operation_id="do_not_disturb_get", responses=DoNotDisturbOut)
     def get(self, request: Request) -> Response:
         """When the caller wants no notifications, in all workspaces. People only."""

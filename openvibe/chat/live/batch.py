@@ -122,7 +122,7 @@ class NewWords(NamedTuple):
     tail: str
 
 
-class Notice(NamedTuple):
+class NotificationText(NamedTuple):
     """What a notification of a message shows."""
 
     title: str
@@ -190,13 +190,13 @@ class EventBatch:
         return {(participant, channel, thread): level for participant, channel, thread, level in level_rows}
 
     @cached_property
-    def notices(self) -> dict[int, Notice]:
+    def notification_texts(self) -> dict[int, NotificationText]:
         """What notifications of announced messages show, by message id. One query."""
         ids = {event.message_id or 0 for event in self.events if event.announces}
         rows = Message.objects.filter(pk__in=ids).annotate(beginning=Left("body", 8 * NOTICE_CHARACTERS))
         values = rows.values_list("pk", "author__name", "thread__title", "beginning").order_by()
         return {
-            pk: Notice(f"{author} · {title}", shorten(plain_text(body), NOTICE_CHARACTERS, placeholder=" …"))
+            pk: NotificationText(f"{author} · {title}", shorten(plain_text(body), NOTICE_CHARACTERS, placeholder=" …"))
             for pk, author, title, body in values
         }
 

@@ -88,7 +88,7 @@ class PageFrames:
     ) -> bytes:
         data = {**event.ids, **facts}
         if "notify" in facts:
-            data["notify"] = batch.notices[event.message_id or 0]._asdict()
+            data["notify"] = batch.notification_texts[event.message_id or 0]._asdict()
         if message is None:
             return _encode(event.position, data)
         row = {"fetch": True} if batch.ids_only else self._row(event, message, viewer, personal, batch)

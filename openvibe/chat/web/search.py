@@ -56,7 +56,7 @@ class DayField(forms.DateField):
             raise ValidationError(sentence) from None
 
 
-class IdField(forms.Field):
+class OptionalIdField(forms.Field):
     """The number of a row, or None for none; the problem repeats what is no number, since a list shows nothing of it.
 
     One longer than any row's is that of no row.
@@ -87,8 +87,8 @@ class WordField(forms.ChoiceField):
 
 
 class FiltersForm(forms.Form):
-    channel = IdField("is no number of a channel. Choose one from the list.")
-    thread = IdField("is no number of a thread. Search from the thread's own page, or everywhere.")
+    channel = OptionalIdField("is no number of a channel. Choose one from the list.")
+    thread = OptionalIdField("is no number of a thread. Search from the thread's own page, or everywhere.")
     kind = WordField(Message.Kind.choices, "is no type of message. Choose one from the list.")
     order = WordField([("best", ""), ("newest", "")], "is no order. Choose one from the list.")
     since = DayField(required=False, input_formats=["%Y-%m-%d"], widget=forms.DateInput({"type": "date"}))

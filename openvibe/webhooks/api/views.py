@@ -98,7 +98,7 @@ class RotateSecret(WebhookView):
         return Response({"secret": secret})
 
 
-class Resume(WebhookView):
+class ResumeWebhook(WebhookView):
     @extend_schema(operation_id="webhooks_resume", request=None, responses=WebhookOut)
     def post(self, request: Request, pk: int) -> Response:
         """Try again, now, whether it rests, is paused or waits for its next attempt."""

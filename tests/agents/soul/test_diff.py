@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from agents.soul import FieldChange, Soul, diff_souls
+from agents.soul import FieldDiff, Soul, diff_souls
 from agents.soul.parser import parse_soul
 from tests.agents.soul.sample_souls import FERN, souls
 from tests.examples import examples
@@ -25,12 +25,12 @@ def test_changes_are_named_by_field() -> None:
         .replace("[plants, soil]", "[soil, plants]")
     )
     assert diff_souls(fern, after) == [
-        FieldChange("identity.role", "changed", "Gardener of the roof", "Gardener"),
-        FieldChange("philosophy.principles", "removed", "Water in the morning", ""),
-        FieldChange("philosophy.principles", "added", "", "Water in the evening"),
-        FieldChange("capabilities.domains", "changed", "plants\nsoil", "soil\nplants"),
-        FieldChange("behavior.progressive_disclosure", "changed", "yes", "no"),
-        FieldChange("behavior.max_output_tokens", "removed", "800", ""),
+        FieldDiff("identity.role", "changed", "Gardener of the roof", "Gardener"),
+        FieldDiff("philosophy.principles", "removed", "Water in the morning", ""),
+        FieldDiff("philosophy.principles", "added", "", "Water in the evening"),
+        FieldDiff("capabilities.domains", "changed", "plants\nsoil", "soil\nplants"),
+        FieldDiff("behavior.progressive_disclosure", "changed", "yes", "no"),
+        FieldDiff("behavior.max_output_tokens", "removed", "800", ""),
     ]
 
 
@@ -38,7 +38,7 @@ def test_a_rule_is_shown_as_condition_and_action() -> None:
     fern = parse_soul(FERN)
     without = replace(fern, constraints=replace(fern.constraints, escalation_rules=()))
     assert diff_souls(without, fern) == [
-        FieldChange("constraints.escalation_rules", "added", "", "somebody ate a plant → escalate_to_human")
+        FieldDiff("constraints.escalation_rules", "added", "", "somebody ate a plant → escalate_to_human")
     ]
 
 

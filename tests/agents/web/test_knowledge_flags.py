@@ -3,7 +3,7 @@
 import pytest
 
 from agents.assembler.snapshots.redaction import CALL_QUOTES_KNOWLEDGE, visible_tool_calls
-from agents.audience import Source, save_sources
+from agents.audience import CallSource, save_sources
 from agents.knowledge_uses import record_uses
 from agents.models import Agent, Run, ToolCall
 from agents.web.knowledge_uses import used_entries
@@ -122,9 +122,9 @@ def test_results_of_a_search_are_shown_to_who_may_read_all_of_it(
         decision="allowed",
         result="Starter costs $29 a month.",
     )
-    save_sources(call, [Source("entry", entry.pk, entry.version)])
+    save_sources(call, [CallSource("entry", entry.pk, entry.version)])
     (open_call,) = visible_tool_calls(run, access(dora))
-    save_sources(call, [Source("entry", make_entry(ana, "Pay", visibility="restricted").pk, 1)])
+    save_sources(call, [CallSource("entry", make_entry(ana, "Pay", visibility="restricted").pk, 1)])
     (closed_call,) = visible_tool_calls(run, access(dora))
     (ana_sees,) = visible_tool_calls(run, access(ana))
 

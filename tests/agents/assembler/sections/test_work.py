@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
-from agents.audience import Source, save_sources
+from agents.audience import CallSource, save_sources
 from agents.models import Agent, LoadedSkill, Run, Snapshot, ToolCall
 from memory.blocks.models import Block, ProfileNote
 from memory.plugins.base import Session
@@ -69,7 +69,7 @@ def ran(agent: Agent, thread: Thread, by: Member, tools: list[str]) -> Run:
         decision="allowed",
         result="message 7: the mulch lies behind the shed",
     )
-    save_sources(call, [Source("thread", thread.pk)])
+    save_sources(call, [CallSource("thread", thread.pk)])
     return run
 
 
@@ -199,7 +199,7 @@ def test_what_stands_in_the_prompt_anyway_does_not_keep_out_what_was_found(
         call = ToolCall.objects.create(
             run=run, attempt=1, round=2, call_id=name, name=name, decision="allowed", result="It stands."
         )
-        save_sources(call, [Source("thread", thread.pk)])
+        save_sources(call, [CallSource("thread", thread.pk)])
     text = text_of(asks(thread, ana, vibe))
     assert "the mulch lies behind the shed" in text
     assert "It stands." not in text

@@ -8,8 +8,8 @@ from memory.plugins.lcm import retrieval
 from memory.plugins.lcm.retrieval import (
     MAX_HITS,
     MAX_SNIPPET_CHARACTERS,
+    literal_terms,
     make_snippet,
-    query_terms,
     search_conversation,
 )
 from openvibe.chat.models import Message, Thread
@@ -178,5 +178,5 @@ def test_words_are_found_however_long_ago(
 
 
 def test_a_query_has_a_bounded_number_of_terms() -> None:
-    assert len(query_terms(" ".join(map(str, range(1_000))))) == retrieval.MAX_TERMS
-    assert query_terms("a b\x00c a") == ["a", "b", "c"]
+    assert len(literal_terms(" ".join(map(str, range(1_000))))) == retrieval.MAX_TERMS
+    assert literal_terms("a b\x00c a") == ["a", "b", "c"]
