@@ -24,7 +24,7 @@ _LOCK_FILE = "collecting.lock"
 _COMPRESSED_SUFFIX = re.compile(r"\.(gz|br)$")
 
 
-class FixedAddresses(StaticFilesStorage):
+class CachedUrlStorage(StaticFilesStorage):
     """Makes up a file's address once in a process: pages name thirty files each, and none gets another address."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -38,7 +38,7 @@ class FixedAddresses(StaticFilesStorage):
         return address
 
 
-class StaticStorage(FixedAddresses, CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
+class StaticStorage(CachedUrlStorage, CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
     """Static files: hashed names, compressed and cached for ever once collected, straight from the folders before that.
     Modules import one another by hashed names, too."""
 

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from openvibe.chat.models import Thread
-from openvibe.chat.services.importing import import_thread
+from openvibe.chat.services.conversation_import import import_thread
 from openvibe.chat.wiring import embed_pending_messages
 from tests.bench.conversations import SampleConversation
 from tests.bench.corpus import BenchWorkspace, vacuum_messages

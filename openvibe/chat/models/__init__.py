@@ -20,13 +20,13 @@ from openvibe.chat.models.message import (
     break_long_words,
 )
 from openvibe.chat.models.notification import MailedMention, NotificationPreference
-from openvibe.chat.models.reaction import MAX_EMOJI_CODE_POINTS, MAX_EMOJI_OF_MESSAGE, Reaction
-from openvibe.chat.models.readers import (
+from openvibe.chat.models.participants import (
     agents_with_access,
     members_with_access,
     participants_known_to,
     participants_nameable_by,
 )
+from openvibe.chat.models.reaction import MAX_EMOJI_CODE_POINTS, MAX_EMOJI_OF_MESSAGE, Reaction
 from openvibe.chat.models.saved_message import SavedMessage
 from openvibe.chat.models.thread import MAX_PINNED_THREADS, Draft, ReadMarker, Thread
 from openvibe.chat.models.visibility import (

@@ -10,10 +10,10 @@ from openvibe.chat.services.channels import (
     revoke_outsiders_tokens,
     update_channel,
 )
+from openvibe.chat.services.conversation_import import clean_speaker_name, get_or_create_speaker, import_thread
 from openvibe.chat.services.direct_messages import open_direct_messages
 from openvibe.chat.services.dives import discard_dive, publish_dive, request_draft, start_dive
 from openvibe.chat.services.erasure import ERASED_TEXT, erase_quote, erase_texts, keep_quote
-from openvibe.chat.services.importing import clean_speaker_name, get_or_create_speaker, import_thread
 from openvibe.chat.services.instructions import set_instructions
 from openvibe.chat.services.messages import (
     clean_message_body,

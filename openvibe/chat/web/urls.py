@@ -3,6 +3,7 @@
 from django.urls import path
 
 from openvibe.chat.web import (
+    api_tokens,
     channels,
     direct_messages,
     dives,
@@ -15,7 +16,6 @@ from openvibe.chat.web import (
     saved_messages,
     search,
     threads,
-    tokens,
 )
 
 urlpatterns = [
@@ -32,8 +32,8 @@ urlpatterns = [
     path("do-not-disturb/", notifications.do_not_disturb, name="do-not-disturb"),
     path("search/", search.search, name="search"),
     path("places/", search.places, name="places"),
-    path("tokens/", tokens.tokens, name="tokens"),
-    path("tokens/<int:token_id>/revoke/", tokens.token_revoke, name="token-revoke"),
+    path("tokens/", api_tokens.tokens, name="tokens"),
+    path("tokens/<int:token_id>/revoke/", api_tokens.token_revoke, name="token-revoke"),
     path("settings/instructions/", instructions.instructions, name="settings-instructions"),
     path("events/", inbox.events, name="events"),
     path("channels/", channels.channel_list, name="channels"),

@@ -4,7 +4,7 @@ from django.urls import include, path
 
 from openvibe.workspaces import oidc
 from openvibe.workspaces.web import audit, jobs, pictures, views
-from openvibe.workspaces.web.addresses import new_address
+from openvibe.workspaces.web.email_change import new_address
 from openvibe.workspaces.web.sessions import sessions
 
 account_urlpatterns = [

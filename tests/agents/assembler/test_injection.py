@@ -20,7 +20,7 @@ from memory.work.models import Approval, ProgressEntry, WorkItem
 from openvibe.chat.attachments import make_attachment
 from openvibe.chat.models import MAX_ATTACHMENT_NAME, Attachment, Channel, Dive, Message, Thread
 from openvibe.chat.services import publish_dive, start_dive
-from openvibe.chat.services.importing import get_or_create_speaker
+from openvibe.chat.services.conversation_import import get_or_create_speaker
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member, Participant, Workspace
 from tests.examples import examples

@@ -9,7 +9,7 @@ from django.test import Client
 from openvibe.chat.importing.readers import ImportedLine, ImportedThread
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message, mark_read, update_message
-from openvibe.chat.services.importing import import_thread
+from openvibe.chat.services.conversation_import import import_thread
 from openvibe.chat.web import thread_lists
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, say

@@ -22,7 +22,7 @@ from openvibe.chat.importing.readers import ImportedThread, ImportFailed, open_f
 from openvibe.chat.importing.slack import read_slack
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_channel
-from openvibe.chat.services.importing import ImportReport, import_thread
+from openvibe.chat.services.conversation_import import ImportReport, import_thread
 from openvibe.workspaces.models import Member, Workspace
 from openvibe.workspaces.queries import member_access, resolve_workspace
 
