@@ -196,9 +196,9 @@ class ContextBlocks:
         """Create or replace; what is None stays as it is. Raises Problem (too long), Refused (readonly; a limit or
         flag that is not the author's to set), Conflict."""
         values.check_label(label)
-        cleaned_content = values.clean_text(content, field="content")
+        cleaned_content = values.clean_block_text(content, field="content")
         cleaned_description = (
-            None if description is None else " ".join(values.clean_text(description, field="description").split())
+            None if description is None else " ".join(values.clean_block_text(description, field="description").split())
         )
 
         def change(stored: ContextBlock | None) -> ContextBlock:
@@ -237,7 +237,7 @@ class ContextBlocks:
 
     def append(self, label: str, content: str, *, based_on: str | None = None) -> ContextBlock:
         """Add a line at the end. Raises Missing, and otherwise what `set` raises."""
-        cleaned_content = values.clean_text(content, field="content")
+        cleaned_content = values.clean_block_text(content, field="content")
 
         def change(stored: ContextBlock | None) -> ContextBlock:
             before = self._current_block(label, stored, based_on)

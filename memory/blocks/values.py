@@ -84,7 +84,7 @@ def check_label(label: str) -> None:
 BAD_TEXT_MESSAGE = "This holds a character that cannot be kept. Paste it again as plain text."
 
 
-def clean_text(text: str, *, field: str, message: str = BAD_TEXT_MESSAGE) -> str:
+def clean_block_text(text: str, *, field: str, message: str = BAD_TEXT_MESSAGE) -> str:
     """The text as it is kept, with newlines as \\n. Raises Problem for characters that cannot be kept."""
     if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise Problem(message, code="bad_text", field=field)
@@ -94,7 +94,7 @@ def clean_text(text: str, *, field: str, message: str = BAD_TEXT_MESSAGE) -> str
 def clean_notes(text: str) -> str:
     """Profile notes as they are kept. Raises Problem: characters that cannot be kept, or too long."""
     message = "These notes hold a character that cannot be kept. Paste them again as plain text."
-    content = clean_text(text, field="text", message=message).strip()
+    content = clean_block_text(text, field="text", message=message).strip()
     tokens = bounded_tokens(content, MAX_NOTES_CHARACTERS)
     if tokens > PROFILE_TOKEN_LIMIT:
         raise Problem(

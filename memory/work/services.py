@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from memory.plugins.models import Compaction
 from memory.work.models import ProgressEntry, WorkItem
-from memory.work.validation import PLAN_STAGES, check_constraints_fit, clean_data, clean_text, clean_text_field
+from memory.work.validation import PLAN_STAGES, check_constraints_fit, clean_data, clean_item_text, clean_text_field
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
@@ -89,7 +89,7 @@ def create_work_item(
     """
     if kind not in Kind.values:
         raise Problem(f"A kind of work is one of {', '.join(Kind.values)}.", code="bad_kind", field="kind")
-    cleaned, tokens = clean_text(kind, text)
+    cleaned, tokens = clean_item_text(kind, text)
     cleaned_data = clean_data(kind, data or {}, by, {})
     locked = lock_thread(thread, by)
     if message is not None:
@@ -134,7 +134,7 @@ def update_work_item(
         raise Conflict("This is closed. Reopen it before changing it.", code="closed")
     _check_may_change_constraint(row, by, "change")
     previous_stage = row.data.get("stage", "")
-    cleaned, tokens = clean_text(row.kind, text) if text is not None else (row.text, row.tokens)
+    cleaned, tokens = clean_item_text(row.kind, text) if text is not None else (row.text, row.tokens)
     cleaned_data = clean_data(row.kind, data, by, row.data) if data is not None else row.data
     if (cleaned, cleaned_data) == (row.text, row.data):
         return row
@@ -176,7 +176,7 @@ def decide_constraint(*, item: WorkItem, by: Access, is_confirmed: bool, version
     if not row.is_proposal:
         return row
     _check_version(row, version)
-    row.tokens = clean_text(row.kind, row.text)[1]
+    row.tokens = clean_item_text(row.kind, row.text)[1]
     check_constraints_fit(thread, row.tokens, besides=row)
     row.confirmed_by_id = by.participant_id
     row.version += 1

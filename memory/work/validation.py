@@ -52,7 +52,7 @@ def clean_text_field(text: str, *, field: str, max_characters: int, required: bo
         raise Problem(message, code=error.code, field=field) from None
 
 
-def clean_text(kind: str, text: str) -> tuple[str, int]:
+def clean_item_text(kind: str, text: str) -> tuple[str, int]:
     """The text, and the tokens it needs in a prompt: a constraint of `<<<…` must not crowd out everything else."""
     cleaned = clean_text_field(text, field="text", max_characters=MAX_TEXT_CHARACTERS)
     tokens, limit = count_tokens(escape_text(cleaned)), MAX_TOKENS_BY_KIND.get(Kind(kind), DEFAULT_MAX_TOKENS)

@@ -33,7 +33,7 @@ from memory.plugins.lcm.items import (
     total_cost,
 )
 from memory.plugins.lcm.models import Conversation, Item, Summary
-from memory.plugins.lcm.pause import check_not_paused, forget_failures, record_failure, summary_endpoint
+from memory.plugins.lcm.pause import check_not_paused, forget_failures, record_endpoint_failure, summary_endpoint
 from memory.plugins.lcm.planner import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, plan_summary, write_summary
 from memory.plugins.lcm.stale_summaries import rebuild_stale_summaries
 from memory.plugins.lcm.summarizer import entry_cost, summarize
@@ -144,7 +144,7 @@ def _run_exclusively(
         try:
             result = action(conversation, _summary_writer(thread, client, endpoint))
         except ModelError as error:
-            raise record_failure(thread.workspace_id, endpoint, error, clock()) from error
+            raise record_endpoint_failure(thread.workspace_id, endpoint, error, clock()) from error
         if has_failed and result.rounds:
             forget_failures(thread.workspace_id, endpoint.pk if endpoint is not None else None)
         return result

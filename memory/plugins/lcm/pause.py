@@ -42,7 +42,7 @@ def check_not_paused(workspace_id: int, endpoint: Endpoint | None, now: datetime
     return row is not None and row.failures > 0
 
 
-def record_failure(workspace_id: int, endpoint: Endpoint | None, error: ModelError, now: datetime) -> Problem:
+def record_endpoint_failure(workspace_id: int, endpoint: Endpoint | None, error: ModelError, now: datetime) -> Problem:
     """Count the failure; what to tell the caller."""
     sentence = f"{error} {error.advice}"
     values = {
