@@ -23,7 +23,7 @@ MAKE_AGAIN = $(MAKE)
 PYTEST := $(IN) -m pytest
 WAITING := -n 3  # browsers and processes wait as much as they work: on two processors three keep them busy
 
-.PHONY: help python setup setup-test multilingual browser run check docs screenshots unit journeys test nightly lock clean
+.PHONY: help python setup setup-test multilingual browser run check check-deploy docs screenshots unit journeys test nightly lock clean
 
 help:
 	@echo "make run       start OpenVibe on http://127.0.0.1:$(PORT)/ (the first time sets everything up)"
@@ -55,7 +55,7 @@ multilingual: setup
 run: setup
 	@exec $(IN) -u manage.py serve --port $(PORT)
 
-check screenshots unit journeys test nightly: export OPENVIBE_VAR := $(CURDIR)/var/test
+check check-deploy screenshots unit journeys test nightly: export OPENVIBE_VAR := $(CURDIR)/var/test
 
 browser: setup-test
 	@$(BOOTSTRAP) browser
@@ -67,10 +67,13 @@ check: setup-test
 	$(IN) -c "from importlinter.cli import lint_imports_command as check; check()"
 	$(IN) manage.py makemigrations --check --dry-run
 	.venv/bin/oxlint --deny-warnings static/js
-	OPENVIBE_PRODUCTION=1 OPENVIBE_SECRET_KEY="$$($(IN) -c 'import secrets; print(secrets.token_urlsafe(60))')" \
-		OPENVIBE_ALLOWED_HOSTS=openvibe.example OPENVIBE_TRUSTED_PROXIES=1 $(IN) manage.py check --deploy --fail-level WARNING
+	@$(MAKE_AGAIN) --no-print-directory check-deploy
 	$(BUILD_DOCS)
 	$(IN) -m mypy
+
+check-deploy:
+	OPENVIBE_PRODUCTION=1 OPENVIBE_SECRET_KEY="$$($(IN) -c 'import secrets; print(secrets.token_urlsafe(60))')" \
+		OPENVIBE_ALLOWED_HOSTS=openvibe.example OPENVIBE_TRUSTED_PROXIES=1 $(IN) manage.py check --deploy --fail-level WARNING
 
 docs: setup-test
 	$(BUILD_DOCS)

@@ -134,6 +134,13 @@ def test_template_lines_can_be_read() -> None:
     assert long == []
 
 
+def test_a_commit_is_checked_as_by_make_check() -> None:
+    recipe = re.search(r"(?m)^check: .*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())
+    assert recipe is not None
+    commands = re.sub(r"\\\n\s*", "", recipe[1]).splitlines()
+    assert len(commands) == (ROOT / ".pre-commit-config.yaml").read_text().count("- id: ")
+
+
 def test_one_stylesheet_knows_what_is_dark() -> None:
     """The admin's theme is a class that django-unfold sets: its own few colours stand in one block of admin.css."""
     dark = re.compile(r"prefers-color-scheme|data-theme|color-scheme|light-dark")
