@@ -264,7 +264,10 @@ def _fit_with_history(
         )
         fit_result = _fit_or_problem(request, in_place)
     in_view = (item for item in fit_result.included if item.section == "history")
-    recall_section = recall.recall_messages(request, in_view, _recall_room(request, fit_result))
+    headlines = {item.order: item.tokens for item in fit_result.included if item.section == "dives"}
+    recall_section = recall.recall_messages(request, in_view, _recall_room(request, fit_result), headlines)
+    recalled_keys = {item.key for group in recall_section.candidates.groups for item in group.items}
+    in_place = [dive.without_results(section, recalled_keys) for section in in_place]
     return _fit_or_problem(request, [*in_place, recall_section.candidates]), hidden_dives, recall_section
 
 

@@ -3,6 +3,8 @@
 A dive's context is its source message and its own messages, not the thread around it and not other dives.
 """
 
+from collections.abc import Collection
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -118,6 +120,13 @@ def headline_candidates(request: PromptRequest) -> SectionCandidates:
     """
     visible = (result for result in DIVE_RESULTS.all(request.rows) if result.seq < request.end_seq)
     return section_candidates("dives", (_headline_item(request.counter, result) for result in visible))
+
+
+def without_results(section: SectionCandidates, keys: Collection[str]) -> SectionCandidates:
+    """The headlines without those whose results, of these keys, stand in the prompt; another section as it is."""
+    if section.section != "dives":
+        return section
+    return replace(section, groups=tuple(group for group in section.groups if group.items[0].key not in keys))
 
 
 @lru_cache(maxsize=2_048)

@@ -7,9 +7,10 @@ one has room beside it, so that providers need not read it again."""
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
+from types import MappingProxyType
 from typing import NamedTuple
 
 from agents.assembler.excerpts import choose_passages, join_passages
@@ -66,11 +67,14 @@ class Recall(NamedTuple):
 NO_RECALL = Recall(section_candidates("recall", ()), ())
 
 
-def recall_messages(request: PromptRequest, history: Iterable[Item], room: int) -> Recall:
+def recall_messages(
+    request: PromptRequest, history: Iterable[Item], room: int, headlines: Mapping[int, int] = MappingProxyType({})
+) -> Recall:
     """What fills `room` tokens of what was said out of view: what bears on the request first, then the newest.
 
     `history` stands in the prompt; nothing is lifted out of what runs on from its last summary to the request. Nothing
-    is bounded by a count, and everything given fits.
+    is bounded by a count, and everything given fits. `headlines`: the tokens that the prompt gets back for the headline
+    of a dive's result once that is recalled, by its number.
     """
     history = sorted(history, key=lambda item: item.order)
     window_start, in_view = _running_window(request, history)
@@ -80,12 +84,12 @@ def recall_messages(request: PromptRequest, history: Iterable[Item], room: int) 
     standing = standing_blocks(request, history, window_start=window_start, in_view=in_view)
     kept_blocks = _keep(standing, hits, room)
     kept_seqs = {seq for each in kept_blocks for seq, _ in each.block.messages}
-    new_room = room - sum(each.tokens for each in kept_blocks)
+    new_room = room - sum(_net_tokens(each, headlines) for each in kept_blocks)
     new_hits = packing_order([hit for hit in hits if hit.seq not in kept_seqs], new_room)
     entries = [_hit_entry(hit) for hit in new_hits]
     unseen = _MessagesOutOfView(request, window_start, {*in_view, *kept_seqs})
     checksum = history_checksum(history, request.end_seq)
-    blocks = [*kept_blocks, *_new_blocks(request, entries, unseen, new_room, checksum)]
+    blocks = [*kept_blocks, *_new_blocks(request, entries, unseen, new_room, headlines, checksum)]
     items = (item for each in blocks for item in each.items)
     return Recall(section_candidates("recall", items), tuple(each.block for each in blocks))
 
@@ -176,8 +180,18 @@ def _line_tokens(hit: MessageHit, limit: int) -> int:
     return min(hit.tokens, limit) + LINE_TOKENS
 
 
+def _net_tokens(block: StandingBlock, headlines: Mapping[int, int]) -> int:
+    """What the prompt grows by with this block, the headlines of its results left out."""
+    return block.tokens - sum(headlines.get(seq, 0) for seq, _ in block.block.messages)
+
+
 def _new_blocks(
-    request: PromptRequest, entries: Sequence[ContextEntry], unseen: _MessagesOutOfView, room: int, checksum: int
+    request: PromptRequest,
+    entries: Sequence[ContextEntry],
+    unseen: _MessagesOutOfView,
+    room: int,
+    headlines: Mapping[int, int],
+    checksum: int,
 ) -> Iterator[StandingBlock]:
     """What fills `room` tokens, in blocks that hold the best, the next best and the rest."""
     parts = 1 if request.task == "mention" else min(max(room // MIN_PART_TOKENS, 1), MAX_PARTS)
@@ -185,14 +199,14 @@ def _new_blocks(
     chosen_seqs: set[int] = set()
     for part in range(1, parts + 1):
         is_last = part == parts
-        packer = _Packer(request, room // (parts - part + 1), limit, part)
+        packer = _Packer(request, room // (parts - part + 1), limit, headlines, part)
         entries = packer.add(entries, shorten=is_last)
         if is_last:
             packer.add(unseen.newest({*chosen_seqs, *packer.shown}, packer.room), shorten=True)
         if packer.shown:
             chosen_seqs.update(packer.shown)
             block = packer.block(checksum)
-            room -= block.tokens
+            room -= _net_tokens(block, headlines)
             yield block
 
 
@@ -214,10 +228,11 @@ def _hit_entry(hit: MessageHit) -> ContextEntry:
 class _Packer:
     """Fills `room` tokens with lines, the first given first, each with its time where it jumps between those chosen."""
 
-    def __init__(self, request: PromptRequest, room: int, limit: int, part: int) -> None:
+    def __init__(self, request: PromptRequest, room: int, limit: int, headlines: Mapping[int, int], part: int) -> None:
         self.request = request
         self.room = room
         self.limit = limit
+        self.headlines = headlines
         self.part = part
         self.seqs: list[int] = []
         self.shown: dict[int, ShownMessage] = {}
@@ -244,7 +259,7 @@ class _Packer:
             line, cost = self._cost(message, before)
         if not message.body or cost > self.room:
             return False
-        self.room -= cost - self._saved_by(entry, before, place)
+        self.room -= cost - self._saved_by(entry, before, place) - self.headlines.get(entry.ordinal, 0)
         self.labels.add(line.trust)
         self.shown[entry.ordinal] = message
         self.seqs.insert(place, entry.ordinal)

@@ -115,3 +115,15 @@ def test_an_agent_at_l1_reads_no_headline(ana: Member, vibe: Agent, thread: Thre
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "last week of March" not in text_of(prompt)
     assert any(item.reason == "trust L1" for item in prompt.dropped)
+
+
+def test_a_result_that_bears_on_a_request_is_recalled_whole_in_place_of_its_headline(
+    ana: Member, vibe: Agent, thread: Thread, dive: Dive
+) -> None:
+    result = published(dive, ana)
+    say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch " * 6 for n in range(300)))
+    question = say(thread, ana, "@vibe how many buds did the frost of Harbour take, and which roofs were alike?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
+    assert "Harbour had no damage." in text_of(prompt)
+    assert [item.section for item in prompt.included if item.key == f"message:{result.pk}"] == ["recall"]
+    assert prompt.tokens >= 0.99 * prompt.ceiling
