@@ -159,11 +159,11 @@ class ToolResultRow(NamedTuple):
 
 
 def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
-    """The newest tool calls that were executed, of those that may be shown again (`agents.audience`). What quotes a
-    message that changed since is not."""
+    """The newest tool calls that were executed, of those that may be shown again (`agents.audience`) and whose answers
+    are still kept. What quotes a message that changed since is not."""
     calls = reusable_calls(scope.access, scope.person_id)
     calls = calls.filter(_own_runs_in_thread(scope.participant_id), decision=ToolCall.Decision.ALLOWED)
-    calls = calls.exclude(name__in=SELF_REPORTING_TOOLS)
+    calls = calls.exclude(name__in=SELF_REPORTING_TOOLS).exclude(result="")  # an empty answer is kept as "(empty)"
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
     source = Dive.objects.filter(thread=OuterRef(OuterRef(OuterRef("pk")))).values("source")
     quoted = Q(thread=OuterRef(OuterRef("pk"))) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used

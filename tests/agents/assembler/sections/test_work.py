@@ -1,5 +1,7 @@
 """Work, blocks, notes and tools in prompts: what an agent must not have to find out again."""
 
+from datetime import timedelta
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -7,6 +9,7 @@ from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
+from agents.assembler.snapshots.store import RETENTION, expire_records
 from agents.audience import CallSource, save_sources
 from agents.models import Agent, LoadedSkill, Run, Snapshot, ToolCall
 from memory.blocks.models import Block, ProfileNote
@@ -189,6 +192,15 @@ def test_what_a_tool_quoted_is_left_out_once_a_message_changed(ana: Member, vibe
 
     assert "behind the shed" not in text
     assert "may have quoted was edited or deleted" in text
+
+
+def test_an_answer_of_a_tool_that_is_kept_no_more_does_not_read_as_an_empty_one(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    ran(vibe, thread, ana, ["memory"])
+    ToolCall.objects.update(created_at=timezone.now() - RETENTION - timedelta(days=1))
+    expire_records()
+    assert "observation:" not in text_of(asks(thread, ana, vibe))
 
 
 def test_what_stands_in_the_prompt_anyway_does_not_keep_out_what_was_found(
