@@ -23,6 +23,7 @@ MAX_BULLET_CHARACTERS = 1_000
 DRAFT_FORMAT = """\
 Draft the result of this dive for the people of the thread it started in.
 - Use only what was said in the dive and the message it started from; leave out everything else these blocks hold.
+- Write it in the language of the dive, not of the request; the headings stay as they are here.
 - Answer in this form, with nothing before or after it, whatever form other answers of yours have:
 ```
 ## Headline

@@ -72,6 +72,12 @@ def test_a_draft_is_asked_for_in_so_many_words(ana: Member, vibe: Agent, dive: D
     assert "tools have changed" not in text_of(prompt)
 
 
+def test_a_draft_is_written_in_the_language_of_its_dive(ana: Member, vibe: Agent, dive: Dive) -> None:
+    """Whoever asks for it presses a button: the request is English, whatever language the dive has."""
+    system = draft_prompt(vibe, dive, ana).messages[0].content
+    assert "- Write it in the language of the dive, not of the request; the headings stay as they are here." in system
+
+
 def test_a_draft_changes_no_tools(ana: Member, vibe: Agent, dive: Dive) -> None:
     specs = Toolbox.for_agent(vibe, dive.thread).specs
     answered(vibe, say(dive.thread, ana, "And straw?"), "dive", [spec.name for spec in specs])
