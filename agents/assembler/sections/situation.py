@@ -46,7 +46,8 @@ def view_line(newest_count: int, recalled_count: int, total: int) -> str:
 
 
 def _partial_view(newest_count: int, recalled_count: int, total: int) -> str:
-    counts = f"the newest {newest_count:,}" + (f" and {recalled_count:,} recalled" if recalled_count else "")
+    shown = (("the newest {:,}", newest_count), ("{:,} recalled", recalled_count))
+    counts = " and ".join(words.format(count) for words, count in shown if count)
     others = "the other is" if total - newest_count - recalled_count == 1 else "the others are"
     return f"You see {counts} of {total:,} messages before the request; {others} summarised or left out."
 

@@ -169,6 +169,7 @@ def test_agents_and_nobody_ask_too(ana: Member, vibe: Agent, thread: Thread) -> 
         ((0, 0, 9), "You see none of the 9 messages before the request; they are summarised or left out."),
         ((0, 0, 1), "You do not see the only message before the request; it is summarised or left out."),
         ((3, 0, 4), "You see the newest 3 of 4 messages before the request; the other is summarised or left out."),
+        ((0, 20, 60), "You see 20 recalled of 60 messages before the request; the others are summarised or left out."),
         ((12, 0, 12), "You see all 12 messages before the request."),
         ((10, 2, 12), "You see all 12 messages before the request."),
         (
