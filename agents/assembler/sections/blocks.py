@@ -129,7 +129,7 @@ def skill_candidates(request: PromptRequest) -> tuple[SectionCandidates, Section
 @lru_cache(maxsize=256)
 def _skill_index_item(counter: TokenCounter, index: tuple[tuple[str, str], ...]) -> Item:
     lines = "\n".join(f"- {name}: {line}" for name, line in index)
-    text = f"## Skills you can take up with load_skill\n{lines}"
+    text = f"## Skills: how to do things here. load_skill takes one up: follow what it answers\n{lines}"
     return make_item(counter, section="skills", key="skills", text=text, trust="trusted", source="skill index")
 
 
