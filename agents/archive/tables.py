@@ -94,6 +94,7 @@ _KEYS: dict[str, tuple[type[Model], ...]] = {
     "file": (Message, Attachment),
     "knowledge": (Entry,),
     "message": (Message,),
+    "middle": (Message,),
     "observation": (ToolCall,),
     "progress": (ProgressEntry,),
     "summary": (Summary,),

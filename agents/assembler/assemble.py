@@ -48,6 +48,7 @@ from agents.assembler.stack import (
 )
 from agents.models import Agent
 from agents.soul import TaskType
+from memory.queries import ContextEntry
 from openvibe.base.problems import Missing, Problem
 from openvibe.base.text import pluralize
 from openvibe.chat.models import Message, Thread
@@ -254,6 +255,8 @@ def _fit_with_history(
         others = [section for section in sections if section.section != "dives"]  # results stand in the thread itself
         fit_result = _fit_or_problem(request, [*others, *past, older_episodes])
         if not _is_history_over_budget(fit_result):
+            middles = _middles(request, entries, fit_result)
+            fit_result = _fit_or_problem(request, [*others, *past, older_episodes, middles])
             return fit_result, hidden_dives, None
     in_place = [*sections, *history.history_candidates(request, groups), older_episodes]
     fit_result = _fit_or_problem(request, in_place)
@@ -263,12 +266,23 @@ def _fit_with_history(
             history.more_history(request, groups, history_tokens=history_tokens, has_summaries=has_summaries)
         )
         fit_result = _fit_or_problem(request, in_place)
-    in_view = (item for item in fit_result.included if item.section == "history")
+    middles, room = _middles(request, entries, fit_result), _recall_room(request, fit_result)
+    room -= sum(group.tokens for group in middles.groups)
     headlines = {item.order: item.tokens for item in fit_result.included if item.section == "dives"}
-    recall_section = recall.recall_messages(request, in_view, _recall_room(request, fit_result), headlines)
+    recall_section = recall.recall_messages(request, _history_items(fit_result), room, headlines)
     recalled_keys = {item.key for group in recall_section.candidates.groups for item in group.items}
     in_place = [dive.without_results(section, recalled_keys) for section in in_place]
-    return _fit_or_problem(request, [*in_place, recall_section.candidates]), hidden_dives, recall_section
+    return _fit_or_problem(request, [*in_place, recall_section.candidates, middles]), hidden_dives, recall_section
+
+
+def _middles(request: PromptRequest, entries: Sequence[ContextEntry], fit_result: FitResult) -> SectionCandidates:
+    """What bears on the request of what the history leaves out of messages in view."""
+    room = _recall_room(request, fit_result)
+    return recall.middle_candidates(request, entries, _history_items(fit_result), room)
+
+
+def _history_items(fit_result: FitResult) -> list[Item]:
+    return [item for item in fit_result.included if item.section == "history"]
 
 
 def _recall_room(request: PromptRequest, fit_result: FitResult) -> int:
@@ -311,7 +325,7 @@ def _shown_seqs(fit_result: FitResult, section: str) -> set[int]:
 
 
 def _history_tokens(fit_result: FitResult) -> int:
-    return sum(item.tokens + item.opening_tokens for item in fit_result.included if item.section == "history")
+    return sum(item.tokens + item.opening_tokens for item in _history_items(fit_result))
 
 
 def _is_history_over_budget(fit_result: FitResult) -> bool:

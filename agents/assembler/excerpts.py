@@ -70,6 +70,12 @@ def join_passages(text: str, indices: Collection[int], note: str) -> str:
     return f"{''.join(pieces)}\n{note}"
 
 
+def count_question_words(text: str, question: str) -> int:
+    """How many of the telling words of the question the text holds."""
+    lowercase_text = text.lower()
+    return sum(bool(pattern.search(lowercase_text)) for pattern in _question_patterns(question))
+
+
 def _passages(safe: str) -> Sequence[str]:
     return split_passages(safe, size=PASSAGE_BYTES, max_passages=MAX_PASSAGES)
 

@@ -263,4 +263,15 @@ def shorten_message(text: str, limit: int, counter: TokenCounter, *, ref: str) -
 
     Secrets are masked first, so that no cut leaves half of one.
     """
-    return truncate_middle(mask_secrets(text), limit, counter, f"\n[… cut here: message {ref} is stored whole …]\n")
+    return truncate_middle(mask_secrets(text), limit, counter, _cut_marker(ref))
+
+
+def middle_of_message(text: str, limit: int, counter: TokenCounter, *, ref: str) -> str:
+    """What `shorten_message` leaves out of the text, secrets masked; nothing of one that fits."""
+    head, marker, tail = shorten_message(text, limit, counter, ref=ref).rpartition(_cut_marker(ref))
+    safe = mask_secrets(text)
+    return safe[len(head) : len(safe) - len(tail)] if marker else ""
+
+
+def _cut_marker(ref: str) -> str:
+    return f"\n[… cut here: message {ref} is stored whole …]\n"

@@ -52,7 +52,8 @@ def _is_any(_item: Item) -> bool:
 
 
 _NOUNS: tuple[tuple[SectionName, Callable[[Item], bool], str, str], ...] = (
-    ("recall", _is_any, "recalled message", ""),
+    ("recall", _is_kind("message"), "recalled message", ""),
+    ("recall", _is_kind("middle"), "middle of a long message", "middles of long messages"),
     ("later", _is_any, "message posted after the request", "messages posted after the request"),
     ("files", _is_any, "file", ""),
     ("knowledge", _is_any, "knowledge entry", "knowledge entries"),

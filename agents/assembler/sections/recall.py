@@ -1,20 +1,33 @@
 """Recall (P6): messages of this thread that are no longer in view but bear on the request, long ones as excerpts.
 
 Searched with `openvibe.chat.search`: words and meaning, with what stands beside a good message, chosen into the room
-that the rest of the prompt leaves. What was recalled for an earlier request keeps its place while what bears on this
+that the rest of the prompt leaves. Of a long message in view, which stands there with head and tail alone, it looks for
+passages of the middle. What was recalled for an earlier request keeps its place while what bears on this
 one has room beside it, so that providers need not read it again."""
 
 from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from itertools import accumulate
 from types import MappingProxyType
 from typing import NamedTuple
 
-from agents.assembler.excerpts import choose_passages, join_passages
-from agents.assembler.items import Item, SectionCandidates, TrustLabel, opening_tokens, section_candidates
+from agents.assembler.excerpts import choose_passages, count_question_words, join_passages
+from agents.assembler.items import (
+    Item,
+    SectionCandidates,
+    TrustLabel,
+    begin_transcript,
+    format_minute,
+    middle_of_message,
+    opening_tokens,
+    section_candidates,
+)
+from agents.assembler.sections.history import message_line_item
 from agents.assembler.sections.recall_blocks import (
     RecallBlock,
     ShownMessage,
@@ -27,7 +40,7 @@ from agents.assembler.sections.recall_blocks import (
     standing_blocks,
 )
 from agents.assembler.sections.request import PromptRequest
-from memory.queries import ContextEntry, message_entries, messages_for_prompts
+from memory.queries import MAX_ENTRY_TOKENS, ContextEntry, message_entries, messages_for_prompts
 from openvibe.chat.queries import MessageHit, find_messages
 from openvibe.llm.tokens import TokenCounter
 
@@ -52,6 +65,9 @@ RELEVANT_SCORE, RELEVANT_SHARE, MAX_RELEVANT_MESSAGES = 1.2, 0.75, 40
 """What bears on a request always stands in its prompt: messages that stand out by about so many standard deviations
 (`search.ranking.rank`), up to so much of the room and so many: of thousands, hundreds stand out. The rest of the room
 is for what was recalled before, then for what else was found."""
+
+MIDDLES_DIVISOR = 3
+"""Passages of messages in view take at most one in so many tokens of the room: the rest is for what is out of view."""
 
 MAX_PARTS, MIN_PART_TOKENS = 3, 400
 """Blocks of one request, the best first, and tokens of each: the next prompt may keep the first and not the last."""
@@ -92,6 +108,62 @@ def recall_messages(
     blocks = [*kept_blocks, *_new_blocks(request, entries, unseen, new_room, headlines, checksum)]
     items = (item for each in blocks for item in each.items)
     return Recall(section_candidates("recall", items), tuple(each.block for each in blocks))
+
+
+def middle_candidates(
+    request: PromptRequest, entries: Sequence[ContextEntry], history: Iterable[Item], room: int
+) -> SectionCandidates:
+    """Passages that bear on the request of messages that stand cut in the `history`: first of those that hold most of
+    its words, and of none that holds not one."""
+    limit, tokens_left = _shown_limit(room), room // MIDDLES_DIVISOR
+    lines: list[Item] = []
+    openings: set[str] = set()
+    for entry, middle in _middles(request, entries, history):
+        line = _middle_line(request, entry, middle, min(limit, tokens_left))
+        if line is None:
+            continue
+        if line.opening not in openings:
+            line = begin_transcript(request.counter, line)
+        if line.tokens + line.opening_tokens <= tokens_left:
+            tokens_left -= line.tokens + line.opening_tokens
+            openings.add(line.opening)
+            lines.append(line)
+    lines.sort(key=lambda line: (line.opening, int(line.ref)))
+    return section_candidates("recall", lines)
+
+
+def _middles(
+    request: PromptRequest, entries: Sequence[ContextEntry], history: Iterable[Item]
+) -> list[tuple[ContextEntry, str]]:
+    """What the history leaves out of messages in it, the best first."""
+    seqs_in_view = {item.order for item in history if item.key.startswith("message:")}
+    long_messages = (entry for entry in entries if entry.tokens >= MAX_ENTRY_TOKENS and entry.ordinal in seqs_in_view)
+    middles = [(entry, _middle(request.counter, entry)) for entry in long_messages]
+    word_counts = {entry.ordinal: count_question_words(text, request.message.text) for entry, text in middles}
+    with_words = (pair for pair in middles if word_counts[pair[0].ordinal])
+    return sorted(with_words, key=lambda pair: (-word_counts[pair[0].ordinal], -pair[0].ordinal))
+
+
+@lru_cache(maxsize=256)
+def _middle(counter: TokenCounter, entry: ContextEntry) -> str:
+    return middle_of_message(entry.text, MAX_ENTRY_TOKENS, counter, ref=str(entry.ordinal))
+
+
+def _middle_line(request: PromptRequest, entry: ContextEntry, middle: str, room: int) -> Item | None:
+    """A line of passages of what the history leaves out of a message; None where not one fits."""
+    counter, ref = request.counter, str(entry.ordinal)
+    note = f"[… from the middle of message {ref}, which is stored whole …]"
+    limit = room - MIN_EXCERPT_TOKENS  # for the transcript, name and time
+    passages = choose_passages(middle, request.message.text, limit, counter, note=note) if limit > 0 else ()
+    body = f"{middle}\n{note}" if passages is None else join_passages(middle, passages, note)
+    if not body:
+        return None
+    is_own = entry.author_id == request.agent.participant_id
+    at = format_minute(datetime.fromisoformat(entry.at))
+    attributes = {"recalled": f"for {request.end_seq}", "part": "middles"}
+    line = message_line_item(counter, entry, body, section="recall", is_own=is_own, note=at, **attributes)
+    source = f"message {ref}, from its middle"
+    return replace(line, key=f"middle:{entry.message_id}", source=source, order=request.end_seq)
 
 
 def _running_window(request: PromptRequest, history: Sequence[Item]) -> tuple[int, set[int]]:

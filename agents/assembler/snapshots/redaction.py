@@ -17,6 +17,7 @@ from agents.assembler.snapshots.store import (
     content_messages,
     key_ids,
     load_content,
+    message_ids,
     replace_item,
     snapshot_content,
     snapshot_counts,
@@ -43,7 +44,7 @@ class ItemView(Item):
 
     @property
     def message_id(self) -> int | None:
-        return None if self.hidden else next(iter(key_ids([self.key], "message")), None)
+        return None if self.hidden else next(iter(message_ids([self.key])), None)
 
 
 @dataclass(frozen=True)
@@ -129,15 +130,15 @@ def _withheld_instructions(keys: Iterable[str], access: Access) -> dict[str, str
 
 def _withheld_messages(keys: Iterable[str], access: Access, snapshot: Snapshot) -> dict[str, str]:
     """Messages the viewer may not see, or that say something else by now, each with the reason."""
-    ids = key_ids(keys, "message")
+    ids = message_ids(keys)
     rows = Message.objects.visible_to(access).filter(pk__in=ids).values_list("pk", "deleted_at", "edited_at")
-    reasons = {f"message:{pk}": NO_ACCESS_REASON for pk in ids}
+    reasons = dict.fromkeys(ids, NO_ACCESS_REASON)
     read_at = _read_at(snapshot)
     for pk, deleted_at, edited_at in rows:
         is_edited = read_at is not None and edited_at is not None and edited_at > read_at
         reason = DELETED_REASON if deleted_at is not None else CHANGED_REASON if is_edited else ""
-        reasons[f"message:{pk}"] = reason
-    return {key: reason for key, reason in reasons.items() if reason}
+        reasons[pk] = reason
+    return {f"{kind}:{pk}": reason for pk, reason in reasons.items() if reason for kind in ("message", "middle")}
 
 
 def _withheld_files(keys: Iterable[str], access: Access) -> dict[str, str]:

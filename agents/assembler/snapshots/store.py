@@ -114,6 +114,12 @@ def key_ids(keys: Iterable[str], kind: str) -> set[int]:
     return {int(number) for name, _, number in parts if name == kind and number.isdigit()}
 
 
+def message_ids(keys: Iterable[str]) -> set[int]:
+    """Ids of the messages that stand in a prompt, or passages of their middles, by the keys of its items."""
+    keys = list(keys)
+    return key_ids(keys, "message") | key_ids(keys, "middle")
+
+
 _COUNT_USES = """
 WITH held AS (  -- in order: no deadlock
     SELECT id FROM memory_episode WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE
@@ -252,7 +258,7 @@ def _tells_of(item: Mapping[str, Any], *, erased: ErasedText) -> bool:
         return not (first.isdigit() and last.isdigit()) or int(first) <= erased.seq <= int(last)
     if kind == "file":
         return str(item["key"]).startswith(f"file:{erased.message_id}:")
-    return kind == "observation" or item["key"] == f"message:{erased.message_id}"
+    return kind == "observation" or message_ids([item["key"]]) == {erased.message_id}
 
 
 def _tells_of_nothing(item: Mapping[str, Any]) -> bool:

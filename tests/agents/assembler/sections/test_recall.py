@@ -1,16 +1,22 @@
 """What was said out of view and bears on a request comes back."""
 
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.utils import timezone
 
 from agents.assembler.assemble import assemble
 from agents.assembler.sections.recall import packing_order
-from agents.models import Agent
+from agents.assembler.snapshots.redaction import read_snapshot
+from agents.assembler.snapshots.store import load_content
+from agents.models import Agent, Run, Snapshot
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import MessageHit
-from openvibe.chat.services import delete_message
+from openvibe.chat.services import delete_message, erase_texts
+from openvibe.llm.tokens import count_prompt_tokens
 from openvibe.workspaces.models import Member
+from tests.agents.runs.scripted_runs import told
 from tests.factories import access, say, say_all
 
 
@@ -35,6 +41,66 @@ def test_what_just_left_the_view_comes_back_too(
     question = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
     prompt = assemble(agent=vibe, thread=thread, task=task, request=question)
     assert "behind the pump" in "".join(message.content for message in prompt.messages)
+
+
+@pytest.mark.parametrize("task", ["mention", "thread"])
+@pytest.mark.parametrize("fillers", [0, 90])
+def test_the_middle_of_a_long_message_in_view_is_searched(
+    ana: Member, vibe: Agent, thread: Thread, task: str, fillers: int
+) -> None:
+    """In view it stands with head and tail alone."""
+    say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch " * 30 for n in range(fillers)))
+    padding = "Roses want water and mulch. " * 300
+    source = say(thread, ana, f"{padding}The spare key of the Harbour roof hangs behind the pump. {padding}")
+    question = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
+    prompt = assemble(agent=vibe, thread=thread, task=task, request=question)
+    number = source.seq
+    items = [item for item in prompt.included if item.ref == str(number)]
+    assert [(item.section, item.source) for item in items] == [
+        ("history", f"message {number}"),
+        ("recall", f"message {number}, from its middle"),
+    ]
+    head, middle = (item.text for item in items)
+    assert f"cut here: message {number} is stored whole" in head
+    assert "behind the pump" in middle
+    assert f"[… from the middle of message {number}, which is stored whole …]" in middle
+    assert prompt.tokens == count_prompt_tokens(prompt.messages, prompt.tools, prompt.counter) <= prompt.ceiling
+    situation = prompt.messages[-2].content
+    seen = "the only message" if not fillers else "recalled of 91 messages"
+    assert seen in situation
+
+
+def test_of_the_middles_those_with_the_requests_words_come_first(ana: Member, vibe: Agent, thread: Thread) -> None:
+    """And none that holds not one of them: it would only take room."""
+    padding = "Roses want water and mulch. " * 300
+    for n in range(9):
+        words = f"The spare key {'of the Harbour roof ' * (n == 1)}hangs behind pump {n}. " if n else ""
+        say(thread, ana, f"{padding}{words}{padding}")
+    question = say(thread, ana, "where is the spare key of the Harbour roof?")
+    prompt = assemble(agent=vibe, thread=thread, task="thread", request=question)
+    middles = [item for item in prompt.included if item.key.startswith("middle:")]
+    assert [item.ref for item in middles] == sorted(item.ref for item in middles)
+    assert "behind pump 1" in middles[0].text
+    assert {item.ref for item in middles} <= set("23456789")
+
+
+def test_of_a_deleted_message_no_middle_is_shown(ana: Member, vibe: Agent, thread: Thread) -> None:
+    padding = "Roses want water and mulch. " * 300
+    source = say(thread, ana, f"{padding}The spare key of the Harbour roof hangs behind the pump. {padding}")
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe where is the spare key of the Harbour roof?"))
+    told(run, "Behind the pump.")
+    view = read_snapshot(run, access(ana))
+    assert view is not None
+    assert "hangs behind the pump" in "".join(message.content for message in view.messages)
+    delete_message(message=source, by=access(ana))
+    view = read_snapshot(run, access(ana))
+    assert view is not None
+    assert "hangs behind the pump" not in "".join(message.content for message in view.messages)
+    erase_texts()
+    erase_texts(now=timezone.now() + timedelta(minutes=1))
+    content = json.dumps(load_content(Snapshot.objects.get(run=run)))
+    assert "hangs behind the pump" not in content
+    assert "Roses want water" not in content
 
 
 def test_neither_deleted_nor_unfinished_text_is_recalled(ana: Member, vibe: Agent, thread: Thread) -> None:
