@@ -270,8 +270,7 @@ def _fit_with_history(
     room -= sum(group.tokens for group in middles.groups)
     headlines = {item.order: item.tokens for item in fit_result.included if item.section == "dives"}
     recall_section = recall.recall_messages(request, _history_items(fit_result), room, headlines)
-    recalled_keys = {item.key for group in recall_section.candidates.groups for item in group.items}
-    in_place = [dive.without_results(section, recalled_keys) for section in in_place]
+    in_place = list(dive.without_recalled_results(in_place, fit_result, recall_section.candidates))
     return _fit_or_problem(request, [*in_place, recall_section.candidates, middles]), hidden_dives, recall_section
 
 

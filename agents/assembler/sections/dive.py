@@ -3,7 +3,7 @@
 A dive's context is its source message and its own messages, not the thread around it and not other dives.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from django.db.models import OuterRef, QuerySet
 
 from agents.assembler.items import (
+    FitResult,
     Item,
     SectionCandidates,
     data_block,
@@ -122,11 +123,20 @@ def headline_candidates(request: PromptRequest) -> SectionCandidates:
     return section_candidates("dives", (_headline_item(request.counter, result) for result in visible))
 
 
-def without_results(section: SectionCandidates, keys: Collection[str]) -> SectionCandidates:
-    """The headlines without those whose results, of these keys, stand in the prompt; another section as it is."""
-    if section.section != "dives":
-        return section
-    return replace(section, groups=tuple(group for group in section.groups if group.items[0].key not in keys))
+def without_recalled_results(
+    sections: Iterable[SectionCandidates], fit_result: FitResult, recalled: SectionCandidates
+) -> Iterator[SectionCandidates]:
+    """The sections without headlines of results that are recalled themselves. No other headline takes their place, so
+    that all that is recalled fits."""
+    recalled_keys = {item.key for group in recalled.groups for item in group.items}
+    kept_keys = {item.key for item in fit_result.included} - recalled_keys
+    for section in sections:
+        if section.section != "dives":
+            yield section
+            continue
+        kept = tuple(group for group in section.groups if group.items[0].key in kept_keys)
+        others = tuple(group for group in section.groups if group.items[0].key not in kept_keys)
+        yield from (replace(section, groups=kept), replace(section, groups=others, cap=0))
 
 
 @lru_cache(maxsize=2_048)

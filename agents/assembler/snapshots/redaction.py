@@ -143,13 +143,13 @@ def _withheld_messages(keys: Iterable[str], access: Access, snapshot: Snapshot) 
 
 def _withheld_files(keys: Iterable[str], access: Access) -> dict[str, str]:
     """Files of messages that the viewer may not see, or that were deleted: a file's key names its message."""
-    message_ids = {key: int(key.split(":")[1]) for key in keys if key.startswith("file:")}
-    if not message_ids:
+    ids_by_key = {key: int(key.split(":")[1]) for key in keys if key.startswith("file:")}
+    if not ids_by_key:
         return {}
-    visible_messages = Message.objects.visible_to(access).filter(pk__in=message_ids.values())
+    visible_messages = Message.objects.visible_to(access).filter(pk__in=ids_by_key.values())
     is_deleted = {pk: deleted_at is not None for pk, deleted_at in visible_messages.values_list("pk", "deleted_at")}
-    reasons = {key: DELETED_REASON if is_deleted.get(pk) else NO_ACCESS_REASON for key, pk in message_ids.items()}
-    return {key: reason for key, reason in reasons.items() if is_deleted.get(message_ids[key]) is not False}
+    reasons = {key: DELETED_REASON if is_deleted.get(pk) else NO_ACCESS_REASON for key, pk in ids_by_key.items()}
+    return {key: reason for key, reason in reasons.items() if is_deleted.get(ids_by_key[key]) is not False}
 
 
 def _read_at(snapshot: Snapshot) -> datetime | None:

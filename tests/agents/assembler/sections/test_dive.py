@@ -107,6 +107,22 @@ def test_a_result_in_a_thread_that_stands_whole_is_read_whole(
     assert not any(item.key == f"message:{result.pk}" for item in prompt.dropped)
 
 
+@pytest.mark.parametrize("task", ["mention", "thread"])
+def test_a_result_that_bears_on_the_request_is_recalled_in_place_of_its_headline(
+    task: str, ana: Member, vibe: Agent, thread: Thread, dive: Dive
+) -> None:
+    result = published(dive, ana)
+    say_all(thread, ana, (f"Row {n}: " + "water and mulch for every bed " * 20 for n in range(180)))
+    question = say(thread, ana, "@vibe which roof had no damage from the frost, Harbour?")
+    prompt = assemble(agent=vibe, thread=thread, task=task, request=question)
+    items = {item.key: item.section for item in prompt.included}
+    assert items[f"message:{result.pk}"] == "recall"
+    assert "Harbour had no damage." in text_of(prompt)
+    assert text_of(prompt).count(RESULT.headline) == 1
+    recalled_seqs = [seq for block in prompt.recall for seq, _ in block.messages]
+    assert len(recalled_seqs) == sum(section == "recall" for section in items.values())
+
+
 def test_an_agent_at_l1_reads_no_headline(ana: Member, vibe: Agent, thread: Thread, dive: Dive) -> None:
     published(dive, ana)
     Agent.objects.filter(pk=vibe.pk).update(level=1)
