@@ -26,6 +26,7 @@ from agents.knowledge_uses import recent_entry_uses
 from agents.mcp.tools import allowed_tools
 from agents.models import Agent, LoadedSkill, ToolCall
 from agents.prompts.history import PromptSteps
+from agents.schedules.quotes import SCHEDULE_QUOTES
 from agents.services import PROMPT_CHECK
 from agents.tools.toolbox import EXTRA_TOOLS
 from agents.web.run_cards import runs_by_message
@@ -44,7 +45,14 @@ from memory.wiring import (
 )
 from openvibe.base.admin_site import DASHBOARD
 from openvibe.chat.models import Thread
-from openvibe.chat.wiring import FIRST_STEPS, MESSAGE_DECORATORS, REPLY_DENIED_REASONS, TEXT_ERASERS, TextEraser
+from openvibe.chat.wiring import (
+    FIRST_STEPS,
+    MESSAGE_DECORATORS,
+    QUOTE_KINDS,
+    REPLY_DENIED_REASONS,
+    TEXT_ERASERS,
+    TextEraser,
+)
 from openvibe.llm.endpoints import ENDPOINT_CHECK, client_for
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
@@ -66,6 +74,7 @@ def wire() -> None:
     MESSAGE_DECORATORS.add(runs_by_message)
     FIRST_STEPS.add(list_first_steps)
     REPLY_DENIED_REASONS.add(dive_denied_reasons)
+    QUOTE_KINDS.add(SCHEDULE_QUOTES)
     ENTRY_USES.add(recent_entry_uses)
     PROMPT_HISTORY.add(PromptSteps())
     HANDOFF_SOURCES.add(handoff_lines)

@@ -17,7 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import AutoField, BigAutoField, Field, Model, Q, QuerySet
 
 from agents.assembler.snapshots.store import load_content, pack_content
-from agents.models import EntryErasure, Run, Snapshot, ToolCall, ToolSource, WorkspaceExport
+from agents.models import EntryErasure, Run, Schedule, Snapshot, ToolCall, ToolSource, WorkspaceExport
 from knowledge.models import Entry, Revision
 from memory.models import (
     Approval,
@@ -35,7 +35,7 @@ from memory.plugins.lcm.models import Summary
 from openvibe.api.models import IdempotencyKey, Token
 from openvibe.base.fields import EncryptedTextField
 from openvibe.base.models import AuditRecord, Event
-from openvibe.chat.models import Attachment, Message, Quote, Thread
+from openvibe.chat.models import Attachment, Channel, Message, Quote, Thread
 from openvibe.llm.models import Endpoint
 from openvibe.search.models import VectorSpace
 from openvibe.webhooks.models import Webhook
@@ -143,6 +143,7 @@ _QUOTE_MODELS = {
     **{"message": Message, "title": Thread, "file": Attachment, "work": WorkItem, "progress": ProgressEntry},
     **{"approval": Approval, "proposal": Proposal, "episode": Episode, "feedback": Feedback, "block": Block},
     **{"notes": ProfileNote, "handoff": Handoff, "summary": Summary, "entry": Entry},
+    **{"channel": Channel, "instructions": Thread, "schedule": Schedule},
 }
 REFERENCES: dict[tuple[type[Model], str], Reference] = {
     (Compaction, "summary_ids"): Reference(lambda ids, row, translate: [translate(Summary, each) for each in ids]),

@@ -1,4 +1,5 @@
-"""Messages and titles that repeat a message: what chat itself adds to the places where its words may still stand."""
+"""Messages, titles, instructions and files that repeat a message: what chat itself adds to the places where its words
+may still stand."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,9 +10,9 @@ from django.urls import reverse
 
 from openvibe.base.problems import Missing
 from openvibe.base.quotation import Quotation, quotable_since
-from openvibe.chat.models import Attachment, Message, Thread
+from openvibe.chat.models import Attachment, Channel, Message, Thread
 from openvibe.chat.services.messages import delete_message
-from openvibe.chat.services.permissions import may_manage_thread
+from openvibe.chat.services.permissions import may_manage_channel, may_manage_thread
 from openvibe.chat.wiring import MAX_FILE_CHARACTERS, QUOTE_KINDS, QuoteKind, QuotePlace, QuotingText
 from openvibe.workspaces.access import Access
 
@@ -97,6 +98,54 @@ def _refuse_title(ref: int, by: Access) -> None:
     raise Missing("A title is not deleted: rename the thread.")
 
 
+def _quoting_channels(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
+    """What they are for, and their instructions for agents."""
+    since = quotable_since(message.created_at)
+    channels = Channel.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=since)
+    rows = channels.values_list("pk", "description", "instructions", "created_by_id")
+    return (QuotingText(pk, f"{words}\n\n{rules}", owner) for pk, words, rules, owner in rows.iterator(500))
+
+
+def _channel_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
+    rows = Channel.objects.visible_to(access).filter(pk__in=refs)
+    return {
+        row.pk: QuotePlace(
+            title=f"Channel #{row.name}: what it is for, or its instructions for agents",
+            href=reverse("channel", args=[slug, row.pk]),
+            may_delete=False,
+            advice="Change them."
+            if may_manage_channel(row, access)
+            else "Whoever manages the channel can change them.",
+        )
+        for row in rows
+    }
+
+
+def _quoting_instructions(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
+    """Those of threads, which only admins write."""
+    since = quotable_since(message.created_at)
+    threads = Thread.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=since)
+    rows = threads.exclude(instructions="").values_list("pk", "instructions")
+    return (QuotingText(pk, text, None) for pk, text in rows.iterator(500))
+
+
+def _instruction_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
+    rows = Thread.objects.visible_to(access).filter(pk__in=refs)
+    return {
+        row.pk: QuotePlace(
+            title=f"Instructions for agents in “{row.title}”",
+            href=reverse("thread", args=[slug, row.pk]),
+            may_delete=False,
+            advice="Change them." if access.administers else "An admin can change them.",
+        )
+        for row in rows
+    }
+
+
+def _refuse_change(ref: int, by: Access) -> None:
+    raise Missing("They are not deleted here: change them where they are written.")
+
+
 def _quoting_files(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
     """The newest of the workspace, from their beginning."""
     files = Attachment.objects.filter(thread__workspace=message.thread.workspace_id)
@@ -125,4 +174,8 @@ def _refuse_file(ref: int, by: Access) -> None:
 def wire() -> None:
     QUOTE_KINDS.add(QuoteKind("message", "Message", _quoting_messages, _message_places, _delete_quoting_message))
     QUOTE_KINDS.add(QuoteKind("title", "Title", _quoting_titles, _title_places, _refuse_title))
+    QUOTE_KINDS.add(QuoteKind("channel", "Channel", _quoting_channels, _channel_places, _refuse_change))
+    QUOTE_KINDS.add(
+        QuoteKind("instructions", "Instructions", _quoting_instructions, _instruction_places, _refuse_change)
+    )
     QUOTE_KINDS.add(QuoteKind("file", "File", _quoting_files, _file_places, _refuse_file))

@@ -8,16 +8,17 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from rest_framework.test import APIClient
 
-from agents.models import Agent
+from agents.models import Agent, Schedule
+from agents.schedules.services import ScheduleDraft, create_schedule
 from knowledge.models import Entry, Revision
 from knowledge.services import update_entry
 from memory.blocks.models import Block
 from memory.episodes.models import Proposal
 from memory.work.models import ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Quote, Thread
-from openvibe.chat.services import delete_message, erase_texts
+from openvibe.chat.services import delete_message, erase_texts, set_instructions
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_channel, make_entry, make_suggestion, make_thread, say, signed_in
+from tests.factories import access, make_agent, make_channel, make_entry, make_suggestion, make_thread, say, signed_in
 
 SECRET = "The vault code is tulip, the fourth drawer holds the key to it."
 
@@ -49,6 +50,32 @@ def test_it_is_listed_before_and_after_the_message_is_deleted(
         delete_message(message=secret, by=access(dora))
     erase_texts()
     assert "Ana, message 2 in “Pruning”" in page_of(secret, dora)
+
+
+def test_what_stands_in_prompts_again_and_again_is_listed_too(
+    ana: Member, dora: Member, thread: Thread, secret: Message
+) -> None:
+    """What a channel is for, instructions of channel and thread, and what agents are told on schedule."""
+    den = make_channel(ana, "den", private=True)
+    for channel, field in ((thread.channel, "description"), (den, "instructions")):
+        setattr(channel, field, f"Remember: {SECRET}")
+        channel.save()
+    set_instructions(scope=thread, by=access(ana), text=f"Remember: {SECRET}")
+    sage = make_agent(ana, "sage", level=3, channel=thread.channel)
+    draft = ScheduleDraft("Vault", "0 12 * * *", "UTC", f"Say it: {SECRET}", thread.channel, thread)
+    schedule = create_schedule(agent=sage, by=access(ana), draft=draft)
+    page = page_of(secret, dora)
+    places = ("Channel #general", "Instructions for agents in “Pruning”", "Schedule “Vault” of @sage")
+    assert [place for place in places if place not in page] == []
+    assert "#den" not in page
+    delete_message(message=secret, by=access(dora))
+    erase_texts()
+    kinds = Quote.objects.order_by("kind", "ref").values_list("kind", "ref")
+    channels = [("channel", pk) for pk in sorted((thread.channel_id, den.pk))]
+    assert list(kinds) == [*channels, ("instructions", thread.pk), ("schedule", schedule.pk)]
+    assert "Channel #den" in page_of(secret, ana)
+    press(secret, ana, "schedule", schedule.pk)
+    assert not Schedule.objects.exists()
 
 
 def test_whoever_deletes_sees_only_places_she_may_see_and_the_owners_are_told(
