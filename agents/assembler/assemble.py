@@ -158,7 +158,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
     basis += tool_candidates
     max_request = request.budget.caps["P1"] or request.budget.ceiling
     message = request_candidates(request, min(max_request, _room_beside(request, basis)))
-    feedback, older_episodes, private_episodes = episodes.episode_candidates(request)
+    feedback, older_episodes, dropped_episodes = episodes.episode_candidates(request)
     topics, entries, unreadable = knowledge.knowledge_candidates(request, timezone.now())
     sections = [
         *basis,
@@ -193,7 +193,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
             *_dropped_items(fit_result),
             *unseen,
             *hidden_dives,
-            *private_episodes,
+            *dropped_episodes,
             *unreadable,
             *identity.dropped_includes(request),
         ),

@@ -82,9 +82,11 @@ EPISODES = JsonRows("episodes", EpisodeRow, _newest_episodes, parse=_TIMES)
 
 
 def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
-    """Open feedback (the last five), older episodes, and what was learned where this audience was not."""
+    """Open feedback (the last five), older episodes, and what of them stays out: what was learned where this audience
+    was not, and what says the same as a newer one."""
     older: list[Item] = []
-    private_items: list[DroppedItem] = []
+    dropped_items: list[DroppedItem] = []
+    older_texts: set[str] = set()
     counter, sent_at = request.counter, request.message.sent_at
     max_tokens = max(40, (request.budget.caps["P2"] or 500) // MAX_FEEDBACK_ITEMS - 45)  # so that five fit into P2
     feedback_rows = FEEDBACK.all(request.rows)
@@ -100,10 +102,13 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
         section: SectionName = "feedback" if is_hidden_feedback else "episodes"
         item = _episode_item(counter, section, row, relative_time(row.created_at, sent_at), max_tokens)
         if not row.is_usable:
-            private_items.append(make_dropped_item(item, "private"))
+            dropped_items.append(make_dropped_item(item, "private"))
+        elif row.text in older_texts:
+            dropped_items.append(make_dropped_item(item, "superseded"))
         elif len(older) < MAX_OLDER_EPISODES:
             older.append(item)
-    return section_candidates("feedback", feedback), section_candidates("episodes", older), private_items
+            older_texts.add(row.text)
+    return section_candidates("feedback", feedback), section_candidates("episodes", older), dropped_items
 
 
 @lru_cache(maxsize=2_048)

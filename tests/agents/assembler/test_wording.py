@@ -9,6 +9,7 @@ from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent, Run, Snapshot
 from agents.services import save_soul
 from agents.tools.toolbox import Toolbox
+from memory.episodes.models import Episode
 from memory.episodes.services import give_feedback
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.services import request_draft, start_dive
@@ -144,6 +145,14 @@ def test_a_skill_that_is_taken_up_is_said_to_hold(ana: Member, vibe: Agent, thre
     reference = assemble(agent=vibe, thread=thread, task="mention", request="go").messages[1].content
     heading = "## Skills: how to do things here. load_skill takes one up: follow what it answers\n- shears: "
     assert heading in reference
+
+
+def test_what_was_remembered_in_the_same_words_stands_once(ana: Member, vibe: Agent, thread: Thread) -> None:
+    for _ in range(3):
+        Episode.objects.create(agent=vibe.participant, kind="task_completed", summary="Ana published the result.")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request="go")
+    assert text_of(prompt).count("Ana published the result.") == 1
+    assert [item.reason for item in prompt.dropped] == ["superseded"] * 2
 
 
 def test_names_of_rooms_are_lines_of_their_own(ana: Member, vibe: Agent, thread: Thread) -> None:
