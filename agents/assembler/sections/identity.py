@@ -183,7 +183,7 @@ def workspace_candidates(request: PromptRequest) -> SectionCandidates:
     place = "Direct messages" if thread.direct_participant_id else f"Channel: #{thread.channel_name}"
     descriptions: tuple[tuple[SectionName, str], ...] = (
         ("workspace", f"Workspace: {thread.workspace_name}\n{thread.workspace_description}".strip()),
-        ("channel", f"{place}\nThread: {thread.title}\n{thread.channel_description}".strip()),
+        ("channel", f"Thread: {thread.title}\n{place}\n{thread.channel_description}".strip()),
     )
     limit = max((request.budget.caps["P4"] or 200) // len(descriptions) - 40, 20)
     entries = (_description_item(request.counter, name, text, limit) for name, text in descriptions)

@@ -65,7 +65,7 @@ def test_direct_messages_are_no_channel(ana: Member, vibe: Agent) -> None:
     thread, _ = open_direct_messages(by=access(ana), recipient=vibe.participant)
     prompt = assemble(agent=vibe, thread=thread, task="thread", request=say(thread, ana, "When do I prune?"))
     (place,) = [item.text for item in prompt.included if item.section == "channel"]
-    assert "\nDirect messages\nThread: Ana and Vibe\n" in place
+    assert "\nThread: Ana and Vibe\nDirect messages\n" in place
     assert "#" not in place
 
 

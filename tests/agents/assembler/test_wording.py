@@ -156,10 +156,11 @@ def test_what_was_remembered_in_the_same_words_stands_once(ana: Member, vibe: Ag
 
 
 def test_names_of_rooms_are_lines_of_their_own(ana: Member, vibe: Agent, thread: Thread) -> None:
+    """What a channel is for stands under its name, not under the thread's."""
     thread.channel.description = "Trees and hedges"
     thread.channel.save(update_fields=["description"])
     reference = assemble(agent=vibe, thread=thread, task="mention", request="go").messages[1].content
-    assert f"Channel: #{thread.channel.name}\nThread: {thread.title}\nTrees and hedges\n</data>" in reference
+    assert f"Thread: {thread.title}\nChannel: #{thread.channel.name}\nTrees and hedges\n</data>" in reference
 
 
 def test_no_cut_falls_inside_a_word() -> None:
