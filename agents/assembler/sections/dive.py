@@ -14,6 +14,7 @@ from agents.assembler.items import (
     FitResult,
     Item,
     SectionCandidates,
+    begin_transcript,
     data_block,
     format_minute,
     make_item,
@@ -25,6 +26,7 @@ from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import DiveResult, Message
 from openvibe.llm.drafts import DRAFT_FORMAT
 from openvibe.llm.tokens import TokenCounter
+from openvibe.llm.transcripts import message_line, opening
 
 SOURCE_CAP_DIVISOR = 3
 """The source takes at most one in so many tokens of P1."""
@@ -69,24 +71,19 @@ def _source_item(request: PromptRequest, message: Message) -> Item:
     text = f"{message.body}\n\n{result}".strip()
     trust = author_trust(message.author.kind, is_own=message.author_id == request.agent.participant_id)
     ref = f"source:{message.seq}"
-    block = data_block(
-        shorten_message(text, limit, request.counter, ref=f"{message.seq} of the thread"),
-        source=SOURCE_LABEL,
-        ref=ref,
-        author=message.author.name,
-        trust=trust,
-        time=format_minute(message.created_at),
-    )
-    return make_item(
+    words = shorten_message(text, limit, request.counter, ref=f"{message.seq} of the thread")
+    line = make_item(
         request.counter,
         section="source",
         key=f"message:{message.pk}",
-        text=block,
+        text=message_line(ref, message.author.name, words, note=format_minute(message.created_at)),
         trust=trust,
         source=SOURCE_LABEL,
         author=message.author.name,
         ref=ref,
+        opening=opening(trust, source=SOURCE_LABEL),
     )
+    return begin_transcript(request.counter, line)
 
 
 class DiveResultRow(NamedTuple):

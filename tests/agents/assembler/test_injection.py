@@ -368,11 +368,9 @@ def check_block(block: Piece, words: set[str]) -> None:
     if block.tag == "request":
         assert words <= {REQUEST_WORD}
     elif block.tag == "messages":
-        assert words <= {word for word, seq in MESSAGE_SEQS.items() if str(seq) == block.ref} | {
-            DIVE_WORD,
-            RESULT_WORD,
-            FILE_WORD,
-        }
+        assert words <= {
+            word for word, seq in MESSAGE_SEQS.items() if str(seq) == block.ref.removeprefix("source:")
+        } | {DIVE_WORD, RESULT_WORD, FILE_WORD}
         assert len(words) <= 1
     else:
         fields = {name for name, word in WORDS.items() if word in words}
