@@ -253,13 +253,14 @@ def _fit_with_history(
     if is_all and not has_summaries:
         past = history.history_candidates(request, groups, whole=True)
         others = [section for section in sections if section.section != "dives"]  # results stand in the thread itself
-        fit_result = _fit_or_problem(request, [*others, *past, older_episodes])
+        with_work, fit_result = _fit_with_work(request, others, [*past, older_episodes])
         if not _is_history_over_budget(fit_result):
             middles = _middles(request, entries, fit_result)
-            fit_result = _fit_or_problem(request, [*others, *past, older_episodes, middles])
+            fit_result = _fit_or_problem(request, [*with_work, *past, older_episodes, middles])
             return fit_result, hidden_dives, None
-    in_place = [*sections, *history.history_candidates(request, groups), older_episodes]
-    fit_result = _fit_or_problem(request, in_place)
+    window = [*history.history_candidates(request, groups), older_episodes]
+    with_work, fit_result = _fit_with_work(request, sections, window)
+    in_place = [*with_work, *window]
     if request.task != "mention":
         history_tokens = _history_tokens(fit_result)
         in_place.append(
@@ -272,6 +273,31 @@ def _fit_with_history(
     recall_section = recall.recall_messages(request, _history_items(fit_result), room, headlines)
     in_place = list(dive.without_recalled_results(in_place, fit_result, recall_section.candidates))
     return _fit_or_problem(request, [*in_place, recall_section.candidates, middles]), hidden_dives, recall_section
+
+
+def _fit_with_work(
+    request: PromptRequest, sections: Sequence[SectionCandidates], past: Sequence[SectionCandidates]
+) -> tuple[Sequence[SectionCandidates], FitResult]:
+    """The sections, and the prompt with them and what was said. Work and reminders that a long request keeps out of P1
+    are offered once more in P6, before anything that is recalled; work up to its own cap."""
+    fit_result = _fit_or_problem(request, [*sections, *past])
+    names = {item.section for item in fit_result.dropped} & {"work", "reminders"}
+    tokens: Counter[str] = Counter()
+    for item in fit_result.included:
+        tokens[item.section] += item.tokens
+    later_work = [
+        replace(
+            section,
+            layer="P6",
+            cap=None if section.cap is None else max(section.cap - tokens[section.section], 0),
+            beyond_layer_cap=True,
+        )
+        for section in sections
+        if section.section in names
+    ]
+    if not later_work:
+        return sections, fit_result
+    return [*sections, *later_work], _fit_or_problem(request, [*sections, *later_work, *past])
 
 
 def _middles(request: PromptRequest, entries: Sequence[ContextEntry], fit_result: FitResult) -> SectionCandidates:

@@ -15,9 +15,11 @@ from agents.models import Agent, LoadedSkill, Run, Snapshot, ToolCall
 from memory.blocks.models import Block, ProfileNote
 from memory.plugins.base import Session
 from memory.plugins.lcm.provider import LcmProvider
+from memory.work.approvals import request_approval
 from memory.work.models import Approval, ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import update_message
+from openvibe.llm.tokens import count_prompt_tokens
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
@@ -154,6 +156,23 @@ def test_many_todos_do_not_keep_out_what_must_not_be_done_again(ana: Member, vib
     assert "The soil was tested already." in text
     assert "Bed 0:" in text
     assert "Bed 49:" not in text
+
+
+@pytest.mark.parametrize("before", [0, 90])
+def test_a_long_request_keeps_out_no_work_while_there_is_room(
+    before: int, ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    """It may take all of P1; work comes before anything that is recalled."""
+    say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch " * 20 for n in range(before)))
+    add(thread, ana, "objective", "A pruned garden")
+    add(thread, ana, "do_not_redo", "The soil was tested: pH 6.5.")
+    request_approval(thread=thread, by=visible_to(vibe), what="Order gloves")
+    prompt = asks(thread, ana, vibe, "@vibe what does this log say? " + "water 17 litres " * 1_500, task="mention")
+    text = text_of(prompt)
+    assert prompt.layers["P1"] > 3_500
+    assert [words for words in ("A pruned garden", "pH 6.5", "Order gloves") if words not in text] == []
+    assert "Wait for a decision before you act on approval:" in text
+    assert prompt.tokens == count_prompt_tokens(prompt.messages, prompt.tools, prompt.counter) <= prompt.ceiling
 
 
 def test_what_is_done_does_not_come_back(ana: Member, vibe: Agent, thread: Thread) -> None:
