@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.assembler.assemble import Prompt
-from agents.assembler.items import data_block
 from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS
+from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.tokens import TokenCounter, count_message, count_prompt_tokens, truncate_middle
+from openvibe.llm.transcripts import CLOSING, message_line, opening
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 
 MAX_ROUNDS = 8
@@ -251,8 +252,9 @@ def _round_messages(rounds: Iterable[Round]) -> Iterable[ChatMessage]:
 
 
 def _result_message(call: ToolCallRequest, text: str) -> ChatMessage:
-    block = data_block(text, source="tool", ref=call.id, author=call.name, trust="untrusted")
-    return ChatMessage("tool", block, tool_call_id=call.id)
+    """As a line of a transcript, so that code reads as it was written."""
+    line = message_line(call.id, call.name, mask_secrets(text))
+    return ChatMessage("tool", f"{opening('untrusted', source='tool')}{line}{CLOSING}", tool_call_id=call.id)
 
 
 def without_endless_arguments(call: ToolCallRequest) -> ToolCallRequest:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from agents.assembler.sections.knowledge import entry_block
+from agents.assembler.sections.knowledge import entry_line
 from agents.audience import CallSource
 from agents.knowledge_uses import record_uses
 from agents.models import ToolSource
@@ -38,7 +38,8 @@ def _search_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str | 
         record_uses(run=context.run, entry_ids=[hit.entry.pk for hit in hits], how="tool")
     now = timezone.now()
     sources = tuple(_entry_source(hit.entry) for hit in hits)
-    return ToolOutcome("\n\n".join(entry_block(hit.entry, now, _copy_count(hit)) for hit in hits), sources=sources)
+    lines = (entry_line(hit.entry, now, _copy_count(hit)) for hit in hits)
+    return ToolOutcome("".join(lines).rstrip(), sources=sources)
 
 
 def _copy_count(hit: EntryHit) -> int:

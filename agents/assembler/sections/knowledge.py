@@ -31,9 +31,11 @@ from knowledge.queries import CandidateEntry, NearCopy, Subject, compute_freshne
 from memory.queries import messages_for_prompts
 from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
+from openvibe.base.text import pluralize
 from openvibe.chat.models import Message
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
+from openvibe.llm.transcripts import message_line
 
 MAX_ENTRIES = 12
 """Entries that may stand in one prompt, as far as they fit."""
@@ -161,8 +163,8 @@ class EntryText(NamedTuple):
     decided: str
     freshness: str
 
-    def block(self, text: str, near_copies: int = 0) -> str:
-        """The entry as data, with `text` of its own; how many others say the same, where any do."""
+    def block(self, text: str) -> str:
+        """The entry as data, with `text` of its own."""
         return fence(
             "data",
             text,
@@ -172,15 +174,16 @@ class EntryText(NamedTuple):
             decided_by=self.decided_by,
             decided=self.decided,
             freshness=self.freshness,
-            near_copies=str(near_copies) if near_copies else None,
             trust="semi_trusted",
         )
 
 
-def entry_block(entry: Entry, now: datetime, near_copies: int = 0) -> str:
-    """An entry as tools show it, whole, with how many others say the same."""
+def entry_line(entry: Entry, now: datetime, near_copies: int = 0) -> str:
+    """An entry as tools show it, whole, as a line of a transcript, with how many others say the same."""
     text = _entry_text(entry, now)
-    return text.block(text.text, near_copies)
+    copies = pluralize(near_copies, "near copy", "near copies") if near_copies else ""
+    note = ", ".join(filter(None, (text.kind, f"decided {text.decided}", text.freshness, copies)))
+    return message_line(text.ref, text.decided_by, text.text, note=note)
 
 
 def _entry_text(entry: Entry, now: datetime) -> EntryText:

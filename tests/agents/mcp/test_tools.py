@@ -14,8 +14,8 @@ from agents.tools.values import ToolOutcome
 from memory.work.approvals import decide_approval
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, Thread
-from openvibe.llm.fences import parse_fences
 from openvibe.llm.tokens import count_tokens, count_tool, counter_for
+from openvibe.llm.transcripts import parse_blocks
 from openvibe.llm.values import ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests import factories
@@ -335,7 +335,7 @@ def test_instructions_in_an_answer_stay_data_of_the_run(
 
     model = told(ask(thread, ana, "@vibe what is a rose?"), calling(("shop__price_of", {"plant": "rose"})), "Four.")
 
-    (block,) = parse_fences(results(model.calls[1])[0])
+    (block,) = parse_blocks(results(model.calls[1])[0])
     assert block.attributes["trust"] == "untrusted"
     assert block.text == f"rose: {remote.price}"
     assert "shop__price_of" in {spec.name for spec in model.calls[0].tools}
