@@ -266,12 +266,13 @@ def _fit_with_history(
         in_place.append(
             history.more_history(request, groups, history_tokens=history_tokens, has_summaries=has_summaries)
         )
-        fit_result = _fit_or_problem(request, in_place)
+        in_place, fit_result = _with_whole_results(request, in_place, _fit_or_problem(request, in_place))
     middles, room = _middles(request, entries, fit_result), _recall_room(request, fit_result)
     room -= sum(group.tokens for group in middles.groups)
     headlines = {item.order: item.tokens for item in fit_result.included if item.section == "dives"}
     recall_section = recall.recall_messages(request, _history_items(fit_result), room, headlines)
-    in_place = list(dive.without_recalled_results(in_place, fit_result, recall_section.candidates))
+    recalled_keys = {item.key for group in recall_section.candidates.groups for item in group.items}
+    in_place = list(dive.without_headlines(in_place, fit_result, recalled_keys))
     return _fit_or_problem(request, [*in_place, recall_section.candidates, middles]), hidden_dives, recall_section
 
 
@@ -298,6 +299,20 @@ def _fit_with_work(
     if not later_work:
         return sections, fit_result
     return [*sections, *later_work], _fit_or_problem(request, [*sections, *later_work, *past])
+
+
+def _with_whole_results(
+    request: PromptRequest, sections: list[SectionCandidates], fit_result: FitResult
+) -> tuple[list[SectionCandidates], FitResult]:
+    """The sections and the prompt, results of dives in the history in place of their headlines where they fit: a long
+    request that fills P1 leaves the history what comes after the headlines."""
+    keys = {item.key for item in fit_result.dropped if (item.section, item.reason) == ("history", "superseded")}
+    if not keys:
+        return sections, fit_result
+    others = list(dive.without_headlines(sections, fit_result, keys))
+    new_fit_result = _fit_or_problem(request, others)
+    is_whole = keys <= {item.key for item in new_fit_result.included}
+    return (others, new_fit_result) if is_whole else (sections, fit_result)
 
 
 def _middles(request: PromptRequest, entries: Sequence[ContextEntry], fit_result: FitResult) -> SectionCandidates:

@@ -3,7 +3,7 @@
 A dive's context is its source message and its own messages, not the thread around it and not other dives.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -120,13 +120,12 @@ def headline_candidates(request: PromptRequest) -> SectionCandidates:
     return section_candidates("dives", (_headline_item(request.counter, result) for result in visible))
 
 
-def without_recalled_results(
-    sections: Iterable[SectionCandidates], fit_result: FitResult, recalled: SectionCandidates
+def without_headlines(
+    sections: Iterable[SectionCandidates], fit_result: FitResult, result_keys: Collection[str]
 ) -> Iterator[SectionCandidates]:
-    """The sections without headlines of results that are recalled themselves. No other headline takes their place, so
-    that all that is recalled fits."""
-    recalled_keys = {item.key for group in recalled.groups for item in group.items}
-    kept_keys = {item.key for item in fit_result.included} - recalled_keys
+    """The sections without the headlines of these results, which stand in the prompt themselves. No other headline
+    takes their place, so that what is added for them fits."""
+    kept_keys = {item.key for item in fit_result.included}.difference(result_keys)
     for section in sections:
         if section.section != "dives":
             yield section

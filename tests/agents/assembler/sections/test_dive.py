@@ -7,7 +7,7 @@ from agents.models import Agent
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.services import delete_message, publish_dive, start_dive
 from openvibe.llm.drafts import DRAFT_FORMAT, ResultDraft
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, Workspace
 from tests.factories import access, say, say_all
 
 RESULT = ResultDraft(
@@ -133,6 +133,19 @@ def test_a_result_that_bears_on_the_request_is_recalled_in_place_of_its_headline
     assert text_of(prompt).count(RESULT.headline) == 1
     recalled_seqs = [seq for block in prompt.recall for seq, _ in block.messages]
     assert len(recalled_seqs) == sum(section == "recall" for section in items.values())
+
+
+def test_a_long_request_leaves_no_result_out_of_the_history_while_there_is_room(
+    ana: Member, vibe: Agent, thread: Thread, dive: Dive
+) -> None:
+    """The request fills P1; what was said before it comes after the headlines of P5."""
+    say_all(thread, ana, (f"Row {n}: " + "water and mulch for every bed " * 20 for n in range(180)))
+    result = published(dive, ana)
+    Workspace.objects.filter(pk=vibe.workspace_id).update(budgets={"thread": {"ceiling": 30_000}})
+    question = say(thread, ana, "When do I prune? " + "The roses of every roof and bed want water. " * 1_200)
+    prompt = assemble(agent=vibe, thread=thread, task="thread", request=question)
+    assert [item.section for item in prompt.included if item.key == f"message:{result.pk}"] == ["history"]
+    assert "Harbour had no damage." in text_of(prompt)
 
 
 def test_an_agent_at_l1_reads_no_headline(ana: Member, vibe: Agent, thread: Thread, dive: Dive) -> None:
