@@ -329,9 +329,10 @@ class _Packer:
         if shorten and cost > self.room >= MIN_EXCERPT_TOKENS and entry.tokens >= MIN_EXCERPT_TOKENS:
             message = _shown_message(counter, entry, question, self.room - cost + counter.count(message.body))
             line, cost = self._cost(message, before)
+        cost -= self._saved_by(entry, before, place)
         if not message.body or cost > self.room:
             return False
-        self.room -= cost - self._saved_by(entry, before, place) - self.headlines.get(entry.ordinal, 0)
+        self.room -= cost - self.headlines.get(entry.ordinal, 0)
         self.labels.add(line.trust)
         self.shown[entry.ordinal] = message
         self.seqs.insert(place, entry.ordinal)
@@ -346,7 +347,7 @@ class _Packer:
         return line, line.tokens + opening_tokens(self.request.counter, line.slot, opening)
 
     def _saved_by(self, entry: ContextEntry, before: ContextEntry | None, place: int) -> int:
-        """Tokens that the line after it needs less, once its time jumps from this one."""
+        """Tokens that the line after it needs less, its time told from this one; below zero where it needs more."""
         if place == len(self.seqs):
             return 0
         after = self.shown[self.seqs[place]]

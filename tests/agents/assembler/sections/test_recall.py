@@ -6,15 +6,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
+from agents.access import visible_to
 from agents.assembler.assemble import assemble
-from agents.assembler.sections.recall import packing_order
+from agents.assembler.prompt_rows import read_prompt_rows
+from agents.assembler.sections.recall import packing_order, recall_messages
+from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
 from agents.assembler.snapshots.redaction import read_snapshot
 from agents.assembler.snapshots.store import load_content
+from agents.assembler.stack import BUDGETS
 from agents.models import Agent, Run, Snapshot
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import MessageHit
 from openvibe.chat.services import delete_message, erase_texts
-from openvibe.llm.tokens import count_prompt_tokens
+from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import told
 from tests.factories import access, say, say_all
@@ -103,6 +107,20 @@ def test_of_a_deleted_message_no_middle_is_shown(ana: Member, vibe: Agent, threa
     assert "Roses want water" not in content
 
 
+def test_what_is_recalled_fits_its_room_however_times_jump(ana: Member, vibe: Agent, thread: Thread) -> None:
+    """A line between two others changes what the later one says of its time: an hour may take more than a day."""
+    words = ("pump", "leaks", "greenhouse")
+    texts = [f"Bed {n}: {' '.join(words[: n * 7 % 4])} and roses want mulch" for n in range(120)]
+    say_all(thread, ana, texts)
+    for message in thread.messages.all():
+        said_at = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=5 * message.seq)
+        Message.objects.filter(pk=message.pk).update(created_at=said_at)
+    request = prompt_request(vibe, ana, thread, "which pump leaks beside the greenhouse?")
+    for room in range(500, 800, 2):
+        groups = recall_messages(request, (), room).candidates.groups
+        assert sum(group.tokens for group in groups) <= room
+
+
 def test_neither_deleted_nor_unfinished_text_is_recalled(ana: Member, vibe: Agent, thread: Thread) -> None:
     Message(thread=thread, author=vibe.participant, body="The code is swordfish.", state="failed", token_count=6).save(
         force_insert=True
@@ -112,6 +130,24 @@ def test_neither_deleted_nor_unfinished_text_is_recalled(ana: Member, vibe: Agen
     question = say(thread, ana, "@vibe what is the code, swordfish?")
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "swordfish" not in "".join(m.content for m in prompt.messages[:-1])
+
+
+def prompt_request(vibe: Agent, ana: Member, thread: Thread, question: str) -> PromptRequest:
+    """A mention that Ana has not posted yet."""
+    access, asker = visible_to(vibe), ana.participant
+    thread.refresh_from_db()
+    rows = read_prompt_rows(access, thread_id=thread.pk, person_id=asker.pk)
+    assert rows is not None
+    return PromptRequest(
+        agent=vibe,
+        access=access,
+        thread=ThreadContext._make(rows["thread"]),
+        task="mention",
+        message=RequestMessage(question, asker, thread.created_at),
+        counter=counter_for("offline"),
+        budget=BUDGETS["mention"],
+        rows=rows,
+    )
 
 
 def hit(seq: int, *, tokens: int, score: float, selection_rank: int) -> MessageHit:
