@@ -19,6 +19,7 @@ from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.tokens import TokenCounter, count_message, count_prompt_tokens, truncate_middle
+from openvibe.llm.tool_calls import clean_identifier
 from openvibe.llm.transcripts import CLOSING, message_line, opening
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 
@@ -253,7 +254,7 @@ def _round_messages(rounds: Iterable[Round]) -> Iterable[ChatMessage]:
 
 def _result_message(call: ToolCallRequest, text: str) -> ChatMessage:
     """As a line of a transcript, so that code reads as it was written."""
-    line = message_line(call.id, call.name, mask_secrets(text))
+    line = message_line(clean_identifier(call.id), call.name, mask_secrets(text))
     return ChatMessage("tool", f"{opening('untrusted', source='tool')}{line}{CLOSING}", tool_call_id=call.id)
 
 
