@@ -9,9 +9,8 @@ from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
 from agents.models import Agent, Run, Snapshot
-from agents.prompts.cache_rate_chart import RateChart, build_rate_chart
+from agents.prompts.charts import PromptChart, RateChart, build_prompt_chart, build_rate_chart
 from agents.prompts.points import PromptPoint, Rate, RatesAround, total_rate
-from agents.prompts.prompt_chart import PromptChart, build_prompt_chart
 from agents.statistics import PERIOD_DAYS
 from memory.models import Compaction
 from openvibe.chat.models import Thread

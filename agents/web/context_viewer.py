@@ -19,8 +19,8 @@ from agents.assembler.snapshots.redaction import (
 from agents.assembler.stack import STACK
 from agents.models import Run, Snapshot
 from agents.prompts.answer_sources import SharedPassage, find_sources
+from agents.prompts.charts import SEGMENT_TITLES, segment_tokens
 from agents.prompts.descriptions import SECTION_TITLES, read_parts
-from agents.prompts.prompt_chart import SEGMENT_TITLES, segment_tokens
 from agents.web.knowledge_uses import used_entries
 from agents.web.runs import access_run
 from openvibe.base.problems import Missing

@@ -1,20 +1,24 @@
 """The settings page of memory, for owners and admins: which plugin recalls, what another would change, its settings."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.db.models import Count, Sum
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from memory.plugins.forms import read_settings, settings_form
+from memory.plugins.base import PluginSetting
 from memory.plugins.models import COMPACTIONS, DEFAULT_PLUGIN, Compaction
 from memory.plugins.registry import PluginStatus, capability_diff, plugin_statuses
 from memory.plugins.services import configure_plugin, enable_plugin
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+PREFIX = "set-"
 
 
 @workspace_view
@@ -53,6 +57,30 @@ def _change(request: WorkspaceRequest, name: str) -> str:
 def _plugin_context(request: WorkspaceRequest, status: PluginStatus, draft: Any) -> dict[str, Any]:
     change = None if status.enabled else capability_diff(request.workspace.pk, status.name)
     return {"status": status, "change": change, "form": settings_form(status, draft)}
+
+
+def read_settings(form_data: QueryDict) -> dict[str, str]:
+    """What was typed, by the setting's name."""
+    return {key.removeprefix(PREFIX): str(text).strip() for key, text in form_data.items() if key.startswith(PREFIX)}
+
+
+def settings_form(status: PluginStatus, draft: Mapping[str, str]) -> forms.Form:
+    """A choice where it takes a few words, else text, which is the plugin's to check."""
+    form = forms.Form(auto_id=f"{status.name.replace('/', '-')}-%s")
+    for setting in status.settings:
+        value = draft.get(PREFIX + setting.name, status.config.get(setting.name, ""))
+        form.fields[PREFIX + setting.name] = _setting_field(setting, value)
+    return form
+
+
+def _setting_field(setting: PluginSetting, value: object) -> forms.Field:
+    if not setting.choices:
+        words = f"{setting.description} Left empty: {setting.default}."
+        return forms.CharField(label=setting.label, required=False, initial=value, help_text=words)
+    choices = [("", f"As delivered: {setting.default}"), *((word, word) for word in setting.choices)]
+    return forms.ChoiceField(
+        label=setting.label, required=False, initial=value, choices=choices, help_text=setting.description
+    )
 
 
 def _counts(request: WorkspaceRequest) -> dict[str, int]:

@@ -11,8 +11,8 @@ from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 
 from agents.day_charts import CHART_HEIGHT, CHART_WIDTH
 from agents.models import Agent, Run, Snapshot
-from agents.prompts.cache_rate_chart import build_rate_chart
 from agents.prompts.cache_rates import agent_cache, cache_history, thread_caches, visible_runs
+from agents.prompts.charts import build_rate_chart
 from agents.prompts.points import Rate, total_rate
 from agents.runs.executor import execute_run
 from memory.models import Compaction

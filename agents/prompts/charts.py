@@ -1,5 +1,5 @@
-"""What prompts are made of, as segments of one bar; and the prompts of an agent in a thread as one chart of such bars.
-Pure: plain values for an SVG."""
+"""What prompts are made of, as segments of one bar; the prompts of an agent in a thread as one chart of such bars; and
+their cache rates as lines, with the compactions between them. Pure: plain values for an SVG."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from agents.assembler.stack import STACK
-from agents.day_charts import CHART_WIDTH, even_ticks
-from agents.prompts.points import PromptPoint
+from agents.day_charts import CHART_HEIGHT, CHART_WIDTH, even_ticks
+from agents.prompts.points import PromptPoint, Rate, RatesAround
 from openvibe.base.text import pluralize
 
 BARS_HEIGHT, STRIP_HEIGHT, GAP = 140, 20, 6
@@ -174,4 +174,52 @@ def _bar(prompt: PromptPoint, x: float, width: float, scale: float) -> PromptBar
         round(BARS_HEIGHT - prompt.budget * scale, 2),
         round(BARS_HEIGHT + GAP + STRIP_HEIGHT - shared, 2),
         round(shared, 2),
+    )
+
+
+class RateMark(NamedTuple):
+    """A compaction's place in a drawing."""
+
+    x: float
+    at: datetime
+    shared: RatesAround | None = None
+
+
+class RateChart(NamedTuple):
+    """Two lines over CHART_WIDTH × CHART_HEIGHT units, the height being 100 %; a line without points is empty."""
+
+    shared: str
+    cached: str
+    marks: tuple[RateMark, ...]
+    starts_at: datetime
+    ends_at: datetime
+    width: int = CHART_WIDTH
+    height: int = CHART_HEIGHT
+
+
+def build_rate_chart(
+    rates: Sequence[tuple[datetime, Rate, Rate]],
+    marks: Sequence[tuple[datetime, RatesAround | None]],
+    *,
+    starts_at: datetime,
+    ends_at: datetime,
+) -> RateChart:
+    """Shared and cached rates, and compactions, at their times. A single rate is drawn as a level line."""
+    seconds = max((ends_at - starts_at).total_seconds(), 1.0)
+
+    def x(at: datetime) -> float:
+        return round(CHART_WIDTH * min(max((at - starts_at).total_seconds() / seconds, 0.0), 1.0), 1)
+
+    def line(heights: Sequence[tuple[datetime, float | None]]) -> str:
+        points = [(x(at), round(CHART_HEIGHT - percent, 1)) for at, percent in heights if percent is not None]
+        if len(points) == 1:
+            points = [(0.0, points[0][1]), (float(CHART_WIDTH), points[0][1])]
+        return " ".join(f"{across},{down}" for across, down in points)
+
+    return RateChart(
+        line([(at, shared.percent) for at, shared, _ in rates]),
+        line([(at, cached.percent) for at, _, cached in rates]),
+        tuple(RateMark(x(at), at, around) for at, around in marks),
+        starts_at,
+        ends_at,
     )
