@@ -273,5 +273,10 @@ def middle_of_message(text: str, limit: int, counter: TokenCounter, *, ref: str)
     return safe[len(head) : len(safe) - len(tail)] if marker else ""
 
 
+def is_shortened(item: Item) -> bool:
+    """Whether the item is a message that stands without its middle."""
+    return _cut_marker(item.ref).strip() in item.text
+
+
 def _cut_marker(ref: str) -> str:
     return f"\n[… cut here: message {ref} is stored whole …]\n"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from agents.assembler.items import Item, summarised_messages
+from agents.assembler.items import Item, is_shortened, summarised_messages
 from agents.assembler.stack import SectionName
 from openvibe.base.text import pluralize
 
@@ -73,8 +73,7 @@ def read_parts(items: Sequence[Item]) -> list[ReadPart]:
     messages = [item for item in items if item.section == "history" and item.key.startswith("message:")]
     summaries = [item for item in items if item.section == "history" and item.key.startswith("summary:")]
     parts = [ReadPart("the request", item) for item in items if item.section == "request"][:1]
-    if messages:
-        parts.append(ReadPart(f"{pluralize(len(messages), 'message')} before it whole", messages[0]))
+    parts += _message_parts(messages)
     if summaries:
         older = sum(map(summarised_messages, summaries))
         words = f"{pluralize(len(summaries), 'summary', 'summaries')} of {older:,} older ones"
@@ -85,3 +84,15 @@ def read_parts(items: Sequence[Item]) -> list[ReadPart]:
             parts.append(ReadPart(pluralize(len(own), one, many), own[0]))
     endings = [*[","] * (len(parts) - 2), " and", "."][-len(parts) :] if parts else []
     return [part._replace(ending=ending) for part, ending in zip(parts, endings, strict=True)]
+
+
+def _message_parts(messages: Sequence[Item]) -> list[ReadPart]:
+    """Messages of the conversation that stand whole, and those whose middle was left out."""
+    shortened = [item for item in messages if is_shortened(item)]
+    whole = [item for item in messages if item not in shortened]
+    parts = [ReadPart(f"{pluralize(len(whole), 'message')} before it whole", whole[0])] if whole else []
+    if shortened:
+        words = "without its middle" if len(shortened) == 1 else "without their middles"
+        count = f"{len(shortened)}" if whole else f"{pluralize(len(shortened), 'message')} before it"
+        parts.append(ReadPart(f"{count} {words}", shortened[0]))
+    return parts

@@ -31,6 +31,8 @@ _SUMMARY_TOKENS = 500
 _DRAFT_TOKENS = 600
 _EMPTY_SUMMARY = "Nothing was said."
 _MENTION = re.compile(r"(?<![\w.])@[\w.-]+")
+_NOTE = re.compile(r"\[… [^\[\]\n]{1,200} …\]")
+"""What a prompt says about a text that it does not show whole."""
 _CONTEXT_SOURCES = frozenset(
     {"feedback", "episode", "workspace", "channel", "clock", "index of knowledge", "skill index"}
 )
@@ -144,7 +146,7 @@ def _quotable_passages(fences: Sequence[Fence], question: str) -> list[Passage]:
         Passage(text=text, author=fence.attributes.get("author", ""), reference=_reference(fence), position=position)
         for position, fence in sorted(enumerate(fences), key=lambda pair: (_message_number(pair[1]), pair[0]))
         if fence.tag in ("data", "reference", "summary") and fence.attributes.get("source") not in _CONTEXT_SOURCES
-        if (text := " ".join(strip_markdown(fence.text).split())) and OPENING not in fence.text
+        if (text := " ".join(strip_markdown(_NOTE.sub(" ", fence.text)).split())) and OPENING not in fence.text
         if " ".join(_MENTION.sub(" ", fence.text).split()) != normalized_question
     ]
 

@@ -76,6 +76,12 @@ def test_it_quotes_no_index_of_what_it_could_look_up() -> None:
     assert "How roses are pruned" not in text
 
 
+def test_it_quotes_no_note_about_what_is_left_out() -> None:
+    text = ask("@vibe when does the ferry leave?", ("Ana", "The ferry leaves at 7. [… from the middle of message 1 …]"))
+    assert "The ferry leaves at 7." in text
+    assert "middle of message" not in text
+
+
 def test_it_quotes_neither_the_request_nor_itself() -> None:
     earlier = ask("When is the launch?", ("Ana", "The launch is in May."))
     text = ask(

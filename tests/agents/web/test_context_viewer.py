@@ -2,12 +2,13 @@
 
 import html
 import re
+from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from agents.assembler.assemble import assemble
-from agents.assembler.items import Item
+from agents.assembler.items import Item, shorten_message
 from agents.assembler.snapshots.redaction import view_of_prompt
 from agents.assembler.snapshots.store import store_snapshot
 from agents.assembler.stack import STACK
@@ -19,6 +20,7 @@ from memory.episodes.services import give_feedback
 from memory.work.services import create_work_item
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, delete_message, save_draft
+from openvibe.llm.tokens import counter_for
 from openvibe.workspaces.models import Member, User, Workspace
 from tests.factories import access, make_channel, make_thread, say, signed_in
 
@@ -220,6 +222,12 @@ def test_each_kind_is_counted_once_in_the_sentence() -> None:
         " 1 knowledge entry, 1 tool result and 1 item of work."
     )
     assert [part.item.layer for part in parts] == ["P1", "P1", "P1", "P6", "P3", "P1", "P1"]
+
+    counter = counter_for("offline")
+    cut = replace(item("history", "message:76", "76"), text=shorten_message("a day " * 900, 400, counter, ref="76"))
+    words = " ".join(part.words + part.ending for part in read_parts([*items[3:7], cut]))
+    assert words == "4 messages before it whole and 1 without its middle."
+    assert [part.words for part in read_parts([cut, cut])] == ["2 messages before it without their middles"]
     assert [part.ending for part in read_parts(items[-1:])] == ["."]
     assert read_parts(items[:1]) == []
     assert set(SECTION_TITLES) == {section for layer in STACK for section in layer.sections}
