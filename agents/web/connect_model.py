@@ -20,9 +20,8 @@ from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.base.rate_limits import check_rate
 from openvibe.chat.models import Channel
-from openvibe.llm.local_servers import LOCAL_PRESETS, find_local_servers
 from openvibe.llm.models import Endpoint
-from openvibe.llm.presets import PRESETS, Preset
+from openvibe.llm.presets import LOCAL_PRESETS, PRESETS, Preset, find_local_servers
 from openvibe.workspaces.decorators import LAST_WORKSPACE_SESSION_KEY, WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import list_memberships

@@ -11,8 +11,7 @@ from django.utils import timezone
 from agents.models import Agent
 from openvibe.base.models import Event
 from openvibe.chat.live.batch import EventBatch, EventRow, LiveEvent, make_batch
-from openvibe.chat.live.notifications import is_notified
-from openvibe.chat.live.viewers import Viewer, refresh_viewers
+from openvibe.chat.live.viewers import Viewer, is_notified, refresh_viewers
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import (
     create_reply,

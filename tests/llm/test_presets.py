@@ -2,8 +2,7 @@
 
 import pytest
 
-from openvibe.llm.local_servers import find_local_servers
-from openvibe.llm.presets import PRESETS, Preset, choose_model, recognize_preset
+from openvibe.llm.presets import PRESETS, Preset, choose_model, find_local_servers, recognize_preset
 from tests.llm.model_server import Answer, serving
 
 FAMILIES = {preset.name: preset.families for preset in PRESETS}

@@ -1,5 +1,5 @@
-"""Who listens to an event stream, by what right, and which events they may know of: a look-up in what this process
-knows of them.
+"""Who listens to an event stream, by what right, which events they may know of, and which of them notify: a look-up in
+what this process knows of them.
 
 Kept true by the events that change it, and every few seconds by `refresh_viewers` for what has no event: a sign-out, a
 token that expires, an account that is closed."""
@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from openvibe.api.models import Token
 from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.chat.live.batch import LiveEvent
+from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.workspaces.access import Access, Role, role_access
 from openvibe.workspaces.models import DoNotDisturb, NotificationLevel, Participant
@@ -147,3 +147,27 @@ def _public_channel_ids(workspace_ids: Collection[int]) -> dict[int, frozenset[i
 
 def _own_channel_ids(participant_ids: Collection[int]) -> dict[int, frozenset[int]]:
     return {pk: frozenset(ids) for pk, ids in fetch_prepared(_SELECT_OWN_CHANNELS, [list(participant_ids)])}
+
+
+def is_notified(viewer: Viewer, event: LiveEvent, batch: EventBatch) -> bool:
+    """Whether a notification of the event, which the viewer sees, is shown to her: the one place of this rule."""
+    message = event.message
+    if message is None or not event.announces or message.author_id == viewer.participant_id:
+        return False
+    level = _chosen_level(viewer, event, batch) or viewer.notify_level
+    is_named = viewer.participant_id in message.named
+    is_wanted = level == NotificationLevel.ALL or (level == NotificationLevel.MENTIONS and is_named)
+    return is_wanted and viewer.do_not_disturb.ends_at(timezone.now()) is None
+
+
+def is_muted(viewer: Viewer, event: LiveEvent, batch: EventBatch) -> bool:
+    """Whether the viewer muted the place where the event's message stands."""
+    return _chosen_level(viewer, event, batch) == NotificationLevel.NOTHING
+
+
+def _chosen_level(viewer: Viewer, event: LiveEvent, batch: EventBatch) -> str:
+    """What the viewer chose for the thread, else for its channel; empty where she has her default."""
+    levels, thread = batch.notification_levels, event.thread
+    return levels.get((viewer.participant_id, None, event.thread_id)) or (
+        levels.get((viewer.participant_id, thread.channel_id, None), "") if thread else ""
+    )

@@ -13,8 +13,7 @@ from zoneinfo import ZoneInfo
 from django.utils import timezone
 
 from openvibe.chat.live.batch import EventBatch, LiveEvent
-from openvibe.chat.live.notifications import is_muted, is_notified
-from openvibe.chat.live.viewers import Viewer
+from openvibe.chat.live.viewers import Viewer, is_muted, is_notified
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.web.presenters import (
     ListedMessage,
