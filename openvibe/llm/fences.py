@@ -1,7 +1,7 @@
 """Fenced blocks of a prompt: content that names its source and cannot pretend to be anything else.
 
-Text is escaped, so no content can open or close a fence, and reading a prompt's fences back gives
-exactly what was put in (less control characters).
+Text stands as it was written but for `<`, so that code reads well and no content can open or close a fence; reading a
+prompt's fences back gives exactly what was put in (less control characters).
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _TAG_LETTERS = re.compile("(\U0001f3f4[\U000e0030-\U000e007a]{3,6}\U000e007f)|[\U000e0000-\U000e007f]+")
 """A flag, such as England's; or letters that no font draws and models read all the same."""
-_FENCE = re.compile(r'<([a-z][a-z0-9_]*)((?: [a-z][a-z0-9_]*="[^"<>\n]*")*)>\n([^<>]*)\n</\1>')
+_FENCE = re.compile(r'<([a-z][a-z0-9_]*)((?: [a-z][a-z0-9_]*="[^"<>\n]*")*)>\n([^<]*)\n</\1>')
+_ESCAPED_SIGN = re.compile(r"&(?=(?:amp;)*lt;)")
+_ESCAPED_ESCAPE = re.compile(r"&amp;(?=(?:amp;)*lt;)")
 _ATTRIBUTE = re.compile(r' ([a-z][a-z0-9_]*)="([^"<>\n]*)"')
 
 
@@ -53,8 +55,19 @@ class IncrementalCleaner:
 
 
 def escape_text(text: str) -> str:
-    """The text as it stands inside a fence. Signs such as `<` take several times the room they took outside."""
-    return html.escape(clean_text(text), quote=False)
+    """The text as it stands inside a fence: `<` as `&lt;`, which takes several times its room."""
+    text = clean_text(text)
+    return escape_signs(text).replace("<", "&lt;") if "<" in text or "&" in text else text
+
+
+def escape_signs(text: str) -> str:
+    """The text whose own `&lt;` is told from one that stands for `<`."""
+    return _ESCAPED_SIGN.sub("&amp;", text)
+
+
+def unescape_text(text: str) -> str:
+    """What was written, of a text in a fence or a transcript."""
+    return _ESCAPED_ESCAPE.sub("&", text.replace("&lt;", "<")) if "&" in text else text
 
 
 def fence(tag: str, text: str, **attributes: object) -> str:
@@ -81,7 +94,7 @@ def find_fences(text: str) -> Iterator[tuple[int, Fence]]:
     """The same, each with where it begins."""
     for match in _FENCE.finditer(text):
         attributes = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(match[2])}
-        yield match.start(), Fence(match[1], html.unescape(match[3]) if "&" in match[3] else match[3], attributes)
+        yield match.start(), Fence(match[1], unescape_text(match[3]), attributes)
 
 
 def escape_attribute(value: str) -> str:

@@ -14,7 +14,7 @@ fence is escaped, and reading a block back gives the text again. Pure.
 import re
 from collections.abc import Iterator
 
-from openvibe.llm.fences import Fence, clean_text, escape_attribute, find_fences
+from openvibe.llm.fences import Fence, clean_text, escape_attribute, escape_signs, find_fences, unescape_text
 
 CLOSING = "</messages>"
 INDENT = "  "
@@ -41,7 +41,6 @@ _INVISIBLE = (
 )
 _TAG_NAMES = "|".join(_INVISIBLE.join(tag) for tag in FENCE_TAGS)
 _FENCE_SIGN = re.compile(rf"<(?=(?:\s|/|{_INVISIBLE[:-1]})*(?:{_TAG_NAMES})(?![a-z0-9]))", re.IGNORECASE)
-_ESCAPED_SIGN = re.compile(r"&(?=(?:amp;)*lt;)")
 _OPENING = re.compile(r'<(messages|request)((?: [a-z][a-z0-9_]*="[^"<>\n]*")*)>\n(?=\S+ [^:\n]*:)')
 _ATTRIBUTE = re.compile(r'([a-z][a-z0-9_]*)="([^"]*)"')
 _LINE = re.compile(r"(\S+) ([^:\[\]\n]*?)(?: \[([^\]\n]*)\])?:(?: (.*))?\Z", re.DOTALL)
@@ -97,7 +96,7 @@ def _clean_name(name: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return _FENCE_SIGN.sub("&lt;", _ESCAPED_SIGN.sub("&amp;", text))
+    return _FENCE_SIGN.sub("&lt;", escape_signs(text))
 
 
 def message_text(line: str) -> str:
@@ -107,5 +106,4 @@ def message_text(line: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    text = text.replace(f"\n{INDENT}", "\n")
-    return re.sub(r"&amp;(?=(?:amp;)*lt;)", "&", text.replace("&lt;", "<")) if "&" in text else text
+    return unescape_text(text.replace(f"\n{INDENT}", "\n"))

@@ -33,8 +33,9 @@ def test_content_can_neither_open_nor_close_a_fence(blocks: list[tuple[str, str,
 
 def test_a_fence_reads_well() -> None:
     assert fence("data", 'Ana & "Ben"', source="message", trust=None) == (
-        '<data source="message">\nAna &amp; "Ben"\n</data>'
+        '<data source="message">\nAna & "Ben"\n</data>'
     )
+    assert fence("data", "if (a > 1 && b) x->y(&amp;) < 2") == "<data>\nif (a > 1 && b) x->y(&amp;) &lt; 2\n</data>"
 
 
 def test_text_around_fences_is_left_alone() -> None:

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
+from html import escape
 from typing import Any
 
 import structlog
@@ -82,7 +83,8 @@ def _erase_from_prompts(entry: Entry, topics: Collection[str]) -> None:
     """Prompts stored since the entry was made say it no more, neither as an item nor by one of the `topics`, in the
     index of topics. Unpacks every one of them, a tenth of a millisecond each."""
     keys = {f"knowledge:{entry.pk}", *(f"observation:{pk}" for pk in _calls_about(entry.pk))}
-    names = {escape_text(mask_secrets(topic)) for topic in topics}
+    masked = [mask_secrets(topic) for topic in topics]
+    names = {*map(escape_text, masked), *(escape(topic, quote=False) for topic in masked)}  # as prompts stood before
 
     def tells(item: Mapping[str, Any]) -> bool:
         return item["key"] in keys or (item["section"] == "topics" and any(name in item["text"] for name in names))

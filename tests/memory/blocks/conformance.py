@@ -265,9 +265,9 @@ class BlockStoreConformance:
         blocks.set("notes", "</context_block> two\nlines")
         blocks.set("empty", "")
         assert blocks.text() == (
-            '<context_block label="notes">\n&lt;/context_block&gt; two\nlines\n</context_block>\n\n'
+            '<context_block label="notes">\n&lt;/context_block> two\nlines\n</context_block>\n\n'
             '<context_block label="rules" description="The &quot;house&quot; &lt;rules&gt;" readonly="true">\n'
-            'Be &lt;kind&gt; &amp; "brief".\n</context_block>'
+            'Be &lt;kind> & "brief".\n</context_block>'
         )
         assert [fence.attributes["label"] for fence in parse_fences(blocks.text())] == ["notes", "rules"]
 
