@@ -26,7 +26,7 @@ from agents.knowledge_uses import recent_entry_uses
 from agents.mcp.tools import allowed_tools
 from agents.models import Agent, LoadedSkill, ToolCall
 from agents.prompts.history import PromptSteps
-from agents.schedules.quotes import SCHEDULE_QUOTES
+from agents.quotes import AGENT_QUOTES
 from agents.services import PROMPT_CHECK
 from agents.tools.toolbox import EXTRA_TOOLS
 from agents.web.run_cards import runs_by_message
@@ -74,7 +74,8 @@ def wire() -> None:
     MESSAGE_DECORATORS.add(runs_by_message)
     FIRST_STEPS.add(list_first_steps)
     REPLY_DENIED_REASONS.add(dive_denied_reasons)
-    QUOTE_KINDS.add(SCHEDULE_QUOTES)
+    for kind in AGENT_QUOTES:
+        QUOTE_KINDS.add(kind)
     ENTRY_USES.add(recent_entry_uses)
     PROMPT_HISTORY.add(PromptSteps())
     HANDOFF_SOURCES.add(handoff_lines)

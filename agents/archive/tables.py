@@ -17,7 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import AutoField, BigAutoField, Field, Model, Q, QuerySet
 
 from agents.assembler.snapshots.store import load_content, pack_content
-from agents.models import EntryErasure, Run, Schedule, Snapshot, ToolCall, ToolSource, WorkspaceExport
+from agents.models import EntryErasure, Run, Schedule, Snapshot, SoulVersion, ToolCall, ToolSource, WorkspaceExport
 from knowledge.models import Entry, Revision
 from memory.models import (
     Approval,
@@ -39,7 +39,7 @@ from openvibe.chat.models import Attachment, Channel, Message, Quote, Thread
 from openvibe.llm.models import Endpoint
 from openvibe.search.models import VectorSpace
 from openvibe.webhooks.models import Webhook
-from openvibe.workspaces.models import Invitation, Participant, Presence, User, Workspace
+from openvibe.workspaces.models import Invitation, Participant, Presence, Snippet, User, Workspace
 
 LEFT_OUT: dict[type[Model], str] = {
     AuditRecord: "says what happened in this installation, which a file from elsewhere cannot know",
@@ -144,6 +144,7 @@ _QUOTE_MODELS = {
     **{"approval": Approval, "proposal": Proposal, "episode": Episode, "feedback": Feedback, "block": Block},
     **{"notes": ProfileNote, "handoff": Handoff, "summary": Summary, "entry": Entry},
     **{"channel": Channel, "instructions": Thread, "schedule": Schedule},
+    **{"workspace": Workspace, "snippet": Snippet, "soul": SoulVersion},
 }
 REFERENCES: dict[tuple[type[Model], str], Reference] = {
     (Compaction, "summary_ids"): Reference(lambda ids, row, translate: [translate(Summary, each) for each in ids]),

@@ -215,7 +215,8 @@ class QuotingText:
 
 @dataclass(frozen=True)
 class QuotePlace:
-    """Where such a text stands, for somebody who may see it. `advice`: what to do where it cannot be deleted here."""
+    """Where such a text stands, for somebody who may see it. `href`: empty where no page shows it to her;
+    `advice`: what to do where it cannot be deleted here."""
 
     title: str
     href: str

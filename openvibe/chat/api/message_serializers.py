@@ -218,7 +218,7 @@ class QuoteOut(serializers.Serializer[Any]):
     kind = serializers.CharField(source="quote.kind", help_text="message, title, entry, work, progress, …")
     ref = serializers.IntegerField(source="quote.ref", help_text="The id of its row.")
     title = serializers.CharField(source="place.title")
-    url = serializers.CharField(source="place.href", help_text="Its page.")
+    url = serializers.CharField(source="place.href", help_text="Its page; empty where no page shows it to you.")
     is_own = serializers.BooleanField()
     may_delete = serializers.BooleanField(source="place.may_delete")
     advice = serializers.CharField(source="place.advice", help_text="What to do where it cannot be deleted here.")

@@ -15,6 +15,7 @@ from openvibe.chat.services.messages import delete_message
 from openvibe.chat.services.permissions import may_manage_channel, may_manage_thread
 from openvibe.chat.wiring import MAX_FILE_CHARACTERS, QUOTE_KINDS, QuoteKind, QuotePlace, QuotingText
 from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Snippet, Workspace
 
 MAX_NEAR_MESSAGES = 20_000
 """Messages of the same thread and its dives that are read whole, the newest first."""
@@ -142,6 +143,45 @@ def _instruction_places(access: Access, refs: Sequence[int], slug: str) -> Mappi
     }
 
 
+def _quoting_workspace(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
+    """What it is, and what it tells all agents."""
+    since = quotable_since(message.created_at)
+    workspaces = Workspace.objects.filter(pk=message.thread.workspace_id, updated_at__gte=since)
+    rows = workspaces.values_list("pk", "description", "instructions")
+    return (QuotingText(pk, f"{words}\n\n{rules}", None) for pk, words, rules in rows)
+
+
+def _workspace_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
+    """No page shows the instructions to members, but prompts do."""
+    place = QuotePlace(
+        title="The workspace: its description, or the organisation's instructions for agents",
+        href=reverse("settings-instructions", args=[slug]) if access.administers else "",
+        may_delete=False,
+        advice="Change them." if access.administers else "An admin can change them.",
+    )
+    return {} if access.is_guest else {ref: place for ref in refs if ref == access.workspace_id}
+
+
+def _quoting_snippets(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
+    since = quotable_since(message.created_at)
+    snippets = Snippet.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=since)
+    return (QuotingText(*row) for row in snippets.order_by().values_list("pk", "text", "changed_by_id"))
+
+
+def _snippet_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
+    """For admins, who alone see snippets."""
+    rows = Snippet.objects.filter(workspace=access.workspace_id, pk__in=refs if access.administers else ())
+    return {
+        row.pk: QuotePlace(
+            title=f"Snippet “{row.name}”, which instructions for agents include",
+            href=reverse("snippets", args=[slug]),
+            may_delete=False,
+            advice="Change it.",
+        )
+        for row in rows
+    }
+
+
 def _refuse_change(ref: int, by: Access) -> None:
     raise Missing("They are not deleted here: change them where they are written.")
 
@@ -178,4 +218,6 @@ def wire() -> None:
     QUOTE_KINDS.add(
         QuoteKind("instructions", "Instructions", _quoting_instructions, _instruction_places, _refuse_change)
     )
+    QUOTE_KINDS.add(QuoteKind("workspace", "Workspace", _quoting_workspace, _workspace_places, _refuse_change))
+    QUOTE_KINDS.add(QuoteKind("snippet", "Snippet", _quoting_snippets, _snippet_places, _refuse_change))
     QUOTE_KINDS.add(QuoteKind("file", "File", _quoting_files, _file_places, _refuse_file))

@@ -1,5 +1,6 @@
 """*Where does it still stand?*: the page, the API, and what becomes of each place."""
 
+from html import unescape
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from rest_framework.test import APIClient
 
 from agents.models import Agent, Schedule
 from agents.schedules.services import ScheduleDraft, create_schedule
+from agents.services import save_soul
 from knowledge.models import Entry, Revision
 from knowledge.services import update_entry
 from memory.blocks.models import Block
@@ -18,7 +20,18 @@ from memory.work.models import ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Quote, Thread
 from openvibe.chat.services import delete_message, erase_texts, set_instructions
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_agent, make_channel, make_entry, make_suggestion, make_thread, say, signed_in
+from openvibe.workspaces.services import create_snippet, update_workspace
+from tests.factories import (
+    SOUL,
+    access,
+    make_agent,
+    make_channel,
+    make_entry,
+    make_suggestion,
+    make_thread,
+    say,
+    signed_in,
+)
 
 SECRET = "The vault code is tulip, the fourth drawer holds the key to it."
 
@@ -76,6 +89,32 @@ def test_what_stands_in_prompts_again_and_again_is_listed_too(
     assert "Channel #den" in page_of(secret, ana)
     press(secret, ana, "schedule", schedule.pk)
     assert not Schedule.objects.exists()
+
+
+def test_what_the_organisation_writes_and_each_soul_is_listed_too(
+    ana: Member, dora: Member, thread: Thread, secret: Message
+) -> None:
+    """Snippets for admins alone, like their page."""
+    update_workspace(workspace=ana.workspace, by=access(ana), instructions=f"Remember: {SECRET}")
+    create_snippet(workspace=ana.workspace, by=access(ana), name="vault", text=SECRET)
+    sage = make_agent(ana, "sage", channel=thread.channel)
+    for name, number in ((f'"{SECRET}"', 1), ('"Never lie to anybody"', 2), (f'"Say: {SECRET}"', 3)):
+        text = SOUL.format(name="Sage").replace("Quote before you conclude", name)
+        save_soul(agent=sage, by=access(ana), text=text, note="Another rule", based_on=number)
+    slug = ana.workspace.slug
+    page = page_of(secret, ana)
+    links = [f'href="/w/{slug}/{rest}/"' for rest in ("settings/instructions", "snippets", "agents/sage")]
+    links.append(f'href="{reverse("agent-soul", args=[slug, "sage"])}"')
+    titles = ["organisation's instructions", "Snippet “vault”", "SOUL of @sage, version 4", "SOUL of @sage, version 2"]
+    assert [each for each in (*links, *titles) if each not in unescape(page)] == []
+    assert "version 3" not in page
+    hers = unescape(page_of(secret, dora))
+    assert [title in hers for title in titles] == [True, False, True, True]
+    assert reverse("agent-soul", args=[slug, "sage"]) not in hers
+    delete_message(message=secret, by=access(dora))
+    erase_texts()
+    kinds = set(Quote.objects.values_list("kind", flat=True))
+    assert kinds == {"workspace", "snippet", "soul"}
 
 
 def test_whoever_deletes_sees_only_places_she_may_see_and_the_owners_are_told(
