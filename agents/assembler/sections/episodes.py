@@ -18,6 +18,7 @@ from agents.assembler.items import (
     section_candidates,
 )
 from agents.assembler.sections.request import PromptRequest, QueryScope
+from agents.assembler.sections.work import APPROVALS, approval_key
 from agents.assembler.stack import SectionName
 from agents.models import Run
 from memory.models import Episode
@@ -34,10 +35,12 @@ MAX_OLDER_EPISODES = 10
 
 
 class EpisodeRow(NamedTuple):
-    """An episode as prompts read it. `is_usable`: the audience of this thread may know where it was learned."""
+    """An episode as prompts read it. `is_usable`: the audience of this thread may know where it was learned.
+    `subject`: the key of what it tells of, or empty."""
 
     pk: int
     kind: str
+    subject: str
     text: str
     feedback_author: str
     from_feedback: bool
@@ -83,7 +86,7 @@ EPISODES = JsonRows("episodes", EpisodeRow, _newest_episodes, parse=_TIMES)
 
 def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
     """Open feedback (the last five), older episodes, and what of them stays out: what was learned where this audience
-    was not, and what says the same as a newer one."""
+    was not, what says the same as a newer one, and decisions that stand among the thread's work."""
     older: list[Item] = []
     dropped_items: list[DroppedItem] = []
     older_texts: set[str] = set()
@@ -95,6 +98,7 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
         for row in feedback_rows
     ]
     feedback_ids = {row.pk for row in feedback_rows}
+    approval_keys = {approval_key(row) for row in APPROVALS.all(request.rows)}
     for row in EPISODES.all(request.rows):
         if row.pk in feedback_ids:
             continue
@@ -103,7 +107,7 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
         item = _episode_item(counter, section, row, relative_time(row.created_at, sent_at), max_tokens)
         if not row.is_usable:
             dropped_items.append(make_dropped_item(item, "private"))
-        elif row.text in older_texts:
+        elif row.text in older_texts or row.subject in approval_keys:
             dropped_items.append(make_dropped_item(item, "superseded"))
         elif len(older) < MAX_OLDER_EPISODES:
             older.append(item)

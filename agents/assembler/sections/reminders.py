@@ -8,7 +8,14 @@ from datetime import datetime, timedelta
 
 from agents.assembler.items import SectionCandidates, make_item, section_candidates
 from agents.assembler.sections.request import PromptRequest
-from agents.assembler.sections.work import APPROVALS, PREVIOUS_ANSWER, WORK_ITEMS, ApprovalRow, WorkItemRow
+from agents.assembler.sections.work import (
+    APPROVALS,
+    PREVIOUS_ANSWER,
+    WORK_ITEMS,
+    ApprovalRow,
+    WorkItemRow,
+    approval_key,
+)
 from memory.models import Approval, WorkItem
 from openvibe.llm.fences import fence
 
@@ -40,7 +47,7 @@ def reminder_candidates(request: PromptRequest, tools: Iterable[str]) -> Section
 
 
 def _approval_line(rows: Sequence[ApprovalRow]) -> str:
-    approval_refs = [f"approval:{row.pk}" for row in rows if row.state == Approval.State.REQUESTED]
+    approval_refs = [approval_key(row) for row in rows if row.state == Approval.State.REQUESTED]
     return f"Wait for a decision before you act on {_refs(approval_refs)}." if approval_refs else ""
 
 

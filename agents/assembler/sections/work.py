@@ -234,12 +234,16 @@ def _work_item(counter: TokenCounter, row: WorkItemRow, *, is_own: bool) -> Item
     return _row_item(counter, row_text(row.text, row.data), row.kind, f"work:{row.pk}", row.author, trust, stage)
 
 
+def approval_key(row: ApprovalRow) -> str:
+    return f"approval:{row.pk}"
+
+
 def _approval_item(counter: TokenCounter, row: ApprovalRow) -> Item:
     """State, who decided and when are fields; only what was asked for, and the note, are words.
 
     Words are trusted once a person has granted them: who denies a request does not stand up for what it says.
     """
-    ref = f"approval:{row.pk}"
+    ref = approval_key(row)
     trust: TrustLabel = "trusted" if row.state == Approval.State.GRANTED else "semi_trusted"
     block = fence(
         "approval",

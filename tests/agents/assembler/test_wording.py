@@ -5,18 +5,20 @@ from collections.abc import Sequence
 
 import pytest
 
+from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent, Run, Snapshot
 from agents.services import save_soul
 from agents.tools.toolbox import Toolbox
 from memory.episodes.models import Episode
 from memory.episodes.services import give_feedback
+from memory.work.approvals import decide_approval, request_approval
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.services import request_draft, start_dive
 from openvibe.llm.tokens import counter_for, truncate_middle
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
-from tests.factories import SOUL, access, say
+from tests.factories import SOUL, access, make_thread, say
 
 WISH = "Use a table."
 
@@ -153,6 +155,18 @@ def test_what_was_remembered_in_the_same_words_stands_once(ana: Member, vibe: Ag
     prompt = assemble(agent=vibe, thread=thread, task="mention", request="go")
     assert text_of(prompt).count("Ana published the result.") == 1
     assert [item.reason for item in prompt.dropped] == ["superseded"] * 2
+
+
+def test_a_decision_stands_once_in_its_own_thread(ana: Member, vibe: Agent, thread: Thread) -> None:
+    """As an approval there; what the agent remembers of it is for other threads."""
+    approval = request_approval(thread=thread, by=visible_to(vibe), what="Order forty bulbs")
+    decide_approval(approval=approval, by=access(ana), is_granted=False)
+    there = assemble(agent=vibe, thread=thread, task="mention", request="go")
+    assert text_of(there).count("Order forty bulbs") == 1
+    assert [item.key for item in there.included if item.section == "work"] == [f"approval:{approval.pk}"]
+    assert [(item.section, item.reason) for item in there.dropped] == [("episodes", "superseded")]
+    elsewhere = assemble(agent=vibe, thread=make_thread(thread.channel, ana, "Roses"), task="mention", request="go")
+    assert text_of(elsewhere).count("Order forty bulbs") == 1
 
 
 def test_names_of_rooms_are_lines_of_their_own(ana: Member, vibe: Agent, thread: Thread) -> None:
