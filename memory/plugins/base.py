@@ -62,7 +62,7 @@ class ContextEntry(NamedTuple):
     `ordinal` is the message's number in its thread, or that of the first message a summary stands for; `last` the
     last one it stands for. `kind` is a message's kind or `summary`. `text` is the body; for a summary its content,
     unescaped. `tokens` counts the text (o200k_base), at most MAX_ENTRY_TOKENS, without ENVELOPE_TOKENS. `at` is ISO
-    8601, UTC.
+    8601, UTC. `is_unfinished`: an answer that was stopped, or that waits for people.
     """
 
     ordinal: int
@@ -80,6 +80,7 @@ class ContextEntry(NamedTuple):
     depth: int = 0
     until: str = ""
     message_count: int = 1
+    is_unfinished: bool = False
 
     @property
     def cost(self) -> int:

@@ -197,14 +197,15 @@ def prompt_messages(session: Session) -> QuerySet[Message]:
 
 def message_entries(messages: QuerySet[Message]) -> list[ContextEntry]:
     """These messages as entries, in the order of the query. One statement."""
-    rows = messages.values_list(
-        "seq", "kind", "body", "token_count", "created_at", "pk", "author_id", "author__name", "author__kind", "call_id"
-    )
+    columns = ("seq", "kind", "body", "token_count", "created_at", "pk", "author_id", "author__name", "author__kind")
+    rows = messages.values_list(*columns, "call_id", "state")
     return [
         ContextEntry(
-            seq, seq, kind, body, min(tokens, MAX_ENTRY_TOKENS), at.isoformat(), pk, author, name, author_kind, call_id
+            *(seq, seq, kind, body, min(tokens, MAX_ENTRY_TOKENS), at.isoformat()),
+            *(pk, author, name, author_kind, call_id),
+            is_unfinished=state == Message.State.STOPPED,
         )
-        for seq, kind, body, tokens, at, pk, author, name, author_kind, call_id in rows
+        for seq, kind, body, tokens, at, pk, author, name, author_kind, call_id, state in rows
     ]
 
 

@@ -75,6 +75,9 @@ MESSAGE_LABELS: tuple[TrustLabel, ...] = ("semi_trusted", "untrusted")
 TIME_JUMP = timedelta(minutes=30)
 """After so long a silence a line says when it was said."""
 
+UNFINISHED_SIGN = "\n\n[This answer is unfinished.]"
+"""After an own answer that was stopped, or that waits for people; those of others say it in their line."""
+
 MAX_HIDDEN_RESULTS = 20
 """Dive results the level hides that are named, the newest first."""
 
@@ -252,11 +255,12 @@ def _message_item(counter: TokenCounter, entry: ContextEntry, is_own: bool, note
     if not (is_own and entry.kind == Message.Kind.TEXT):
         item = message_line_item(counter, entry, body, section="history", is_own=is_own, note=note)
         return item if item.opening == last_opening else begin_transcript(counter, item)
+    sign = UNFINISHED_SIGN if entry.is_unfinished else ""
     return make_item(
         counter,
         section="history",
         key=f"message:{entry.message_id}",
-        text=mask_secrets(body),
+        text=mask_secrets(body) + sign,
         trust=author_trust(entry.author_kind, is_own=True),
         source=f"message {ref}",
         author=entry.author_name,
@@ -281,7 +285,7 @@ def message_line_item(
     trust = message_trust(entry, is_own=is_own)
     kind = "" if entry.kind == Message.Kind.TEXT else entry.kind.replace("_", " ")
     role = Participant.Kind.ASSISTANT.value if entry.author_kind == Participant.Kind.ASSISTANT else ""
-    line_note = ", ".join(filter(None, (role, kind, note)))
+    line_note = ", ".join(filter(None, (role, kind, "unfinished" if entry.is_unfinished else "", note)))
     return make_item(
         counter,
         section=section,
@@ -340,6 +344,7 @@ class LaterMessageRow(NamedTuple):
     author_id: int
     author_name: str
     author_kind: str
+    state: str
 
 
 def _later_messages(scope: QueryScope) -> QuerySet[Any, Any]:
@@ -364,7 +369,7 @@ def later_candidates(request: PromptRequest) -> SectionCandidates:
     counter, own_id = request.counter, request.agent.participant_id
     items = []
     for row in LATER_MESSAGES.all(request.rows) if request.message.row else ():
-        entry = ContextEntry(row.seq, *row)
+        entry = ContextEntry(row.seq, *row[:-1], is_unfinished=row.state == Message.State.STOPPED)
         body = shorten_message(row.body, LATER_MESSAGE_TOKENS, counter, ref=str(row.seq))
         note = format_minute(datetime.fromisoformat(row.at))
         is_own = row.author_id == own_id

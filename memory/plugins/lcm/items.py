@@ -69,17 +69,18 @@ VISIBLE_FILTER = sql.SQL(PROMPT_FILTER + " AND (m.kind <> 'dive_result' OR %(rea
 MESSAGE_COLUMNS = sql.SQL(
     "m.seq AS ordinal, m.seq AS last, m.kind, m.body AS text, m.token_count AS tokens, m.created_at AS at,"
     " m.id AS message_id, m.author_id, m.call_id, NULL::bigint AS summary_id, 0 AS depth,"
-    " m.created_at AS until, 1 AS message_count"
+    " m.created_at AS until, 1 AS message_count, m.state = 'stopped' AS is_unfinished"
 )
 SUMMARY_COLUMNS = sql.SQL(
     "s.first_seq AS ordinal, s.last_seq AS last, 'summary' AS kind, s.content AS text, s.token_count AS tokens,"
     " s.earliest_at AS at, NULL::bigint AS message_id, NULL::bigint AS author_id, '' AS call_id, s.id AS summary_id,"
-    " s.depth, s.latest_at AS until, s.message_count"
+    " s.depth, s.latest_at AS until, s.message_count, false AS is_unfinished"
 )
 ENTRY_COLUMNS = sql.SQL(
     "found.ordinal, found.last, found.kind, found.text, found.tokens, to_json(found.at) #>> '{}', found.message_id,"
     " found.author_id, coalesce(who.name, ''), coalesce(who.kind, ''), found.call_id, found.summary_id, found.depth,"
-    " CASE WHEN found.summary_id IS NOT NULL THEN to_json(found.until) #>> '{}' ELSE '' END, found.message_count"
+    " CASE WHEN found.summary_id IS NOT NULL THEN to_json(found.until) #>> '{}' ELSE '' END, found.message_count,"
+    " found.is_unfinished"
 )
 
 # `direct_from`: the first message that is read from the thread itself. That is what was said after the conversation
@@ -102,7 +103,7 @@ WITH place AS (
     (SELECT i.ordinal, coalesce(s.last_seq, m.seq), coalesce(m.kind, 'summary'), coalesce(m.body, s.content),
         coalesce(m.token_count, s.token_count), coalesce(m.created_at, s.earliest_at), m.id, m.author_id,
         coalesce(m.call_id, ''), s.id, coalesce(s.depth, 0), coalesce(m.created_at, s.latest_at),
-        coalesce(s.message_count, 1)
+        coalesce(s.message_count, 1), coalesce(m.state = 'stopped', false)
      FROM lcm_item i LEFT JOIN lcm_summary s ON s.id = i.summary_id LEFT JOIN chat_message m ON m.id = i.message_id
      WHERE i.conversation_id = (SELECT conversation_id FROM place)
        AND i.ordinal < least((SELECT direct_from FROM place), %(before)s) AND (s.id IS NOT NULL OR {shown})
@@ -179,9 +180,9 @@ def fetch_rows(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> lis
 def entry_from_row(row: tuple[Any, ...]) -> ContextEntry:
     """An entry from ENTRY_COLUMNS, whose times are text: most rows have one, and reading it as a time is dear.
     Summaries have no author; only they end at another time than they begin."""
-    ordinal, last, kind, text, tokens, at, *origin, until, message_count = row
+    ordinal, last, kind, text, tokens, at, *origin, until, message_count, is_unfinished = row
     size, begin, end = min(tokens, MAX_ENTRY_TOKENS), _normalize_time(at), until and _normalize_time(until)
-    return ContextEntry._make((ordinal, last, kind, text, size, begin, *origin, end, message_count))
+    return ContextEntry._make((ordinal, last, kind, text, size, begin, *origin, end, message_count, is_unfinished))
 
 
 def _normalize_time(at: str) -> str:

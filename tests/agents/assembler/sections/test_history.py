@@ -8,11 +8,12 @@ from agents.assembler.assemble import assemble
 from agents.models import Agent
 from memory.plugins.base import MAX_ENTRY_TOKENS
 from memory.plugins.lcm.provider import LcmProvider
+from memory.plugins.services import enable_plugin
 from memory.plugins.sessions import context_budget
 from openvibe.chat.models import Thread
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
-from tests.factories import say, say_all
+from tests.factories import access, make_agent, say, say_all
 from tests.memory.plugins.lcm.factories import NOON, condensed, leaf, session_of, taken_in, told
 
 
@@ -54,3 +55,20 @@ def test_no_summary_leaves_a_followed_thread_before_compaction_is_due(ana: Membe
         talk(2)
         turns += 1
     assert turns, "the thread was short enough at first"
+
+
+@pytest.mark.parametrize("plugin", ["memory/lcm", "memory/simple"])
+def test_an_answer_that_was_stopped_does_not_stand_as_if_it_were_whole(
+    ana: Member, vibe: Agent, thread: Thread, plugin: str
+) -> None:
+    """Its own and those of others."""
+    enable_plugin(workspace=thread.workspace, name=plugin, by=access(ana))
+    sage = make_agent(ana, "sage", channel=thread.channel)
+    for agent, state in ((vibe, "stopped"), (sage, "stopped"), (vibe, "complete"), (sage, "complete")):
+        told(thread, agent.participant, "Mulch the roses and", state=state)
+    prompt = assemble(agent=vibe, thread=thread, task="thread", request="Go on.")
+    items = sorted((item for item in prompt.included if item.section == "history"), key=lambda item: item.order)
+    lines = [item.text for item in items]
+    assert lines[0] == "Mulch the roses and\n\n[This answer is unfinished.]"
+    assert lines[1].startswith("2 Sage [unfinished]: ")
+    assert [line.count("unfinished") for line in lines] == [1, 1, 0, 0]
