@@ -294,6 +294,7 @@ def _hit_entry(hit: MessageHit) -> ContextEntry:
         hit.author_id,
         hit.author_name,
         hit.author_kind,
+        is_unfinished=hit.is_unfinished,
     )
 
 

@@ -73,7 +73,7 @@ _IS_OLDER = """e.thread_id = %(thread)s AND e.seq < %(since)s AND e.kind = ANY(%
 AND e.state IN ('complete', 'stopped') AND e.deleted_at IS NULL"""
 
 _SELECT_TEXTS = """SELECT m.id, m.seq, m.thread_id, m.kind, m.body, m.token_count, m.author_id, p.name, p.kind,
-(extract(epoch FROM m.created_at) * 1000000)::bigint
+m.state = 'stopped', (extract(epoch FROM m.created_at) * 1000000)::bigint
 FROM chat_message m JOIN workspaces_participant p ON p.id = m.author_id
 WHERE m.id = ANY(%s::bigint[]) AND m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL"""
 

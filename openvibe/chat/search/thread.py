@@ -39,6 +39,7 @@ class MessageHit:
     """How many were chosen before it: a search for fewer tokens finds those of the lowest ranks."""
     is_neighbour: bool
     """It holds none of the words and is no nearer in meaning than most: it stands beside one that does."""
+    is_unfinished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ def _build_result(
         row = texts.get(ids[index])
         if row is None:
             continue
-        message_id, seq, thread_id, kind, body, tokens, author_id, name, author_kind, at = row
+        message_id, seq, thread_id, kind, body, tokens, author_id, name, author_kind, is_unfinished, at = row
         tokens += name_tokens(name)
         cost = overhead + (tokens if max_message_tokens is None else min(tokens, max_message_tokens))
         if hit_tokens + cost > budget:
@@ -186,6 +187,7 @@ def _build_result(
                 score=float(scores[index]),
                 selection_rank=len(hits),
                 is_neighbour=bool(is_neighbour[index]),
+                is_unfinished=is_unfinished,
             )
         )
     hits.sort(key=lambda hit: -hit.score)

@@ -132,6 +132,16 @@ def test_neither_deleted_nor_unfinished_text_is_recalled(ana: Member, vibe: Agen
     assert "swordfish" not in "".join(m.content for m in prompt.messages[:-1])
 
 
+def test_a_recalled_answer_that_was_stopped_says_so(ana: Member, vibe: Agent, thread: Thread) -> None:
+    answer = Message(thread=thread, author=vibe.participant, body="The code is swordfish and", state="stopped")
+    answer.save(force_insert=True)
+    say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch " * 6 for n in range(300)))
+    question = say(thread, ana, "@vibe what is the code, swordfish?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
+    (item,) = [item for item in prompt.included if item.section == "recall" and item.ref == "1"]
+    assert item.text.startswith("1 Vibe [unfinished, ")
+
+
 def prompt_request(vibe: Agent, ana: Member, thread: Thread, question: str) -> PromptRequest:
     """A mention that Ana has not posted yet."""
     access, asker = visible_to(vibe), ana.participant
