@@ -144,7 +144,7 @@ _QUOTE_MODELS = {
     **{"approval": Approval, "proposal": Proposal, "episode": Episode, "feedback": Feedback, "block": Block},
     **{"notes": ProfileNote, "handoff": Handoff, "summary": Summary, "entry": Entry},
     **{"channel": Channel, "instructions": Thread, "schedule": Schedule},
-    **{"workspace": Workspace, "snippet": Snippet, "soul": SoulVersion},
+    **{"description": Workspace, "organisation": Workspace, "snippet": Snippet, "soul": SoulVersion},
 }
 REFERENCES: dict[tuple[type[Model], str], Reference] = {
     (Compaction, "summary_ids"): Reference(lambda ids, row, translate: [translate(Summary, each) for each in ids]),

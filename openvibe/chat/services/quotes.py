@@ -143,23 +143,38 @@ def _instruction_places(access: Access, refs: Sequence[int], slug: str) -> Mappi
     }
 
 
-def _quoting_workspace(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
-    """What it is, and what it tells all agents."""
-    since = quotable_since(message.created_at)
-    workspaces = Workspace.objects.filter(pk=message.thread.workspace_id, updated_at__gte=since)
-    rows = workspaces.values_list("pk", "description", "instructions")
-    return (QuotingText(pk, f"{words}\n\n{rules}", None) for pk, words, rules in rows)
+def _refuse_change(ref: int, by: Access) -> None:
+    raise Missing("They are not deleted here: change them where they are written.")
 
 
-def _workspace_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
-    """No page shows the instructions to members, but prompts do."""
-    place = QuotePlace(
-        title="The workspace: its description, or the organisation's instructions for agents",
-        href=reverse("settings-instructions", args=[slug]) if access.administers else "",
-        may_delete=False,
-        advice="Change them." if access.administers else "An admin can change them.",
-    )
-    return {} if access.is_guest else {ref: place for ref in refs if ref == access.workspace_id}
+def _workspace_kind(name: str, label: str, field: str, title: str, page: str) -> QuoteKind:
+    """One text of the workspace, which admins change on a page of theirs; members read it in prompts alone."""
+
+    def texts(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
+        since = quotable_since(message.created_at)
+        workspaces = Workspace.objects.filter(pk=message.thread.workspace_id, updated_at__gte=since)
+        return (QuotingText(pk, text, None) for pk, text in workspaces.values_list("pk", field))
+
+    def places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
+        href = reverse(page, args=[slug]) if access.administers else ""
+        place = QuotePlace(title, href, False, "Change it." if access.administers else "An admin can change it.")
+        return {} if access.is_guest else {ref: place for ref in refs if ref == access.workspace_id}
+
+    return QuoteKind(name, label, texts, places, _refuse_change)
+
+
+WORKSPACE_KINDS = (
+    _workspace_kind(
+        "description",
+        "Description",
+        "description",
+        "What the workspace says it is, in its settings",
+        "settings-general",
+    ),
+    _workspace_kind(
+        "organisation", "Instructions", "instructions", "Instructions of the organisation", "settings-instructions"
+    ),
+)
 
 
 def _quoting_snippets(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
@@ -180,10 +195,6 @@ def _snippet_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[i
         )
         for row in rows
     }
-
-
-def _refuse_change(ref: int, by: Access) -> None:
-    raise Missing("They are not deleted here: change them where they are written.")
 
 
 def _quoting_files(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
@@ -218,6 +229,7 @@ def wire() -> None:
     QUOTE_KINDS.add(
         QuoteKind("instructions", "Instructions", _quoting_instructions, _instruction_places, _refuse_change)
     )
-    QUOTE_KINDS.add(QuoteKind("workspace", "Workspace", _quoting_workspace, _workspace_places, _refuse_change))
+    for kind in WORKSPACE_KINDS:
+        QUOTE_KINDS.add(kind)
     QUOTE_KINDS.add(QuoteKind("snippet", "Snippet", _quoting_snippets, _snippet_places, _refuse_change))
     QUOTE_KINDS.add(QuoteKind("file", "File", _quoting_files, _file_places, _refuse_file))

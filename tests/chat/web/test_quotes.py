@@ -95,7 +95,7 @@ def test_what_the_organisation_writes_and_each_soul_is_listed_too(
     ana: Member, dora: Member, thread: Thread, secret: Message
 ) -> None:
     """Snippets for admins alone, like their page."""
-    update_workspace(workspace=ana.workspace, by=access(ana), instructions=f"Remember: {SECRET}")
+    update_workspace(workspace=ana.workspace, by=access(ana), description=SECRET, instructions=f"No: {SECRET}")
     create_snippet(workspace=ana.workspace, by=access(ana), name="vault", text=SECRET)
     sage = make_agent(ana, "sage", channel=thread.channel)
     for name, number in ((f'"{SECRET}"', 1), ('"Never lie to anybody"', 2), (f'"Say: {SECRET}"', 3)):
@@ -103,9 +103,11 @@ def test_what_the_organisation_writes_and_each_soul_is_listed_too(
         save_soul(agent=sage, by=access(ana), text=text, note="Another rule", based_on=number)
     slug = ana.workspace.slug
     page = page_of(secret, ana)
-    links = [f'href="/w/{slug}/{rest}/"' for rest in ("settings/instructions", "snippets", "agents/sage")]
+    links = [
+        f'href="/w/{slug}/{rest}/"' for rest in ("settings/general", "settings/instructions", "snippets", "agents/sage")
+    ]
     links.append(f'href="{reverse("agent-soul", args=[slug, "sage"])}"')
-    titles = ["organisation's instructions", "Snippet “vault”", "SOUL of @sage, version 4", "SOUL of @sage, version 2"]
+    titles = ["of the organisation", "Snippet “vault”", "SOUL of @sage, version 4", "SOUL of @sage, version 2"]
     assert [each for each in (*links, *titles) if each not in unescape(page)] == []
     assert "version 3" not in page
     hers = unescape(page_of(secret, dora))
@@ -114,7 +116,7 @@ def test_what_the_organisation_writes_and_each_soul_is_listed_too(
     delete_message(message=secret, by=access(dora))
     erase_texts()
     kinds = set(Quote.objects.values_list("kind", flat=True))
-    assert kinds == {"workspace", "snippet", "soul"}
+    assert kinds == {"description", "organisation", "snippet", "soul"}
 
 
 def test_whoever_deletes_sees_only_places_she_may_see_and_the_owners_are_told(
