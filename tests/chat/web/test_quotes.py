@@ -249,9 +249,12 @@ def test_a_place_that_is_none_is_unknown(dora: Member, secret: Message, sent: di
 
 def test_many_places_cost_as_many_queries_as_one(ana: Member, dora: Member, thread: Thread, secret: Message) -> None:
     delete_message(message=secret, by=access(dora))
+    text = SOUL.format(name="Sage").replace("Quote before you conclude", f'"{SECRET}"')
     counts: list[int] = []
     for _ in range(2):
-        for _ in range(3 if counts else 1):
+        for number in range(3 if counts else 1):
+            sage = make_agent(ana, f"sage-{len(counts)}-{number}")
+            save_soul(agent=sage, by=access(ana), text=text, note="A rule", based_on=1)
             say(thread, ana, f"> {SECRET}")
             WorkItem.objects.create(thread=thread, kind="todo", text=SECRET, author=ana.participant)
         with CaptureQueriesContext(connection) as queries:
