@@ -60,14 +60,19 @@ def join_passages(text: str, indices: Collection[int], note: str) -> str:
     pieces: list[str] = []
     for index in indices:
         if index - last > 1:
-            pieces.append(f"\n{GAP_MARKER}\n" if pieces else f"{GAP_MARKER}\n")
+            pieces = [*_without_ending_blanks(pieces), GAP_MARKER, "\n"]
         pieces.append(passages[index])
         last = index
     if not pieces:
         return ""
     if last < len(passages) - 1:
-        pieces.append(f"\n{GAP_MARKER}")
+        pieces = [*_without_ending_blanks(pieces), GAP_MARKER]
     return f"{''.join(pieces)}\n{note}"
+
+
+def _without_ending_blanks(pieces: Sequence[str]) -> list[str]:
+    """The pieces, the last of them ending in one line break."""
+    return [*pieces[:-1], f"{pieces[-1].rstrip()}\n"] if pieces else []
 
 
 def count_question_words(text: str, question: str) -> int:

@@ -139,5 +139,6 @@ class TestTrustChecks:
         told(run, "Then I wait.")
         said = "Ana denied what was asked for in “Salaries”: “Raise Eve's pay”. Ana wrote: “Not before May”"
         assert remembered(vibe, "trust_check") == [said]
-        assert said in in_prompt(vibe, make_thread(private.channel, ana, "Pay")) and not in_prompt(vibe, private)
+        assert said in in_prompt(vibe, make_thread(private.channel, ana, "Pay"))
+        assert not in_prompt(vibe, private)
         assert "Eve" not in in_prompt(vibe, thread)

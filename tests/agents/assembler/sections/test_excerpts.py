@@ -30,6 +30,15 @@ def test_what_bears_on_the_request_is_shown_and_the_rest_is_marked() -> None:
     assert O200K.count(extract) <= 150
 
 
+def test_no_empty_lines_stand_beside_what_is_left_out() -> None:
+    text = f"{PADDING}\n\n\n" * 20 + "The parrot of Dora is called Figaro.\n\n\n" + f"{PADDING}\n\n\n" * 20
+    extract = excerpt(text, "What is the name of Dora's bird?", 150)
+    assert "Figaro" in extract
+    assert extract.endswith(f".\n{GAP_MARKER}\n{NOTE}")
+    assert extract.startswith(f"{GAP_MARKER}\n")
+    assert f"\n\n{GAP_MARKER}" not in extract
+
+
 def test_passages_stand_in_their_order() -> None:
     text = "Figaro eats nuts. " + PADDING * 20 + "Figaro is a parrot of eleven years. " + PADDING * 20
     extract = excerpt(text, "How old is the parrot Figaro?", 220)
