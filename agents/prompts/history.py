@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agents.assembler.snapshots.store import key_ids, load_content
+from agents.assembler.snapshots.store import key_ids, load_content, message_ids
 from agents.models import Snapshot
 from agents.prompts.cache_rates import ThreadCache, thread_caches
 from memory.wiring import PromptPart, PromptReading, Step, steps_beside
@@ -50,7 +50,7 @@ def _thread_parts(content: Mapping[str, Any]) -> Iterator[PromptPart]:
         tokens = item["tokens"] + item["opening_tokens"]
         for row_id in key_ids([item["key"]], "summary"):
             yield PromptPart("summary", int(first), int(last or first), tokens, row_id)
-        for row_id in key_ids([item["key"]], "message"):
+        for row_id in message_ids([item["key"]]):
             yield PromptPart(
                 "recalled" if item["section"] == "recall" else "message", int(first), int(first), tokens, row_id
             )

@@ -6,6 +6,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, Run, Snapshot
 from agents.runs.executor import execute_run
 from memory.models import Compaction
@@ -66,6 +67,18 @@ def test_steps_lead_from_prompt_to_compaction_and_back(ana: Member, vibe: Agent,
     assert "Word for word, messages 1–" in oldest
     assert "Summary of" not in oldest
     assert "style=" not in newest
+
+
+def test_the_middle_of_a_long_message_counts_as_recalled(ana: Member, vibe: Agent, thread: Thread) -> None:
+    padding = "Roses want water and mulch. " * 300
+    say(thread, ana, f"{padding}The spare key of the Harbour roof hangs behind the pump. {padding}")
+    run = ask(thread, ana, "@vibe where is the spare key of the Harbour roof?")
+    execute_run(run.pk)
+    middle = next(item for item in load_content(Snapshot.objects.get(run=run))["items"] if item["section"] == "recall")
+    page = read_page(thread, ana, f"prompts/{run.pk}/?part=picture")
+    assert "2 messages word for word, 1 recalled for this question." in page
+    tokens = middle["tokens"] + middle["opening_tokens"]
+    assert f"Recalled for this question, message 1: {tokens:,} tokens" in page
 
 
 def test_a_prompt_whose_text_is_gone_says_so(ana: Member, vibe: Agent, thread: Thread) -> None:
