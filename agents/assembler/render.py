@@ -63,7 +63,7 @@ def overhead_tokens(counter: TokenCounter) -> int:
 
 
 def sent_tokens(fit_result: FitResult, counter: TokenCounter) -> int:
-    """Tokens of what was fitted, as sent: at most `fitted.tokens`, which reckons with every transcript that may begin.
+    """Tokens of a prompt as sent: at most `fit_result.tokens`, which reckons with every transcript that may begin.
 
     A dynamic message that would be empty is not sent at all.
     """

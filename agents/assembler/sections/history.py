@@ -173,7 +173,7 @@ def history_candidates(
 def more_history(
     request: PromptRequest, groups: tuple[AtomicGroup, ...], *, history_tokens: int, has_summaries: bool
 ) -> SectionCandidates:
-    """History past P1's cap, before anything is recalled; `taken` tokens of it stand in the prompt already."""
+    """History past P1's cap, before anything is recalled; `history_tokens` of it stand in the prompt already."""
     room = int(request.budget.ceiling * (COMPACTED_SHARE if has_summaries else WINDOW_SHARE)) - history_tokens
     candidates = partial(SectionCandidates, "P6", "history", contiguous=True, frame=_opening_room(request.counter))
     return candidates(groups, cap=max(room, 0), beyond_layer_cap=True)

@@ -31,7 +31,7 @@ ASKER = JsonRows("asker", AskerRow, _asker)
 def view_line(newest_count: int, recalled_count: int, total: int) -> str:
     """How much of a thread of `total` messages, the request not counted, stands in the prompt.
 
-    `newest`: those of the running history; `recalled`: older ones brought back beside it.
+    `newest_count`: those of the running history; `recalled_count`: older ones brought back beside it.
     """
     if not total:
         return "Nothing was said before the request."
