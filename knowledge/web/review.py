@@ -130,7 +130,7 @@ def settle(request: WorkspaceRequest, contradiction_id: int) -> HttpResponse:
 
 
 def decided_version(entry: Entry, shown_version: int | None) -> int | None:
-    """What a button on a page that showed version `shown` decides about: the entry as it is, where nothing became of it
+    """What a button on a page that showed `shown_version` decides about: the entry as it is, where nothing became of it
     but that its time was over. The queue lists it from that instant; the job that says so comes up to a minute later.
     """
     if shown_version is None or shown_version == entry.version:

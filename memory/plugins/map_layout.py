@@ -162,7 +162,7 @@ class MapLayout:
 
 
 def _kind_total(key: str, pieces: Sequence[Piece], recalled_pieces: Iterable[Piece]) -> KindTotal:
-    """`recalled` lies outside of them, wherever it was said."""
+    """`recalled_pieces` lie outside of them, wherever it was said."""
     inside = [each for each in recalled_pieces if any(piece.first <= each.first <= piece.last for piece in pieces)]
     return KindTotal(
         key,

@@ -179,7 +179,7 @@ def _join_ends(text: str, characters: int, marker: str) -> str:
 
 
 def _word_end(text: str, position: int) -> int:
-    """The end of the last whole word before `cut`; `cut` itself inside a very long one."""
+    """The end of the last whole word before `position`; `position` itself inside a very long one."""
     spaces = [
         match.start() for match in re.finditer(r"\s", text[max(position - MAX_WORD_CHARACTERS, 0) : position + 1])
     ]
@@ -187,7 +187,7 @@ def _word_end(text: str, position: int) -> int:
 
 
 def _word_start(text: str, position: int) -> int:
-    """The start of the first whole word from `cut` on; `cut` itself inside a very long one."""
+    """The start of the first whole word from `position` on; `position` itself inside a very long one."""
     space = re.search(r"\s", text[max(position - 1, 0) : position + MAX_WORD_CHARACTERS])
     return max(position - 1, 0) + space.end() if space else position
 
