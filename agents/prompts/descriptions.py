@@ -89,7 +89,7 @@ def read_parts(items: Sequence[Item]) -> list[ReadPart]:
 def _message_parts(messages: Sequence[Item]) -> list[ReadPart]:
     """Messages of the conversation that stand whole, and those whose middle was left out."""
     shortened = [item for item in messages if is_shortened(item)]
-    whole = [item for item in messages if item not in shortened]
+    whole = [item for item in messages if not is_shortened(item)]
     parts = [ReadPart(f"{pluralize(len(whole), 'message')} before it whole", whole[0])] if whole else []
     if shortened:
         words = "without its middle" if len(shortened) == 1 else "without their middles"
