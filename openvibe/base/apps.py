@@ -14,7 +14,5 @@ class BaseConfig(AppConfig):
         import openvibe.base.timestamps
         import openvibe.celery  # noqa: F401 - from here on, `task.delay()` finds our broker
         from openvibe.base.queue import install_queue
-        from openvibe.base.url_resolver import cache_resolver
 
-        cache_resolver()
         post_migrate.connect(install_queue, sender=self)

@@ -167,7 +167,6 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "openvibe.chat.web.shell.shell_context",
             ],
-            "builtins": ["openvibe.base.url_tag"],
             "libraries": {
                 "agents": "agents.web.filters",
                 "conversation": "openvibe.chat.web.presenters",

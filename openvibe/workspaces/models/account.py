@@ -6,13 +6,11 @@ from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
 from django.db import models
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q
 from django.db.models.functions import Lower
 from django.utils import timezone
 
 from openvibe.base.name_field import NameField
-from openvibe.base.params import MAX_ID
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.time_zones import instant_of, time_zone_or_utc
 
 
@@ -42,20 +40,7 @@ class DoNotDisturb:
 
 
 class UserManager(BaseUserManager["User"]):
-    """Accounts are found by e-mail address, whatever its case; by number with a statement that is made once, since
-    every request of a session asks so."""
-
-    def get(self, *args: Any, **conditions: Any) -> "User":
-        pk = conditions.get("pk")
-        is_plain = (
-            type(self) is UserManager and len(conditions) == 1 and not args
-        )  # from another row, accounts are fewer
-        if not is_plain or not isinstance(pk, int) or not 0 < pk <= MAX_ID:
-            return super().get(*args, **conditions)
-        users: list[User] = _user_by_id.objects(pk)
-        if not users:
-            raise User.DoesNotExist
-        return users[0]
+    """Accounts are found by e-mail address, whatever its case."""
 
     def get_by_natural_key(self, username: str | None) -> "User":
         return self.get(email__iexact=username)
@@ -68,11 +53,6 @@ class UserManager(BaseUserManager["User"]):
 
     def create_superuser(self, email: str, password: str | None = None, **extra: Any) -> "User":
         return self.create_user(email, password, is_staff=True, is_superuser=True, **extra)
-
-
-@CompiledQuery
-def _user_by_id(user_id: int) -> QuerySet["User"]:
-    return User.objects.filter(pk=user_id)
 
 
 class User(AbstractBaseUser, PermissionsMixin):
