@@ -106,7 +106,7 @@ class Entry(TimestampedModel):
         UNUSED = "unused", "Nobody used it for 90 days"
         ASKED = "asked", "Somebody asked for a review"
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="knowledge")
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="knowledge", db_index=False)
     topic = NameField(max_length=MAX_TOPIC_CHARACTERS)
     content = models.TextField()
     tokens = models.PositiveIntegerField(help_text="Tokens of the content (o200k_base).")
@@ -128,7 +128,11 @@ class Entry(TimestampedModel):
     )
     author = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")
     owner = models.ForeignKey(
-        Participant, on_delete=models.PROTECT, related_name="+", help_text="Who is told when it needs a review."
+        Participant,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="Who is told when it needs a review.",
+        db_index=False,
     )
     decided_by = models.ForeignKey(
         Participant,
@@ -288,7 +292,7 @@ class Revision(models.Model):
         SETTLED = "settled", "Contradiction settled"
         UNDONE = "undone", "Taken back"
 
-    entry = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="revisions")
+    entry = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="revisions", db_index=False)
     number = models.PositiveIntegerField()
     action = models.CharField(max_length=10, choices=Action.choices)
     by = models.ForeignKey(Participant, null=True, on_delete=models.PROTECT, related_name="+")
@@ -311,7 +315,7 @@ class Contradiction(models.Model):
     the two changes (`first_version`, `second_version` are what was compared)."""
 
     workspace = models.ForeignKey("workspaces.Workspace", on_delete=models.CASCADE, related_name="+")
-    first = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="+")
+    first = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="+", db_index=False)
     second = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="contradictions")
     first_version = models.PositiveIntegerField()
     second_version = models.PositiveIntegerField()

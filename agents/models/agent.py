@@ -69,7 +69,7 @@ class Agent(TimestampedModel):
 class SoulVersion(models.Model):
     """One saved SOUL. The database refuses to change or delete it."""
 
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="soul_versions")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="soul_versions", db_index=False)
     number = models.PositiveIntegerField()
     content = models.JSONField(help_text="The SOUL as agents.soul.soul_to_dict gives it.")
     source = models.TextField(help_text="The YAML as it was written.")
@@ -115,7 +115,7 @@ class TrustChange(models.Model):
 class LoadedSkill(models.Model):
     """A skill an agent has taken up in a thread: its text stands in the agent's prompts there until it is put down."""
 
-    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="loaded_skills")
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="loaded_skills", db_index=False)
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=80)
     loaded_at = models.DateTimeField(db_default=Now(), editable=False)

@@ -18,7 +18,7 @@ from openvibe.workspaces.models import Workspace
 class McpServer(TimestampedModel):
     """Another program's MCP server (streamable HTTP), whose tools a workspace's agents may be allowed to call."""
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="mcp_servers")
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="mcp_servers", db_index=False)
     name = models.CharField(
         max_length=24,
         validators=[RegexValidator(r"^[a-z][a-z0-9-]*$", "Use a–z, 0–9 and -, beginning with a letter.")],
@@ -80,7 +80,7 @@ class McpTool(models.Model):
         ACTS = "acts", "acts"
         EXTERNAL = "external", "acts outside the workspace"
 
-    server = models.ForeignKey(McpServer, on_delete=models.CASCADE, related_name="tools")
+    server = models.ForeignKey(McpServer, on_delete=models.CASCADE, related_name="tools", db_index=False)
     name = models.CharField(max_length=128)
     description = models.TextField(blank=True)
     input_schema = models.JSONField(default=dict)

@@ -50,8 +50,8 @@ class Run(Job):
 
     FINISHED_STATES: ClassVar[tuple[str, ...]] = ("done", "stopped", "failed")
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="runs")
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs")
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="runs", db_index=False)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs", db_index=False)
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="runs")
     trigger = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="runs_caused")
     requested_by = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")
@@ -185,7 +185,7 @@ class ToolCall(models.Model):
         REFUSED = "refused", "Refused"
         WAITS = "waits", "Waits for an approval"
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls", db_index=False)
     attempt = models.PositiveSmallIntegerField()
     round = models.PositiveSmallIntegerField(help_text="Counts from 1; at most 8.")
     call_id = models.CharField(max_length=100)
@@ -239,7 +239,7 @@ class ToolSource(models.Model):
         ENTRY = "entry", "An entry of knowledge"
         BLOCK = "block", "A context block"
 
-    call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="sources")
+    call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="sources", db_index=False)
     kind = models.CharField(max_length=6, choices=Kind.choices)
     ref = models.PositiveBigIntegerField()
     version = models.PositiveIntegerField(default=0)
@@ -291,8 +291,8 @@ class Snapshot(models.Model):
 class KnowledgeUse(models.Model):
     """An entry stood in a run's prompt, or a tool of the run returned it. Counted once a run, however often."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="knowledge_uses")
-    entry = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="uses")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="knowledge_uses", db_index=False)
+    entry = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="uses", db_index=False)
     how = models.CharField(max_length=8, default="prompt", help_text="prompt or tool")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 

@@ -16,7 +16,7 @@ from openvibe.workspaces.models import Participant
 class Block(TimestampedModel):
     """`content` is at most `max_tokens` (o200k_base). Every change has a version; writers name the one they saw."""
 
-    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="blocks")
+    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="blocks", db_index=False)
     label = models.CharField(max_length=40)
     description = models.CharField(max_length=300, blank=True)
     content = models.TextField(blank=True)
@@ -44,7 +44,7 @@ class Block(TimestampedModel):
 class ProfileNote(TimestampedModel):
     """What one agent noted about one person, at most `max_tokens` (o200k_base). Never shown to other agents."""
 
-    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="profile_notes")
+    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="profile_notes", db_index=False)
     person = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="+")
     content = models.TextField(blank=True)
     tokens = models.PositiveIntegerField(default=0)
@@ -66,8 +66,8 @@ class ProfileNote(TimestampedModel):
 class CarriedVersion(models.Model):
     """What a block or a profile note said at one time, and who wrote it. Never changed; it goes with its block."""
 
-    block = models.ForeignKey(Block, null=True, on_delete=models.CASCADE, related_name="versions")
-    note = models.ForeignKey(ProfileNote, null=True, on_delete=models.CASCADE, related_name="versions")
+    block = models.ForeignKey(Block, null=True, on_delete=models.CASCADE, related_name="versions", db_index=False)
+    note = models.ForeignKey(ProfileNote, null=True, on_delete=models.CASCADE, related_name="versions", db_index=False)
     number = models.PositiveIntegerField()
     content = models.TextField(blank=True)
     author = models.ForeignKey(Participant, null=True, on_delete=models.SET_NULL, related_name="+")

@@ -31,7 +31,7 @@ class Feedback(TimestampedModel):
         WRONG_FORMAT = "wrong_format", "Wrong format"
         NOT_USEFUL = "not_useful", "Not useful"
 
-    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="feedback")
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="feedback", db_index=False)
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="feedback_given")
     verdict = models.CharField(max_length=4, choices=Verdict.choices)
     tags = ArrayField(models.CharField(max_length=16, choices=Tag.choices), default=list, blank=True)
@@ -84,7 +84,7 @@ class Episode(models.Model):
         TASK_FAILED = "task_failed", "Task failed"
         TRUST_CHECK = "trust_check", "Trust check"
 
-    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="episodes")
+    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="episodes", db_index=False)
     kind = models.CharField(max_length=20, choices=Kind.choices)
     summary = models.TextField(max_length=2000)
     learning = models.TextField(blank=True, max_length=2000)
@@ -165,7 +165,7 @@ class Proposal(models.Model):
         REJECTED = "rejected", "Rejected"
         UNDONE = "undone", "Undone"
 
-    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="proposals")
+    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="proposals", db_index=False)
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="+")
     kind = models.CharField(max_length=7, choices=Kind.choices)
     person = models.ForeignKey(Participant, null=True, on_delete=models.CASCADE, related_name="+")

@@ -18,7 +18,7 @@ DEFAULT_PLUGIN = "memory/lcm"
 class MemoryPlugin(TimestampedModel):
     """A plugin's place in a workspace: switched on or off, and its settings. Without rows, DEFAULT_PLUGIN is on."""
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memory_plugins")
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memory_plugins", db_index=False)
     name = models.CharField(max_length=80, help_text="For example memory/lcm.")
     enabled = models.BooleanField(default=False)
     config = models.JSONField(default=dict, blank=True)
@@ -59,7 +59,7 @@ class Compaction(Job):
         NOTHING = "nothing", "nothing to do"
         FAILED = "failed", "failed"
 
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="compactions")
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="compactions", db_index=False)
     plugin = models.CharField(max_length=80)
     trigger = models.CharField(max_length=11, choices=Trigger.choices)
     full = models.BooleanField(default=False)
@@ -119,7 +119,7 @@ COMPACTIONS = JobKind(Compaction, LockKind.COMPACTION, active=(Compaction.State.
 class SessionInfo(TimestampedModel):
     """What an agent keeps about one of its sessions: a title, its own id, whatever it likes (JSON, small)."""
 
-    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="+")
+    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="+", db_index=False)
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="+")
     external_id = models.CharField(max_length=80, blank=True)
     info = models.JSONField(default=dict, blank=True)
@@ -139,7 +139,7 @@ class SessionInfo(TimestampedModel):
 class ReviewMark(models.Model):
     """Up to which message an agent has reviewed a thread for what it can learn."""
 
-    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="+")
+    agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="+", db_index=False)
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="+")
     reviewed_seq = models.PositiveBigIntegerField(default=0)
     reviewed_at = models.DateTimeField(auto_now=True)

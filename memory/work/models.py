@@ -52,7 +52,7 @@ class WorkItem(TimestampedModel):
         DONE = "done", "Done"
         DROPPED = "dropped", "Dropped"
 
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="work")
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="work", db_index=False)
     kind = models.CharField(max_length=14, choices=Kind.choices)
     text = models.TextField()
     tokens = models.PositiveIntegerField(default=0)
@@ -122,7 +122,7 @@ class Approval(TimestampedModel):
         DENIED = "denied", "Denied"
         LAPSED = "lapsed", "Lapsed"
 
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="approvals")
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="approvals", db_index=False)
     what = models.CharField(max_length=300, help_text="What would be done.")
     reason = models.TextField(blank=True, max_length=2000)
     requested_by = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")
@@ -160,7 +160,7 @@ class Approval(TimestampedModel):
 class ProgressEntry(models.Model):
     """A line of a thread's progress log. Only ever added to."""
 
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="progress")
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="progress", db_index=False)
     checkpoint = models.CharField(max_length=200)
     changed = models.TextField(blank=True, max_length=2000, help_text="What changed.")
     evidence = models.TextField(blank=True, max_length=2000)
@@ -186,7 +186,7 @@ class Handoff(models.Model):
     that nothing deleted lives on here.
     """
 
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="handoffs")
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="handoffs", db_index=False)
     compaction = models.OneToOneField(Compaction, null=True, on_delete=models.SET_NULL, related_name="handoff")
     trigger = models.CharField(max_length=11, choices=Compaction.Trigger.choices)
     at_seq = models.PositiveBigIntegerField()

@@ -65,7 +65,9 @@ class Token(models.Model):
 class IdempotencyKey(models.Model):
     """The answer once given to a POST, given again for the same key. Kept 24 hours."""
 
-    participant = models.ForeignKey("workspaces.Participant", on_delete=models.CASCADE, related_name="+")
+    participant = models.ForeignKey(
+        "workspaces.Participant", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     key = models.CharField(max_length=200)
     fingerprint = models.CharField(max_length=64, help_text="SHA-256 of method, path and body.")
     status = models.PositiveSmallIntegerField(null=True, help_text="Empty while the first call is under way.")

@@ -24,7 +24,9 @@ class Endpoint(TimestampedModel):
         OPENAI = "openai", "OpenAI-compatible"
         ANTHROPIC = "anthropic", "Anthropic"
 
-    workspace = models.ForeignKey("workspaces.Workspace", on_delete=models.CASCADE, related_name="endpoints")
+    workspace = models.ForeignKey(
+        "workspaces.Workspace", on_delete=models.CASCADE, related_name="endpoints", db_index=False
+    )
     name = models.CharField(max_length=80)
     kind = models.CharField(max_length=20, choices=Kind.choices, default=Kind.OPENAI)
     base_url = models.CharField(

@@ -145,7 +145,7 @@ class Delivery(models.Model):
         GIVEN_UP = "given_up", "given up"
         WITHHELD = "withheld", "withheld"
 
-    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
     uid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     position = models.BigIntegerField(null=True, help_text="Of the event; empty for a test.")
     kind = models.CharField(max_length=40)

@@ -39,7 +39,7 @@ class EndpointFailures(models.Model):
     `endpoint` is None for a client that has no row of its own.
     """
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+")
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+", db_index=False)
     endpoint = models.ForeignKey(Endpoint, null=True, on_delete=models.CASCADE, related_name="+")
     failures = models.PositiveSmallIntegerField(default=0)
     paused_until = models.DateTimeField(null=True)
@@ -74,7 +74,7 @@ class Summary(models.Model):
         FALLBACK = "fallback", "Cut from the source"
         CORRECTED = "corrected", "Corrected by a person"
 
-    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="summaries")
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="summaries", db_index=False)
     kind = models.CharField(max_length=9, choices=Kind.choices)
     depth = models.PositiveSmallIntegerField(default=0)
     content = models.TextField()
@@ -145,7 +145,7 @@ class Summary(models.Model):
 class SummaryCorrection(models.Model):
     """A person put a summary right. Both texts are emptied when a message below the summary is edited or deleted."""
 
-    summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="corrections")
+    summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="corrections", db_index=False)
     author = models.ForeignKey(Participant, null=True, on_delete=models.SET_NULL, related_name="+")
     version = models.PositiveIntegerField(help_text="The summary's version since then.")
     previous = models.TextField(blank=True)
@@ -217,7 +217,7 @@ class SummaryEdge(models.Model):
 class Item(models.Model):
     """One item of the context: exactly one of message and summary. `ordinal`: the number of its (first) message."""
 
-    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="items")
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="items", db_index=False)
     ordinal = models.PositiveBigIntegerField()
     message = models.OneToOneField(Message, null=True, on_delete=models.RESTRICT, related_name="+")
     summary = models.OneToOneField(Summary, null=True, on_delete=models.RESTRICT, related_name="item")

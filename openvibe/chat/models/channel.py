@@ -50,6 +50,7 @@ class Channel(TimestampedModel):
         on_delete=models.CASCADE,
         related_name="+",
         help_text="Of direct messages: the two, in the order of their ids.",
+        db_index=False,
     )
     second_participant = models.ForeignKey(
         Participant, null=True, editable=False, on_delete=models.CASCADE, related_name="+"
@@ -94,7 +95,9 @@ class ChannelMembership(models.Model):
     """Somebody was added to a channel: a member or an agent, in the same way."""
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="memberships")
-    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="channel_memberships")
+    participant = models.ForeignKey(
+        Participant, on_delete=models.CASCADE, related_name="channel_memberships", db_index=False
+    )
     added_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:

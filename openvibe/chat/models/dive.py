@@ -40,7 +40,7 @@ class Dive(models.Model):
         DISCARDED = "discarded", "Discarded"
 
     thread = models.OneToOneField(Thread, on_delete=models.CASCADE, related_name="dive")
-    parent = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="dives")
+    parent = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="dives", db_index=False)
     source = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="dives_from_here")
     agent = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")
     started_by = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")

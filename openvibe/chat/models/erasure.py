@@ -50,7 +50,7 @@ class Quote(models.Model):
     """A text of somebody's own that repeats a deleted message: ids only. `kind` is the name of a QuoteKind, `ref` the
     id of its row. `kept_at`: its owner said that it stays."""
 
-    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="quotes")
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="quotes", db_index=False)
     kind = models.CharField(max_length=12)
     ref = models.PositiveBigIntegerField()
     owner = models.ForeignKey(Participant, null=True, on_delete=models.CASCADE, related_name="+")

@@ -245,8 +245,8 @@ class MessageRevision(models.Model):
 class Mention(models.Model):
     """Somebody was named in a message. `note` says, in words for people, why an agent named here did not answer."""
 
-    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="mentions")
-    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="mentions")
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="mentions", db_index=False)
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="mentions", db_index=False)
     note = models.CharField(max_length=200, blank=True)
 
     class Meta:

@@ -151,7 +151,7 @@ class ReadMarker(models.Model):
     differ."""
 
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="read_markers")
-    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="read_markers")
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="read_markers", db_index=False)
     last_read_seq = models.PositiveBigIntegerField(default=0)
     marked_unread_seq = models.PositiveBigIntegerField(null=True)
 
@@ -168,7 +168,7 @@ class Draft(models.Model):
     """Text in a composer, kept on the server so that nothing typed is lost."""
 
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="drafts")
-    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="drafts")
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="drafts", db_index=False)
     body = models.TextField()
     updated_at = models.DateTimeField(auto_now=True)
 

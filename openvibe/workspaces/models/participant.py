@@ -31,7 +31,7 @@ class Participant(models.Model):
         IMPORTED = "imported", "Imported speaker"
         ASSISTANT = "assistant", "Imported assistant"
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="participants")
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="participants", db_index=False)
     kind = models.CharField(max_length=9, choices=Kind.choices)
     handle = models.CharField(max_length=32, validators=[handle_validator])
     name = NameField(max_length=80)
@@ -150,7 +150,7 @@ class Member(models.Model):
         GUEST = "guest", "Guest"
 
     participant = models.OneToOneField(Participant, on_delete=models.CASCADE, related_name="member")
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="members")
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="members", db_index=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=6, choices=Role.choices, default=Role.MEMBER)
     joined_at = models.DateTimeField(db_default=Now(), editable=False)

@@ -56,7 +56,7 @@ class Workspace(TimestampedModel):
 class Snippet(TimestampedModel):
     """A text with a name that instructions include (`@include name`): trusted, written by admins only."""
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="snippets")
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="snippets", db_index=False)
     name = models.CharField(max_length=40, validators=[snippet_name_validator])
     text = models.TextField()
     version = models.PositiveIntegerField(default=1, help_text="Counts its changes.")
@@ -82,13 +82,14 @@ class Spending(models.Model):
         CONTRADICTIONS = "contradictions", "Contradictions"
         TRIALS = "trials", "Trial questions"
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="spendings")
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="spendings", db_index=False)
     agent = models.ForeignKey(
         "Participant",
         null=True,
         on_delete=models.CASCADE,
         related_name="+",
         help_text="Whose budget it counts against.",
+        db_index=False,
     )
     purpose = models.CharField(max_length=14, choices=Purpose.choices)
     model = models.CharField(max_length=120)
