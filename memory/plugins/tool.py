@@ -24,6 +24,7 @@ from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
 from openvibe.base.text import pluralize
 from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
+from openvibe.llm.transcripts import clean_name, indent_text
 from openvibe.llm.values import ToolSpec
 
 TOOL_NAME = "memory"
@@ -200,9 +201,10 @@ def _search(provider: Searcher, session: Session, arguments: Arguments) -> str:
 
 
 def _format_hit(hit: MemoryHit) -> str:
+    text = indent_text(hit.snippet)
     if hit.kind == "summary":
-        return f"summary {hit.id} (from #{hit.ordinal}, {hit.at}): {hit.snippet}"
-    return f"#{hit.ordinal} {hit.author}, {hit.at}: {hit.snippet}"
+        return f"summary {hit.id} (from #{hit.ordinal}, {hit.at}): {text}"
+    return f"#{hit.ordinal} {clean_name(hit.author)}, {hit.at}: {text}"
 
 
 def _describe(provider: Explorer, session: Session, arguments: Arguments) -> str:
@@ -226,17 +228,19 @@ def _describe(provider: Explorer, session: Session, arguments: Arguments) -> str
 def _expand(provider: Explorer, session: Session, arguments: Arguments) -> str:
     cursor = arguments.get("cursor")
     expansion = provider.expand(session, int(arguments["summary_id"]), None if cursor is None else int(cursor))
-    lines = [_format_entry(entry) for entry in expansion.entries]
+    lines = [format_entry(entry) for entry in expansion.entries]
     if expansion.cursor is not None:
         lines.append(f"There is more: expand summary {arguments['summary_id']} with cursor {expansion.cursor}.")
     return "\n".join(lines) or "Nothing of it is left to show."
 
 
-def _format_entry(entry: ContextEntry) -> str:
+def format_entry(entry: ContextEntry) -> str:
+    """An entry with who said it and when: neither its words nor a name can look like the beginning of another one."""
+    text = indent_text(entry.text)
     if entry.summary_id is not None:
-        return f"summary {entry.summary_id} ({_format_span(entry.ordinal, entry.last)}, {entry.at}): {entry.text}"
+        return f"summary {entry.summary_id} ({_format_span(entry.ordinal, entry.last)}, {entry.at}): {text}"
     kind = "" if entry.kind == "text" else f", {entry.kind.replace('_', ' ')}"
-    return f"#{entry.ordinal} {entry.author_name}, {entry.at}{kind}: {entry.text}"
+    return f"#{entry.ordinal} {clean_name(entry.author_name)}, {entry.at}{kind}: {text}"
 
 
 def _format_span(first: int, last: int) -> str:

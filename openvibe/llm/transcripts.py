@@ -60,7 +60,7 @@ def request_block(line: str, trust: str) -> str:
 def message_line(ref: str, name: str, text: str, *, note: str = "") -> str:
     """A message as it stands in a transcript, line break included."""
     brackets = f" [{note}]" if note else ""
-    return f"{ref} {_clean_name(name)}{brackets}: {_escape(_indent(text))}\n"
+    return f"{ref} {clean_name(name)}{brackets}: {_escape(indent_text(text))}\n"
 
 
 def parse_transcripts(text: str) -> Iterator[tuple[int, Fence]]:
@@ -86,12 +86,14 @@ def parse_blocks(text: str) -> list[Fence]:
     return [block for _, block in sorted([*others, *lines], key=lambda pair: pair[0])]
 
 
-def _indent(text: str) -> str:
+def indent_text(text: str) -> str:
+    """The text, cleaned, with its lines after the first indented: nothing said can begin a line of its own."""
     lines = [line.rstrip() for line in clean_text(text).strip().split("\n")]
     return "\n".join([lines[0], *(f"{INDENT}{line}" if line else "" for line in lines[1:])])
 
 
-def _clean_name(name: str) -> str:
+def clean_name(name: str) -> str:
+    """The name on one line, without the signs that end it where a line says who spoke."""
     return " ".join(re.sub(r"[:\[\]<>]", " ", clean_text(name)).split()) or "somebody"
 
 
