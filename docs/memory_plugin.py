@@ -32,7 +32,7 @@ class Exchanges:
 
     def assemble(self, session: Session, budget: int, fresh_tail: int) -> list[ContextEntry]:
         entries = message_entries(prompt_messages(session).order_by("-seq")[:MAX_MESSAGES])[::-1]
-        pairs = pair_tool_calls((entry.ordinal, entry.kind, entry.call_id) for entry in entries)
+        pairs = pair_tool_calls((entry.ordinal, entry.kind, entry.call_key) for entry in entries)
         paired = {index for pair in pairs for index in pair}
         starts = [0] + [
             index

@@ -86,6 +86,10 @@ class ContextEntry(NamedTuple):
     def cost(self) -> int:
         return self.tokens + ENVELOPE_TOKENS
 
+    @property
+    def call_key(self) -> str:
+        return call_key(self.author_id, self.call_id)
+
 
 @dataclass(frozen=True, slots=True)
 class SessionStats:
@@ -350,20 +354,25 @@ def capabilities_of(provider: object) -> tuple[str, ...]:
     return tuple(capability.__name__ for capability in CAPABILITIES if isinstance(provider, capability))
 
 
+def call_key(author_id: int | None, call_id: str) -> str:
+    """What only a tool's call and its result share, empty for what is neither: two agents may use the same ids."""
+    return f"{author_id} {call_id}" if call_id else ""
+
+
 MAX_PAIR_DISTANCE = 200
 """A tool's result belongs to a call at most so many messages before it; farther apart they are orphans."""
 
 
 def pair_tool_calls(messages: Iterable[tuple[int, str, str]]) -> list[tuple[int, int]]:
     """Tool calls with their results, as indices into the messages, by result: a result answers the newest call of its
-    id that is within reach and has no result yet. A message is given as its number, its kind and its call id."""
+    key that is within reach and has no result yet. A message is given as its number, its kind and its `call_key`."""
     open_calls: dict[str, tuple[int, int]] = {}
     pairs = []
-    for index, (number, kind, call_id) in enumerate(messages):
-        if kind == "tool_call" and call_id:
-            open_calls[call_id] = index, number
-        elif kind == "tool_result" and call_id in open_calls:
-            call_index, call_number = open_calls.pop(call_id)
+    for index, (number, kind, key) in enumerate(messages):
+        if kind == "tool_call" and key:
+            open_calls[key] = index, number
+        elif kind == "tool_result" and key in open_calls:
+            call_index, call_number = open_calls.pop(key)
             if number - call_number <= MAX_PAIR_DISTANCE:
                 pairs.append((call_index, index))
     return pairs

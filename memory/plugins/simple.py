@@ -15,6 +15,7 @@ from memory.plugins.base import (
     NewMessage,
     Session,
     SessionStats,
+    call_key,
     pair_tool_calls,
 )
 from memory.plugins.sessions import ProfileMixin, SessionMixin, message_entries, prompt_messages, store_messages
@@ -24,12 +25,12 @@ MAX_WINDOW_MESSAGES = 4_000
 
 
 class WindowMessage(NamedTuple):
-    """A message as the window sees it. `call_id` is empty unless it is a tool's call or result."""
+    """A message as the window sees it. `call_key` is empty unless it is a tool's call or result."""
 
     seq: int
     cost: int
     kind: str
-    call_id: str
+    call_key: str
 
 
 class SimpleProvider(ProfileMixin, SessionMixin):
@@ -48,10 +49,11 @@ class SimpleProvider(ProfileMixin, SessionMixin):
         """Two statements, whose cost depends on the budget and not on the thread's length."""
         max_fitting = max(budget, 0) // (ENVELOPE_TOKENS + 1)
         scan_limit = min(max_fitting + fresh_tail + MAX_PAIR_DISTANCE + WINDOW_STEP, MAX_WINDOW_MESSAGES)
-        rows = prompt_messages(session).order_by("-seq").values_list("seq", "token_count", "kind", "call_id")
+        columns = ("seq", "token_count", "kind", "author_id", "call_id")
+        rows = prompt_messages(session).order_by("-seq").values_list(*columns)
         messages = [
-            WindowMessage(seq, min(tokens, MAX_ENTRY_TOKENS) + ENVELOPE_TOKENS, kind, call_id)
-            for seq, tokens, kind, call_id in reversed(rows[:scan_limit])
+            WindowMessage(seq, min(tokens, MAX_ENTRY_TOKENS) + ENVELOPE_TOKENS, kind, call_key(author_id, call_id))
+            for seq, tokens, kind, author_id, call_id in reversed(rows[:scan_limit])
         ]
         shown_seqs = select_window(
             messages,
@@ -113,7 +115,7 @@ def select_window(
 
 def _tool_pairs(messages: Sequence[WindowMessage]) -> list[tuple[int, int]]:
     """Calls with their results, as indices."""
-    return pair_tool_calls((message.seq, message.kind, message.call_id) for message in messages)
+    return pair_tool_calls((message.seq, message.kind, message.call_key) for message in messages)
 
 
 def _first_fitting(messages: Sequence[WindowMessage], tail_start: int, budget: int, max_messages: int) -> int:

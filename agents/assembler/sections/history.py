@@ -221,7 +221,7 @@ def time_note(at: datetime, before: datetime) -> str:
 
 def _merge_tool_pairs(groups: Sequence[AtomicGroup], entries: Sequence[ContextEntry]) -> list[AtomicGroup]:
     """Groups that share a tool call and its result become one."""
-    pairs = pair_tool_calls((entry.ordinal, entry.kind, entry.call_id) for entry in entries)
+    pairs = pair_tool_calls((entry.ordinal, entry.kind, entry.call_key) for entry in entries)
     if not pairs:
         return list(groups)
     group_index = {item.order: at for at, group in enumerate(groups) for item in group.items}

@@ -35,7 +35,7 @@ class ContextItem(NamedTuple):
     ordinal: int
     kind: str
     cost: int
-    call_id: str = ""
+    call_key: str = ""
     by_person: bool = False
     is_writing: bool = False
     depth: int = 0
@@ -48,7 +48,7 @@ def item_from_entry(entry: ContextEntry) -> ContextItem:
         entry.ordinal,
         entry.kind,
         entry.cost,
-        entry.call_id,
+        entry.call_key,
         by_person=entry.kind == "text" and entry.author_kind not in ("agent", "assistant"),
         depth=entry.depth,
     )
@@ -56,12 +56,12 @@ def item_from_entry(entry: ContextEntry) -> ContextItem:
 
 def tool_pair_spans(entries: Sequence[ContextEntry]) -> list[tuple[int, int]]:
     """Tool calls with their results, as indices into the entries."""
-    return pair_tool_calls((entry.ordinal, entry.kind, entry.call_id) for entry in entries)
+    return pair_tool_calls((entry.ordinal, entry.kind, entry.call_key) for entry in entries)
 
 
 def tool_pairs(items: Sequence[ContextItem]) -> list[tuple[int, int]]:
     """Tool calls with their results, as indices, of what prompts show."""
-    return pair_tool_calls((item.ordinal, item.kind if item.cost else "", item.call_id) for item in items)
+    return pair_tool_calls((item.ordinal, item.kind if item.cost else "", item.call_key) for item in items)
 
 
 def leaf_chunks(

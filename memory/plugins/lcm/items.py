@@ -203,7 +203,8 @@ LEFT JOIN LATERAL (SELECT * FROM chat_message WHERE id = i.message_id OFFSET 0) 
 """
 ITEM_ROWS = f"""
 SELECT i.ordinal, coalesce(m.kind, '{SUMMARY_KIND}'), {ITEM_COST},
-    CASE WHEN m.kind IN ('tool_call', 'tool_result') THEN m.call_id ELSE '' END,
+    CASE WHEN m.kind IN ('tool_call', 'tool_result') AND m.call_id <> ''
+        THEN concat(m.author_id, ' ', m.call_id) ELSE '' END,
     coalesce(m.kind = 'text' AND p.kind <> 'agent', false), coalesce(m.state = 'writing', false),
     coalesce(s.depth, 0), coalesce(s.stale, false)
 FROM ({{items}}) i {ITEM_JOINS} LEFT JOIN workspaces_participant p ON p.id = m.author_id ORDER BY i.ordinal

@@ -64,9 +64,9 @@ def test_a_window_keeps_its_promises(
     for seq in sorted(shown):
         line = by_seq[seq]
         if line.kind == "tool_call":
-            waiting[line.call_id] = seq
+            waiting[line.call_key] = seq
         elif line.kind == "tool_result":
-            assert seq - waiting.pop(line.call_id) <= MAX_PAIR_DISTANCE
+            assert seq - waiting.pop(line.call_key) <= MAX_PAIR_DISTANCE
     assert not waiting, "every call has its result"
 
 

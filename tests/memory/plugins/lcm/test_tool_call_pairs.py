@@ -1,10 +1,14 @@
 """Tool calls, their results and the newest request, where a prompt begins to leave things out."""
 
+import pytest
+
 from agents.models import Agent
 from memory.plugins.base import Session
+from memory.plugins.registry import provider_by_name
 from openvibe.chat.models import Thread
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
+from tests.factories import make_agent
 from tests.memory.plugins.lcm.assemblies import pair, places, recalled
 from tests.memory.plugins.lcm.factories import told
 
@@ -53,6 +57,29 @@ def test_halves_of_pairs_stay_out(session: Session, thread: Thread, ana: Member,
     told(thread, vibe.participant, "never answered", kind="tool_call", call_id="c1")
     told(thread, vibe.participant, "never asked", kind="tool_result", call_id="c2")
     told(thread, vibe.participant, "no id", kind="tool_result")
+    told(thread, ana.participant, "so?")
+    assert [entry.text for entry in recalled(session)] == ["so?"]
+
+
+@pytest.mark.parametrize("plugin", ["lcm", "simple"])
+def test_the_same_id_of_two_agents_is_two_calls(
+    plugin: str, session: Session, thread: Thread, ana: Member, vibe: Agent
+) -> None:
+    """Some endpoints count their calls from 0 in every turn."""
+    sage = make_agent(ana, "sage", channel=thread.channel)
+    for kind, words in (("tool_call", "look up {}"), ("tool_result", "{} has sun")):
+        told(thread, vibe.participant, words.format("Graz"), kind=kind, call_id="call_0")
+        told(thread, sage.participant, words.format("Wien"), kind=kind, call_id="call_0")
+    entries = provider_by_name(plugin, {}).assemble(session, 2_000, 20)
+    assert [entry.text for entry in entries] == ["look up Graz", "look up Wien", "Graz has sun", "Wien has sun"]
+
+
+def test_a_call_of_another_agent_with_the_same_id_answers_no_result(
+    session: Session, thread: Thread, ana: Member, vibe: Agent
+) -> None:
+    sage = make_agent(ana, "sage", channel=thread.channel)
+    told(thread, vibe.participant, "look up Graz", kind="tool_call", call_id="call_0")
+    told(thread, sage.participant, "Wien has sun", kind="tool_result", call_id="call_0")
     told(thread, ana.participant, "so?")
     assert [entry.text for entry in recalled(session)] == ["so?"]
 
