@@ -22,6 +22,7 @@ from agents.assembler.sections.work import APPROVALS, approval_key
 from agents.assembler.stack import SectionName
 from agents.models import Run
 from memory.models import Episode
+from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 
@@ -119,7 +120,7 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
 def _episode_item(counter: TokenCounter, section: SectionName, episode: EpisodeRow, age: str, max_tokens: int) -> Item:
     """`[RECENT FEEDBACK] User Ana (2 days ago): …`, or an older episode in the same manner."""
     giver, ref, is_feedback = episode.feedback_author, f"episode:{episode.pk}", section == "feedback"
-    text = truncate_middle(episode.text, max_tokens, counter, " … ")
+    text = truncate_middle(mask_secrets(episode.text), max_tokens, counter, " … ")
     label = "RECENT FEEDBACK" if is_feedback else str(Episode.Kind(episode.kind).label).upper()
     line = f"[{label}] User {giver} ({age}): {text}" if giver else f"[{label}] ({age}): {text}"
     source = "feedback" if is_feedback else "episode"

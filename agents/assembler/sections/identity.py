@@ -192,6 +192,6 @@ def workspace_candidates(request: PromptRequest) -> SectionCandidates:
 
 @lru_cache(maxsize=1_024)
 def _description_item(counter: TokenCounter, name: SectionName, text: str, limit: int) -> Item:
-    description = truncate_middle(text, limit, counter, " … ")
+    description = truncate_middle(mask_secrets(text), limit, counter, " … ")
     block = data_block(description, source=name, ref=name, author="workspace", trust="semi_trusted")
     return make_item(counter, section=name, key=name, text=block, trust="semi_trusted", source=name, ref=name)
