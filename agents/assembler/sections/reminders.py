@@ -29,9 +29,9 @@ MAX_REFS = 5
 def reminder_candidates(request: PromptRequest, tools: Iterable[str]) -> SectionCandidates:
     """One block with the lines that apply, none where none does. `tools`: the names of those the agent has now."""
     names, work = set(tools), WORK_ITEMS.all(request.rows)
-    before = PREVIOUS_ANSWER.first(request.rows)
+    before, own_id = PREVIOUS_ANSWER.first(request.rows), request.agent.participant_id
     lines = [
-        _approval_line(APPROVALS.all(request.rows)),
+        _approval_line(row for row in APPROVALS.all(request.rows) if not row.is_of_another_agent(own_id)),
         _goal_line(work),
         _todo_line(work, request.message.sent_at) if "work_update" in names else "",
         _compaction_line() if before is not None and before.was_compacted and "memory" in names else "",
@@ -46,7 +46,7 @@ def reminder_candidates(request: PromptRequest, tools: Iterable[str]) -> Section
     return section_candidates("reminders", [item])
 
 
-def _approval_line(rows: Sequence[ApprovalRow]) -> str:
+def _approval_line(rows: Iterable[ApprovalRow]) -> str:
     approval_refs = [approval_key(row) for row in rows if row.state == Approval.State.REQUESTED]
     return f"Wait for a decision before you act on {_refs(approval_refs)}." if approval_refs else ""
 

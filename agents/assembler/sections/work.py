@@ -23,6 +23,7 @@ from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import Dive, Message
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
+from openvibe.workspaces.models import Participant
 
 MAX_WORK_ITEMS = 100
 """Rows of open work looked at."""
@@ -101,9 +102,15 @@ class ApprovalRow(NamedTuple):
     what: str
     state: str
     requested_by: str
+    requested_by_id: int
+    requested_by_kind: str
     decided_by: str
     note: str
     at: str
+
+    def is_of_another_agent(self, own_id: int) -> bool:
+        """What it asked for is allowed to it alone; what people ask for is everybody's."""
+        return self.requested_by_kind == Participant.Kind.AGENT and self.requested_by_id != own_id
 
 
 def _latest_approvals(_scope: QueryScope) -> QuerySet[Any, Any]:
@@ -115,7 +122,10 @@ def _latest_approvals(_scope: QueryScope) -> QuerySet[Any, Any]:
 
 
 APPROVALS = JsonRows(
-    "approvals", ApprovalRow, _latest_approvals, columns={"requested_by": "requested_by__name", "decided_by": "decider"}
+    "approvals",
+    ApprovalRow,
+    _latest_approvals,
+    columns={"requested_by": "requested_by__name", "requested_by_kind": "requested_by__kind", "decided_by": "decider"},
 )
 
 
@@ -204,7 +214,7 @@ def work_candidates(request: PromptRequest, tools: Iterable[str]) -> SectionCand
     before = None if request.task == "publish" else PREVIOUS_ANSWER.first(request.rows)
     items = [
         *(_work_item(counter, row, is_own=row.author_id == own_id) for row in WORK_ITEMS.all(request.rows)),
-        *(_approval_item(counter, row) for row in reversed(APPROVALS.all(request.rows))),
+        *(_approval_item(counter, row, own_id) for row in reversed(APPROVALS.all(request.rows))),
         *_tool_change_items(counter, before, tools),
         *(
             _progress_item(counter, row, is_own=row.author_id == own_id)
@@ -238,7 +248,7 @@ def approval_key(row: ApprovalRow) -> str:
     return f"approval:{row.pk}"
 
 
-def _approval_item(counter: TokenCounter, row: ApprovalRow) -> Item:
+def _approval_item(counter: TokenCounter, row: ApprovalRow, own_id: int) -> Item:
     """State, who decided and when are fields; only what was asked for, and the note, are words.
 
     Words are trusted once a person has granted them: who denies a request does not stand up for what it says.
@@ -250,7 +260,7 @@ def _approval_item(counter: TokenCounter, row: ApprovalRow) -> Item:
         mask_secrets("\n".join(filter(None, (row.what, row.note and f"Note: {row.note}")))),
         ref=ref,
         state=row.state,
-        asked_by=row.requested_by,
+        asked_by=row.requested_by + (", another agent" if row.is_of_another_agent(own_id) else ""),
         decided_by=row.decided_by or None,
         time=row.at[:16].replace("T", " "),
         trust=trust,
