@@ -21,7 +21,7 @@ from psycopg._queries import PostgresQuery
 from psycopg.abc import Transformer
 from psycopg.adapt import PyFormat
 from psycopg.errors import error_from_result
-from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 _PLACEHOLDER = re.compile(r"(%s|%\(\w+\)s|%%)")
@@ -74,7 +74,8 @@ class _StatementsOfConnection(PrepareManager):
         if result.status == ExecStatus.TUPLES_OK:
             transformer.set_pgresult(result)
             return transformer.load_rows(0, result.ntuples, tuple)
-        if pgconn.status == ConnStatus.BAD:
+        if pgconn.status == ConnStatus.BAD or not result.error_field(DiagnosticField.SQLSTATE):
+            pgconn.finish()  # libpq's own error: it could not write, and may not have noticed the end yet
             raise psycopg.OperationalError(result.get_error_message())
         error = error_from_result(result, driver.info.encoding)
         if isinstance(error, psycopg.errors.FeatureNotSupported):

@@ -290,6 +290,16 @@ def _split_url(url: str, variable: str) -> SplitResult:
         raise ImproperlyConfigured(f"{variable}: {error}.") from None
 
 
+LOST_SERVER_LIMITS = {
+    "connect_timeout": 10,  # seconds
+    "keepalives_idle": 30,  # seconds without a word until the server is asked whether it is there
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds that what was sent may stay without a receipt
+}
+"""A server that vanished without a word, cable and all, is known as gone within a minute; the system waits for hours."""
+
+
 def database_settings(url: str, var: Path) -> dict[str, Any]:
     """Settings of the one database. `url` is `postgres://user:password@host:port/name?option=value` or empty.
     Raises ImproperlyConfigured."""
@@ -310,7 +320,7 @@ def database_settings(url: str, var: Path) -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": options.pop("host", "") or parts.hostname or "",
         "PORT": str(parts.port or ""),
-        "OPTIONS": options,
+        "OPTIONS": {**LOST_SERVER_LIMITS, **options},
     }
 
 

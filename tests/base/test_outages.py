@@ -2,7 +2,7 @@
 
 import psycopg
 import pytest
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError
 
 from openvibe.base.outages import unavailable_from
 
@@ -17,6 +17,7 @@ GONE = "The database does not answer"
         (psycopg.errors.LockNotAvailable(), MET_ANOTHER),
         (psycopg.errors.DiskFull(), "The server's disk is full"),
         (psycopg.errors.AdminShutdown(), GONE),
+        (psycopg.DatabaseError("server closed the connection unexpectedly"), GONE),
     ],
 )
 def test_who_met_another_change_is_not_told_that_the_database_is_gone(cause: Exception, sentence: str) -> None:
@@ -25,3 +26,5 @@ def test_who_met_another_change_is_not_told_that_the_database_is_gone(cause: Exc
     for error in (cause, wrapped):
         assert (unavailable_from(error) or cause).args[0].startswith(sentence)
     assert unavailable_from(ValueError()) is None
+    assert unavailable_from(DatabaseError("Save with update_fields did not affect any rows.")) is None
+    assert unavailable_from(psycopg.errors.UniqueViolation()) is None

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
+from os import dup
+from select import select
+from socket import SHUT_RDWR, socket
 from threading import Barrier
 
 import pytest
@@ -216,3 +219,24 @@ def test_a_connection_that_is_gone_is_an_outage_once(begin: Callable[[], Abstrac
         fetch_prepared("SELECT pg_backend_pid() + 0 * %s", [1])
     connection.close_if_unusable_or_obsolete()
     assert fetch_prepared("SELECT pg_backend_pid() + 0 * %s", [1]) != [(pid,)]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("begin", [nullcontext, transaction.atomic])
+def test_a_server_that_ends_without_a_word_is_an_outage(begin: Callable[[], AbstractContextManager[None]]) -> None:
+    statement = "SELECT pg_backend_pid() + 0 * %s"
+    fetch_prepared(statement, [1])
+    another = connection.copy()
+    try:
+        with connection.cursor() as listening, another.cursor() as elsewhere:
+            listening.execute("LISTEN outages")
+            elsewhere.execute("NOTIFY outages")
+    finally:
+        another.close()
+    wait_until(lambda: select([connection.connection], [], [], 0)[0], "what the server says last")
+    with socket(fileno=dup(connection.connection.fileno())) as line:
+        line.shutdown(SHUT_RDWR)
+    with pytest.raises(OperationalError), begin():
+        fetch_prepared(statement, [1])
+    connection.close_if_unusable_or_obsolete()
+    assert fetch_prepared(statement, [1])
