@@ -297,7 +297,7 @@ LOST_SERVER_LIMITS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,  # milliseconds that what was sent may stay without a receipt
 }
-"""A server that vanished without a word, cable and all, is known as gone within a minute; the system waits for hours."""
+"""A server that vanished, cable and all, is known as gone within a minute. The system waits for hours."""
 
 
 def database_settings(url: str, var: Path) -> dict[str, Any]:
