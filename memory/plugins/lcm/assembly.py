@@ -130,7 +130,7 @@ def with_references(entries: Sequence[ContextEntry], long: Mapping[int, int], be
 def _reference_to(entry: ContextEntry, tokens: int) -> ContextEntry:
     text = (
         f"[A tool answered {tokens:,} tokens here, left out to save room. They are message {entry.ordinal} of this"
-        " thread: search your memory for words in it, or read the message itself.]"
+        " thread: search your memory for words in it to read what stands around them.]"
     )
     return entry._replace(text=text, tokens=count_tokens(text))
 

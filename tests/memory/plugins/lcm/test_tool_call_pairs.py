@@ -101,7 +101,8 @@ def test_a_long_result_is_referred_to_once_a_person_spoke_after_it(
     told(thread, ana.participant, "thanks")
     shown = recalled(session)[2]
     assert f"message {answer.seq}" in shown.text
-    assert "search your memory" in shown.text
+    assert "search your memory for words in it to read what stands around them" in shown.text
+    assert "read the message" not in shown.text, "no tool of an agent reads a message by its number"
     assert shown.tokens == count_tokens(shown.text) < 60
     assert recalled(Session(session.thread_id, session.access, before=4))[2] == shown, "the request comes after it, too"
 
