@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
-from agents.assembler.items import Item, SectionCandidates, TrustLabel, make_item, section_candidates
+from agents.assembler.items import Item, SectionCandidates, TrustLabel, make_item, relative_time, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from agents.audience import reusable_calls
 from agents.models import Agent, Run, Snapshot, ToolCall
@@ -141,6 +141,7 @@ class ProgressRow(NamedTuple):
     author: str
     author_id: int
     author_kind: str
+    created_at: datetime
 
 
 def _latest_progress(_scope: QueryScope) -> QuerySet[Any, Any]:
@@ -148,7 +149,11 @@ def _latest_progress(_scope: QueryScope) -> QuerySet[Any, Any]:
 
 
 PROGRESS_ENTRIES = JsonRows(
-    "progress_entries", ProgressRow, _latest_progress, columns={"author": "author__name", "author_kind": "author__kind"}
+    "progress_entries",
+    ProgressRow,
+    _latest_progress,
+    columns={"author": "author__name", "author_kind": "author__kind"},
+    parse={"created_at": datetime.fromisoformat},
 )
 
 
@@ -166,6 +171,7 @@ class ToolResultRow(NamedTuple):
     arguments: str
     result: str
     is_changed: bool
+    created_at: datetime
 
 
 def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
@@ -183,7 +189,7 @@ def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
     return calls.annotate(is_changed=Exists(changed_messages)).order_by("-run_id", "-id")[:MAX_TOOL_RESULTS]
 
 
-TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results)
+TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results, parse={"created_at": datetime.fromisoformat})
 
 
 class PreviousAnswerRow(NamedTuple):
@@ -210,17 +216,20 @@ PREVIOUS_ANSWER = JsonRows("previous_answer", PreviousAnswerRow, _newest_snapsho
 
 def work_candidates(request: PromptRequest, tools: Iterable[str]) -> SectionCandidates:
     """All work in the order of its weight. `tools`: the names of those the agent has now."""
-    counter, own_id = request.counter, request.agent.participant_id
+    counter, own_id, sent_at = request.counter, request.agent.participant_id, request.message.sent_at
     before = None if request.task == "publish" else PREVIOUS_ANSWER.first(request.rows)
     items = [
         *(_work_item(counter, row, is_own=row.author_id == own_id) for row in WORK_ITEMS.all(request.rows)),
         *(_approval_item(counter, row, own_id) for row in reversed(APPROVALS.all(request.rows))),
         *_tool_change_items(counter, before, tools),
         *(
-            _progress_item(counter, row, is_own=row.author_id == own_id)
+            _progress_item(counter, row, relative_time(row.created_at, sent_at), is_own=row.author_id == own_id)
             for row in reversed(PROGRESS_ENTRIES.all(request.rows))
         ),
-        *(_tool_result_item(counter, row) for row in reversed(TOOL_RESULTS.all(request.rows))),
+        *(
+            _tool_result_item(counter, row, relative_time(row.created_at, sent_at))
+            for row in reversed(TOOL_RESULTS.all(request.rows))
+        ),
     ]
     numbered_items = [replace(item, order=order) for order, item in enumerate(items)]
     cap = max((request.budget.caps["P1"] or request.budget.ceiling) // WORK_CAP_DIVISOR, MIN_WORK_TOKENS)
@@ -229,10 +238,18 @@ def work_candidates(request: PromptRequest, tools: Iterable[str]) -> SectionCand
 
 @lru_cache(maxsize=4_096)
 def _row_item(
-    counter: TokenCounter, text: str, kind: str, ref: str, author: str, trust: TrustLabel, stage: str = ""
+    counter: TokenCounter,
+    text: str,
+    kind: str,
+    ref: str,
+    author: str,
+    trust: TrustLabel,
+    *,
+    stage: str = "",
+    age: str = "",
 ) -> Item:
-    words = mask_secrets(text)
-    block = fence("data", words, source=kind, ref=ref, author=author, trust=trust, stage=stage or None)
+    fields = {"time": age or None, "trust": trust, "stage": stage or None}
+    block = fence("data", mask_secrets(text), source=kind, ref=ref, author=author, **fields)
     source = str(WorkItem.Kind(kind).label).lower() if kind in WorkItem.Kind.values else kind
     return make_item(counter, section="work", key=ref, text=block, trust=trust, source=source, author=author, ref=ref)
 
@@ -241,7 +258,7 @@ def _work_item(counter: TokenCounter, row: WorkItemRow, *, is_own: bool) -> Item
     """The row's own words, with what its kind adds; a stage is a field, which no words can pass for."""
     trust = author_trust(row.author_kind, is_own=is_own)
     stage = "proposed" if row.kind == WorkItem.Kind.CONSTRAINT else str(row.data.get("stage", ""))
-    return _row_item(counter, row_text(row.text, row.data), row.kind, f"work:{row.pk}", row.author, trust, stage)
+    return _row_item(counter, row_text(row.text, row.data), row.kind, f"work:{row.pk}", row.author, trust, stage=stage)
 
 
 def approval_key(row: ApprovalRow) -> str:
@@ -270,21 +287,21 @@ def _approval_item(counter: TokenCounter, row: ApprovalRow, own_id: int) -> Item
     )
 
 
-def _progress_item(counter: TokenCounter, row: ProgressRow, *, is_own: bool) -> Item:
-    """One checkpoint of the progress log."""
+def _progress_item(counter: TokenCounter, row: ProgressRow, age: str, *, is_own: bool) -> Item:
+    """One checkpoint of the progress log, and how long ago it was written."""
     parts = (("Changed", row.changed), ("Evidence", row.evidence), ("Open", row.open_issues), ("Next", row.next_action))
     lines = "\n".join([row.checkpoint, *(f"{name}: {text}" for name, text in parts if text)])
     text = truncate_middle(mask_secrets(lines), TOOL_RESULT_TOKENS, counter, " … ")
     trust = author_trust(row.author_kind, is_own=is_own)
-    return _row_item(counter, text, "progress", f"progress:{row.pk}", row.author, trust)
+    return _row_item(counter, text, "progress", f"progress:{row.pk}", row.author, trust, age=age)
 
 
-def _tool_result_item(counter: TokenCounter, row: ToolResultRow) -> Item:
-    """What a tool answered before, in short; nothing of it once a message changed that it may have quoted."""
+def _tool_result_item(counter: TokenCounter, row: ToolResultRow, age: str) -> Item:
+    """What a tool answered and how long ago, in short; nothing once a message changed that it may have quoted."""
     result = CHANGED_NOTICE if row.is_changed else mask_secrets(row.result)
     arguments = "" if row.is_changed else truncate_middle(mask_secrets(row.arguments), 80, counter, " … ")
     text = f"{row.name} {arguments}".rstrip() + f"\n{truncate_middle(result, TOOL_RESULT_TOKENS, counter, ' … ')}"
-    return _row_item(counter, text, "tool", f"observation:{row.pk}", row.name, "untrusted")
+    return _row_item(counter, text, "tool", f"observation:{row.pk}", row.name, "untrusted", age=age)
 
 
 def _tool_change_items(counter: TokenCounter, before: PreviousAnswerRow | None, now: Iterable[str]) -> list[Item]:

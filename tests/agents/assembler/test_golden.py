@@ -170,7 +170,8 @@ def test_a_mention_with_everything(
     create_work_item(thread=thread, by=access(ana), kind="goal", text="Ready for spring", data=condition)
     request_approval(thread=thread, by=visible_to(vibe), what="Order gloves")
     Approval.objects.filter(state="requested").update(created_at=NOON)
-    ProgressEntry.objects.create(thread=thread, author=vibe.participant, checkpoint="Half of it", next_action="Row 4")
+    done = {"checkpoint": "Half of it", "next_action": "Row 4", "created_at": NOON - timedelta(hours=2)}
+    ProgressEntry.objects.create(thread=thread, author=vibe.participant, **done)
     an_earlier_run(vibe, thread, ana)
     check_golden("mention_everything", ask(thread, "@vibe what does mulch cost for row 3?", task="mention"))
 
@@ -205,6 +206,7 @@ def an_earlier_run(vibe: Agent, thread: Thread, ana: Member) -> None:
         arguments='{"action": "search", "query": "mulch"}',
         decision="allowed",
         result="message 7: the mulch lies behind the shed",
+        created_at=NOON - timedelta(days=1),
     )
     call.sources.create(kind="thread", ref=run.thread_id)
 
