@@ -147,11 +147,10 @@ function connect(after = last) {
   opened.addEventListener("presence", ({ data }) => document.dispatchEvent(new CustomEvent("openvibe:presence", { detail: JSON.parse(data) })));
   opened.addEventListener("reload", reloadMissed);
   opened.addEventListener("busy", () => showNotice("held-back", FULL));
-  opened.addEventListener("open", onHeard);
   opened.addEventListener("error", () => {
     body.dataset.live = "off";
+    if (isHeard) onHeard(); // that it broke; that it breaks once more is no sign of life
     isHeard = false;
-    onHeard(); // that it broke
     showLossSoon();
     if (opened.readyState !== EventSource.CLOSED) return;
     // Refused, or a server without streams: look now and then instead.

@@ -1,7 +1,9 @@
 """A team and its agent, in real browsers: what one says the other sees, live."""
 
 import re
+from functools import partial
 
+import pytest
 from playwright.sync_api import APIResponse, Dialog, FilePayload, Locator, Page, Route, expect
 
 from tests.journeys.conftest import People, stop_clock
@@ -555,22 +557,39 @@ def test_hostile_text_stays_text(people: People, installation: Installation) -> 
     expect(ana.locator("#composer")).to_be_hidden()
 
 
-def test_what_comes_is_shown_though_a_proxy_holds_the_stream(people: People) -> None:
+def wait_for_one_more(page: Page, tried: list[Route]) -> None:
+    seen = len(tried)
+    wait_until(lambda: page.evaluate("1") and len(tried) > seen, "the stream is asked for again")
+
+
+@pytest.mark.parametrize("way", ["no answer", "cut", "ended at once"])
+def test_what_comes_is_shown_though_no_stream_comes_through(people: People, way: str) -> None:
+    words = f"Is anybody there? ({way})"
     ana, other, inbox = people.ana(), people.ana(), people.ana()
-    start_thread(other, "Behind a proxy", "Hello.")
+    start_thread(other, f"Behind a proxy: {way}", "Hello.")
+    tries: dict[Page, list[Route]] = {ana: [], inbox: []}
+
+    def refuse(route: Route, tried: list[Route]) -> None:
+        tried.append(route)
+        if way == "cut":
+            route.abort()
+        elif way == "ended at once":
+            route.fulfill(content_type="text/event-stream", body="")
+
     for page, address in ((ana, other.url), (inbox, "/w/willow/")):
-        page.route("**/events/**", lambda route: None)  # no answer ever comes
+        page.route("**/events/**", partial(refuse, tried=tries[page]))
         page.clock.install()
         page.goto(address)
-    say(other, "Is anybody there?")
-    expect(other.get_by_text("Is anybody there?")).to_be_visible()
-    for page in (ana, inbox):
-        page.clock.fast_forward(
-            11_000
-        )  # the server would have said something at once; it is looked at each five seconds
+    say(other, words)
+    expect(other.get_by_text(words)).to_be_visible()
+    for page, tried in tries.items():
+        page.clock.fast_forward(4_000)
+        if way != "no answer":  # the browser tries again by itself, which is no sign of life
+            wait_for_one_more(page, tried)
+        page.clock.fast_forward(7_000)  # it would have said something at once; it is looked at each five seconds
     expect(ana.locator("#composer .connection")).to_contain_text("Live updates do not come through")
-    expect(ana.locator("#messages").get_by_text("Is anybody there?")).to_be_visible()
-    expect(inbox.locator("[data-refresh]").get_by_text("Is anybody there?")).to_be_visible()
+    expect(ana.locator("#messages").get_by_text(words)).to_be_visible()
+    expect(inbox.locator("[data-refresh]").get_by_text(words)).to_be_visible()
 
 
 def test_people_are_named_in_any_script(people: People) -> None:
