@@ -11,16 +11,18 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from agents.models import Agent, WorkspaceExport
+from agents.schedules.services import ScheduleDraft, create_schedule
 from memory.services import record_failure
 from memory.work.services import create_work_item
 from openvibe.api.models import SCOPES
 from openvibe.api.services import issue_token
-from openvibe.chat.models import Message
-from openvibe.chat.services import add_to_channel
+from openvibe.chat.models import Draft, Message
+from openvibe.chat.services import add_reaction, add_to_channel, open_direct_messages, save_message
 from openvibe.llm.models import Endpoint
 from openvibe.webhooks.models import Webhook
 from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import create_invitation, create_snippet
 from tests import factories
 from tests.api.access_matrix import Place, make_place, write_block, write_dive, write_knowledge, write_work
 
@@ -84,6 +86,7 @@ def make_world(name: str, count: int) -> World:
         by = factories.access(owner)
         create_webhook(by=by, participant=owner.participant, url="https://93.184.216.34/", kinds=["mention"])
         send_test(webhook=Webhook.objects.filter(workspace=owner.workspace).earliest("pk"), by=by)
+        write_own_rows(owner, place)
         places.append(place)
     first = places[0]
     for number in range(count - 1):
@@ -103,6 +106,22 @@ def make_world(name: str, count: int) -> World:
     reader = owner.workspace.participants.get(handle=first.agent)
     _, agent_token = issue_token(participant=reader, name="a", scopes=SCOPES)
     return World(ids_in_addresses(owner, first), browser, token, agent_token)
+
+
+def write_own_rows(owner: Member, place: Place) -> None:
+    """What the owner keeps of the place for herself, and what she set up for others."""
+    by, workspace, title = factories.access(owner), owner.workspace, place.thread.title
+    add_reaction(message=place.message, by=by, emoji="🌱")
+    save_message(message=place.message, by=by)
+    Draft.objects.create(participant=owner.participant, thread=place.thread, body="Not yet sent")
+    create_snippet(workspace=workspace, by=by, name=title.lower().replace(" ", "-"), text="Prune in spring.")
+    create_invitation(workspace=workspace, by=by, role="member", channel_ids=[place.channel.pk])
+    helper = factories.make_member(f"Friend {owner.pk} {title}", workspace)
+    direct, _ = open_direct_messages(by=by, recipient=helper.participant)
+    factories.say(direct, helper, "Roses?")
+    agent = Agent.objects.get(participant__workspace=workspace, participant__handle=place.agent)
+    draft = ScheduleDraft(title, "0 9 * * 1", "UTC", "What is due?", place.channel)
+    create_schedule(agent=agent, by=by, draft=draft)
 
 
 def ids_in_addresses(owner: Member, place: Place) -> dict[str, object]:
