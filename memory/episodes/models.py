@@ -12,7 +12,8 @@ from django.db.models.functions import MD5, Now
 from django.utils import timezone
 
 from openvibe.base.models import TimestampedModel
-from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.models import Channel, Message, Thread, open_to_agent
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 PRAISE = "feedback:"
@@ -53,13 +54,14 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
         alive = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
         return self.filter(alive, agent=agent, archived_at=None)
 
-    def usable_in(self, channel: Channel | int) -> EpisodeQuerySet:
+    def usable_in(self, channel: Channel | int, by: Access) -> EpisodeQuerySet:
         """Without what was learned where this channel's members were not the audience (spec: agents.md).
 
-        People-only threads give nothing to anybody; private channels and restricted threads only to themselves.
+        Threads that are closed to the agent `by` give nothing; private channels and restricted threads only to
+        themselves.
         """
         elsewhere_is_fine = Q(channel__is_private=False, thread__access=Thread.Access.OPEN) | Q(thread=None)
-        same_audience = Q(channel=channel) & ~Q(thread__access=Thread.Access.HUMAN_ONLY)
+        same_audience = Q(channel=channel) & open_to_agent(by, "thread__")
         return self.filter(elsewhere_is_fine | same_audience)
 
     def without_praise(self) -> EpisodeQuerySet:

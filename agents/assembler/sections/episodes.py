@@ -62,7 +62,7 @@ def _bears_on_task(scope: QueryScope) -> Q:
 
 def _open_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
     own = Episode.objects.of(scope.participant_id).without_praise().filter(_bears_on_task(scope), applied_at=None)
-    usable = Episode.objects.usable_in(OuterRef(OuterRef("channel_id")))  # type: ignore[arg-type]  # stands for an id
+    usable = Episode.objects.usable_in(OuterRef(OuterRef("channel_id")), scope.access)  # type: ignore[arg-type]  # for an id
     return own.order_by("-created_at", "-id").annotate(
         text=Case(When(learning="", then=F("summary")), default=F("learning")),
         feedback_author=Coalesce("feedback__participant__name", Value("")),

@@ -192,8 +192,8 @@ def test_what_is_learned_in_a_private_channel_stays_there(ana: Member, vibe: Age
     assert proposal.kind == "episode"
     assert "profile" not in model.calls[0].messages[0].content
     accept_proposal(proposal=proposal, by=access(ana))
-    assert Episode.objects.of(vibe.participant).usable_in(private.channel).count() == 1
-    assert Episode.objects.of(vibe.participant).usable_in(channel).count() == 0
+    assert Episode.objects.of(vibe.participant).usable_in(private.channel, visible_to(vibe)).count() == 1
+    assert Episode.objects.of(vibe.participant).usable_in(channel, visible_to(vibe)).count() == 0
 
 
 def test_only_threads_in_which_the_agent_had_a_part(ana: Member, vibe: Agent, thread: Thread, channel: Channel) -> None:

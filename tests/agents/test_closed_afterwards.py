@@ -1,0 +1,166 @@
+"""A place that closes after everything was written there: no page, endpoint or prompt says a word of it any more.
+
+All that is written there holds one telling word, so that whatever is shown tells where it comes from."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from agents.access import visible_to
+from agents.assembler.assemble import assemble
+from agents.models import Agent, Run
+from memory.plugins.base import Session
+from memory.plugins.lcm.models import Summary
+from memory.plugins.lcm.provider import LcmProvider
+from memory.work.handoff import create_handoff
+from memory.work.models import Handoff
+from openvibe.api.services import issue_token
+from openvibe.chat.models import Channel, Dive, Message
+from openvibe.chat.services import (
+    add_reaction,
+    add_to_channel,
+    publish_dive,
+    remove_from_channel,
+    save_message,
+    set_thread_access,
+)
+from openvibe.llm.drafts import ResultDraft
+from openvibe.workspaces.models import Member
+from tests.agents.runs.scripted_runs import ask, calling, told
+from tests.api.access_matrix import Place, make_place, write_block, write_dive, write_knowledge, write_work
+from tests.factories import access, make_agent, make_channel, make_thread, say, say_all, signed_in
+
+WORD = "zq7x"
+ARGUMENT = re.compile(r"<\w+:(\w+)>")
+QUERIES = ("thread={thread}", "q=roses")
+"""What lists are asked for besides."""
+
+
+@pytest.fixture
+def place(ana: Member, dora: Member, ben: Member) -> Place:
+    """Everything there is to write, in a private channel that Dora, Ben and an agent read, too."""
+    channel = make_channel(ana, "den", private=True)
+    sage = make_agent(ana, "sage", level=3, channel=channel)
+    for person in (dora, ben):
+        add_to_channel(channel=channel, participant=person.participant, by=access(ana))
+    place = make_place(ana, channel, sage, WORD)
+    for write in (write_work, write_knowledge, write_dive, write_block):
+        write(place, ana)
+    rows = [f"{WORD} roses want water and mulch and a little patience. " * 9] * 40
+    say_all(place.thread, ana, rows)
+    looks = calling(("memory", {"action": "search", "query": "roses"}), ("log_progress", {"checkpoint": WORD}))
+    told(ask(place.thread, dora, f"@sage @ben what of {WORD}?"), looks, f"{WORD} is well.")
+    say_all(place.thread, ana, rows)
+    provider, session = LcmProvider({"summaries": "deterministic"}), Session(place.thread.pk, visible_to(sage))
+    provider.bootstrap(session)
+    assert provider.compact(session, 900).created
+    create_handoff(thread=place.thread, trigger="milestone")
+    for person in (dora, ben):
+        save_message(message=place.message, by=access(person))
+        add_reaction(message=place.message, by=access(person), emoji="👍")
+    result = ResultDraft(f"{WORD} is done", ("One.", "Two.", "Three."), f"All of {WORD}.", (), ())
+    publish_dive(dive=Dive.objects.get(pk=place.dive), by=access(ana), result=result)
+    return place
+
+
+def ids_by_name(place: Place) -> dict[str, set[object]]:
+    """What may stand in an address, by its argument or by the part before it."""
+    ids: dict[str, set[object]] = {name: {value} for name, value in place.ids().items()}
+    ids["message"] |= {*ids["reply"], *Message.objects.filter(thread=place.thread).values_list("pk", flat=True)[40:46]}
+    ids["run"] = set(Run.objects.filter(thread=place.thread).values_list("pk", flat=True))
+    ids["summary"] = set(Summary.objects.values_list("pk", flat=True))
+    ids["handoff"] = set(Handoff.objects.values_list("pk", flat=True))
+    ids["entry"] |= ids["suggestion"]
+    ids |= {"item": ids["work"], "handle": ids["agent"], "label": {"notes"}, "tab": {"raw", "items", "tools"}}
+    return ids | {"summarie": ids["summary"], "knowledge": ids["entry"], "progres": ids["progress"]}
+
+
+def routes(patterns: Iterable[URLPattern | URLResolver], path: str = "") -> Iterator[str]:
+    for pattern in patterns:
+        here = path + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from routes(pattern.url_patterns, here)
+        elif here.startswith(("w/", "api/v1/")) and not here.endswith("/events/"):  # a stream has no end
+            yield here
+
+
+def addresses(place: Place) -> Iterator[str]:
+    """Every page and endpoint, with every id of the place, and once more with each query where none stands in it."""
+    ids = ids_by_name(place) | {"slug": {place.thread.workspace.slug}}
+    for route in routes(get_resolver().url_patterns):
+        paths = {f"/{route}"}
+        for found in ARGUMENT.finditer(route):
+            segment = route[: found.start()].rstrip("/").rpartition("/")[2].removesuffix("s")
+            values = ids.get(found[1].removesuffix("_id")) or ids.get(segment, {1})
+            paths = {path.replace(found[0], str(value)) for path in paths for value in values}
+        yield from paths
+        if not ARGUMENT.search(route.replace("<slug:slug>", "")):
+            yield from (f"{path}?{query.format(thread=place.thread.pk)}" for path in paths for query in QUERIES)
+
+
+def telling(client: Client, paths: Iterable[str], **headers: str) -> set[str]:
+    """The addresses whose answer holds the word."""
+    found = set()
+    for path in paths:
+        if WORD.encode() in client.get(path, headers=headers).getvalue():
+            found.add(path)
+    return found
+
+
+def read_by(who: Member | Agent, place: Place) -> set[str]:
+    """Where the reader finds a word of the place: by a token in the API, people on pages, too."""
+    _, secret = issue_token(participant=who.participant, name="tests", scopes=["read", "write", "memory", "knowledge"])
+    paths = list(addresses(place))
+    endpoints = [path for path in paths if path.startswith("/api/")]
+    pages = [path for path in paths if not path.startswith("/api/")]
+    found = telling(Client(), endpoints, Authorization=f"Bearer {secret}")
+    return found | telling(signed_in(who), pages) if isinstance(who, Member) else found
+
+
+@pytest.mark.parametrize("reader", ["dora", "ben", "sage"])
+def test_who_is_taken_out_of_a_channel_reads_no_word_of_it(
+    reader: str, ana: Member, dora: Member, ben: Member, place: Place
+) -> None:
+    readers: dict[str, Member | Agent] = {"dora": dora, "ben": ben, "sage": place.run.agent}
+    who = readers[reader]
+    assert len(read_by(who, place)) > 20
+    remove_from_channel(channel=place.channel, participant=who.participant, by=access(ana))
+    assert read_by(who, place) == set()
+
+
+@pytest.fixture(params=["human_only", "agent_restricted"])
+def closed(request: pytest.FixtureRequest, ana: Member, place: Place) -> Place:
+    """The place, whose thread is for people or for another agent only by now."""
+    kind: str = request.param
+    others = [make_agent(ana, "rose", channel=place.channel).participant] if kind == "agent_restricted" else []
+    set_thread_access(thread=place.thread, by=access(ana), access=kind, allowed_agents=others)
+    return place
+
+
+def test_an_agent_reads_no_word_of_a_thread_that_was_closed_to_it(closed: Place) -> None:
+    assert read_by(closed.run.agent, closed) == set()
+
+
+def words_in_prompts(place: Place, channel: Channel, by: Member) -> list[str]:
+    """The telling parts of what the agent reads in a new thread of this channel."""
+    question = say(make_thread(channel, by), by, "@sage what of the roses?")
+    prompts = [
+        assemble(agent=place.run.agent, thread=question.thread, task=task, request=question)
+        for task in ("mention", "thread")
+    ]
+    return [item.text for prompt in prompts for item in prompt.included if WORD in item.text]
+
+
+def test_prompts_beside_a_thread_that_was_closed_hold_no_word_of_it(ana: Member, closed: Place) -> None:
+    assert words_in_prompts(closed, closed.channel, ana) == []
+
+
+@pytest.mark.parametrize("is_private", [True, False])
+def test_prompts_in_another_channel_hold_no_word_of_it(is_private: bool, ana: Member, place: Place) -> None:
+    channel = make_channel(ana, "elsewhere", private=is_private)
+    add_to_channel(channel=channel, participant=place.run.agent.participant, by=access(ana))
+    assert words_in_prompts(place, place.channel, ana) != []
+    assert words_in_prompts(place, channel, ana) == []
