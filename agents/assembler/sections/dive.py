@@ -24,7 +24,7 @@ from agents.assembler.items import (
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import DiveResult, Message
-from openvibe.llm.drafts import DRAFT_FORMAT
+from openvibe.llm.drafts import DRAFT_FORMAT, render_draft
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.transcripts import message_line, opening
 
@@ -57,7 +57,7 @@ def _draft_format_item(counter: TokenCounter) -> Item:
 
 
 def source_candidates(request: PromptRequest) -> SectionCandidates:
-    """What the dive started from: the message, and of a result its full text too. Nothing of a deleted one."""
+    """What the dive started from: the message, a result in all its parts. Nothing of a deleted one."""
     if request.thread.dive_source_id is None:
         return section_candidates("source", ())
     messages = Message.objects.visible_to(request.access).filter(pk=request.thread.dive_source_id, deleted_at=None)
@@ -66,9 +66,9 @@ def source_candidates(request: PromptRequest) -> SectionCandidates:
 
 
 def _source_item(request: PromptRequest, message: Message) -> Item:
-    result = DiveResult.objects.filter(message=message).values_list("full", flat=True).first() or ""
+    result = DiveResult.objects.filter(message=message).first()
     limit = (request.budget.caps["P1"] or request.budget.ceiling) // SOURCE_CAP_DIVISOR
-    text = f"{message.body}\n\n{result}".strip()
+    text = render_draft(result.parts) if result else message.body
     trust = author_trust(message.author.kind, is_own=message.author_id == request.agent.participant_id)
     ref = f"source:{message.seq}"
     words = shorten_message(text, limit, request.counter, ref=f"{message.seq} of the thread")

@@ -17,7 +17,14 @@ from django.db.models.functions import Now
 from openvibe.chat.models.message import Message
 from openvibe.chat.models.thread import Thread
 from openvibe.chat.models.visibility import visible_threads
-from openvibe.llm.drafts import MAX_BULLETS, MAX_DEFERRED, MAX_HEADLINE_CHARACTERS, MAX_QUESTIONS, MIN_BULLETS
+from openvibe.llm.drafts import (
+    MAX_BULLETS,
+    MAX_DEFERRED,
+    MAX_HEADLINE_CHARACTERS,
+    MAX_QUESTIONS,
+    MIN_BULLETS,
+    ResultDraft,
+)
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -115,3 +122,8 @@ class DiveResult(models.Model):
 
     def __str__(self) -> str:
         return self.headline
+
+    @property
+    def parts(self) -> ResultDraft:
+        lists = (tuple(items) for items in (self.deferred, self.questions))
+        return ResultDraft(self.headline, tuple(self.bullets), self.full, *lists)

@@ -1,5 +1,7 @@
 """Dives in prompts: a dive reads its source and itself, a thread the headlines of what its dives brought."""
 
+from dataclasses import replace
+
 import pytest
 
 from agents.assembler.assemble import Prompt, assemble
@@ -77,6 +79,18 @@ def test_a_deeper_dive_reads_the_full_text_of_the_result(ana: Member, vibe: Agen
     said = text_of(assemble(agent=vibe, thread=deeper.thread, task="dive", request=question))
     assert "Prune in the last week of March" in said
     assert "cyanotype tables" in said
+
+
+def test_a_deeper_dive_reads_what_the_result_left_open(ana: Member, vibe: Agent, dive: Dive) -> None:
+    """As the card of the result shows it."""
+    result = replace(RESULT, deferred=("Drip hoses, until autumn.",), questions=("Who tells the neighbours?",))
+    deeper = start_dive(source=published(dive, ana, result), by=access(ana), agent=vibe.participant)
+    question = say(deeper.thread, ana, "What is open?")
+    text = text_of(assemble(agent=vibe, thread=deeper.thread, task="dive", request=question))
+    assert "  ## Deferred\n  - Drip hoses, until autumn.\n" in text
+    assert "  ## Open questions\n  - Who tells the neighbours?\n" in text
+    for said in (RESULT.headline, *RESULT.bullets, RESULT.full):
+        assert text.count(said) == 1
 
 
 def test_a_draft_is_asked_for_with_its_format_in_the_system_message(ana: Member, vibe: Agent, dive: Dive) -> None:
