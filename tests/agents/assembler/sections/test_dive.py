@@ -104,8 +104,10 @@ def test_a_draft_is_asked_for_with_its_format_in_the_system_message(ana: Member,
 def test_headlines_of_results_out_of_view_stand_in_the_thread(
     ana: Member, vibe: Agent, thread: Thread, dive: Dive
 ) -> None:
-    published(dive, ana)
-    say_all(thread, ana, (f"Row {n}: " + "water and mulch for every bed " * 20 for n in range(80)))
+    """The result bears on the request less than all else, and is longer than what that leaves of the prompt."""
+    bullets = tuple(f"Roof {n} lost buds, leaves and twigs to the frost of that night. " * 5 for n in range(3))
+    published(dive, ana, replace(RESULT, bullets=bullets))
+    say_all(thread, ana, (f"Day {n}: the van is not back from the garage." for n in range(600)))
     question = say(thread, ana, "@vibe when is the van back?")
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     (headline,) = [entry for entry in prompt.included if entry.section == "dives"]
