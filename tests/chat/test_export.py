@@ -59,7 +59,8 @@ def test_markdown_says_who_said_what_and_nothing_private(
 ) -> None:
     source = attach(thread, ana, "When **do** I prune?", notes_md="# Notes")
     dive = start_dive(source=source, by=access(ana), agent=vibe.participant)
-    publish_dive(dive=dive, by=access(ana), result=ResultDraft("In March", ("One", "Two", "Three"), full="At length."))
+    result = ResultDraft("In March", ("One", "Two", "Three"), "At length.", ("Hoses, until autumn.",), ("Who waters?",))
+    publish_dive(dive=dive, by=access(ana), result=result)
     delete_message(message=say(thread, dora, "A secret"), by=access(dora))
     save_draft(thread=thread, by=access(ana), body="half a thought")
     create_reply(thread=thread, author=vibe.participant, client_id="2")
@@ -69,6 +70,8 @@ def test_markdown_says_who_said_what_and_nothing_private(
         "When **do** I prune?",
         "- Attached: `notes.md` (7\xa0bytes)",
         "At length.",
+        "Hoses, until autumn.",
+        "Who waters?",
         "*This message was deleted.*",
     ):
         assert words in text

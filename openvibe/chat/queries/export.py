@@ -3,6 +3,7 @@ thousand messages are never in memory at once."""
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC
 
 from django.template.defaultfilters import filesizeformat
@@ -11,6 +12,7 @@ from django.utils.text import slugify
 from openvibe.base.markdown import quote_markdown
 from openvibe.chat.models import DiveResult, Message, Thread
 from openvibe.chat.queries.conversations import list_messages
+from openvibe.llm.drafts import render_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -35,18 +37,19 @@ def export_thread(access: Access, thread: Thread, form: str) -> Iterator[str]:
     seq = 0
     while page := list_messages(access, thread.pk, after_seq=seq, limit=PAGE_SIZE):
         seq = page[-1].seq
-        results = [message.pk for message in page if message.kind == Message.Kind.DIVE_RESULT]
-        full = dict(DiveResult.objects.filter(message__in=results).values_list("message_id", "full")) if results else {}
+        pks = [message.pk for message in page if message.kind == Message.Kind.DIVE_RESULT]
+        results = {each.message_id: each for each in DiveResult.objects.filter(message__in=pks)} if pks else {}
         for message in page:
             if message.state != Message.State.WRITING:
-                yield write(message, _text(message, full.get(message.pk, "")))
+                yield write(message, _text(message, results.get(message.pk)))
 
 
-def _text(message: Message, full: str) -> str:
-    """All that the message says; of a result its full text, too."""
+def _text(message: Message, result: DiveResult | None) -> str:
+    """All that the message says; of a result its full text, too, and what was put off and is open."""
     if message.is_deleted:
         return DELETED_TEXT
-    return f"{message.body}\n\n{full}" if full else message.body
+    rest = render_draft(replace(result.parts, headline="", bullets=())) if result else ""
+    return f"{message.body}\n\n{rest}" if rest else message.body
 
 
 def _one_line(text: str) -> str:

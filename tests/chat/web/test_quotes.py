@@ -18,7 +18,8 @@ from memory.blocks.models import Block
 from memory.episodes.models import Proposal
 from memory.work.models import ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Quote, Thread
-from openvibe.chat.services import delete_message, erase_texts, set_instructions
+from openvibe.chat.services import delete_message, erase_texts, publish_dive, set_instructions, start_dive
+from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_snippet, update_workspace
 from tests.factories import (
@@ -63,6 +64,14 @@ def test_it_is_listed_before_and_after_the_message_is_deleted(
         delete_message(message=secret, by=access(dora))
     erase_texts()
     assert "Ana, message 2 in “Pruning”" in page_of(secret, dora)
+
+
+def test_what_a_result_left_open_is_listed_too(ana: Member, vibe: Agent, thread: Thread) -> None:
+    dive = start_dive(source=say(thread, ana, "What of the safe?"), by=access(ana), agent=vibe.participant)
+    parts = ResultDraft("The safe", ("One.", "Two.", "Three."), "At length.", questions=(SECRET,))
+    result = publish_dive(dive=dive, by=access(ana), result=parts)
+    quoting = say(thread, ana, f"> {SECRET}")
+    assert f"message {quoting.seq} in “Pruning”" in page_of(result, ana)
 
 
 def test_what_stands_in_prompts_again_and_again_is_listed_too(
