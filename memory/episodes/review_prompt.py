@@ -11,6 +11,7 @@ from itertools import accumulate, takewhile
 from typing import Any, Literal
 
 from memory.plugins.base import MAX_ENTRY_TOKENS, ContextEntry
+from openvibe.base.masking import mask_secrets
 from openvibe.llm import tokens
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.structured_output import parse_json_list
@@ -89,7 +90,7 @@ def build_review_prompt(material: ReviewMaterial) -> list[ChatMessage]:
     if material.may_note:
         system += PROFILE_INSTRUCTIONS
         parts += [
-            fence("data", speaker.notes, source="notes", author=speaker.handle)
+            fence("data", mask_secrets(speaker.notes), source="notes", author=speaker.handle)
             for speaker in material.speakers.values()
             if speaker.notes
         ]
@@ -120,7 +121,8 @@ def _message_fence(entry: ContextEntry, material: ReviewMaterial) -> str:
 
 
 def _truncate(text: str) -> str:
-    return tokens.truncate_middle(text, MAX_ENTRY_TOKENS, TOKEN_COUNTER, TRUNCATION_MARK)
+    """Secrets are masked first, so that no cut leaves half of one."""
+    return tokens.truncate_middle(mask_secrets(text), MAX_ENTRY_TOKENS, TOKEN_COUNTER, TRUNCATION_MARK)
 
 
 def parse_suggestions(answer: str, material: ReviewMaterial, notes_limit: int) -> list[Suggestion]:
@@ -171,7 +173,7 @@ def suggest_by_rule(material: ReviewMaterial) -> list[Suggestion]:
         Suggestion("episode", f"{entry.author_name}: “{sentence}”", (entry.ordinal,))
         for entry in material.new
         if entry.author_id in material.speakers
-        for sentence in _instruction_sentences(entry.text, material.agent_handle)
+        for sentence in _instruction_sentences(mask_secrets(entry.text), material.agent_handle)
     )
     return list({suggestion.text: suggestion for suggestion in suggestions}.values())[:MAX_SUGGESTIONS]
 

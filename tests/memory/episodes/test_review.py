@@ -9,6 +9,7 @@ from agents.access import visible_to
 from agents.models import Agent, Run
 from agents.wiring import iter_reviewer_agents
 from memory.blocks.queries import read_notes
+from memory.blocks.services import store_notes
 from memory.episodes.models import Episode, Proposal
 from memory.episodes.proposals import accept_proposal
 from memory.episodes.session_review import AGENT_CLIENT, review_due_sessions, sessions_to_review
@@ -171,6 +172,21 @@ def test_what_is_deleted_while_the_model_thinks_is_not_learned(
         return json.dumps({"proposals": [LEARNING]})
 
     assert review(vibe, thread, ScriptedModel([slowly])) == []
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_no_secret_is_looked_back_at(offline: bool, ana: Member, vibe: Agent, thread: Thread) -> None:
+    """Neither by a model, nor by the rule that quotes."""
+    secret = "sk-abcdefghijklmnop1234567890"
+    store_notes(
+        agent_id=vibe.participant_id, person_id=ana.participant_id, text=f"Key: {secret}", by_id=None, how="page"
+    )
+    say(thread, ana, f"@vibe please always use {secret} for the pump.")
+    model = suggesting(LEARNING)
+    proposals = review(vibe, thread) if offline else review(vibe, thread, model)
+    assert proposals != []
+    assert secret not in "".join(message.content for call in model.calls for message in call.messages)
+    assert secret not in "".join(proposal.text for proposal in proposals)
 
 
 # --- where ----------------------------------------------------------------------------------------------------
