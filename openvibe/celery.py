@@ -5,13 +5,30 @@ import os
 from typing import Any
 
 from celery import Celery, signals
+from celery.app.amqp import AMQP
+from kombu import Connection
 from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 
 
+class BrokerConnection(Connection):
+    """Asks for a broker that is gone every other second, however long that takes: runs wait for it.
+
+    Celery's own pauses grow to half a minute."""
+
+    def ensure_connection(self, *arguments: Any, **options: Any) -> Any:
+        return super().ensure_connection(*arguments, **{"interval_step": 0, **options})
+
+
+class BrokerConnections(AMQP):
+    Connection = BrokerConnection
+
+
 class OpenVibeCelery(Celery):
     """Celery whose broker, unless an outside one is named, is the database Django uses."""
+
+    amqp_cls = BrokerConnections  # type: ignore[assignment]  # a class will do, too
 
     def connection_for_read(self, url: str | None = None, **options: Any) -> Any:
         return super().connection_for_read(url, **self._broker_options(url, options))

@@ -1,8 +1,10 @@
 """Which queue a job waits in, and how it gets there."""
 
+import pytest
 from django.conf import LazySettings
 from django.db import connection
 from kombu import Connection
+from kombu.exceptions import OperationalError
 
 from agents.tasks import execute_run_task
 from openvibe.base.queue import create_queues, queue_is_installed
@@ -23,6 +25,16 @@ def test_what_could_be_saved_can_be_sent(db: None, settings: LazySettings) -> No
     with connection.cursor() as cursor:
         cursor.execute("SELECT message #>> '{headers,argsrepr}' FROM pgmq.q_runs")
         assert cursor.fetchall() == [("(7,)",)]
+
+
+def test_a_worker_looks_for_a_broker_that_is_gone_every_other_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an outage of minutes people waited half a minute more, while the pages worked again."""
+    monkeypatch.setattr("kombu.utils.functional.sleep", lambda seconds: None)
+    pauses: list[float] = []
+    with app.connection_for_read("amqp://127.0.0.1:1//") as broker, pytest.raises(OperationalError):
+        broker.ensure_connection(lambda _error, pause: pauses.append(pause), 5)
+    assert pauses == [2] * 5
+    assert app.conf.broker_connection_max_retries is None
 
 
 def test_only_what_people_wait_for_is_in_the_queue_of_runs() -> None:
