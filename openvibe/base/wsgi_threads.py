@@ -13,6 +13,8 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple, Protocol, cast
 
 from a2wsgi.wsgi import Body, build_environ
+from django.http import FileResponse, HttpRequest, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -37,6 +39,27 @@ class WsgiResponse(NamedTuple):
     beginning: bytes
     rest: BinaryFile | None = None
     close: Callable[[], object] = lambda: None
+
+
+class WholeStreamMiddleware:
+    """Makes what is streamed whole, in a file, before its head is sent: what fails on the way, as where the database
+    ends, is answered like every other failure."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if isinstance(response, StreamingHttpResponse) and not isinstance(response, FileResponse):
+            with ExitStack() as open_on_failure:
+                file = open_on_failure.enter_context(SpooledTemporaryFile(max_size=BLOCK_BYTES))
+                for piece in response:  # `writelines` looks at the size only in the end
+                    file.write(piece)
+                file.seek(0)
+                open_on_failure.pop_all()
+            response.streaming_content = file  # closed with it
+            vars(response)["file_to_stream"] = file
+        return response
 
 
 class WsgiThreads:
@@ -75,12 +98,7 @@ class WsgiThreads:
             open_until_sent.callback(answer.close)
             if not answer.streaming:
                 return WsgiResponse(head, b"".join(answer))
-            file: Any = getattr(answer, "file_to_stream", None)
-            if file is None:
-                file = open_until_sent.enter_context(SpooledTemporaryFile(max_size=BLOCK_BYTES))
-                for piece in answer:  # `writelines` looks at the size only in the end
-                    file.write(piece)
-                file.seek(0)
+            file: BinaryFile = answer.file_to_stream
             beginning = file.read(BLOCK_BYTES)
             if len(beginning) < BLOCK_BYTES:
                 return WsgiResponse(head, beginning)

@@ -147,6 +147,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "openvibe.workspaces.middleware.TwoFactorMiddleware",
+    "openvibe.base.wsgi_threads.WholeStreamMiddleware",
 ]
 ROOT_URLCONF = "openvibe.urls"
 WSGI_APPLICATION = "openvibe.wsgi.application"

@@ -7,11 +7,14 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIRequest
-from django.http import FileResponse, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.db import OperationalError
+from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.test import RequestFactory
 
 from openvibe.base import wsgi_threads
-from openvibe.base.wsgi_threads import WsgiThreads
+from openvibe.base.wsgi_threads import WholeStreamMiddleware, WsgiThreads
 
 Message = MutableMapping[str, Any]
 PATIENCE = 10.0
@@ -31,7 +34,7 @@ def test_a_whole_answer_leaves_its_thread_before_it_is_sent() -> None:
     assert messages[1][0]["body"] == b"words"
 
 
-def test_what_is_streamed_leaves_its_thread_before_it_is_sent_and_what_fails_is_closed() -> None:
+def test_what_is_streamed_leaves_its_thread_before_it_is_sent_and_of_what_fails_nothing_is_sent() -> None:
     pieces_made: list[str] = []
 
     def pieces(*, fail: bool) -> Iterator[str]:
@@ -47,7 +50,20 @@ def test_what_is_streamed_leaves_its_thread_before_it_is_sent_and_what_fails_is_
     events: list[tuple[Message, object]] = []
     with pytest.raises(RuntimeError, match="half-way"):
         asyncio.run(drive(failing, on_send=lambda _: None, messages=events))
-    assert (failing.closed, events) == (True, [])  # not even a head that says all is well
+    assert events == []  # not even a head that says all is well
+
+
+def test_an_export_whose_database_ends_half_way_is_answered_503() -> None:
+    """It was "Internal server error", as nothing of ours hears what fails between the view and the socket."""
+
+    def pieces() -> Iterator[str]:
+        yield "topic"
+        raise OperationalError("server closed the connection unexpectedly")
+
+    export = WholeStreamMiddleware(lambda _: StreamingHttpResponse(pieces()))
+    request = RequestFactory().get("/api/v1/threads/1/export/")
+    answer: Any = convert_exception_to_response(export)(request)
+    assert (answer.status_code, answer["Retry-After"].isdigit()) == (503, True)
 
 
 @pytest.mark.parametrize("kind", ["generator", "file"])
@@ -104,6 +120,7 @@ async def drive(
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         assert threading.get_ident() != loop_thread
         (seen if seen is not None else {}).update(environ)
+        WholeStreamMiddleware(lambda _: answer)(HttpRequest())
         start_response(f"{answer.status_code} {answer.reason_phrase}", list(answer.items()))
         return answer
 
