@@ -63,8 +63,8 @@ class WholeStreamMiddleware:
 
 
 class WsgiThreads:
-    """An ASGI application that answers HTTP requests with Django's WSGI application, whose answers say whether they
-    are `streaming`. `receive` must give coroutines."""
+    """An ASGI application that answers HTTP requests with Django's WSGI application; those that are large
+    have a `file_to_stream`. `receive` must give coroutines."""
 
     def __init__(self, application: WsgiApplication, *, threads: int) -> None:
         self._application = application
@@ -96,9 +96,9 @@ class WsgiThreads:
         with ExitStack() as open_until_sent:
             answer: Any = self._application(environ, start_response)
             open_until_sent.callback(answer.close)
-            if not answer.streaming:
+            file: BinaryFile | None = getattr(answer, "file_to_stream", None)
+            if file is None:
                 return WsgiResponse(head, b"".join(answer))
-            file: BinaryFile = answer.file_to_stream
             beginning = file.read(BLOCK_BYTES)
             if len(beginning) < BLOCK_BYTES:
                 return WsgiResponse(head, beginning)

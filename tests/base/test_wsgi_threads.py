@@ -66,6 +66,15 @@ def test_an_export_whose_database_ends_half_way_is_answered_503() -> None:
     assert (answer.status_code, answer["Retry-After"].isdigit()) == (503, True)
 
 
+def test_the_head_of_an_event_stream_needs_no_file() -> None:
+    """The probe's stream is answered before any other middleware."""
+    answer = FileResponse(iter(()))
+
+    messages = asyncio.run(drive(answer, on_send=lambda _: None))
+
+    assert [message.get("body") for message, _ in messages] == [None, b""]
+
+
 @pytest.mark.parametrize("kind", ["generator", "file"])
 def test_what_is_large_is_read_block_by_block_as_it_is_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wsgi_threads, "BLOCK_BYTES", 4)
