@@ -126,6 +126,7 @@ _NEVER_PREPARE = 1_000_000_000
 def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """All rows of a statement, as the database driver gives them."""
     wrapper = connections[DEFAULT_DB_ALIAS]  # looked up once: `connection` looks it up for each of its attributes
+    _close_if_ended(wrapper)
     wrapper.ensure_connection()
     statements = getattr(wrapper.connection, "_prepared", None)
     if isinstance(statements, _StatementsOfConnection) and not (wrapper.queries_logged or wrapper.execute_wrappers):
@@ -143,6 +144,18 @@ def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) ->
         cursor.execute(statement, values)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
         return rows
+
+
+def _close_if_ended(wrapper: BaseDatabaseWrapper) -> None:
+    """Closes a connection whose server is gone, so that the next statement has a new one. Nobody is asked: a line on
+    which something waits to be read between two statements has ended, or nearly always."""
+    driver = wrapper.connection
+    if driver is None or driver.closed or wrapper.in_atomic_block:
+        return
+    line = poll()
+    line.register(driver.pgconn.socket, POLLIN)
+    if line.poll(0) and not wrapper.is_usable():
+        wrapper.close()
 
 
 def fetch_unprepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from os import dup
 from select import select
@@ -205,27 +204,22 @@ def test_an_error_of_what_is_prepared_is_djangos_and_leaves_the_connection_usabl
     assert fetch_prepared("SELECT 6 / %s", [1]) == [(6,)]
 
 
-@pytest.mark.parametrize("begin", [nullcontext, transaction.atomic])
-@pytest.mark.django_db(transaction=True)
-def test_a_connection_that_is_gone_is_an_outage_once(begin: Callable[[], AbstractContextManager[None]]) -> None:
-    ((pid,),) = fetch_prepared("SELECT pg_backend_pid() + 0 * %s", [1])
+PID = "SELECT pg_backend_pid() + 0 * %s"
+
+
+def end_on_the_server() -> None:
+    ((pid,),) = fetch_prepared(PID, [1])
     another = connection.copy()
     try:
         with another.cursor() as elsewhere:
             elsewhere.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
     finally:
         another.close()
-    with pytest.raises(OperationalError), begin():
-        fetch_prepared("SELECT pg_backend_pid() + 0 * %s", [1])
-    connection.close_if_unusable_or_obsolete()
-    assert fetch_prepared("SELECT pg_backend_pid() + 0 * %s", [1]) != [(pid,)]
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("begin", [nullcontext, transaction.atomic])
-def test_a_server_that_ends_without_a_word_is_an_outage(begin: Callable[[], AbstractContextManager[None]]) -> None:
-    statement = "SELECT pg_backend_pid() + 0 * %s"
-    fetch_prepared(statement, [1])
+def say_something() -> None:
+    """A notification waits to be read on the line."""
+    fetch_prepared(PID, [1])
     another = connection.copy()
     try:
         with connection.cursor() as listening, another.cursor() as elsewhere:
@@ -233,10 +227,37 @@ def test_a_server_that_ends_without_a_word_is_an_outage(begin: Callable[[], Abst
             elsewhere.execute("NOTIFY outages")
     finally:
         another.close()
-    wait_until(lambda: select([connection.connection], [], [], 0)[0], "what the server says last")
+    wait_until(lambda: select([connection.connection], [], [], 0)[0], "what the server says")
+
+
+def end_without_a_word() -> None:
+    say_something()
     with socket(fileno=dup(connection.connection.fileno())) as line:
         line.shutdown(SHUT_RDWR)
-    with pytest.raises(OperationalError), begin():
-        fetch_prepared(statement, [1])
+
+
+@pytest.mark.parametrize("end", [end_on_the_server, end_without_a_word])
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_that_ended_between_two_statements_is_made_anew(end: Callable[[], None]) -> None:
+    """Each thread of each process answered 503 once after every restart of the database."""
+    before = fetch_prepared(PID, [1])
+    end()
+    assert fetch_prepared(PID, [1]) != before
+
+
+@pytest.mark.parametrize("end", [end_on_the_server, end_without_a_word])
+@pytest.mark.django_db(transaction=True)
+def test_one_that_ended_in_a_transaction_is_an_outage_once(end: Callable[[], None]) -> None:
+    before = fetch_prepared(PID, [1])
+    end()
+    with pytest.raises(OperationalError), transaction.atomic():
+        fetch_prepared(PID, [1])
     connection.close_if_unusable_or_obsolete()
-    assert fetch_prepared(statement, [1])
+    assert fetch_prepared(PID, [1]) != before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_line_with_a_word_on_it_is_no_line_that_ended() -> None:
+    before = fetch_prepared(PID, [1])
+    say_something()
+    assert fetch_prepared(PID, [1]) == before
