@@ -34,7 +34,7 @@ from openvibe.search.query import Query, QueryShape, embed_question, parse_terms
 from openvibe.search.selection import select
 from openvibe.search.significance import ChanceLevel
 from openvibe.search.spaces import QueryVector
-from openvibe.search.values import Candidates, Floats, dot
+from openvibe.search.values import Candidates, Floats, dot, has_vectors
 from openvibe.workspaces.access import Access
 
 SUBJECT_WEIGHT = 0.5
@@ -111,12 +111,11 @@ def find_entries(
     rows = _load_candidates(parsed_question, scope)
     ranked_entries, _ = _rank_relevant(parsed_question, rows, most=most, budget=budget)
     hits = _read_hits(scope, ranked_entries)
-    similarity = rows.candidates.similarity
     return EntrySearchResult(
         hits,
         sum(hit.entry.tokens for hit in hits),
         by_words=bool(rows.candidates.hits.any()),
-        by_vectors=similarity is not None and bool(np.isfinite(similarity).any()),
+        by_vectors=has_vectors(rows.candidates.similarity),
     )
 
 

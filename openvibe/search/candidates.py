@@ -27,7 +27,7 @@ from openvibe.search.bm25 import idf
 from openvibe.search.query import Query, QueryShape
 from openvibe.search.ranking import rank
 from openvibe.search.selection import select
-from openvibe.search.values import Candidates, Floats
+from openvibe.search.values import Candidates, Floats, has_vectors
 
 STATISTICS_CACHE_SECONDS = 30.0
 """Reading them takes less than a search. By those from before an import, several times as many texts are read."""
@@ -383,7 +383,7 @@ def is_relevant(candidates: Candidates) -> NDArray[np.bool_]:
     """Which bear on the question at all: they hold a word of it, or are near enough in meaning."""
     has_term: NDArray[np.bool_] = np.asarray(candidates.hits.any(axis=1))
     cosine = candidates.similarity
-    if cosine is None or not np.isfinite(cosine).any():
+    if not has_vectors(cosine):
         return has_term
     cosine_with_terms = cosine[has_term & np.isfinite(cosine)]
     min_cosine = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,11 @@ def dot(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """
     with np.errstate(all="ignore"):
         return np.asarray(np.matmul(left, right))
+
+
+def has_vectors(similarity: Floats | None) -> TypeGuard[Floats]:
+    """Whether any text has a vector to compare: NaN stands for none."""
+    return similarity is not None and bool(np.isfinite(similarity).any())
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from openvibe.search.query import Query, parse_query
 from openvibe.search.ranking import rank
 from openvibe.search.selection import select
 from openvibe.search.stop_phrases import asks_for_several
-from openvibe.search.values import Candidates, Floats
+from openvibe.search.values import Candidates, Floats, has_vectors
 from openvibe.workspaces.access import Access
 
 
@@ -75,7 +75,6 @@ def find_messages(
     budget: int,
     before: int | None = None,
     exclude_seqs: Collection[int] = (),
-    exclude_author_id: int | None = None,
     max_hits: int | None = None,
     kinds: Sequence[str] = SEARCHED_KINDS,
     overhead: int = 0,
@@ -97,7 +96,7 @@ def find_messages(
     visible_kinds = [kind for kind in kinds if access.reads_dive_results or kind != Message.Kind.DIVE_RESULT]
     end = min(before or last_seq + 1, last_seq + 1)
     columns, document_frequencies = _read_candidates(thread_id, query, visible_kinds, end)
-    columns = _exclude(columns, exclude_seqs, exclude_author_id)
+    columns = _exclude(columns, exclude_seqs)
     if not len(columns.messages):
         return MessageSearchResult()
     candidates = _build_candidates(columns, query, max_message_tokens)
@@ -129,13 +128,10 @@ def _read_candidates(
     return columns, np.maximum(frequencies, hits.sum(axis=0)).tolist()
 
 
-def _exclude(columns: MessageColumns, seqs: Collection[int], author_id: int | None) -> MessageColumns:
-    keep = np.ones(len(columns.messages), np.bool_)
-    if seqs:
-        keep &= ~np.isin(columns.messages["seq"], np.fromiter(seqs, np.int64))
-    if author_id is not None:
-        keep &= columns.messages["author"] != author_id
-    return columns if keep.all() else columns.only(keep)
+def _exclude(columns: MessageColumns, seqs: Collection[int]) -> MessageColumns:
+    if not seqs:
+        return columns
+    return columns.only(~np.isin(columns.messages["seq"], np.fromiter(seqs, np.int64)))
 
 
 def _build_candidates(columns: MessageColumns, query: Query, max_message_tokens: int | None) -> Candidates:
@@ -191,14 +187,14 @@ def _build_result(
             )
         )
     hits.sort(key=lambda hit: -hit.score)
-    by_vectors = candidates.similarity is not None and bool(np.isfinite(candidates.similarity).any())
-    return MessageSearchResult(hits, hit_tokens, by_words=bool(candidates.hits.any()), by_vectors=by_vectors)
+    by_words, by_vectors = bool(candidates.hits.any()), has_vectors(candidates.similarity)
+    return MessageSearchResult(hits, hit_tokens, by_words=by_words, by_vectors=by_vectors)
 
 
 def _neighbour_mask(candidates: Candidates) -> NDArray[np.bool_]:
     """Which candidates neither hold a word nor are nearer in meaning than most."""
     holds_none: NDArray[np.bool_] = ~np.asarray(candidates.hits.any(axis=1))
-    if candidates.similarity is None or not np.isfinite(candidates.similarity).any():
+    if not has_vectors(candidates.similarity):
         return holds_none
     threshold = np.nanmean(candidates.similarity) + np.nanstd(candidates.similarity)
     return holds_none & ~(candidates.similarity > threshold)
