@@ -148,9 +148,10 @@ def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) ->
 
 def _close_if_ended(wrapper: BaseDatabaseWrapper) -> None:
     """Closes a connection whose server is gone, so that the next statement has a new one. Nobody is asked: a line on
-    which something waits to be read between two statements has ended, or nearly always."""
+    which something waits to be read between two statements has ended, or nearly always. Not one that owns work
+    (`advisory_lock`, which lets it grow as old as it likes): its locks are gone, and whoever works must hear of it."""
     driver = wrapper.connection
-    if driver is None or driver.closed or wrapper.in_atomic_block:
+    if driver is None or driver.closed or wrapper.in_atomic_block or wrapper.close_at is None:
         return
     line = poll()
     line.register(driver.pgconn.socket, POLLIN)

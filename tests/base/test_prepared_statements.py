@@ -12,6 +12,7 @@ import pytest
 from django.db import DataError, NotSupportedError, OperationalError, ProgrammingError, connection, transaction
 from psycopg.pq import TransactionStatus
 
+from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.base.prepared_statements import fetch_prepared, fetch_unprepared, number_placeholders
 from openvibe.base.time_zones import EARLIEST, LATEST
 from tests.operations.processes import wait_until
@@ -254,6 +255,17 @@ def test_one_that_ended_in_a_transaction_is_an_outage_once(end: Callable[[], Non
         fetch_prepared(PID, [1])
     connection.close_if_unusable_or_obsolete()
     assert fetch_prepared(PID, [1]) != before
+
+
+@pytest.mark.parametrize("end", [end_on_the_server, end_without_a_word])
+@pytest.mark.django_db(transaction=True)
+def test_whoever_owned_work_in_one_that_ended_is_told(end: Callable[[], None]) -> None:
+    with advisory_lock(LockKind.MAIL, 0):
+        end()
+        with pytest.raises(OperationalError):
+            fetch_prepared(PID, [1])
+    connection.close_if_unusable_or_obsolete()
+    assert fetch_prepared(PID, [1])
 
 
 @pytest.mark.django_db(transaction=True)
