@@ -1,11 +1,11 @@
-# Needs Python 3.11 or later and make; nothing else. `make PYTHON=python3.12 run` picks another Python,
+# Needs Python 3.11 to 3.14 and make; nothing else. `make PYTHON=python3.12 run` picks another Python,
 # `make PORT=8080 run` another port, OPENVIBE_VAR another folder for the data.
 
-IS_RECENT := -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev/null
+IS_SUPPORTED := -c 'import sys; print((3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null
 # A Python that is named is taken; else one of the system's may be, which is the same version in a faster build.
 ifeq ($(origin PYTHON),undefined)
 PYTHON := $(shell for candidate in python3 python3.13 python3.12 python3.11 python3.14; do \
-	if [ "$$($$candidate $(IS_RECENT))" = True ]; then echo $$candidate; break; fi; done)
+	if [ "$$($$candidate $(IS_SUPPORTED))" = True ]; then echo $$candidate; break; fi; done)
 else
 EXACTLY := --this-python
 endif
@@ -39,8 +39,8 @@ help:
 	@echo "make lock      choose the versions of all dependencies anew"
 
 python:
-	@test "$$($(PYTHON) $(IS_RECENT))" = True || { \
-		echo "OpenVibe needs Python 3.11 or later$(if $(PYTHON),: $(PYTHON) is none)." \
+	@test "$$($(PYTHON) $(IS_SUPPORTED))" = True || { \
+		echo "OpenVibe needs Python 3.11 to 3.14$(if $(PYTHON),: $(PYTHON) is none)." \
 			"Install it (Debian: sudo apt-get install python3), or name it: make PYTHON=/path/to/python3 …" >&2; exit 1; }
 
 setup: python
@@ -69,6 +69,7 @@ check: setup-test
 	.venv/bin/oxlint --deny-warnings static/js
 	@$(MAKE_AGAIN) --no-print-directory check-deploy
 	$(BUILD_DOCS)
+	$(IN) -m tests.operations.locked_platforms
 	$(IN) -m mypy
 
 check-deploy:

@@ -13,6 +13,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -27,7 +28,10 @@ LOCK_FILES = {
     "test": "requirements-dev.txt",
 }
 INCLUDED_PROFILES = {"run": ("run",), "multilingual": ("multilingual",), "test": ("run", "multilingual", "test")}
-MIN_PYTHON = (3, 11)
+MIN_PYTHON, MAX_PYTHON = (3, 11), (3, 14)
+PLATFORMS = {("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64")}
+"""Systems and machines for which every locked package has a ready-made file; `make check` asks the package index."""
+PROMISE = "OpenVibe runs with Python 3.11 to 3.14 on Linux (x86-64 or ARM64, with glibc) and on macOS (ARM)"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MAC_BROWSERS = (
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
@@ -68,8 +72,8 @@ ERROR_HINTS = (
     ("do not match the hashes", "A package differs from the locked one. `pip cache purge` and run it again."),
     (
         "No matching distribution",
-        f"A locked package has no ready-made file for the Python of {VENV} on {platform.platform()}. "
-        "Python 3.11, 3.12 or 3.13 on Linux (x86-64, ARM64) or macOS will do: `make PYTHON=python3.12 …`.",
+        f"A locked package has no ready-made file for the Python of {VENV} on {platform.platform()}. {PROMISE}: "
+        "`make PYTHON=python3.12 …`.",
     ),
     ("name resolution", "The package index cannot be reached. Check the network and run it again."),
     ("ConnectionError", "The package index cannot be reached. Check the network and run it again."),
@@ -84,8 +88,8 @@ ERROR_HINTS = (
 
 def main(arguments: list[str]) -> None:
     """`run`, `multilingual` and `test` install what that needs, unless it is there; `browser` sees to a Chromium."""
-    if sys.version_info < MIN_PYTHON:
-        fail(f"This is Python {platform.python_version()}; OpenVibe needs 3.11 or later: `make PYTHON=python3.12 …`.")
+    if reason := unsupported():
+        fail(f"{reason} {PROMISE}: `make PYTHON=python3.12 …`.")
     profile = arguments[0] if arguments else ""
     if profile == "browser":
         ensure_browser()
@@ -95,6 +99,19 @@ def main(arguments: list[str]) -> None:
             ensure_packages(profile, this_python="--this-python" in arguments)
     else:
         fail("Say which: run, multilingual, test or browser.")
+
+
+def unsupported() -> str:
+    """Why the locked packages have no ready-made files for this Python or this machine; "" where they have."""
+    if not MIN_PYTHON <= sys.version_info[:2] <= MAX_PYTHON or sys.implementation.name != "cpython":
+        return f"This is {platform.python_implementation()} {platform.python_version()}."
+    if "t" in sys.abiflags:
+        return f"This Python {platform.python_version()} was built without the global interpreter lock."
+    if (sys.platform, platform.machine()) not in PLATFORMS or sys.maxsize < 2**32:
+        return f"This is a Python for {sysconfig.get_platform()}."
+    if sys.platform == "linux" and "musl" in (sysconfig.get_config_var("SOABI") or ""):
+        return "This system's C library is musl (Alpine, for example)."
+    return ""
 
 
 def ensure_packages(profile: str, *, this_python: bool = False) -> None:

@@ -54,9 +54,10 @@ WORD_CACHE_SIZE, MAX_CACHED_WORD_CHARACTERS = 16_384, 40
 
 
 class StaticEmbedder:
-    """The built-in embedder: the average of a text's token vectors, from the weights that the package wordllama brings.
+    """The built-in embedder: the average of a text's token vectors, from WordLlama's table (32,000 tokens × 256).
 
-    No network, microseconds a text. The weights (16 MB) are read at the first use, once; threads may share it.
+    The package wordllama (MIT licence) carries the table and the tokenizer; none of its code runs. No network,
+    microseconds a text. The weights (16 MB) are read at the first use, once; threads may share it.
     """
 
     dimension = 256

@@ -138,6 +138,42 @@ def test_a_python_that_was_named_is_taken_whatever_was_there(machine: Machine, m
     assert venv_python() == str(named)
 
 
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ({"sys.version_info": (3, 10, 14)}, "This is CPython"),
+        ({"sys.version_info": (3, 15, 0)}, "This is CPython"),
+        ({"sys.implementation.name": "pypy"}, "This is CPython"),  # `platform` still tells the real one here
+        ({"sys.abiflags": "t"}, "without the global interpreter lock"),
+        ({"sys.platform": "darwin", "platform.machine": lambda: "x86_64"}, "This is a Python for"),
+        ({"sys.platform": "linux", "platform.machine": lambda: "riscv64"}, "This is a Python for"),
+        ({"sys.platform": "win32", "platform.machine": lambda: "AMD64"}, "This is a Python for"),
+        ({"sys.maxsize": 2**31 - 1}, "This is a Python for"),
+        (
+            {"sys.platform": "linux", "sysconfig.get_config_var": lambda _: "cpython-312-x86_64-linux-musl"},
+            "C library is musl",
+        ),
+    ],
+)
+def test_a_machine_without_ready_made_files_is_told_before_anything_is_installed(
+    names: dict[str, object], words: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in names.items():
+        monkeypatch.setattr(name, value)
+    with pytest.raises(SystemExit, match=rf"{words}.* OpenVibe runs with Python 3\.11 to 3\.14 on Linux .*ARM64"):
+        bootstrap_venv.main(["run"])
+    assert not machine.venv.exists()
+
+
+@pytest.mark.parametrize(("system", "name"), [("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64")])
+@pytest.mark.parametrize("minor", [11, 12, 13, 14])
+def test_a_promised_machine_is_not_refused(system: str, name: str, minor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", system)
+    monkeypatch.setattr("platform.machine", lambda: name)
+    monkeypatch.setattr("sys.version_info", (3, minor, 2))
+    assert bootstrap_venv.unsupported() == ""
+
+
 REAL = sys.executable
 PRETEND = """
 {real} -I -c "import platform, sys
@@ -192,7 +228,7 @@ def make(*arguments: str, path: str = os.environ["PATH"]) -> subprocess.Complete
 def test_a_named_python_that_is_none_is_said(name: str) -> None:
     done = make(f"PYTHON={name}", "python")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"OpenVibe needs Python 3.11 or later: {name} is none. Install it (Debian: ")
+    assert done.stderr.startswith(f"OpenVibe needs Python 3.11 to 3.14: {name} is none. Install it (Debian: ")
 
 
 def test_a_python3_that_is_none_is_asked_once_and_passed_over(tmp_path: Path) -> None:
