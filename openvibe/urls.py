@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path, re_path
 
 from openvibe.api.views import NotHere, Schema, docs
+from openvibe.base.admin.tables import tables_page
 from openvibe.chat.web.unsubscribe import unsubscribe
 
 api_urlpatterns: list[URLPattern | URLResolver] = [
@@ -18,6 +19,7 @@ api_urlpatterns: list[URLPattern | URLResolver] = [
     re_path(r"", NotHere.as_view(), name="api-not-here"),
 ]
 urlpatterns = [
+    path("admin/tables/", admin.site.admin_view(tables_page), name="admin-tables"),
     path("admin/", admin.site.urls),
     path("accounts/", include("allauth.account.urls")),
     path("accounts/2fa/", include("allauth.mfa.urls")),

@@ -335,7 +335,7 @@ class SeenCallOut(serializers.Serializer[Any]):
     arguments = serializers.CharField(help_text="JSON, as text, as the model wrote it.")
     decision = ChoiceField(choices=ToolCall.Decision.choices)
     why = serializers.CharField(help_text="Why it was refused, or what it waits for.")
-    result = serializers.CharField(help_text="Empty once it is no longer kept (30 days).")
+    result = serializers.CharField(help_text="Empty once it is no longer kept (30 days, or what the operator set).")
     result_tokens = serializers.IntegerField()
     milliseconds = serializers.IntegerField()
     created_at = serializers.DateTimeField()
@@ -343,7 +343,7 @@ class SeenCallOut(serializers.Serializer[Any]):
 
 
 class RunContextOut(serializers.Serializer[Any]):
-    """`kept` is false once the texts are gone (30 days); the counts stay."""
+    """`kept` is false once the texts are gone (30 days, or what the operator set); the counts stay."""
 
     run = serializers.IntegerField(source="snapshot.run_id")
     task = serializers.CharField(source="snapshot.task")

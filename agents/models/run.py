@@ -178,7 +178,10 @@ EXTERNAL_RUNS = JobKind(
 
 
 class ToolCall(models.Model):
-    """A tool call of a run: what was asked, what was decided, what came of it. `result` is kept for 30 days."""
+    """A tool call of a run: what was asked, what was decided, what came of it.
+
+    `result` is kept for PROMPT_RETENTION_DAYS.
+    """
 
     class Decision(models.TextChoices):
         ALLOWED = "allowed", "Allowed"
@@ -261,7 +264,8 @@ class ToolSource(models.Model):
 class Snapshot(models.Model):
     """What one run saw: every item in the prompt and every item left out, with reasons.
 
-    `content` is compressed JSON (`agents.assembler.snapshots.store`), removed after 30 days; the counts stay.
+    `content` is compressed JSON (`agents.assembler.snapshots.store`), removed after
+    PROMPT_RETENTION_DAYS; the counts stay.
     """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="snapshot")

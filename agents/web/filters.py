@@ -1,8 +1,9 @@
-"""Filters of the templates that `{% load agents %}`."""
+"""Filters and tags of the templates that `{% load agents %}`."""
 
 from collections.abc import Mapping
 
 from django import template
+from django.conf import settings
 
 register = template.Library()
 
@@ -34,3 +35,9 @@ def duration(seconds: float | None) -> str:
 def in_thousands(tokens: int) -> str:
     """3400 → 3.4k, 800 → 800."""
     return f"{tokens / 1000:.1f}".removesuffix(".0") + "k" if tokens >= 1000 else str(tokens)
+
+
+@register.simple_tag
+def prompt_retention_days() -> int:
+    """Days for which texts of prompts and results of tools are kept."""
+    return int(settings.PROMPT_RETENTION_DAYS)

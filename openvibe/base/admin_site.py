@@ -111,6 +111,11 @@ def list_groups(request: HttpRequest) -> dict[str, list[dict[str, Any]]]:
                 link = reverse(f"admin:{page.url_name}_changelist")
                 item = {"title": page.title, "icon": page.icon, "link": link, "about": page.about}
                 groups.setdefault(title, []).append(item)
+    user: Any = request.user
+    if user.is_superuser:
+        about = "How much room each table takes, and how long what grows by itself is kept."
+        tables = {"title": "Tables", "icon": "database", "link": reverse("admin-tables"), "about": about}
+        groups.setdefault("Server", []).append(tables)
     return groups
 
 

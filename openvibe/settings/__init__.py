@@ -66,6 +66,7 @@ FILE_UPLOAD_HANDLERS = [
 ]
 ALLOW_PRIVATE_ENDPOINTS = ENV.allow_private_endpoints
 ALLOWED_ENDPOINT_HOSTS = split_list(ENV.allowed_endpoint_hosts)
+PROMPT_RETENTION_DAYS = ENV.prompt_retention_days
 WEBHOOK_DELIVERY_DAYS = ENV.webhook_delivery_days
 MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
 MODEL_TOTAL_SECONDS = ENV.model_total_seconds

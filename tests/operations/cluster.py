@@ -46,6 +46,10 @@ thread = Thread.objects.visible_to(member_access(ana)).first()
 _, secret = issue_token(participant=ana.participant, name="steady", scopes=["read", "write"])
 print(json.dumps({"token": secret, "thread": thread.pk, "agent": Agent.objects.order_by("pk").first().handle}))
 """
+NGINX_TEMPORARY = """
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+"""
 NGINX = """
 daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
 events {{ worker_connections 256; }}

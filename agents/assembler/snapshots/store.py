@@ -12,6 +12,7 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -26,9 +27,6 @@ from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.base.quotation import Quotation
 from openvibe.chat.wiring import ErasedText
 from openvibe.llm.values import ChatMessage
-
-RETENTION = timedelta(days=30)
-"""How long stored prompts and results of tools keep their text."""
 
 ERASED_NOTE = "[1 item deleted or changed since]\n\n"
 """Stands in a stored prompt where an item said what may not be kept."""
@@ -147,8 +145,8 @@ def _count_episode_uses(episode_ids: set[int]) -> None:
 
 
 def expire_records() -> int:
-    """Remove texts of prompts and results of tools past their retention; how many. The counts stay."""
-    expiry = timezone.now() - RETENTION
+    """Remove texts of prompts and results of tools older than PROMPT_RETENTION_DAYS; how many. The counts stay."""
+    expiry = timezone.now() - timedelta(days=settings.PROMPT_RETENTION_DAYS)
     prompts = Snapshot.objects.filter(created_at__lt=expiry, content__isnull=False).update(content=None)
     return prompts + ToolCall.objects.filter(created_at__lt=expiry).exclude(result="").update(result="")
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.snapshots.store import RETENTION, expire_records
+from agents.assembler.snapshots.store import expire_records
 from agents.audience import CallSource, save_sources
 from agents.models import Agent, LoadedSkill, Run, Snapshot, ToolCall
 from memory.blocks.models import Block, ProfileNote
@@ -230,7 +230,7 @@ def test_an_answer_of_a_tool_that_is_kept_no_more_does_not_read_as_an_empty_one(
     ana: Member, vibe: Agent, thread: Thread
 ) -> None:
     ran(vibe, thread, ana, ["memory"])
-    ToolCall.objects.update(created_at=timezone.now() - RETENTION - timedelta(days=1))
+    ToolCall.objects.update(created_at=timezone.now() - timedelta(days=31))
     expire_records()
     assert "observation:" not in text_of(asks(thread, ana, vibe))
 
