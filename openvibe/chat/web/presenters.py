@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from openvibe.base.fragments import cached_html, render_cached, with_csrf_token
+from openvibe.base.fragments import cached_html, render_cached, typed_key, with_csrf_token
 from openvibe.base.markdown import last_block_start, render_markdown
 from openvibe.base.params import int_param
 from openvibe.base.query_cache import CompiledQuery, array_literal
@@ -365,9 +365,9 @@ def _message_key(row: ListedMessage, participant_id: int) -> tuple[object, ...]:
         _author_columns_of(author),
         author.agent.level if author.is_agent else None,
         _columns_ahead_of(previous) if previous is not None else None,
-        *others,
         *_marks_key(message, participant_id),
-        *extras.items(),
+        *extras,
+        typed_key((*others, *extras.values())),
     )
 
 
