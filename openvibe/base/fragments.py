@@ -51,7 +51,7 @@ _DIRECT_TYPES = frozenset({str, SafeString, int, bool, NoneType, datetime})
 def typed_key(values: Iterable[object]) -> tuple[object, ...]:
     """The values with the type of each, inside tuples and dataclasses, too: `True` is 1 and 1.0 to a dictionary, and a
     text the same whether it is safe or not, but they are not the same HTML."""
-    parts = tuple(values)
+    parts: tuple[Any, ...] = tuple(values)
     types = tuple(map(type, parts))
     if _DIRECT_TYPES.issuperset(types):
         return types, parts
@@ -59,7 +59,7 @@ def typed_key(values: Iterable[object]) -> tuple[object, ...]:
 
 
 @cache
-def _key_maker(kind: type) -> Callable[[Any], object]:
+def _key_maker(kind: type[Any]) -> Callable[[Any], object]:
     """What makes the key of a value of this type. Found out once: a page has hundreds."""
     if issubclass(kind, tuple):
         return typed_key

@@ -74,7 +74,7 @@ class CompiledQuery:
         self._optional_count = optional_count
 
     @cached_property
-    def _compiled(self) -> "_Compiled":
+    def _compiled(self) -> "_Statement":
         return _compile(self._build_query, self.argument_count, self._optional_count)
 
     def rows(self, *arguments: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
@@ -128,7 +128,7 @@ class CompiledQuery:
         return shape["model"], columns, names, populators, converters, annotations
 
 
-class _Compiled(NamedTuple):
+class _Statement(NamedTuple):
     """The SQL, empty where the condition can hold for no row, and what stands for each of its placeholders: the
     position of an argument, or None for the present."""
 
@@ -170,7 +170,7 @@ class _Trial(NamedTuple):
     ended: datetime
 
 
-def _compile(build: Callable[..., QuerySet[Any, Any]], count: int, optional_count: int) -> _Compiled:
+def _compile(build: Callable[..., QuerySet[Any, Any]], count: int, optional_count: int) -> _Statement:
     """Made twice, with other values: only what is the same both times, but for the arguments and the present, is the
     query that was meant. Raises TypeError."""
     numbers = [_Argument(_FIRST_PLACEHOLDER + index) for index in range(count)]
@@ -178,7 +178,7 @@ def _compile(build: Callable[..., QuerySet[Any, Any]], count: int, optional_coun
     if trial.statement is None:
         if _build_trial(build, [0] * count).statement is not None:
             raise TypeError("This query holds for no row because of the size of an argument.")
-        return _Compiled(trial.compiler, "", [], False)
+        return _Statement(trial.compiler, "", [], False)
     index_of = {form: index for index, number in enumerate(numbers) for form in (int(number), str(number))}
     places: list[int | None] = []
     literals: list[str | None] = []  # None: a placeholder
@@ -196,7 +196,7 @@ def _compile(build: Callable[..., QuerySet[Any, Any]], count: int, optional_coun
     only_texts = texts - others
     values = [_TEXT_PLACEHOLDER.format(i) if i in only_texts else _Argument(count - i) for i in range(count)]
     _check_same(_build_trial(build, values), trial, values, places, literals)
-    return _Compiled(trial.compiler, _with_literals(trial.statement, literals), places, None in places)
+    return _Statement(trial.compiler, _with_literals(trial.statement, literals), places, None in places)
 
 
 def _build_trial(build: Callable[..., QuerySet[Any, Any]], values: Sequence[int | str]) -> _Trial:

@@ -1,4 +1,4 @@
-"""A workspace is deleted while somebody writes in it: the message is not lost to a deadlock, and nothing is left over."""
+"""A workspace is deleted while somebody writes in it: no message is lost to a deadlock, and nothing is left over."""
 
 from collections.abc import Callable
 from threading import Thread as Caller
@@ -36,7 +36,7 @@ HELD: dict[str, Callable[[Thread], object]] = {
     "a thread": lambda thread: Thread.objects.select_for_update(no_key=True).get(pk=thread.pk),
     "a message": lambda thread: Message.objects.select_for_update(no_key=True).get(thread=thread),
     "a channel": lambda thread: Channel.objects.select_for_update(no_key=True).get(pk=thread.channel_id),
-    "a person": lambda thread: Participant.objects.select_for_update(no_key=True).get(pk=thread.created_by_id),
+    "a person": lambda thread: Participant.objects.select_for_update(no_key=True).get(pk=thread.created_by_id or 0),
 }
 
 
