@@ -51,11 +51,12 @@ _DIRECT_TYPES = frozenset({str, SafeString, int, bool, NoneType, datetime})
 def typed_key(values: Iterable[object]) -> tuple[object, ...]:
     """The values with the type of each, inside tuples and dataclasses, too: `True` is 1 and 1.0 to a dictionary, and a
     text the same whether it is safe or not, but they are not the same HTML."""
-    parts: tuple[Any, ...] = tuple(values)
-    types = tuple(map(type, parts))
+    parts = tuple(values)
+    types: tuple[Any, ...] = tuple(map(type, parts))
     if _DIRECT_TYPES.issuperset(types):
         return types, parts
-    return types, *[part if type(part) in _DIRECT_TYPES else _key_maker(type(part))(part) for part in parts]
+    pairs = zip(types, parts, strict=True)
+    return types, *[part if kind in _DIRECT_TYPES else _key_maker(kind)(part) for kind, part in pairs]
 
 
 @cache
