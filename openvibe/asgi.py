@@ -21,9 +21,9 @@ from django.conf import settings
 from django.urls import get_resolver
 
 from openvibe.base.file_limit import raise_file_limit
-from openvibe.base.request_body import ClientGone, RequestBodies
+from openvibe.base.request_body import UPLOAD_BYTES, ClientGone, Overloaded, RequestBodies
 from openvibe.base.streams import STREAMS_KEY, Continuation, Send
-from openvibe.base.wsgi_threads import WsgiThreads
+from openvibe.base.wsgi_threads import UPLOAD_KEY, WsgiThreads
 from openvibe.wsgi import application as pages
 
 Scope = MutableMapping[str, Any]
@@ -210,16 +210,19 @@ class Dispatcher:
     async def _answer_with_body(self, application: AsgiApplication, scope: Scope, receive: Receive, send: Send) -> None:
         async with AsyncExitStack() as kept:
             try:
-                whole = await kept.enter_async_context(self._bodies.read(receive))
+                body = await kept.enter_async_context(self._bodies.read(receive))
             except ClientGone:
                 return
+            except Overloaded:
+                await _refuse(send, 503, b"Many uploads are under way. Nothing was changed. Try again in a minute.", 60)
             except TimeoutError:
                 await _refuse(send, 408, b"What you sent did not arrive in time. Nothing was changed.")
             except OSError:
                 log.exception("request_body_not_kept")
-                await _refuse(send, 503, b"There is no room for what you sent. Nothing was changed. Try again later.")
+                words = b"There is no room for what you sent. Nothing was changed. Try again later."
+                await _refuse(send, 503, words, retry_after=60)
             else:
-                await application(scope, whole, send)
+                await application({**scope, UPLOAD_KEY: body.size > UPLOAD_BYTES}, body.receive, send)
 
     def _application_for(self, path: str) -> AsgiApplication:
         if path in MCP_PATHS:
@@ -235,8 +238,11 @@ async def _answer_lifespan(receive: Receive, send: Send) -> None:
             return
 
 
-async def _refuse(send: Send, status: int, words: bytes) -> None:
+async def _refuse(send: Send, status: int, words: bytes, retry_after: int | None = None) -> None:
+    """Answers in words; `retry_after` in seconds."""
     headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(words)).encode())]
+    if retry_after is not None:
+        headers.append((b"retry-after", str(retry_after).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": words})
 

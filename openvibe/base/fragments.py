@@ -2,10 +2,16 @@
 
 Lists repeat themselves: the same channel, person or thread stands in the next page, and in everybody's. A template that
 is rendered here sees its values, the time zone and a form token, and neither request nor user: equal values are equal
-HTML, whoever asks."""
+HTML, whoever asks: values of one key are of one type."""
 
 import secrets
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from operator import attrgetter
+from types import NoneType
 from typing import Any
 
 from django.conf import settings
@@ -33,13 +39,45 @@ def render_fragments(template: str, rows: Iterable[Mapping[str, Hashable]]) -> S
     """The HTML of a list: the template for the values of each row, one after the other."""
     timezone_name, html = timezone.get_current_timezone_name(), []
     for values in rows:
-        key = (template, timezone_name, *values.items())
+        key = (template, timezone_name, *values, typed_key(values.values()))
         html.append(render_cached(key, template, values))
     return SafeString("".join(html))
 
 
+_DIRECT_TYPES = frozenset({str, SafeString, int, bool, NoneType, datetime})
+"""Of these, equal ones of one type are one HTML. Numbers with a point are not: 1.0 is 1.00, and 0.0 is -0.0."""
+
+
+def typed_key(values: Iterable[object]) -> tuple[object, ...]:
+    """The values with the type of each, inside tuples and dataclasses, too: `True` is 1 and 1.0 to a dictionary, and a
+    text the same whether it is safe or not, but they are not the same HTML."""
+    parts = tuple(values)
+    types: tuple[Any, ...] = tuple(map(type, parts))
+    if _DIRECT_TYPES.issuperset(types):
+        return types, parts
+    pairs = zip(types, parts, strict=True)
+    return types, *[part if kind in _DIRECT_TYPES else _key_maker(kind)(part) for kind, part in pairs]
+
+
+@cache
+def _key_maker(kind: type[Any]) -> Callable[[Any], object]:
+    """What makes the key of a value of this type. Found out once: a page has hundreds."""
+    if issubclass(kind, tuple):
+        return typed_key
+    if is_dataclass(kind):
+        names = [field.name for field in fields(kind)]
+        read_fields = attrgetter(*names)
+        if len(names) == 1:
+            return lambda value: typed_key([read_fields(value)])
+        return lambda value: typed_key(read_fields(value))
+    if issubclass(kind, frozenset):
+        return lambda value: frozenset(typed_key([each]) for each in value)
+    return repr if issubclass(kind, float | Decimal) else lambda value: value
+
+
 def render_cached(key: tuple[object, ...], template: str, context: Mapping[str, object], *, keep: bool = True) -> str:
-    """The template's HTML without a form token (`with_csrf_token`), kept under the key: all that the template reads."""
+    """The template's HTML without a form token (`with_csrf_token`), kept under the key: all that the template reads,
+    as `typed_key` has it where it may be of more than one type."""
     html = _html_cache.get(key)
     if html is None:
         html = Engine.get_default().get_template(template).render(Context({**context, "csrf_token": _CSRF_PLACEHOLDER}))

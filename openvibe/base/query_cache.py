@@ -9,14 +9,17 @@ The query is built with placeholder numbers for what differs from one call to th
 
 `JsonRows` lets one statement bring rows of many tables: each table is a sub-select that arrives as one JSON list."""
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import cached_property
 from inspect import signature
 from typing import Any, Generic, NamedTuple, TypeVar
+from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.core.exceptions import EmptyResultSet
+from django.core.exceptions import EmptyResultSet, ValidationError
 from django.db import DEFAULT_DB_ALIAS
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BigAutoField, Func, JSONField, Lookup, Model, QuerySet, Value
@@ -25,11 +28,9 @@ from django.db.models.query import get_related_populators
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from openvibe.base.prepared_statements import fetch_prepared
-
-_FIRST_PLACEHOLDER = 7_100_000_000_000_000_000
-"""Numbers from here on stand for arguments; no identifier or count comes near them."""
 
 
 def array_literal(ids: Iterable[int]) -> str:
@@ -50,52 +51,43 @@ class AnyOfLookup(Lookup):
 
 
 class CompiledQuery:
-    """Decorates a function that builds a query from numbers: its SQL, made at the first call and run with other values.
+    """Decorates a function that builds a query from numbers or texts: its SQL, made at the first call and run with
+    other values.
 
-    Every time among its parameters is `now` (the default is the present). `argument_count` is that of the function's
-    signature unless given."""
+    Every argument stands in the query as it is: as the value of a condition, or of an expression. Every time in it is
+    the present, which the function asks for; `now` stands in its place. The function may not choose by its arguments,
+    and does not know what they are when it is called. What cannot be compiled so raises TypeError at the first call,
+    before anything is asked.
 
-    def __init__(self, build_query: Callable[..., QuerySet[Any, Any]], argument_count: int | None = None) -> None:
+    `argument_count` is that of the function's signature unless given. The first `optional_count` arguments need not
+    stand in the query."""
+
+    def __init__(
+        self,
+        build_query: Callable[..., QuerySet[Any, Any]],
+        argument_count: int | None = None,
+        *,
+        optional_count: int = 0,
+    ) -> None:
         self._build_query = build_query
-        self._argument_count = argument_count
+        self.argument_count = len(signature(build_query).parameters) if argument_count is None else argument_count
+        self._optional_count = optional_count
 
     @cached_property
-    def _compiler(self) -> Any:
-        return self._build_query(*self._placeholders).query.get_compiler(DEFAULT_DB_ALIAS)
-
-    @cached_property
-    def _placeholders(self) -> range:
-        count = self._argument_count
-        if count is None:
-            count = len(signature(self._build_query).parameters)
-        return range(_FIRST_PLACEHOLDER, _FIRST_PLACEHOLDER + count)
-
-    @cached_property
-    def _statement(self) -> tuple[str, list[int | None]]:
-        """The SQL, and the position of each of its parameters among the arguments; None for a time. No SQL where the
-        condition can hold for no row."""
-        places = {form: index for index, number in enumerate(self._placeholders) for form in (number, str(number))}
-        try:
-            statement, parameters = self._compiler.as_sql()
-        except EmptyResultSet:
-            return "", []
-        positions: list[int | None] = []
-        texts = ["%s"] * len(parameters)
-        for index, value in enumerate(parameters):
-            if isinstance(value, datetime):
-                positions.append(None)
-            elif isinstance(value, int | str) and value in places:  # text where it is compared with a text column
-                positions.append(places[value])
-            else:  # never changes: written out, so that the server knows how many rows to expect
-                texts[index] = sql.Literal(value).as_string()
-        return statement % tuple(texts), positions
+    def _compiled(self) -> "_Statement":
+        return _compile(self._build_query, self.argument_count, self._optional_count)
 
     def rows(self, *arguments: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
-        """All rows, as the database driver gives them."""
-        statement, positions = self._statement
+        """All rows, as the database driver gives them. Raises TypeError for None, which no condition is equal to, for
+        another number of arguments, and for a `now` that stands nowhere."""
+        _, statement, places, has_time = self._compiled
+        if len(arguments) != self.argument_count or not _NO_ARGUMENTS.isdisjoint(map(type, arguments)):
+            raise TypeError(f"{self.argument_count} numbers or texts are expected, not {arguments!r}.")
         if not statement:
             return []
-        values = [now or timezone.now() if each is None else arguments[each] for each in positions]
+        if now is not None and not has_time:
+            raise TypeError("No time stands in this query.")
+        values = [now or timezone.now() if each is None else arguments[each] for each in places]
         return fetch_prepared(statement, values)
 
     def objects(self, *arguments: int | str, now: datetime | None = None) -> list[Any]:
@@ -104,6 +96,7 @@ class CompiledQuery:
         rows = self.rows(*arguments, now=now)
         if not rows:
             return []
+        compiler = self._compiled.compiler
         model, columns, names, populators, converters, annotations = self._row_layout
         instances: list[Model] = []
         instances_by_key: dict[tuple[int, Any], Model] = {}
@@ -112,7 +105,7 @@ class CompiledQuery:
             for position, functions, expression in converters:
                 if row[position]:  # an empty array, or nothing, stays what it is: most messages have three of them
                     for convert in functions:
-                        row[position] = convert(row[position], expression, self._compiler.connection)
+                        row[position] = convert(row[position], expression, compiler.connection)
             instance = _load_instance(model, names, row[columns])
             for populator in populators:
                 _populate(populator, row, instance, instances_by_key)
@@ -124,14 +117,142 @@ class CompiledQuery:
     @cached_property
     def _row_layout(self) -> tuple[Any, slice, list[str], list[Any], list[tuple[int, Any, Any]], list[tuple[str, int]]]:
         """How rows become objects: found out once, as the statement is."""
-        select, shape = self._compiler.select, self._compiler.klass_info
+        compiler = self._compiled.compiler
+        select, shape = compiler.select, compiler.klass_info
         columns = slice(shape["select_fields"][0], shape["select_fields"][-1] + 1)
         names = [column[0].target.attname for column in select[columns]]
         populators = get_related_populators(shape, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # stubs of 6.1
-        by_position = self._compiler.get_converters([column[0] for column in select])
+        by_position = compiler.get_converters([column[0] for column in select])
         converters = [(position, *functions) for position, functions in by_position.items()]
-        annotations = list((self._compiler.annotation_col_map or {}).items())
+        annotations = list((compiler.annotation_col_map or {}).items())
         return shape["model"], columns, names, populators, converters, annotations
+
+
+class _Statement(NamedTuple):
+    """The SQL, empty where the condition can hold for no row, and what stands for each of its placeholders: the
+    position of an argument, or None for the present."""
+
+    compiler: Any
+    statement: str
+    places: list[int | None]
+    has_time: bool
+
+
+_FIRST_PLACEHOLDER = 2_100_000_000
+"""Numbers from here on stand for arguments while a query is compiled; they fit in columns of four bytes, too."""
+_TEXT_PLACEHOLDER = "  Ä%s_\\'\"{:d} "
+"""What stands for a text in the second trial: whatever trims, escapes or folds texts changes it."""
+_NO_ARGUMENTS = frozenset({bool, type(None)})
+_LITERAL_TYPES = (int, float, Decimal, str, bytes, UUID, timedelta, type(None), Jsonb)
+_PLACEHOLDER = re.compile(r"%[s%]")
+
+
+class _Argument(int):
+    """A number that is passed on, and neither computed with nor compared."""
+
+    def _refuse(self, *_: object) -> Any:
+        raise TypeError("An argument of a compiled query is passed on as it is: its value is not known yet.")
+
+    __bool__ = __neg__ = __pos__ = __abs__ = __invert__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _refuse
+    __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = __pow__ = __rpow__ = _refuse
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = __round__ = _refuse
+
+
+class _Trial(NamedTuple):
+    """A query made with certain values: its SQL, None where it can hold for no row, its parameters, and when it was
+    made."""
+
+    compiler: Any
+    statement: str | None
+    parameters: tuple[Any, ...]
+    began: datetime
+    ended: datetime
+
+
+def _compile(build: Callable[..., QuerySet[Any, Any]], count: int, optional_count: int) -> _Statement:
+    """Made twice, with other values: only what is the same both times, but for the arguments and the present, is the
+    query that was meant. Raises TypeError."""
+    numbers = [_Argument(_FIRST_PLACEHOLDER + index) for index in range(count)]
+    trial = _build_trial(build, numbers)
+    if trial.statement is None:
+        if _build_trial(build, [0] * count).statement is not None:
+            raise TypeError("This query holds for no row because of the size of an argument.")
+        return _Statement(trial.compiler, "", [], False)
+    index_of = {form: index for index, number in enumerate(numbers) for form in (int(number), str(number))}
+    places: list[int | None] = []
+    literals: list[str | None] = []  # None: a placeholder
+    texts, others = set[int](), set[int]()
+    for value in trial.parameters:
+        index = index_of.get(value) if isinstance(value, int | str) else None
+        if index is not None:  # a text where it is compared with a text column
+            (texts if isinstance(value, str) else others).add(index)
+        is_place = index is not None or _is_present(value, trial)
+        places += [index] if is_place else []
+        literals.append(None if is_place else _literal(value))
+    missing = {*range(optional_count, count)} - texts - others
+    if missing:
+        raise TypeError(f"Arguments {sorted(missing)} do not stand in this query as they are (the first is 0).")
+    only_texts = texts - others
+    values = [_TEXT_PLACEHOLDER.format(i) if i in only_texts else _Argument(count - i) for i in range(count)]
+    _check_same(_build_trial(build, values), trial, values, places, literals)
+    return _Statement(trial.compiler, _with_literals(trial.statement, literals), places, None in places)
+
+
+def _build_trial(build: Callable[..., QuerySet[Any, Any]], values: Sequence[int | str]) -> _Trial:
+    began = timezone.now()
+    try:
+        compiler = build(*values).query.get_compiler(DEFAULT_DB_ALIAS)
+        statement, parameters = compiler.as_sql()
+    except EmptyResultSet:
+        statement, parameters = None, ()
+    except (ArithmeticError, AttributeError, LookupError, ValidationError, ValueError) as problem:
+        raise TypeError(f"This query cannot be made before its arguments are known: {problem}") from problem
+    return _Trial(compiler, statement, tuple(parameters), began, timezone.now())
+
+
+def _check_same(
+    other: _Trial, trial: _Trial, values: Sequence[int | str], places: list[int | None], literals: list[str | None]
+) -> None:
+    """Raises TypeError unless the other trial is the same query with these values for its arguments."""
+    if other.statement != trial.statement or len(other.parameters) != len(literals):
+        raise TypeError("The SQL of this query depends on the value of an argument.")
+    unread = iter(places)
+    for value, literal in zip(other.parameters, literals, strict=True):
+        if literal is not None:
+            is_same = not _is_present(value, other) and _literal(value) == literal
+        elif (index := next(unread)) is None:
+            is_same = _is_present(value, other)
+        else:
+            is_same = isinstance(value, int | str) and value in (values[index], str(values[index]))
+        if not is_same:
+            raise TypeError(f"{value!r} is made from an argument of this query, or is another each time.")
+
+
+def _is_present(value: object, trial: _Trial) -> bool:
+    return isinstance(value, datetime) and trial.began <= value <= trial.ended
+
+
+def _literal(value: Any) -> str:
+    """A value that never changes, written out, so that the server knows how many rows to expect. Raises TypeError for
+    times and dates: they would be yesterday's tomorrow."""
+    for each in value if isinstance(value, list | tuple) else [value]:
+        if not isinstance(each, _LITERAL_TYPES):
+            raise TypeError(
+                f"{value!r} in a compiled query is neither an argument nor the present, nor of a plain type."
+            )
+    return sql.Literal(value).as_string()
+
+
+def _with_literals(statement: str, literals: Iterable[str | None]) -> str:
+    """The statement with these in their places; per cent signs stay doubled."""
+    unread = iter(literals)
+
+    def replace(match: re.Match[str]) -> str:
+        literal = next(unread) if match[0] == "%s" else None
+        return match[0] if literal is None else literal.replace("%", "%%")
+
+    return _PLACEHOLDER.sub(replace, statement)
 
 
 def _load_instance(model: type[Model], names: Iterable[str], values: Iterable[Any]) -> Model:

@@ -7,7 +7,7 @@ small; of what is larger a thread reads one block at a time, when the one before
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from contextvars import copy_context
 from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple, Protocol, cast
@@ -25,6 +25,10 @@ WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]
 
 BLOCK_BYTES = 1024 * 1024
 """What is sent at once of something streamed, and kept in memory for each reader."""
+
+
+UPLOAD_KEY = "openvibe.is_upload"
+"""In the scope of a request: whether its body is large."""
 
 
 class BinaryFile(Protocol):
@@ -64,17 +68,22 @@ class WholeStreamMiddleware:
 
 class WsgiThreads:
     """An ASGI application that answers HTTP requests with Django's WSGI application; those that are large
-    have a `file_to_stream`. `receive` must give coroutines."""
+    have a `file_to_stream`. `receive` must give coroutines.
+
+    Of four threads one at most answers uploads; further ones wait their turn. Else fifty of them would have all threads
+    for as long as they take together."""
 
     def __init__(self, application: WsgiApplication, *, threads: int) -> None:
         self._application = application
+        self._upload_places = asyncio.Semaphore(max(threads // 4, 1))
         self.executor = ThreadPoolExecutor(thread_name_prefix="WSGI", max_workers=threads)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()
         events: Any = receive
         environ = _environ(scope, Body(loop, events))
-        answer = await loop.run_in_executor(self.executor, copy_context().run, self._answer, environ)
+        async with self._upload_places if scope.get(UPLOAD_KEY) else nullcontext():
+            answer = await loop.run_in_executor(self.executor, copy_context().run, self._answer, environ)
         block = answer.beginning
         try:
             await send(answer.head)

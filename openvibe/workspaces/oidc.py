@@ -62,6 +62,11 @@ def _is_email_verified(login: SocialLogin) -> bool:
     return _userinfo(login).get("email_verified") in (True, "true")
 
 
+def verified_address(login: SocialLogin) -> str:
+    """The address of which the provider says that it is verified, in small letters; empty without one."""
+    return str(_userinfo(login).get("email") or "").lower() if _is_email_verified(login) else ""
+
+
 class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth has no types
     """An account is linked by its address only where the provider says that the address is verified. A new account
     needs an invitation, as any."""

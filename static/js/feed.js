@@ -119,6 +119,7 @@ async function showNewest() {
   htmx.process(list);
   all(".more-line", list).forEach((line) => edges.observe(line));
   rows().forEach(watch);
+  placeNewLine();
   const address = new URL(location.href);
   ["at", "before_seq", "after_seq"].forEach((name) => address.searchParams.delete(name));
   address.hash = "";
@@ -197,7 +198,7 @@ const SEEN = `seen-${threadId}`;
 
 /** What was seen here before the server was told of it is not new: the line stands below it, or nowhere. */
 function placeNewLine() {
-  const seen = Number(tabStorage[SEEN] ?? 0);
+  const seen = Math.max(Number(tabStorage[SEEN] ?? 0), marksRead ? seenSeq : 0);
   delete tabStorage[SEEN];
   const line = one("#new");
   if (!line || lineSeq(line) > seen) return;
@@ -211,6 +212,7 @@ const lineSeq = (line) => seqOf(line.closest(".message"));
 
 /** Told soon, but not again at once while much is said; and before the page is left. */
 async function tellReadNow() {
+  look(reading.takeRecords()); // what came on the screen just before the page is left
   if (!marksRead || seenSeq <= readSeq) return;
   readSeq = seenSeq;
   tabStorage[SEEN] = seenSeq;
@@ -221,10 +223,14 @@ async function tellReadNow() {
 }
 const tellReadSoon = spread(() => { if (document.visibilityState === "visible") tellReadNow(); }, 600, READ_PAUSE);
 
+function look(entries) {
+  for (const entry of entries) if (entry.isIntersecting) seenSeq = Math.max(seenSeq, seqOf(entry.target));
+}
+
 const reading = conversation && new IntersectionObserver(
-  (seen) => {
+  (entries) => {
     if (document.visibilityState !== "visible") return;
-    for (const entry of seen) if (entry.isIntersecting) seenSeq = Math.max(seenSeq, seqOf(entry.target));
+    look(entries);
     if (seenSeq > readSeq) tellReadSoon();
   },
   { root: scroller },

@@ -1,7 +1,7 @@
 """Bodies that are large, late, cut off or one too many, before any thread is taken for their request."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from tempfile import SpooledTemporaryFile
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 from openvibe.asgi import Dispatcher, ServerStop
 from openvibe.base import request_body
 from openvibe.base.request_body import ClientGone, Message, RequestBodies
+from openvibe.base.wsgi_threads import UPLOAD_KEY
 
 GONE = {"type": "http.disconnect"}
 
@@ -35,11 +36,12 @@ class Client:
 
 @asynccontextmanager
 async def body_of(client: Client, bodies: RequestBodies) -> AsyncIterator[bytes]:
-    async with bodies.read(client.receive) as receive:
+    async with bodies.read(client.receive) as body:
         whole, has_more = b"", True
         while has_more:
-            event = await receive()
+            event = await body.receive()
             whole, has_more = whole + event["body"], event["more_body"]
+        assert body.size == len(whole)
         yield whole
 
 
@@ -62,13 +64,13 @@ def test_a_body_comes_as_it_was_sent_and_then_what_its_sender_does(parts: list[b
     client = Client(*map(part, first), part(last, more=False), GONE)
 
     async def read_on() -> tuple[bytes, dict[str, Any]]:
-        async with RequestBodies().read(client.receive) as receive:
+        async with RequestBodies().read(client.receive) as body:
             whole, event = b"", part(b"")
             while event["more_body"]:
-                event = dict(await receive())
+                event = dict(await body.receive())
                 whole += event["body"]
             assert client.sent == len(parts)  # what comes next is asked for when it is wanted
-            return whole, dict(await receive())
+            return whole, dict(await body.receive())
 
     assert asyncio.run(read_on()) == (b"".join(parts), GONE)
 
@@ -160,3 +162,64 @@ def test_the_pages_hear_of_whole_bodies_alone(
     assert seen == reached
     assert [message["status"] for message in sent if "status" in message] == statuses
     assert all(b"Nothing was changed." in message["body"] for message in sent if message.get("body"))
+
+
+async def dispatch(
+    client: Client, bodies: RequestBodies, *, method: str = "POST", seen: list[MutableMapping[str, Any]]
+) -> list[MutableMapping[str, Any]]:
+    """What is sent to a client whose page answers 200."""
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def page(scope: Any, _receive: Any, send: Any) -> None:
+        seen.append(scope)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def mcp(_scope: Any, _receive: Any, _send: Any) -> None: ...
+
+    dispatcher = Dispatcher(streams=page, pages=page, mcp=mcp, stop=ServerStop(), bodies=bodies)
+    await dispatcher({"type": "http", "method": method, "path": "/w/garden/", "headers": []}, client.receive, send)
+    return sent
+
+
+def test_while_slow_bodies_have_all_places_pages_are_answered_and_further_uploads_hear_when_to_come_again() -> None:
+    async def crowd() -> None:
+        bodies = RequestBodies(max_on_disk=2, place_seconds=0.01)
+        slow = [asyncio.ensure_future(dispatch(Client(part(b"is sent slowly")), bodies, seen=[])) for _ in range(2)]
+        await asyncio.sleep(0)
+
+        assert (await dispatch(Client(), bodies, method="GET", seen=[]))[0]["status"] == 200
+        assert (await dispatch(Client(part(b"small", more=False)), bodies, seen=[]))[0]["status"] == 200
+        reached: list[MutableMapping[str, Any]] = []
+        head, body = await dispatch(Client(part(b"one too many", more=False)), bodies, seen=reached)
+
+        assert (head["status"], dict(head["headers"])[b"retry-after"]) == (503, b"60")
+        assert body["body"].startswith(b"Many uploads are under way. Nothing was changed.")
+        assert not reached
+        assert not any(each.done() for each in slow)
+        for each in slow:
+            each.cancel()
+
+    asyncio.run(crowd())
+
+
+def test_who_waits_for_a_place_is_not_the_one_who_is_late() -> None:
+    async def crowd() -> None:
+        bodies = RequestBodies(max_on_disk=1, block_seconds=0.001, place_seconds=0.05)
+        async with body_of(Client(part(b"is served", more=False)), bodies):
+            head, _ = await dispatch(Client(part(b"nine byte", more=False)), bodies, seen=[])
+        assert head["status"] == 503
+        assert (await dispatch(Client(part(b"nine byte", more=False)), bodies, seen=[]))[0]["status"] == 200
+
+    asyncio.run(crowd())
+
+
+def test_large_bodies_are_uploads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openvibe.asgi.UPLOAD_BYTES", 6)
+    seen: list[MutableMapping[str, Any]] = []
+    for body in (b"small!", b"larger.", b"larger than memory"):
+        asyncio.run(dispatch(Client(part(body, more=False)), RequestBodies(), seen=seen))
+    assert [scope[UPLOAD_KEY] for scope in seen] == [False, True, True]

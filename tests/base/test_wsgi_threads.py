@@ -14,7 +14,7 @@ from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBas
 from django.test import RequestFactory
 
 from openvibe.base import wsgi_threads
-from openvibe.base.wsgi_threads import WholeStreamMiddleware, WsgiThreads
+from openvibe.base.wsgi_threads import UPLOAD_KEY, WholeStreamMiddleware, WsgiThreads
 
 Message = MutableMapping[str, Any]
 PATIENCE = 10.0
@@ -148,3 +148,47 @@ async def drive(
     finally:
         pages.executor.shutdown()
     return messages
+
+
+def test_uploads_leave_threads_for_the_others() -> None:
+    """Fifty uploads of 2 MB made a small page wait for twelve seconds."""
+    may_end, under_way = threading.Event(), threading.Semaphore(0)
+    upload_threads: list[int] = []
+    done: list[str] = []
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        if environ["REQUEST_METHOD"] == "POST":
+            upload_threads.append(threading.get_ident())
+            under_way.release()
+            assert may_end.wait(PATIENCE)
+        start_response("200 OK", [])
+        return HttpResponse()
+
+    async def crowd() -> None:
+        pages = WsgiThreads(application, threads=4)
+
+        async def ask(method: str, *, is_upload: bool) -> None:
+            async def receive() -> Message:
+                return {"type": "http.request"}
+
+            async def send(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    done.append(method)
+
+            scope = {"method": method, "path": "/", "query_string": b"", "http_version": "1.1", "headers": []}
+            await pages({**scope, UPLOAD_KEY: is_upload}, receive, send)
+
+        try:
+            async with asyncio.timeout(PATIENCE):
+                uploads = [asyncio.ensure_future(ask("POST", is_upload=True)) for _ in range(8)]
+                await asyncio.to_thread(under_way.acquire)
+                await asyncio.gather(*(ask("GET", is_upload=False) for _ in range(5)))
+                assert (done, len(upload_threads)) == (["GET"] * 5, 1)
+                may_end.set()
+                await asyncio.gather(*uploads)
+        finally:
+            may_end.set()
+            pages.executor.shutdown()
+
+    asyncio.run(crowd())
+    assert done == ["GET"] * 5 + ["POST"] * 8

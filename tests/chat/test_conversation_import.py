@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from openvibe.chat.importing.readers import ImportedLine, ImportFailed, read_jsonl, read_qmsum
+from openvibe.chat.importing import readers
+from openvibe.chat.importing.readers import ImportedLine, ImportFailed, LeftOut, read_jsonl, read_qmsum
 from openvibe.chat.importing.slack import read_slack
 
 
@@ -65,19 +66,27 @@ class TestQmsum:
     @pytest.mark.parametrize(
         ("line", "says"),
         [
-            ("{", "Line 2 is not JSON"),
-            ("[1]", "Line 2 is JSON but not an object"),
-            ("{}", 'Line 2 has no "meeting_transcripts"'),
-            ('{"meeting_transcripts": [{"content": "x"}]}', 'Line 2, utterance 1, has no "speaker"'),
-            ('{"meeting_transcripts": [{"speaker": " ", "content": "x"}]}', 'empty "speaker"'),
-            ('{"meeting_transcripts": [3]}', "utterance 1, is not an object"),
+            ("{", ["1 left out: it is not JSON: each line has to be one object, as in JSONL (line 2)"]),
+            ("[1]", ["1 left out: it is JSON but not an object: it has to start with { (line 2)"]),
+            ("{}", ['1 left out: it has no "meeting_transcripts", as the meetings of a QMSum file have (line 2)']),
+            (
+                '{"meeting_transcripts": [{"content": "x"}, {"speaker": " ", "content": "x"}, 3]}',
+                [
+                    '1 left out: it has no "speaker" (line 2, utterance 1)',
+                    '1 left out: its "speaker" is empty (line 2, utterance 2)',
+                    '1 left out: it is not an object with "speaker" and "content" (line 2, utterance 3)',
+                    "1 left out: nobody says anything in it (line 2)",
+                ],
+            ),
         ],
     )
-    def test_a_bad_line_is_named(self, tmp_path: Path, line: str, says: str) -> None:
-        with pytest.raises(ImportFailed, match=says) as failed:
-            list(read_qmsum(_written(tmp_path, self.meeting, line)))
-
-        assert failed.value.line == 2
+    def test_a_bad_line_is_named_and_the_others_come_in(self, tmp_path: Path, line: str, says: list[str]) -> None:
+        left_out = LeftOut()
+        file = _written(tmp_path, self.meeting, line, {"meeting_transcripts": [{"speaker": "Ida", "content": "x"}]})
+        _, last = read_qmsum(file, left_out)
+        blank = ["1 left out: nothing in it can be seen (line 1, utterance 2)"]
+        assert (left_out.sentences(), left_out.count) == (blank + says, 1 + len(says))
+        assert list(last.lines) == [ImportedLine("Ida", "x")]
 
 
 class TestJsonl:
@@ -135,13 +144,13 @@ class TestJsonl:
     @pytest.mark.parametrize(
         ("line", "says"),
         [
-            ("not json", "Line 2 is not JSON"),
-            ("[" * 100_000, "Line 2 is not JSON"),
-            ('{"text": "x"}', 'Line 2 has no "author"'),
-            ('{"author": "", "text": "x"}', 'empty "author"'),
-            ('{"author": "Ana"}', 'Line 2 has no "text"'),
+            ("not json", "it is not JSON"),
+            ("[" * 100_000, "it is not JSON"),
+            ('{"text": "x"}', 'it has no "author"'),
+            ('{"author": "", "text": "x"}', '"author" is empty'),
+            ('{"author": "Ana"}', 'it has no "text"'),
             ('{"author": "Ana", "text": 3}', "not a text"),
-            ('{"author": "Ana", "text": "x", "role": 3}', '"role" that is not a text'),
+            ('{"author": "Ana", "text": "x", "role": 3}', '"role" is not a text'),
             ('{"author": "Ana", "text": "x", "time": "soon"}', "cannot be read"),
             ('{"author": "Ana", "text": "x", "time": 1e999}', "cannot be read"),
             ('{"author": "Ana", "text": "x", "time": ' + "9" * 400 + "}", "cannot be read"),
@@ -149,19 +158,60 @@ class TestJsonl:
             ('{"author": "Ana", "text": "x", "time": "0001-01-01T00:00:00Z"}', "cannot be read"),
             ('{"author": "Ana", "text": "x", "time": "9999-12-31T00:00:00Z"}', "cannot be read"),
             ('{"author": "Ana", "text": "x", "thread": []}', "neither a text nor a number"),
+            ('{"author": "Ana", "text": " \\u200b\\n"}', "nothing in it can be seen"),
+            ('{"author": "Ana", "text": "x", "files": "notes.md"}', '"files" are not a list of names'),
+            ('{"author": "Ana", "text": "x", "files": [1]}', '"files" are not a list of names'),
+            ('{"author": "Ana", "text": "x", "files": [{"size": 3}]}', '"files" are not a list of names'),
+            ("null", "not an object"),
         ],
     )
-    def test_a_bad_line_is_named_before_anything_is_given(self, tmp_path: Path, line: str, says: str) -> None:
-        with pytest.raises(ImportFailed, match=says) as failed:
-            next(read_jsonl(_written(tmp_path, {"author": "Ana", "text": "x"}, line)))
+    def test_a_bad_line_is_named_and_the_others_come_in(self, tmp_path: Path, line: str, says: str) -> None:
+        left_out = LeftOut()
+        file = _written(tmp_path, {"author": "Ana", "text": "x"}, line, {"author": "Ben", "text": "y"})
+        (thread,) = read_jsonl(file, left_out)
+        assert [said.text for said in thread.lines] == ["x", "y"]
+        (sentence,) = left_out.sentences()
+        assert sentence.startswith("1 left out: ")
+        assert says in sentence
+        assert sentence.endswith(" (line 2)")
 
-        assert failed.value.line == 2
+    def test_lines_that_are_endless_or_of_another_encoding_are_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(readers, "MAX_LINE_BYTES", 50)
+        good, file = b'{"author": "Ana", "text": "x"}\n', tmp_path / "talk.jsonl"
+        file.write_bytes(
+            good + b'{"author": "Ana", "text": "' + b"x" * 200 + b'"}\n' + good.replace(b"x", b"\xeb") + good
+        )
+        (thread,) = read_jsonl(file, left_out := LeftOut())
+        assert [said.text for said in thread.lines] == ["x", "x"]
+        assert left_out.sentences() == [
+            "1 left out: it is longer than 64 MB (line 2)",
+            "1 left out: it is not UTF-8 text (line 3)",
+        ]
 
-    def test_a_missing_file_a_folder_and_other_encodings(self, tmp_path: Path) -> None:
-        latin = tmp_path / "latin.jsonl"
-        latin.write_bytes('{"author": "Zoë", "text": "x"}'.encode("latin-1"))
+    def test_of_many_the_first_are_named_and_all_are_counted(self, tmp_path: Path) -> None:
+        list(read_jsonl(_written(tmp_path, *["["] * 1_030), left_out := LeftOut()))
+        (sentence,) = left_out.sentences()
+        assert sentence.startswith("1,030 left out: it is not JSON")
+        assert sentence.endswith(" line 19, line 20, and 1,010 more)")
 
-        for path, says in ((tmp_path / "no", "no file"), (tmp_path, "folder"), (latin, "not UTF-8")):
+    def test_reasons_are_not_without_end(self) -> None:
+        left_out = LeftOut()
+        for number in range(1_000):
+            left_out.add(f"line {number}", f"it is of kind {number}")
+        assert (len(left_out.sentences()), left_out.count) == (51, 1_000)
+        assert left_out.sentences()[0].startswith("950 left out: for other reasons")
+
+    def test_a_file_that_changes_while_it_is_read_is_not_half_of_it(self, tmp_path: Path) -> None:
+        file = _written(tmp_path, {"author": "Ana", "text": "x"}, {"author": "Ben", "text": "y"})
+        (thread,) = read_jsonl(file)
+        file.write_text("[" * 100)
+        with pytest.raises(ImportFailed, match="changed while it was read"):
+            list(thread.lines)
+
+    def test_a_missing_file_and_a_folder_are_refused(self, tmp_path: Path) -> None:
+        for path, says in ((tmp_path / "no", "no file"), (tmp_path, "folder")):
             with pytest.raises(ImportFailed, match=says):
                 list(read_jsonl(path))
 
@@ -241,14 +291,69 @@ class TestSlack:
             ("/etc/evil.json", "[]", "leads out"),
             ("garden\\..\\evil.json", "[]", "leads out"),
             ("garden/2026-03-01.json", b" " * 20_000_000, "far too much"),
-            ("garden/2026-03-01.json", "{", "not JSON"),
-            ("garden/2026-03-01.json", "{}", "does not hold a list"),
-            ("garden/2026-03-01.json", [{"type": "message", "text": "x", "ts": "never"}], 'readable "ts"'),
+            ("channels.json", "{", "channels.json to go by: it is not JSON"),
+            ("channels.json", "{}", "it does not hold a list"),
         ],
     )
-    def test_unsafe_and_broken_zips_are_refused(self, tmp_path: Path, name: str, content: object, says: str) -> None:
+    def test_unsafe_zips_and_those_without_channels_are_refused(
+        self, tmp_path: Path, name: str, content: object, says: str
+    ) -> None:
         with pytest.raises(ImportFailed, match=says):
             list(read_slack(_export(tmp_path, {}, **{name: content})))
+
+    @pytest.mark.parametrize(
+        ("content", "says"),
+        [
+            ("{", "2026-03-02.json)"),
+            ("{}", "it does not hold a list (garden/2026-03-02.json)"),
+            (b"\xff[]", "it is not UTF-8 text (garden/2026-03-02.json)"),
+            ([_said("never", "x")], 'its "ts" is no time (garden/2026-03-02.json record 1)'),
+            ([{"type": "message", "text": "x"}], 'it has no "ts", the time that Slack knows it by ('),
+            ([{"type": "message", "text": "x", "ts": ["1.0"]}], 'it has no "ts"'),
+            ([{"type": "message", "text": "x", "ts": None}], 'it has no "ts"'),
+            ([_said("1.0", "x"), 7], "it is not an object (garden/2026-03-02.json record 2)"),
+            ([_said("1.0", "")], "nothing in it can be seen"),
+            ([_said("1.0", "x", subtype="channel_join")], "nobody said it: it tells of the room (channel_join)"),
+            ([_said("1.0", "x", hidden=True)], "it was deleted"),
+            ([_said("1.0", "x"), _said("1.0", "x")], "it stands there already"),
+            ([_said("1.0", "x", type={})], "nobody said it"),
+        ],
+    )
+    def test_odd_records_are_named_and_the_others_come_in(self, tmp_path: Path, content: object, says: str) -> None:
+        days: dict[str, object] = {
+            "2026-03-01": [_said("1772350000.000100", "First")],
+            "2026-03-03": [_said("1772540000.000100", "Last")],
+        }
+        left_out = LeftOut()
+        threads = list(read_slack(_export(tmp_path, days, **{"garden/2026-03-02.json": content}), left_out))
+        texts = [line.text for thread in threads for line in thread.lines]
+        assert {"First", "Last"} <= {*texts} <= {"First", "Last", "x"}
+        (sentence,) = left_out.sentences()
+        assert says in sentence
+        assert "garden/2026-03-02.json" in sentence
+
+    def test_a_day_that_is_damaged_is_named(self, tmp_path: Path) -> None:
+        path = _export(tmp_path, {"2026-03-01": [_said("1772350000.000100", "First")]})
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("garden/2026-03-02.json", "[7, 7, 7]")
+        path.write_bytes(path.read_bytes().replace(b"[7, 7, 7]", b"[7, 7, 8]"))
+        (thread,) = read_slack(path, left_out := LeftOut())
+        assert [line.text for line in thread.lines] == ["First"]
+        assert left_out.sentences() == ["1 left out: it is damaged (garden/2026-03-02.json)"]
+
+    def test_people_and_channels_may_be_odd_too(self, tmp_path: Path) -> None:
+        path = _export(
+            tmp_path,
+            {"2026-03-01": [_said("1772350000.000100", "First", user="U9")]},
+            **{"users.json": "{", "hr/2026-03-01.json": [], "garden/notes.json": []},
+        )
+        (thread,) = read_slack(path, left_out := LeftOut())
+        assert [(line.author, line.text) for line in thread.lines] == [("U9", "First")]
+        assert sorted(left_out.sentences()) == [
+            "1 left out: it is no public channel of channels.json, and stays private (hr)",
+            "1 left out: it is not JSON (users.json)",
+            "1 left out: its name is not that of a day (garden/notes.json)",
+        ]
 
     @pytest.mark.parametrize(
         ("record", "place", "damage"),
@@ -264,7 +369,7 @@ class TestSlack:
         raw[start : start + len(damage)] = damage
         path.write_bytes(raw)
 
-        with pytest.raises(ImportFailed, match="not a readable zip"):
+        with pytest.raises(ImportFailed, match=r"not a readable zip|it is damaged"):
             list(read_slack(path))
 
     def test_what_is_no_export_is_refused(self, tmp_path: Path) -> None:
@@ -275,11 +380,3 @@ class TestSlack:
             archive.writestr("readme.txt", "hello")
         with pytest.raises(ImportFailed, match=r"no channels\.json"):
             list(read_slack(text))
-
-
-@pytest.mark.parametrize("files", ["notes.md", [1], [{"size": 3}]])
-def test_files_that_are_no_names_are_refused(files: object, tmp_path: Path) -> None:
-    file = tmp_path / "talk.jsonl"
-    file.write_text(json.dumps({"author": "Zoë", "text": "Look", "files": files}), "utf-8")
-    with pytest.raises(ImportFailed, match='Line 1 has "files"'):
-        next(read_jsonl(file))

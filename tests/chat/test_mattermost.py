@@ -1,6 +1,7 @@
 """Mattermost's bulk export becomes threads: public channels, with replies and without, and nothing else."""
 
 import json
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,14 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from openvibe.chat.importing.mattermost import read_mattermost
-from openvibe.chat.importing.readers import ImportFailed
+from openvibe.chat.importing.readers import LeftOut
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member, Participant
 
 NOON = 1_700_000_000_000
 
 
-def post(user: str, message: str, at: int, channel: str = "garden", **more: Any) -> dict[str, Any]:
+def post(user: object, message: str, at: int, channel: str = "garden", **more: Any) -> dict[str, Any]:
     content = {"team": "willow", "channel": channel, "user": user, "message": message, "create_at": NOON + at, **more}
     return {"type": "post", "post": content}
 
@@ -48,7 +49,7 @@ LINES: list[dict[str, Any]] = [
 ]
 
 
-def write(path: Path, lines: list[dict[str, Any]]) -> Path:
+def write(path: Path, lines: Sequence[object]) -> Path:
     path.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     return path
 
@@ -72,18 +73,42 @@ def test_public_channels_become_threads_in_the_order_things_were_said(tmp_path: 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ({"type": "post", "post": "text"}, 'has no "post"'),
-        (post("jonas", "x", 0, create_at="noon"), 'no readable "create_at"'),
-        (post("jonas", "x", 0, create_at=10**30), 'no readable "create_at"'),
-        ({"type": "post", "post": {"message": "x", "create_at": NOON}}, 'has no "user"'),
+        ({"type": "post", "post": "text"}, 'it says it is a post and has no "post"'),
+        (post("jonas", "x", 0, create_at="noon"), 'its "create_at" is no time that can be read'),
+        (post("jonas", "x", 0, create_at=10**30), 'its "create_at" is no time that can be read'),
+        (post("jonas", "x", 0, create_at=0), 'its "create_at" is no time that can be read'),
+        (post("jonas", "x", 0, create_at=None), 'its "create_at" is no time that can be read'),
+        (post("jonas", "", 0), "nothing in it can be seen"),
+        (post("jonas", "x", 0, delete_at=5), "it was deleted"),
+        (post("jonas", "x", 0, type="system_join_channel"), "it tells of the channel (system_join_channel)"),
+        (post("jonas", "x", 0, channel="nowhere"), "its channel is private, or none"),
+        (post(7, "x", 0), 'its "user" is not a text'),
+        ({"type": "direct_post", "direct_post": {}}, "it is a direct message"),
         ({"type": "user", "user": {"username": 7}}, "not a text"),
+        ({"type": ["post"]}, "none that is known"),
+        ([1], "not an object"),
+        ("{", "not an object"),
     ],
 )
-def test_a_line_that_is_wrong_is_named_before_anything_is_given(
-    tmp_path: Path, line: dict[str, Any], sentence: str
-) -> None:
-    with pytest.raises(ImportFailed, match=f"Line {len(LINES) + 1} .*{sentence}"):
-        next(read_mattermost(write(tmp_path / "all.jsonl", [*LINES, line])))
+def test_a_line_that_is_wrong_is_named_and_the_others_come_in(tmp_path: Path, line: object, sentence: str) -> None:
+    usual, left_out = LeftOut(), LeftOut()
+    expected = [
+        (thread.external_id, list(thread.lines)) for thread in read_mattermost(write(tmp_path / "a", LINES), usual)
+    ]
+    file = write(tmp_path / "all.jsonl", [*LINES, line])
+    assert [(thread.external_id, list(thread.lines)) for thread in read_mattermost(file, left_out)] == expected
+    assert left_out.count == usual.count + 1
+    assert any(sentence in each and f"line {len(LINES) + 1}" in each for each in left_out.sentences())
+
+
+def test_of_a_post_the_replies_that_can_be_read_come_in(tmp_path: Path) -> None:
+    replies = [{"user": "jonas", "message": "Yes", "create_at": str(NOON)}, 7, {"user": "jonas", "message": "No"}]
+    lines = [*LINES, post("jonas", "no time", 0, create_at=0, replies=replies)]
+    threads = list(read_mattermost(write(tmp_path / "all.jsonl", lines), left_out := LeftOut()))
+    assert "Yes" in [line.text for thread in threads for line in thread.lines]
+    place, told = f"line {len(lines)}", " ".join(left_out.sentences())
+    assert f"{place}, {place}, reply 3)" in told
+    assert f"it is not an object ({place}, reply 2)" in told
 
 
 def test_the_command_knows_the_format_and_a_second_time_adds_nothing(ana: Member, tmp_path: Path) -> None:

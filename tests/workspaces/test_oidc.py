@@ -1,6 +1,7 @@
 """Signing in by a provider that the operator named."""
 
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -71,6 +72,43 @@ def test_a_token_stays_where_the_address_was_shown_before(provider: type[Provide
     secret = _token(ana)
     assert come_back(Client()).status_code == 302
     assert _status(secret) == 200
+
+
+@pytest.mark.parametrize("row", [None, {"email": "ana@example.org"}, {"email": "ana@example.org", "primary": True}])
+def test_what_the_provider_verified_is_confirmed(
+    row: dict[str, Any] | None, provider: type[Provider], ana: Member
+) -> None:
+    if row:
+        EmailAddress.objects.create(user=ana.user, **row)
+    browser = Client()
+    come_back(browser)
+    assert EmailAddress.objects.get(user=ana.user).verified
+    assert EmailAddress.objects.get(user=ana.user).primary
+    page = browser.get("/accounts/email/").content.decode()
+    assert "not confirmed" not in page
+    assert ">confirmed<" in page
+
+
+def test_it_is_confirmed_at_a_later_sign_in_as_well(provider: type[Provider], ana: Member) -> None:
+    come_back(Client())
+    EmailAddress.objects.update(verified=False)  # as versions before this one left it
+    provider.claims = {**ANA, "email_verified": False}
+    come_back(Client())
+    assert not EmailAddress.objects.get(user=ana.user).verified
+    provider.claims = {**ANA, "email": "another@example.org"}
+    come_back(Client())
+    assert not EmailAddress.objects.get(user=ana.user).verified
+    provider.claims = ANA
+    come_back(Client())
+    assert EmailAddress.objects.get(user=ana.user).verified
+
+
+def test_what_somebody_else_has_confirmed_stays_theirs(provider: type[Provider], ana: Member, cleo: Member) -> None:
+    come_back(Client())
+    EmailAddress.objects.all().delete()
+    EmailAddress.objects.create(user=cleo.user, email="ana@example.org", verified=True)
+    assert come_back(Client()).status_code == 302
+    assert not EmailAddress.objects.filter(user=ana.user, verified=True).exists()
 
 
 def _token(member: Member) -> str:

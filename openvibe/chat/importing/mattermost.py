@@ -7,14 +7,18 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from openvibe.base.text import clean_handle
 from openvibe.chat.importing.readers import (
+    NOTHING_TO_SEE,
     TITLE_CHARACTERS,
     ImportedLine,
     ImportedThread,
     ImportFailed,
+    LeftOut,
+    RecordRefused,
     fingerprint,
     iter_raw_lines,
     open_file,
@@ -23,6 +27,7 @@ from openvibe.chat.importing.readers import (
     replace_unstorable,
     required_text,
     shorten,
+    visible_text,
 )
 
 PUBLIC = "O"
@@ -59,17 +64,20 @@ class _Index:
     single: defaultdict[tuple[str, str], _Posts] = field(default_factory=lambda: defaultdict(_Posts))
 
 
-def read_mattermost(path: Path | str) -> Iterator[ImportedThread]:
+def read_mattermost(path: Path | str, left_out: LeftOut | None = None) -> Iterator[ImportedThread]:
     """Yield the public channels of an export: each post with its replies, then what stands alone in the channel.
 
-    The whole file is checked before the first thread is given. Memory: sixteen bytes for each post. Attached files are
-    named, not read. Raises ImportFailed with the number of the line that is wrong.
+    The whole file is read before the first thread is given. Memory: sixteen bytes for each post. Attached files are
+    named, not read. Posts, replies and lines that cannot be imported are `left_out`.
     """
-    path = Path(path)
+    path, left_out = Path(path), left_out or LeftOut()
     with open_file(path) as source:
         index = _Index()
-        for number, offset, raw in iter_raw_lines(source):
-            _index_line(index, parse_json_object(raw, number), number, offset)
+        for number, offset, raw in iter_raw_lines(source, left_out):
+            try:
+                _index_line(index, parse_json_object(raw), number, offset, left_out)
+            except RecordRefused as problem:
+                left_out.add(f"line {number}", problem.reason)
     for channel, name in index.channels.items():
         for offset in index.answered[channel].in_order():
             first, *replies = _read_post(path, offset, index)
@@ -82,63 +90,108 @@ def read_mattermost(path: Path | str) -> Iterator[ImportedThread]:
             yield ImportedThread(f"mattermost:{fingerprint(*channel)}", f"#{name}", lines)
 
 
-def _index_line(index: _Index, value: dict[str, object], number: int, offset: int) -> None:
+_KINDS_WITHOUT_WORDS = frozenset(("version", "team", "role", "scheme", "emoji", "direct_channel"))
+
+
+def _index_line(index: _Index, value: dict[str, object], number: int, offset: int, left_out: LeftOut) -> None:
+    """Raises RecordRefused for what cannot be imported; of a post with replies, the others still are."""
     kind = str(value.get("type", ""))
-    if kind not in ("channel", "user", "bot", "post"):
+    if kind in _KINDS_WITHOUT_WORDS:
         return
+    if kind == "direct_post":
+        raise RecordRefused("it is a direct message, and those stay private")
+    if kind not in ("channel", "user", "bot", "post"):
+        raise RecordRefused(f'its "type" is {shorten(repr(value.get("type")), 40)}, and none that is known')
     content = value.get(kind)
     if not isinstance(content, dict):
-        raise ImportFailed(number, f'Line {number} says it is a {kind} and has no "{kind}". Export it again.')
+        raise RecordRefused(f'it says it is a {kind} and has no "{kind}"')
     if kind == "channel":
         if content.get("type", PUBLIC) == PUBLIC:
-            name = required_text(content, "name", number)
+            name = required_text(content, "name")
             index.channels[_text(content, "team"), name] = _text(content, "display_name") or name
     elif kind in ("user", "bot"):
-        username = required_text(content, "username", number)
+        username = required_text(content, "username")
         index.people[username] = _person_name(content) or username
         if kind == "bot":
             index.bots.add(username)
     else:
-        _index_post(index, content, number, offset)
+        _index_post(index, content, number, offset, left_out)
 
 
-def _index_post(index: _Index, post: dict[str, object], number: int, offset: int) -> None:
-    lines = list(_post_lines(post, number, index))
-    replies = post.get("replies")
+def _index_post(index: _Index, post: dict[str, object], number: int, offset: int, left_out: LeftOut) -> None:
     channel = _text(post, "team"), _text(post, "channel")
-    if channel in index.channels and lines:
+    if channel not in index.channels:
+        raise RecordRefused("its channel is private, or none that stands ahead of it")
+    lines = list(_post_lines(post, index, left_out, f"line {number}"))
+    replies = post.get("replies")
+    if lines:
         posts = index.answered if isinstance(replies, list) and replies and len(lines) > 1 else index.single
-        posts[channel].add(offset, _milliseconds(post, number))
+        at = lines[0].at
+        assert at is not None
+        posts[channel].add(offset, round(at.timestamp() * 1000))
 
 
 def _read_post(path: Path, offset: int, index: _Index) -> list[ImportedLine]:
     with open_file(path) as source:
         source.seek(offset)
-        value = parse_json_object(source.readline(), 0)
-    post = value["post"]
-    assert isinstance(post, dict)
-    return list(_post_lines(post, 0, index))
+        try:
+            post = parse_json_object(source.readline()).get("post")
+        except RecordRefused:
+            post = None
+    lines = list(_post_lines(post, index, LeftOut(), "")) if isinstance(post, dict) else []
+    if not lines:
+        raise ImportFailed(f"{path.name} changed while it was read.")
+    return lines
 
 
-def _post_lines(post: dict[str, object], number: int, index: _Index) -> Iterator[ImportedLine]:
+def _post_lines(post: dict[str, object], index: _Index, left_out: LeftOut, place: str) -> Iterator[ImportedLine]:
     """What somebody said: the post, then its replies by their time."""
     replies = post.get("replies")
-    objects = [each for each in (replies if isinstance(replies, list) else []) if isinstance(each, dict)]
-    for value in (post, *sorted(objects, key=lambda each: _milliseconds(each, number))):
-        if _text(value, "type") not in _PERSONS_POSTS or value.get("delete_at"):
-            continue
-        user = required_text(value, "user", number)
-        text = "\n".join([_with_handles(_text(value, "message"), index.people), *_file_labels(value)]).strip()
-        if text:
-            at = parse_timestamp(_milliseconds(value, number))
-            yield ImportedLine(index.people.get(user, user), text, at, user in index.bots)
+    if replies and not isinstance(replies, list):
+        left_out.add(place, 'its "replies" are no list')
+    first, *others = [
+        line
+        for number, value in enumerate([post, *(replies if isinstance(replies, list) else [])])
+        for line in [_line_or_none(value, index, left_out, f"{place}, reply {number}" if number else place)]
+    ]
+    if first is not None:
+        yield first
+    yield from sorted((line for line in others if line is not None), key=lambda line: line.at or _LONG_AGO)
 
 
-def _milliseconds(value: Mapping[str, object], number: int) -> int:
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
+
+
+def _line_or_none(value: object, index: _Index, left_out: LeftOut, place: str) -> ImportedLine | None:
+    try:
+        return _parse_post(value, index)
+    except RecordRefused as problem:
+        left_out.add(place, problem.reason)
+        return None
+
+
+def _parse_post(value: object, index: _Index) -> ImportedLine:
+    if not isinstance(value, dict):
+        raise RecordRefused("it is not an object")
+    if value.get("delete_at"):
+        raise RecordRefused("it was deleted")
+    if (kind := _text(value, "type")) not in _PERSONS_POSTS:
+        raise RecordRefused(f"nobody said it: it tells of the channel ({shorten(kind, 40)})")
+    user = required_text(value, "user")
+    text = visible_text("\n".join([_with_handles(_text(value, "message"), index.people), *_file_labels(value)]))
+    if not text:
+        raise RecordRefused(NOTHING_TO_SEE)
+    return ImportedLine(index.people.get(user, user), text, _parse_time(value), user in index.bots)
+
+
+def _parse_time(value: Mapping[str, object]) -> datetime:
+    """Of `create_at`: milliseconds since 1970, a number or its digits."""
     created = value.get("create_at")
+    if isinstance(created, str) and created.isascii() and created.isdigit():
+        created = int(created[:20])
     if isinstance(created, bool) or not isinstance(created, int) or not 0 < created < 10**14:
-        raise ImportFailed(number, f'Line {number} has no readable "create_at". Export it from Mattermost again.')
-    return created
+        raise RecordRefused('its "create_at" is no time that can be read')
+    return parse_timestamp(created)
 
 
 def _with_handles(text: str, people: Mapping[str, str]) -> str:

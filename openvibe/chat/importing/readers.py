@@ -8,12 +8,14 @@ import hashlib
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from openvibe.base.text import has_visible_character
 from openvibe.base.time_zones import has_local_time
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -28,12 +30,51 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 class ImportFailed(Exception):
-    """A file that cannot be imported. `message` is a sentence; `line` counts from 1, None: the file."""
+    """A file that cannot be imported. `message` is a sentence."""
 
-    def __init__(self, line: int | None, message: str) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.line = line
         self.message = message
+
+
+class RecordRefused(Exception):
+    """A record that cannot be imported; all others can. `reason` goes on from "it"."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+MAX_NAMED, MAX_REASONS = 20, 50
+"""Places named for each reason, the others are counted; reasons told apart."""
+
+
+class LeftOut:
+    """What of a file was not imported: how many records for each reason, and where they stand."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._places: defaultdict[str, list[str]] = defaultdict(list)
+
+    def add(self, place: str, reason: str) -> None:
+        if reason not in self._counts and len(self._counts) >= MAX_REASONS:
+            reason = "for other reasons"
+        self._counts[reason] += 1
+        if self._counts[reason] <= MAX_NAMED:
+            self._places[reason].append(place)
+
+    @property
+    def count(self) -> int:
+        return self._counts.total()
+
+    def sentences(self) -> list[str]:
+        """One for each reason, the most frequent first: how many, why, and where."""
+        sentences = []
+        for reason, count in self._counts.most_common():
+            surplus = count - len(self._places[reason])
+            more = f", and {surplus:,} more" if surplus else ""
+            sentences.append(f"{count:,} left out: {reason} ({', '.join(self._places[reason])}{more})")
+        return sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,49 +113,56 @@ def open_file(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise ImportFailed(None, f"There is no file {path}. Check the path.") from None
+        raise ImportFailed(f"There is no file {path}. Check the path.") from None
     except IsADirectoryError:
-        raise ImportFailed(None, f"{path} is a folder. Name a file in it.") from None
+        raise ImportFailed(f"{path} is a folder. Name a file in it.") from None
     except OSError as refusal:
-        raise ImportFailed(None, f"{path} cannot be read: {refusal.strerror}.") from None
+        raise ImportFailed(f"{path} cannot be read: {refusal.strerror}.") from None
 
 
-def iter_raw_lines(source: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+def iter_raw_lines(source: BinaryIO, left_out: LeftOut) -> Iterator[tuple[int, int, bytes]]:
     """Yield (line number from 1, byte offset, bytes) of every line that is not blank."""
     number = offset = 0
     while raw := source.readline(MAX_LINE_BYTES + 1):
         number += 1
         if len(raw) > MAX_LINE_BYTES:
-            raise ImportFailed(number, f"Line {number} is longer than 64 MB. Is this a JSONL file?")
+            left_out.add(f"line {number}", "it is longer than 64 MB")
+            offset += len(raw)
+            while raw and not raw.endswith(b"\n"):
+                raw = source.readline(MAX_LINE_BYTES)
+                offset += len(raw)
+            continue
         if raw.strip(b" \t\r\n\xef\xbb\xbf"):
             yield number, offset, raw
         offset += len(raw)
 
 
-def parse_json_object(raw: bytes, line: int) -> dict[str, object]:
-    """Read one line as a JSON object, or say what is wrong with it."""
+def parse_json_object(raw: bytes) -> dict[str, object]:
+    """Read one line as a JSON object. Raises RecordRefused."""
     try:
         value = json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise ImportFailed(line, f"Line {line} is not UTF-8 text. Save the file as UTF-8.") from None
+        raise RecordRefused("it is not UTF-8 text") from None
     except (ValueError, RecursionError):
-        raise ImportFailed(
-            line, f"Line {line} is not JSON. Each line has to be one JSON object, as in JSONL."
-        ) from None
+        raise RecordRefused("it is not JSON: each line has to be one object, as in JSONL") from None
     if not isinstance(value, dict):
-        raise ImportFailed(line, f"Line {line} is JSON but not an object: it has to start with {{.")
+        raise RecordRefused("it is JSON but not an object: it has to start with {")
     return value
 
 
-def required_text(value: dict[str, object], key: str, line: int, where: str = "") -> str:
-    """Return a text field, mended; say so when it is missing or no text."""
-    location = f"Line {line}{where}"
+def required_text(value: Mapping[str, object], key: str) -> str:
+    """Return a text field, mended. Raises RecordRefused when it is missing or no text."""
     if value.get(key) is None:
-        raise ImportFailed(line, f'{location} has no "{key}". Add it, or take the line out.')
+        raise RecordRefused(f'it has no "{key}"')
     text = value[key]
     if not isinstance(text, str):
-        raise ImportFailed(line, f'{location} has a "{key}" that is not a text. Put it in quotes.')
+        raise RecordRefused(f'its "{key}" is not a text')
     return replace_unstorable(text)
+
+
+def visible_text(text: str) -> str:
+    """The text without blanks around it; empty where nothing in it can be seen."""
+    return text.strip() if has_visible_character(text) else ""
 
 
 def replace_unstorable(text: str) -> str:
@@ -164,45 +212,43 @@ def shorten(text: str, limit: int) -> str:
 
 @dataclass(slots=True)
 class _ThreadIndex:
-    """Where the lines of one thread stand in the file: line numbers and byte offsets."""
+    """Where the lines of one thread stand in the file, in bytes."""
 
     external_id: str
     former_id: str = ""
-    numbers: "array[int]" = field(default_factory=lambda: array("Q"))
     offsets: "array[int]" = field(default_factory=lambda: array("Q"))
 
 
-def read_jsonl(path: Path | str) -> Iterator[ImportedThread]:
+def read_jsonl(path: Path | str, left_out: LeftOut | None = None) -> Iterator[ImportedThread]:
     """Yield one thread per distinct `thread`, in order of first appearance; else one named after the file.
 
-    The whole file is checked before the first thread is given, so a bad line stops an import that has not
-    begun. Memory: sixteen bytes per line. `time` is ISO 8601 or seconds (or milliseconds) since 1970.
-    A thread is known by its name and its first line, so a file that grew is read as the same conversation.
-
-    Raises ImportFailed with the number of the line that is wrong.
+    The whole file is read before the first thread is given. Memory: eight bytes per line. `time` is ISO 8601 or
+    seconds (or milliseconds) since 1970. A thread is known by its name and its first line, so a file that grew is read
+    as the same conversation. Lines that cannot be imported are `left_out`.
     """
     path = Path(path)
     with open_file(path) as source:
-        threads = _index_threads(source, path.stem)
+        threads = _index_threads(source, path.stem, left_out or LeftOut())
     for name, index in threads.items():
         title = shorten(name, TITLE_CHARACTERS) or "Imported conversation"
         yield ImportedThread(index.external_id, title, _JsonlLines(path, index), index.former_id)
 
 
-def _index_threads(source: BinaryIO, default: str) -> dict[str, _ThreadIndex]:
+def _index_threads(source: BinaryIO, default: str, left_out: LeftOut) -> dict[str, _ThreadIndex]:
     threads: dict[str, _ThreadIndex] = {}
-    for number, offset, raw in iter_raw_lines(source):
-        value = parse_json_object(raw, number)
-        line = _parse_line(value, number)
-        if line is None:
+    for number, offset, raw in iter_raw_lines(source, left_out):
+        try:
+            value = parse_json_object(raw)
+            line = _parse_line(value)
+            name = _parse_thread_name(value) or default
+        except RecordRefused as problem:
+            left_out.add(f"line {number}", problem.reason)
             continue
-        name = _parse_thread_name(value, number) or default
         key = fingerprint(name, line.author, line.text, line.at.isoformat() if line.at else "")
         if name not in threads:
             threads[name] = _ThreadIndex(f"jsonl-2:{key}")
         if line.text and not threads[name].former_id:
             threads[name].former_id = f"jsonl:{key}"
-        threads[name].numbers.append(number)
         threads[name].offsets.append(offset)
     return threads
 
@@ -214,35 +260,41 @@ class _JsonlLines:
 
     def __iter__(self) -> Iterator[ImportedLine]:
         with open_file(self.path) as source:
-            for number, offset in zip(self.index.numbers, self.index.offsets, strict=True):
+            for offset in self.index.offsets:
                 source.seek(offset)
-                line = _parse_line(parse_json_object(source.readline(), number), number)
-                if line is not None:
-                    yield line
+                try:
+                    yield _parse_line(parse_json_object(source.readline()))
+                except RecordRefused:
+                    raise ImportFailed(f"{self.path.name} changed while it was read.") from None
 
 
-def _parse_line(value: dict[str, object], number: int) -> ImportedLine | None:
-    role = _parse_role(value, number)
+def _parse_line(value: dict[str, object]) -> ImportedLine:
+    role = "" if value.get("role") is None else required_text(value, "role").strip().lower()
     is_assistant = role in ASSISTANT_ROLES
     if role and value.get("author") is None:
         author = "Assistant" if is_assistant else role.capitalize()
     else:
-        author = required_text(value, "author", number).strip()
+        author = required_text(value, "author").strip()
     if not author:
-        raise ImportFailed(number, f'Line {number} has an empty "author". Name who wrote it.')
-    text = required_text(value, _first_key(value, TEXT_KEYS), number).strip()
-    at = _parse_time(value.get(_first_key(value, TIME_KEYS)), number)
-    files = _parse_files(value.get("files"), number)
-    return ImportedLine(author, text, at, is_assistant, files) if text or files else None
+        raise RecordRefused('its "author" is empty')
+    text = visible_text(required_text(value, _first_key(value, TEXT_KEYS)))
+    at = _parse_time(value.get(_first_key(value, TIME_KEYS)))
+    files = _parse_files(value.get("files"))
+    if not (text or files):
+        raise RecordRefused(NOTHING_TO_SEE)
+    return ImportedLine(author, text, at, is_assistant, files)
 
 
-def _parse_files(value: object, number: int) -> tuple[str, ...]:
+NOTHING_TO_SEE = "nothing in it can be seen"
+
+
+def _parse_files(value: object) -> tuple[str, ...]:
     """Names of attached files, each as it is or as the `name` of an object."""
     if value is None:
         return ()
     names = [each.get("name") if isinstance(each, dict) else each for each in value] if isinstance(value, list) else [0]
     if not all(isinstance(name, str) for name in names):
-        raise ImportFailed(number, f'Line {number} has "files" that are not a list of names, such as ["notes.md"].')
+        raise RecordRefused('its "files" are not a list of names, such as ["notes.md"]')
     return tuple(replace_unstorable(str(name)) for name in names)
 
 
@@ -251,60 +303,68 @@ def _first_key(value: dict[str, object], keys: Sequence[str]) -> str:
     return next((key for key in keys if value.get(key) is not None), keys[0])
 
 
-def _parse_role(value: dict[str, object], number: int) -> str:
-    return "" if value.get("role") is None else required_text(value, "role", number).strip().lower()
-
-
-def _parse_time(value: object, number: int) -> datetime | None:
+def _parse_time(value: object) -> datetime | None:
     if value is None or value == "":
         return None
     try:
         return parse_timestamp(value)
     except ValueError:
-        raise ImportFailed(
-            number,
-            f'Line {number} has a "time" that cannot be read. '
-            "Write it like 2026-03-01T09:30:00Z, or as seconds since 1970.",
+        raise RecordRefused(
+            'its "time" cannot be read: 2026-03-01T09:30:00Z, or seconds since 1970, is what can'
         ) from None
 
 
-def _parse_thread_name(value: dict[str, object], number: int) -> str:
+def _parse_thread_name(value: dict[str, object]) -> str:
     name = value.get("thread")
     if name is None:
         return ""
     if isinstance(name, bool) or not isinstance(name, str | int):
-        raise ImportFailed(number, f'Line {number} has a "thread" that is neither a text nor a number.')
-    return " ".join(required_text({"thread": str(name)}, "thread", number).split())
+        raise RecordRefused('its "thread" is neither a text nor a number')
+    return " ".join(replace_unstorable(str(name)).split())
 
 
-def read_qmsum(path: Path | str) -> Iterator[ImportedThread]:
+def read_qmsum(path: Path | str, left_out: LeftOut | None = None) -> Iterator[ImportedThread]:
     """Yield one thread per meeting, in the order of the file; one meeting is in memory at a time.
 
-    The id comes from what was said, so a meeting is the same one in whatever file and place it stands.
-    Utterances without text are left out. Raises ImportFailed with the number of the line that is wrong.
+    The id comes from what was said, so a meeting is the same one in whatever file and place it stands. Meetings and
+    utterances that cannot be imported are `left_out`.
     """
+    left_out = left_out or LeftOut()
     with open_file(Path(path)) as source:
-        for number, _, raw in iter_raw_lines(source):
-            meeting = parse_json_object(raw, number)
-            lines = tuple(_parse_utterances(meeting, number))
+        for number, _, raw in iter_raw_lines(source, left_out):
+            try:
+                meeting = parse_json_object(raw)
+                transcript = meeting.get("meeting_transcripts")
+                if not isinstance(transcript, list):
+                    raise RecordRefused('it has no "meeting_transcripts", as the meetings of a QMSum file have')
+            except RecordRefused as problem:
+                left_out.add(f"line {number}", problem.reason)
+                continue
+            lines = tuple(_parse_utterances(transcript, number, left_out))
+            if not lines:
+                left_out.add(f"line {number}", "nobody says anything in it")
+                continue
             parts = [part for line in lines for part in (line.author, line.text)]
             yield ImportedThread(f"qmsum:{fingerprint(*parts)}", _meeting_title(meeting, number), lines)
 
 
-def _parse_utterances(meeting: dict[str, object], line: int) -> Iterator[ImportedLine]:
-    transcript = meeting.get("meeting_transcripts")
-    if not isinstance(transcript, list):
-        raise ImportFailed(line, f'Line {line} has no "meeting_transcripts". Is this a QMSum file?')
+def _parse_utterances(transcript: list[object], line: int, left_out: LeftOut) -> Iterator[ImportedLine]:
     for number, each in enumerate(transcript, start=1):
-        where = f", utterance {number},"
-        if not isinstance(each, dict):
-            raise ImportFailed(line, f'Line {line}{where} is not an object with "speaker" and "content".')
-        author = required_text(each, "speaker", line, where).strip()
-        text = required_text(each, "content", line, where).strip()
-        if not author:
-            raise ImportFailed(line, f'Line {line}{where} has an empty "speaker". Name who spoke.')
-        if text:
-            yield ImportedLine(author, text)
+        try:
+            yield _parse_utterance(each)
+        except RecordRefused as problem:
+            left_out.add(f"line {line}, utterance {number}", problem.reason)
+
+
+def _parse_utterance(value: object) -> ImportedLine:
+    if not isinstance(value, dict):
+        raise RecordRefused('it is not an object with "speaker" and "content"')
+    author, text = required_text(value, "speaker").strip(), visible_text(required_text(value, "content"))
+    if not author:
+        raise RecordRefused('its "speaker" is empty')
+    if not text:
+        raise RecordRefused(NOTHING_TO_SEE)
+    return ImportedLine(author, text)
 
 
 def _meeting_title(meeting: dict[str, object], number: int) -> str:

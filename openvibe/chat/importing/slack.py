@@ -14,14 +14,18 @@ from pathlib import Path, PurePosixPath
 
 from openvibe.base.text import clean_handle
 from openvibe.chat.importing.readers import (
+    NOTHING_TO_SEE,
     TITLE_CHARACTERS,
     ImportedLine,
     ImportedThread,
     ImportFailed,
+    LeftOut,
+    RecordRefused,
     open_file,
     parse_timestamp,
     replace_unstorable,
     shorten,
+    visible_text,
 )
 
 MAX_FILES = 200_000
@@ -45,8 +49,9 @@ _ZIP_ERRORS = (
 class SlackArchive:
     """The JSON files of an opened export. Raises ImportFailed when the zip is unsafe."""
 
-    def __init__(self, zip_file: zipfile.ZipFile) -> None:
+    def __init__(self, zip_file: zipfile.ZipFile, left_out: LeftOut) -> None:
         self._zip_file = zip_file
+        self.left_out = left_out
         members = [member for member in zip_file.infolist() if not member.is_dir()]
         _check_sizes(members)
         for member in members:
@@ -58,40 +63,45 @@ class SlackArchive:
         for name in sorted(self._members):
             self.folders[name.rpartition("/")[0]].append(name)
 
-    def read_objects(self, name: str, *, required: bool) -> list[dict[str, object]]:
-        """Read a file that holds a JSON list; what in it is not an object is left out."""
+    def read_objects(self, name: str) -> Iterator[tuple[int, dict[str, object]]]:
+        """The objects of a file that holds a JSON list, each with its number from 1. What is none is left out. Raises
+        RecordRefused for a file that cannot be read."""
         if name not in self._members:
-            if required:
-                raise ImportFailed(None, f"There is no {name} in this zip. Is it an export from Slack?")
-            return []
+            raise RecordRefused("there is none in this zip")
         try:
             with self._zip_file.open(self._members[name]) as source:
                 raw = source.read(MAX_FILE_BYTES + 1)
-            value = json.loads(raw.decode("utf-8-sig"))
-        except zlib.error:
-            raise ImportFailed(None, f"{name} in this zip is damaged. Export it from Slack again.") from None
+            values = json.loads(raw.decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            raise RecordRefused("it is not UTF-8 text") from None
         except (ValueError, RecursionError):
-            raise ImportFailed(None, f"{name} in this zip is not JSON. Export it from Slack again.") from None
-        if not isinstance(value, list):
-            raise ImportFailed(None, f"{name} in this zip does not hold a list. Is it an export from Slack?")
-        return [each for each in value if isinstance(each, dict)]
+            raise RecordRefused("it is not JSON") from None
+        except (zlib.error, *_ZIP_ERRORS):
+            raise RecordRefused("it is damaged") from None
+        if not isinstance(values, list):
+            raise RecordRefused("it does not hold a list")
+        for number, value in enumerate(values, start=1):
+            if isinstance(value, dict):
+                yield number, value
+            else:
+                self.left_out.add(f"{shorten(name, 80)} record {number}", "it is not an object")
 
 
 def _check_sizes(members: list[zipfile.ZipInfo]) -> None:
     if len(members) > MAX_FILES:
-        raise ImportFailed(None, f"This zip holds more than {MAX_FILES:,} files. Export fewer channels at once.")
+        raise ImportFailed(f"This zip holds more than {MAX_FILES:,} files. Export fewer channels at once.")
     if sum(member.file_size for member in members) > MAX_TOTAL_BYTES:
-        raise ImportFailed(None, "This zip unpacks to more than 2 GB. Export a shorter time at once.")
+        raise ImportFailed("This zip unpacks to more than 2 GB. Export a shorter time at once.")
     for member in members:
         packed_hard = member.file_size > MAX_COMPRESSION_RATIO * max(member.compress_size, 1)
         if member.file_size > MAX_FILE_BYTES or (packed_hard and member.file_size > _MIN_BYTES_FOR_RATIO):
-            raise ImportFailed(None, f"{member.filename!r} in this zip unpacks to far too much; it was not opened.")
+            raise ImportFailed(f"{member.filename!r} in this zip unpacks to far too much; it was not opened.")
 
 
 def _check_path(name: str) -> None:
     parts = PurePosixPath(name).parts
     if name.startswith("/") or "\\" in name or ".." in parts or (parts and parts[0].endswith(":")):
-        raise ImportFailed(None, f"This zip holds a path that leads out of it ({name!r}); it was not opened.")
+        raise ImportFailed(f"This zip holds a path that leads out of it ({name!r}); it was not opened.")
 
 
 def _common_folder(names: list[str]) -> str:
@@ -139,50 +149,80 @@ class _SlackMessage:
     line: ImportedLine
 
 
-def read_slack(path: Path | str) -> Iterator[ImportedThread]:
+def read_slack(path: Path | str, left_out: LeftOut | None = None) -> Iterator[ImportedThread]:
     """Yield the public channels of an export: each reply thread, then what stands outside of threads.
 
     Only channels in channels.json are read, never private ones or direct messages. `<@U1>`, `<#C1>` and
-    links become text; deleted and system messages are left out; bots speak under their own name. The days
-    of one channel are in memory at a time. Nothing is unpacked to disk.
+    links become text; deleted and system messages are `left_out`, as are days and records that cannot be read; bots
+    speak under their own name. The days of one channel are in memory at a time. Nothing is unpacked to disk.
 
-    Raises ImportFailed when the file is no export, is unsafe to open, or holds broken JSON.
+    Raises ImportFailed when the file is no export or is unsafe to open.
     """
     with open_file(Path(path)) as source:
         try:
             with zipfile.ZipFile(source) as zip_file:
-                yield from _read_threads(SlackArchive(zip_file))
+                yield from _read_threads(SlackArchive(zip_file, left_out or LeftOut()))
         except _ZIP_ERRORS:
             raise ImportFailed(
-                None, f"{Path(path).name} is not a readable zip. Export it from Slack again and do not unpack it."
+                f"{Path(path).name} is not a readable zip. Export it from Slack again and do not unpack it."
             ) from None
 
 
 def _read_threads(archive: SlackArchive) -> Iterator[ImportedThread]:
-    people = {
-        str(user["id"]): _display_name(user)
-        for user in archive.read_objects("users.json", required=False)
-        if "id" in user
-    }
-    channels = archive.read_objects("channels.json", required=True)
-    channel_names = {str(channel.get("id", "")): str(channel.get("name", "")) for channel in channels}
-    for channel in channels:
-        name = replace_unstorable(str(channel.get("name", "")))
+    try:
+        channels = list(archive.read_objects("channels.json"))
+    except RecordRefused as problem:
+        raise ImportFailed(
+            f"There is no channels.json to go by: {problem.reason}. Is it an export from Slack?"
+        ) from None
+    channel_names = {str(channel.get("id", "")): str(channel.get("name", "")) for _, channel in channels}
+    people = _read_people(archive)
+    for number, channel in channels:
+        name = replace_unstorable(_text_or_empty(channel.get("name")))
         if name:
             yield from _read_channel(archive, str(channel.get("id") or name), name, people, channel_names)
+        else:
+            archive.left_out.add(f"channels.json record {number}", 'it has no "name"')
+    public = {str(channel.get("name", "")) for _, channel in channels}
+    for folder in sorted(archive.folders.keys() - public - {""}):
+        archive.left_out.add(shorten(folder, 80), "it is no public channel of channels.json, and stays private")
+
+
+def _read_people(archive: SlackArchive) -> dict[str, str]:
+    """Display names by id. Without them people are called by their ids."""
+    people = {}
+    try:
+        for number, user in archive.read_objects("users.json"):
+            if "id" in user:
+                people[str(user["id"])] = _display_name(user)
+            else:
+                archive.left_out.add(f"users.json record {number}", 'it has no "id"')
+    except RecordRefused as problem:
+        archive.left_out.add("users.json", problem.reason)
+    return people
 
 
 def _read_channel(
     archive: SlackArchive, channel_id: str, name: str, people: dict[str, str], channel_names: dict[str, str]
 ) -> Iterator[ImportedThread]:
-    messages: dict[str, _SlackMessage] = {}
+    messages: dict[tuple[str, str], _SlackMessage] = {}
+    left_out = archive.left_out
     for day in archive.folders[name]:
         if not _DAY_FILE.fullmatch(day.rpartition("/")[2]):
+            left_out.add(shorten(day, 80), "its name is not that of a day")
             continue
-        for value in archive.read_objects(day, required=True):
-            message = _parse_message(value, people, channel_names, day)
-            if message is not None:
-                messages[message.ts + message.line.author] = message
+        try:
+            for number, value in archive.read_objects(day):
+                try:
+                    message = _parse_message(value, people, channel_names)
+                    key = message.ts, str(value.get("user") or value.get("bot_id") or message.line.author)
+                    if key in messages:
+                        raise RecordRefused("it stands there already, with the same time and person")
+                    messages[key] = message
+                except RecordRefused as problem:
+                    left_out.add(f"{shorten(day, 80)} record {number}", problem.reason)
+        except RecordRefused as problem:
+            left_out.add(shorten(day, 80), problem.reason)
     replies: defaultdict[str, list[_SlackMessage]] = defaultdict(list)
     for message in sorted(messages.values(), key=lambda each: (each.at, each.ts)):
         replies[message.thread_ts].append(message)
@@ -195,27 +235,29 @@ def _read_channel(
         yield ImportedThread(f"slack:{channel_id}", f"#{name}", tuple(message.line for message in messages_outside))
 
 
-def _parse_message(
-    value: dict[str, object], people: dict[str, str], channel_names: dict[str, str], day: str
-) -> _SlackMessage | None:
-    is_text = str(value.get("type", "message")) == "message" and str(value.get("subtype") or "") in _TEXT_SUBTYPES
-    if not is_text or value.get("hidden") or value.get("deleted_ts"):
-        return None
-    ts = str(value.get("ts", ""))
+def _parse_message(value: dict[str, object], people: dict[str, str], channel_names: dict[str, str]) -> _SlackMessage:
+    kind, subtype = str(value.get("type", "message")), str(value.get("subtype") or "")
+    if kind != "message" or subtype not in _TEXT_SUBTYPES:
+        raise RecordRefused(f"nobody said it: it tells of the room ({shorten(subtype or kind, 40)})")
+    if value.get("hidden") or value.get("deleted_ts"):
+        raise RecordRefused("it was deleted")
+    ts = value.get("ts")
+    if isinstance(ts, bool) or not isinstance(ts, str | int | float):
+        raise RecordRefused('it has no "ts", the time that Slack knows it by')
     try:
         at = parse_timestamp(ts)
     except ValueError:
-        raise ImportFailed(None, f'In {day} a message has no readable "ts". Export it from Slack again.') from None
+        raise RecordRefused('its "ts" is no time') from None
     text = slack_to_markdown(replace_unstorable(_text_or_empty(value.get("text"))), people, channel_names)
-    text = "\n".join([text, *_file_labels(value)]).strip()
-    if value.get("subtype") == "me_message" and text:
-        text = f"({text})"
+    text = visible_text("\n".join([text, *_file_labels(value)]))
     if not text:
-        return None
+        raise RecordRefused(NOTHING_TO_SEE)
+    if subtype == "me_message":
+        text = f"({text})"
     thread_ts = _text_or_empty(value.get("thread_ts"))
     author = replace_unstorable(_author_name(value, people))
-    is_bot = value.get("subtype") == "bot_message" or bool(value.get("bot_id"))
-    return _SlackMessage(ts, thread_ts, at, ImportedLine(author, text, at, is_bot))
+    is_bot = subtype == "bot_message" or bool(value.get("bot_id"))
+    return _SlackMessage(str(ts), thread_ts, at, ImportedLine(author, text, at, is_bot))
 
 
 def _author_name(value: dict[str, object], people: dict[str, str]) -> str:

@@ -51,7 +51,7 @@ class AccessQuery:
             access.memo["visibility"] = Visibility(frozenset(), frozenset(), str(channels), str(threads))
             return self._build(access, *arguments, **options)
 
-        return CompiledQuery(build, 4 + self._argument_count)
+        return CompiledQuery(build, 4 + self._argument_count, optional_count=4)
 
 
 def access_by(field: str, visible: Callable[[Access], QuerySet[Row]]) -> Callable[[Access, Key], Row]:

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from openvibe.base.fragments import cached_html, render_cached, with_csrf_token
+from openvibe.base.fragments import cached_html, render_cached, typed_key, with_csrf_token
 from openvibe.base.markdown import last_block_start, render_markdown
 from openvibe.base.params import int_param
 from openvibe.base.query_cache import CompiledQuery, array_literal
@@ -224,9 +224,13 @@ class ListedMessage(NamedTuple):
 def list_page_messages(
     messages: Sequence[Message], access: Access, *, before: Message | None = None, read_seq: int | None = None
 ) -> list[ListedMessage]:
-    """In order. `before` is the message just ahead of the first; `read_seq` places the "New" line."""
+    """In order. `before` is the message just ahead of the first; `read_seq` places the "New" line, never above a reply
+    that is being written: who opens the page sees it grow."""
     extras, dives, results = decorate_messages(messages, access), dive_chips(messages), result_cards(messages)
     new_seq = read_seq + 1 if read_seq else None
+    for message in messages:
+        if message.seq == new_seq and message.state == Message.State.WRITING:
+            new_seq += 1
     return [
         ListedMessage(
             message,
@@ -365,9 +369,9 @@ def _message_key(row: ListedMessage, participant_id: int) -> tuple[object, ...]:
         _author_columns_of(author),
         author.agent.level if author.is_agent else None,
         _columns_ahead_of(previous) if previous is not None else None,
-        *others,
         *_marks_key(message, participant_id),
-        *extras.items(),
+        *extras,
+        typed_key((*others, *extras.values())),
     )
 
 

@@ -18,7 +18,7 @@ from openvibe.base.planner_statistics import analyze_changed_tables
 from openvibe.base.problems import Problem
 from openvibe.base.text import pluralize
 from openvibe.chat.importing.mattermost import read_mattermost
-from openvibe.chat.importing.readers import ImportedThread, ImportFailed, open_file, read_jsonl, read_qmsum
+from openvibe.chat.importing.readers import ImportedThread, ImportFailed, LeftOut, open_file, read_jsonl, read_qmsum
 from openvibe.chat.importing.slack import read_slack
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_channel
@@ -26,7 +26,7 @@ from openvibe.chat.services.conversation_import import ImportReport, import_thre
 from openvibe.workspaces.models import Member, Workspace
 from openvibe.workspaces.queries import member_access, resolve_workspace
 
-READERS: dict[str, Callable[[Path], Iterator[ImportedThread]]] = {
+READERS: dict[str, Callable[[Path, LeftOut], Iterator[ImportedThread]]] = {
     "qmsum": read_qmsum,
     "jsonl": read_jsonl,
     "slack": read_slack,
@@ -51,16 +51,18 @@ class Command(BaseCommand):
 
     def handle(self, *_arguments: Any, file: Path, **options: Any) -> None:
         reports: list[ImportReport] = []
+        left_out = LeftOut()
         self._written = 0
         began = time.perf_counter()
         try:
             open_file(file).close()
             workspace = resolve_workspace(options["workspace"])
             reader = READERS[options["format"] or guess_format(file)]
-            threads = reader(file)
+            threads = reader(file, left_out)
             first = next(threads, None)  # a file that cannot be read leaves no empty channel behind
             if first is None:
-                raise CommandError(f"{file} holds no conversation. Nothing was imported.")
+                reasons = "".join(f"\n{sentence}." for sentence in left_out.sentences())
+                raise CommandError(f"{file} holds no conversation. Nothing was imported.{reasons}")
             channel = get_or_create_channel(workspace, options["channel"], create=options["create_channel"])
             is_shown = sys.stderr.isatty() if options["progress"] is None else options["progress"]
             with tqdm(unit=" messages", disable=not is_shown, desc="Importing") as bar:
@@ -74,6 +76,8 @@ class Command(BaseCommand):
         added = sum(report.added for report in reports)
         rate = f"{seconds:.1f} s, {added / seconds:,.0f} messages/s"
         write_report(self, f"#{channel.name}: {summarise_reports(reports)}, {rate}.")
+        for sentence in left_out.sentences():
+            write_report(self, f"{sentence}.")
 
     def _import(self, channel: Channel, thread: ImportedThread, bar: Any) -> ImportReport:
         def report_progress(messages: int) -> None:
