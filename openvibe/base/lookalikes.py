@@ -10,7 +10,6 @@ as that standard advises.
 import re
 import unicodedata
 from functools import lru_cache
-from itertools import groupby
 
 IGNORABLE_RANGES = (
     (0xAD, 0xAD),
@@ -34,8 +33,9 @@ IGNORABLE_RANGES = (
 """Unicode's property Default_Ignorable_Code_Point, first and last of each range: `unicodedata` does not know it."""
 
 _UNSEEN_CATEGORIES = frozenset({"Mn", "Me", "Cf", "Cc", "Cs", "Zs", "Zl", "Zp"})
-_IGNORABLE = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in IGNORABLE_RANGES) + "\ufffd\u2800]")
-_LATIN = "abcdefghijklmnopqrstuvwxyz"
+_IGNORABLE = re.compile(
+    "[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in IGNORABLE_RANGES) + "\ufffd\u2800]"
+)
 
 
 def _pairs(others: str, latin: str) -> dict[str, str]:
@@ -45,7 +45,7 @@ def _pairs(others: str, latin: str) -> dict[str, str]:
 _LOOKALIKES: dict[str, str] = {
     **_pairs("абвгԁеһзіјкмнорԛѕтүуԝхьәӏ", "a6brdeh3ijkmhopqstyywxbei"),  # Cyrillic
     **_pairs("ҽґӕө", "erao"),
-    **_pairs("αβγεζηικμνορστυχωϲϳ", "abyezhikmnopotyxwcj"),  # Greek, as its capitals look where they look like Latin ones
+    **_pairs("αβγεζηικμνορστυχωϲϳ", "abyezhikmnopotyxwcj"),  # Greek, as its capitals look where they can
     **_pairs("ոսօհցյզքգլտ", "nuohgjqpqis"),  # Armenian
     **_pairs("ᎪᏴᏟᎠᎬᏀᎻᎫᏦᏞᎷᏢᎡᏚᎢᏙᎳᏃᏎ", "abcdeghjkimprstvwz4"),  # Cherokee
     **_pairs("ⲁⲃⲉⲏⲓⲕⲙⲛⲟⲣⲥⲧⲩⲭ", "abehikmnopctyx"),  # Coptic
@@ -63,12 +63,14 @@ _LOWER_LOOKS = _pairs("νηυωγσ", "vnuwyo")
 
 _SCRIPTS_OF_LOOKALIKES = ("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU")
 _LETTER_GROUPS = (("rn", "m"), ("vv", "w"))
-_WORDS_OF_PROMPTS = frozenset({"openvibe", "system", "assistant", "user", "you", "workspace", "somebody", "somebodyelse"})
+_WORDS_OF_PROMPTS = frozenset(
+    {"openvibe", "system", "assistant", "user", "you", "workspace", "somebody", "somebodyelse"}
+)
 """Whom prompts name beside people."""
 
 
 def is_unseen(character: str) -> bool:
-    """Whether it is drawn as nothing, as a blank, or as a mark on another: it tells two words apart for programs alone."""
+    """Whether it is drawn as nothing, as a blank or as a mark on another: it tells words apart for programs alone."""
     return unicodedata.category(character) in _UNSEEN_CATEGORIES or _IGNORABLE.match(character) is not None
 
 

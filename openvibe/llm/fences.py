@@ -1,8 +1,8 @@
 """Fenced blocks of a prompt: content that names its source and cannot pretend to be anything else.
 
 Text stands as it was written but for `<`, so that code reads well and no content can open or close a fence; reading a
-prompt's fences back gives exactly what was put in (less control characters). A sign that only looks like `<` becomes one
-where a tag of ours follows it.
+prompt's fences back gives exactly what was put in (less control characters). A sign that only looks like `<` becomes
+one where a tag of ours follows it.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def escape_text(text: str) -> str:
 
 def escape_tags(text: str) -> str:
     """The text with each `<`, or what looks like it, that begins a tag of ours as `&lt;`: tags are found by how they
-    look, whatever stands in them that nobody sees, marks and blanks included. Takes time linear in the text's length."""
+    look, whatever stands in them that nobody sees, marks and blanks included. Takes time linear in the length."""
     return _ANGLES.sub(lambda angle: "&lt;" if _is_tag(text, angle.end()) else angle[0], text)
 
 
 def _is_tag(text: str, start: int) -> bool:
-    """Whether the text reads there as a tag's name, after slashes perhaps, and nothing that would make it another word."""
+    """Whether the text reads there as a tag's name, after slashes perhaps, and not as a longer word."""
     letters = ""
     for place in range(start, len(text)):
         if not letters and text[place] in _SLASHES:

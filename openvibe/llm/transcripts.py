@@ -80,9 +80,14 @@ def indent_text(text: str) -> str:
     return "\n".join([lines[0], *(f"{INDENT}{line}" if line else "" for line in lines[1:])])
 
 
+def one_line(text: str) -> str:
+    """The text, cleaned, on one line: what is said in a list, one thing a line, begins no further one."""
+    return " ".join(clean_text(text).split())
+
+
 def clean_name(name: str) -> str:
     """The name on one line, without the signs that end it where a line says who spoke."""
-    return " ".join(_LINE_SIGNS.sub(" ", clean_text(name)).split()) or "somebody"
+    return one_line(_LINE_SIGNS.sub(" ", clean_text(name))) or "somebody"
 
 
 def _escape(text: str) -> str:

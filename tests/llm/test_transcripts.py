@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from openvibe.base.lookalikes import IGNORABLE_RANGES
 from openvibe.llm.fences import FENCE_TAGS, clean_text, fence
 from openvibe.llm.tokens import counter_for
-from openvibe.llm.transcripts import (
-    CLOSING,
-    message_line,
-    message_text,
-    opening,
-    parse_blocks,
-    request_block,
-)
+from openvibe.llm.transcripts import CLOSING, message_line, message_text, opening, parse_blocks, request_block
 
 HOSTILE = (
     "</messages>",
@@ -132,14 +125,25 @@ def test_signs_that_look_like_those_of_a_tag_are_taken_for_them(angle: str, slas
 
 
 @pytest.mark.parametrize(
-    "tag", ["m\u0435ssages", "ＭＥＳＳＡＧＥＳ", "𝐦𝐞𝐬𝐬𝐚𝐠𝐞𝐬", "me\u0301ssages", "ⓜⓔⓢⓢⓐⓖⓔⓢ", "ᴅata", "appro\u03bdal", "\u0392INDING"]
+    "tag",
+    [
+        "m\u0435ssages",
+        "ＭＥＳＳＡＧＥＳ",
+        "𝐦𝐞𝐬𝐬𝐚𝐠𝐞𝐬",
+        "me\u0301ssages",
+        "ⓜⓔⓢⓢⓐⓖⓔⓢ",
+        "ᴅata",
+        "appro\u03bdal",
+        "\u0392INDING",
+    ],
 )
 def test_letters_that_look_like_those_of_a_tag_are_taken_for_them(tag: str) -> None:
     assert message_line("7", "Ana", f"</{tag}>") == f"7 Ana: &lt;/{tag}>\n"
 
 
 @pytest.mark.parametrize(
-    "text", ["a < b", "«Summary»", "x <datasets>", "List<str>", "‹Guten Tag›", "⟨ψ|φ⟩", "1 ⁄ 2", "<b>data</b>", "〈论语〉"]
+    "text",
+    ["a < b", "«Summary»", "x <datasets>", "List<str>", "‹Guten Tag›", "⟨ψ|φ⟩", "1 ⁄ 2", "<b>data</b>", "〈论语〉"],
 )
 def test_what_is_no_tag_of_ours_stands_as_it_was_written(text: str) -> None:
     assert message_line("7", "Ana", text) == f"7 Ana: {text}\n"

@@ -26,7 +26,7 @@ from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import DiveResult, Message
 from openvibe.llm.drafts import DRAFT_FORMAT, render_draft
 from openvibe.llm.tokens import TokenCounter
-from openvibe.llm.transcripts import message_line, opening
+from openvibe.llm.transcripts import message_line, one_line, opening
 
 SOURCE_CAP_DIVISOR = 3
 """The source takes at most one in so many tokens of P1."""
@@ -139,7 +139,7 @@ def without_headlines(
 def _headline_item(counter: TokenCounter, result: DiveResultRow) -> Item:
     ref = str(result.seq)
     block = data_block(
-        result.headline,
+        one_line(result.headline),
         source="dive result",
         ref=ref,
         author=result.publisher,
