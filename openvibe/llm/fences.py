@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from openvibe.base.lookalikes import fold_character
+from openvibe.base.masking import mask_secrets
 
 FENCE_TAGS = (
     "messages",
@@ -147,5 +148,5 @@ def find_fences(text: str) -> Iterator[tuple[int, Fence]]:
 
 
 def escape_attribute(value: str) -> str:
-    """The value as it stands between the quotes of an attribute, on one line."""
-    return escape_tags(html.escape(" ".join(clean_text(value).split()), quote=True))
+    """The value as it stands between the quotes of an attribute, on one line and without secrets."""
+    return escape_tags(html.escape(mask_secrets(" ".join(clean_text(value).split())), quote=True))

@@ -14,6 +14,7 @@ fence is escaped, and reading a block back gives the text again. Pure.
 import re
 from collections.abc import Iterator
 
+from openvibe.base.masking import mask_secrets
 from openvibe.llm.fences import (
     Fence,
     clean_text,
@@ -86,8 +87,8 @@ def one_line(text: str) -> str:
 
 
 def clean_name(name: str) -> str:
-    """The name on one line, without the signs that end it where a line says who spoke."""
-    return one_line(_LINE_SIGNS.sub(" ", clean_text(name))) or "somebody"
+    """The name on one line, without secrets and without the signs that end it where a line says who spoke."""
+    return one_line(_LINE_SIGNS.sub(" ", mask_secrets(clean_text(name)))) or "somebody"
 
 
 def _escape(text: str) -> str:

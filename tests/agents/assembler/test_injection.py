@@ -444,3 +444,10 @@ def test_no_field_begins_a_line_of_its_own(world: World, sign: str) -> None:
                 if not any(mark in f"{block.tag} {block.attributes}" for mark in WHOLE_TEXTS):
                     forged = (FORGED_LINE, f"Done when: {ORDER}")
                     assert not [line for line in block.text.splitlines() if line.startswith(forged)], block
+
+
+@pytest.mark.django_db
+def test_no_field_shows_a_secret(world: World) -> None:
+    """Words and names alike: of a file, a person, a tool, a label."""
+    for prompt in prompts_of(world, secret := "ghp_" + "a1B2c3D4e5" * 4):
+        assert not [message for message in prompt.messages if secret in message.content]
