@@ -152,6 +152,6 @@ def _finish_call(row: ToolCall, outcome: ToolOutcome, start_time: float) -> None
 
 def _denial(approval: Approval | None) -> str:
     """That people denied a call, in a sentence for the model and for people."""
-    who = clean_name(approval.decided_by.name) if approval and approval.decided_by else "Somebody"
+    who = clean_name(approval.decided_by.label) if approval and approval.decided_by else "Somebody"
     note = f" Note: {one_line(approval.note)}" if approval and approval.note else ""
     return f"{who} denied this call.{note}"

@@ -190,7 +190,7 @@ def _earlier_decision(context: ToolContext, what: str) -> str:
     approval = approvals.select_related("decided_by").order_by("-id").first()
     if approval is None:
         return ""
-    who = clean_name(approval.decided_by.name) if approval.decided_by else "nobody yet"
+    who = clean_name(approval.decided_by.label) if approval.decided_by else "nobody yet"
     note = f" Note: {one_line(approval.note)}" if approval.note else ""
     return f"approval:{approval.pk} state: {approval.state}, decided by: {who}.{note}"
 

@@ -77,7 +77,7 @@ def _notes_about_asker(scope: QueryScope) -> QuerySet[Any, Any]:
     return notes.exclude(content="").order_by()
 
 
-PROFILE_NOTES = JsonRows("profile_notes", ProfileNoteRow, _notes_about_asker, columns={"person": "person__name"})
+PROFILE_NOTES = JsonRows("profile_notes", ProfileNoteRow, _notes_about_asker, columns={"person": "person__label"})
 
 
 def profile_candidates(request: PromptRequest) -> SectionCandidates:

@@ -76,10 +76,10 @@ def _source_item(request: PromptRequest, message: Message) -> Item:
         request.counter,
         section="source",
         key=f"message:{message.pk}",
-        text=message_line(ref, message.author.name, words, note=format_minute(message.created_at)),
+        text=message_line(ref, message.author.label, words, note=format_minute(message.created_at)),
         trust=trust,
         source=SOURCE_LABEL,
-        author=message.author.name,
+        author=message.author.label,
         ref=ref,
         opening=opening(trust, source=SOURCE_LABEL),
     )
@@ -107,7 +107,7 @@ DIVE_RESULTS = JsonRows(
     "dive_results",
     DiveResultRow,
     _dive_results,
-    columns={"seq": "message__seq", "publisher": "published_by__name", "at": "published_at"},
+    columns={"seq": "message__seq", "publisher": "published_by__label", "at": "published_at"},
 )
 
 

@@ -66,7 +66,7 @@ def _open_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
     usable = Episode.objects.usable_in(OuterRef(OuterRef("channel_id")), scope.access)  # type: ignore[arg-type]  # for an id
     return own.order_by("-created_at", "-id").annotate(
         text=Case(When(learning="", then=F("summary")), default=F("learning")),
-        feedback_author=Coalesce("feedback__participant__name", Value("")),
+        feedback_author=Coalesce("feedback__participant__label", Value("")),
         from_feedback=Q(feedback__isnull=False),
         is_usable=Exists(usable.filter(pk=OuterRef("pk"))),
     )

@@ -192,7 +192,7 @@ def _entry_text(entry: Entry, now: datetime) -> EntryText:
         topic=entry.topic,
         text=mask_secrets(f"{one_line(entry.topic)}\n\n{entry.content}"),
         kind=entry.kind,
-        decided_by=(entry.decided_by or entry.author).name,
+        decided_by=(entry.decided_by or entry.author).label,
         decided=format_minute(entry.decided_at or entry.created_at),
         freshness=compute_freshness(entry, now).words,
     )

@@ -91,7 +91,7 @@ WORK_ITEMS = JsonRows(
     "work_items",
     WorkItemRow,
     _open_work,
-    columns={"author": "author__name", "author_kind": "author__kind"},
+    columns={"author": "author__label", "author_kind": "author__kind"},
     parse={"updated_at": datetime.fromisoformat},
 )
 
@@ -118,7 +118,7 @@ def _latest_approvals(_scope: QueryScope) -> QuerySet[Any, Any]:
     """Those that wait first."""
     waiting_first = Case(When(state=Approval.State.REQUESTED, then=Value(0)), default=Value(1))
     rows = Approval.objects.filter(thread=OuterRef("pk")).order_by(waiting_first, "-id")
-    decider = Coalesce("decided_by__name", Value(""))
+    decider = Coalesce("decided_by__label", Value(""))
     return rows.annotate(decider=decider, at=Coalesce("decided_at", "created_at"))[:MAX_APPROVALS]
 
 
@@ -126,7 +126,7 @@ APPROVALS = JsonRows(
     "approvals",
     ApprovalRow,
     _latest_approvals,
-    columns={"requested_by": "requested_by__name", "requested_by_kind": "requested_by__kind", "decided_by": "decider"},
+    columns={"requested_by": "requested_by__label", "requested_by_kind": "requested_by__kind", "decided_by": "decider"},
 )
 
 
@@ -153,7 +153,7 @@ PROGRESS_ENTRIES = JsonRows(
     "progress_entries",
     ProgressRow,
     _latest_progress,
-    columns={"author": "author__name", "author_kind": "author__kind"},
+    columns={"author": "author__label", "author_kind": "author__kind"},
     parse={"created_at": datetime.fromisoformat},
 )
 
