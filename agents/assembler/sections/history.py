@@ -360,7 +360,12 @@ LATER_MESSAGES = JsonRows(
     "later_messages",
     LaterMessageRow,
     _later_messages,
-    columns={"tokens": "token_count", "at": "created_at", "author_name": "author__label", "author_kind": "author__kind"},
+    columns={
+        "tokens": "token_count",
+        "at": "created_at",
+        "author_name": "author__label",
+        "author_kind": "author__kind",
+    },
 )
 
 
