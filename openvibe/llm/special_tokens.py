@@ -38,7 +38,7 @@ _WORDS = (
     *("seed:bos", "seed:eos", "seed:think", "minimax:tool_call"),
     *(r"extra_id_\d+", r"unused\d+", r"SPECIAL_\d+", r"reserved_\d+"),
 )
-_BRACKETED = (
+_BRACKET_WORDS = (
     *("INST", "SYSTEM_PROMPT", "AVAILABLE_TOOLS", "TOOL_CALLS", "TOOL_RESULTS", "TOOL_CONTENT", "MODEL_SETTINGS"),
     *("THINK", "gMASK", "sMASK"),
 )
@@ -49,7 +49,7 @@ _SPECIAL_TOKEN = re.compile(
     rf"|{_OPEN}(?P<closing>/?[\w:.-]{{1,60}}){_BAR}{_CLOSE}"
     rf"|{_OPEN}{{2}}(?P<system>/?SYS){_CLOSE}{{2}}"
     rf"|{_OPEN}(?P<word>/?(?:{'|'.join(_WORDS)})){_CLOSE}"
-    rf"|[\[［](?P<bracketed>/?(?:{'|'.join(_BRACKETED)}))[\]］]"
+    rf"|[\[［](?P<bracketed>/?(?:{'|'.join(_BRACKET_WORDS)}))[\]］]"
 )
 """Not what templates say in words, such as `### Instruction:`: to a server that is text as any other."""
 

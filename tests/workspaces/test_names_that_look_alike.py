@@ -1,5 +1,6 @@
 """Names that can be taken for each other: whoever has one is named with the handle, whichever way the name came."""
 
+from functools import partial
 from threading import Barrier, Thread
 
 import pytest
@@ -76,10 +77,10 @@ def test_both_have_the_handle_and_nobody_else(ana: Member, ben: Member, name: st
 
 @pytest.mark.django_db
 def test_neither_has_it_when_one_is_called_otherwise_again(ana: Member, ben: Member) -> None:
-    profile = {"theme": "dark", "enter_sends": True, "shortcuts": True}
-    update_profile(member=ben, name="ana", **profile)
+    rename = partial(update_profile, theme="dark", enter_sends=True, shortcuts=True)
+    rename(member=ben, name="ana")
     assert labels(ana.workspace) == {"ana": "Ana (@ana)", "ben": "ana (@ben)"}
-    update_profile(member=ana, name="Anja", **profile)
+    rename(member=ana, name="Anja")
     assert labels(ana.workspace) == {"ana": "Anja", "ben": "ana"}
 
 

@@ -35,7 +35,8 @@ class ParticipantQuerySet(models.QuerySet["Participant"]):
     def update(self, **values: Any) -> int:
         """Raises TypeError for a name that is an expression: nobody knows yet what it will look like."""
         if "name" in values:
-            if not isinstance(name := values["name"], str):
+            name = values["name"].value if isinstance(values["name"], Value) else values["name"]
+            if not isinstance(name, str):
                 raise TypeError("A participant's name is a text.")
             probe = self.model(name=name)
             for field in _name_fields(self.model):
@@ -170,7 +171,7 @@ class Participant(models.Model):
     @property
     def is_name_ambiguous(self) -> bool:
         """Whether it could be taken for another's: the handle stands with it."""
-        return self.label != self.name
+        return bool(self.label != self.name)
 
     @property
     def is_agent(self) -> bool:

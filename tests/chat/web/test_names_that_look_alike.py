@@ -12,7 +12,7 @@ from openvibe.chat.services import open_direct_messages
 from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, make_agent, say
 
-MARK = '<span class="name-handle" title="This name can be taken for somebody else’s. The handle tells them apart.">@{}'
+MARK = 'title="This name can be taken for somebody else’s. The handle tells them apart.">@{}'
 
 
 def rename(member: Member, name: str) -> None:
