@@ -13,6 +13,9 @@ NAMESAKES = """UPDATE workspaces_participant SET has_namesake = true FROM (
 ) AS shared
 WHERE shared.workspace_id = workspaces_participant.workspace_id AND shared.name_key = workspaces_participant.name_key"""
 
+CHECK_NOW = "SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED"
+"""Rows were written twice in this transaction, so their references wait to be checked; the table cannot change then."""
+
 
 def fill_in(apps, schema_editor):
     participants = apps.get_model("workspaces", "Participant").objects
@@ -61,6 +64,7 @@ class Migration(migrations.Migration):
         ),
         migrations.RunPython(fill_in, migrations.RunPython.noop),
         migrations.RunSQL(NAMESAKES, migrations.RunSQL.noop),
+        migrations.RunSQL(CHECK_NOW, migrations.RunSQL.noop),
         pgtrigger.migrations.AddTrigger(
             model_name="participant",
             trigger=pgtrigger.compiler.Trigger(
