@@ -20,6 +20,7 @@ from agents.assembler.items import (
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.sections.work import APPROVALS, approval_key
 from agents.assembler.stack import SectionName
+from agents.audience import learned_unseen
 from agents.models import Run
 from memory.models import Episode
 from openvibe.base.masking import mask_secrets
@@ -36,8 +37,8 @@ MAX_OLDER_EPISODES = 10
 
 
 class EpisodeRow(NamedTuple):
-    """An episode as prompts read it. `is_usable`: the audience of this thread may know where it was learned.
-    `subject`: the key of what it tells of, or empty."""
+    """An episode as prompts read it. `is_usable`: it may stand here; `is_unseen`: somebody who reads the answer does
+    not read where it was learned. `subject`: the key of what it tells of, or empty."""
 
     pk: int
     kind: str
@@ -47,6 +48,7 @@ class EpisodeRow(NamedTuple):
     from_feedback: bool
     created_at: datetime
     is_usable: bool
+    is_unseen: bool
 
 
 def _bears_on_task(scope: QueryScope) -> Q:
@@ -67,7 +69,8 @@ def _open_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
         text=Case(When(learning="", then=F("summary")), default=F("learning")),
         feedback_author=Coalesce("feedback__participant__name", Value("")),
         from_feedback=Q(feedback__isnull=False),
-        is_usable=Exists(usable.filter(pk=OuterRef("pk"))),
+        is_unseen=Case(When(learned_unseen(scope.access), then=Value(True)), default=Value(False)),
+        is_usable=Case(When(Exists(usable.filter(pk=OuterRef("pk"))), then=~F("is_unseen")), default=Value(False)),
     )
 
 
@@ -107,7 +110,7 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
         section: SectionName = "feedback" if is_hidden_feedback else "episodes"
         item = _episode_item(counter, section, row, relative_time(row.created_at, sent_at), max_tokens)
         if not row.is_usable:
-            dropped_items.append(make_dropped_item(item, "private"))
+            dropped_items.append(make_dropped_item(item, "not for everybody here" if row.is_unseen else "private"))
         elif row.text in older_texts or row.subject in approval_keys:
             dropped_items.append(make_dropped_item(item, "superseded"))
         elif len(older) < MAX_OLDER_EPISODES:
