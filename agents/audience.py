@@ -7,7 +7,7 @@ to what all of them may read, for whatever stands in a prompt or is answered by 
 Each tool says what a call read or wrote (`CallSource`). A call is for those who may see all of its sources at this
 moment; a call that names none is for nobody, so a tool that forgets to say it leaks nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, Value
@@ -105,14 +105,14 @@ def _shut_out_readers(workspace_id: int, agent_id: int, threads: QuerySet[Thread
     )
     agents = agents_reading(workspace_id, threads, other_than=agent_id).filter(level__in=_SHUT_OUT_LEVELS)
     programs = ClientConversation.objects.filter(thread__in=threads, caller__kind=Participant.Kind.AGENT)
-    nobody_known = {"reader": Value(0, BigIntegerField())}
+    nobody_known = Value(0, BigIntegerField())
     return (
         added.order_by()
         .values_list("participant_id")[:MAX_SHUT_OUT]
         .union(
             public.order_by().values_list("participant_id")[:MAX_SHUT_OUT],
-            agents.order_by().annotate(**nobody_known).values_list("reader")[:1],
-            programs.order_by().annotate(**nobody_known).values_list("reader")[:1],
+            agents.order_by().annotate(reader=nobody_known).values_list("reader")[:1],
+            programs.order_by().annotate(reader=nobody_known).values_list("reader")[:1],
             all=True,
         )
     )
@@ -137,33 +137,58 @@ def agents_reading(workspace_id: int, threads: QuerySet[Thread], *, other_than: 
 
 def learned_unseen(access: Access) -> Q:
     """Inside a query of threads, the condition for episodes that were learned where somebody who reads the thread does
-    not read: a private channel, for guests any other one, for other agents a thread that does not list them."""
-    is_reader = {"participant__member__removed_at": None, "participant__member__user__is_active": True}
-    reads_there = ChannelMembership.objects.filter(
+    not read though it is no private channel: a guest another public one, another agent a thread that does not list it.
+    """
+    guests = ChannelMembership.objects.filter(
+        participant__member__role=Member.Role.GUEST,
+        participant__member__removed_at=None,
+        participant__member__user__is_active=True,
+    ).order_by()
+    here = guests.filter(channel=OuterRef(OuterRef("channel_id")))
+    there = ChannelMembership.objects.filter(
         channel=OuterRef(OuterRef("channel_id")), participant=OuterRef("participant_id")
     ).order_by()
-    here = OuterRef(OuterRef("channel_id"))
-    added = ChannelMembership.objects.filter(~Exists(reads_there), channel=here, **is_reader).order_by()
-    members = Member.objects.filter(
-        ~Exists(reads_there),
-        Exists(Channel.objects.filter(pk=OuterRef(OuterRef(OuterRef("channel_id"))), is_private=False).order_by()),
-        workspace_id=access.workspace_id,
-        removed_at=None,
-        user__is_active=True,
-    )
-    members = members.exclude(role=Member.Role.GUEST).order_by()
-    guests = added.filter(participant__member__role=Member.Role.GUEST)
-    is_elsewhere = Q(channel__isnull=False) & ~Q(channel=OuterRef("channel_id"))
-    in_private = Q(channel__is_private=True) & (Q(Exists(added)) | Q(Exists(members)))
-    in_public = Q(Exists(guests), channel__is_private=False)
+    is_elsewhere = Q(channel__is_private=False) & ~Q(channel=OuterRef("channel_id"))
+    in_public = is_elsewhere & Q(Exists(here)) & Q(Exists(here.filter(~Exists(there))))  # the first is asked once
     listing = Thread.allowed_agents.through.objects.filter(participant=OuterRef("participant_id")).order_by()
     is_listed = Exists(listing.filter(thread=OuterRef(OuterRef("thread_id")))) | Exists(
         listing.filter(thread=OuterRef(OuterRef("thread__parent_id")))
     )
     threads = Thread.objects.filter(pk=OuterRef(OuterRef(OuterRef("pk"))))
     others = agents_reading(access.workspace_id, threads, other_than=access.participant_id).order_by()
-    from_listed = Q(Exists(others.filter(~is_listed)), thread__access=Thread.Access.AGENT_RESTRICTED)
-    return Q(is_elsewhere, Q(in_private) | Q(in_public)) | from_listed
+    from_listed = Q(thread__access=Thread.Access.AGENT_RESTRICTED) & Q(Exists(others.filter(~is_listed)))
+    return in_public | from_listed
+
+
+def unseen_channels(channel_ids: Collection[int], thread_id: int) -> set[int]:
+    """Which of these channels are private and not read by everybody who reads the thread. One query, none without."""
+    if not channel_ids:
+        return set()
+    return {pk for (pk,) in _unseen_channels.rows(array_literal(channel_ids), thread_id)}
+
+
+@CompiledQuery
+def _unseen_channels(channel_ids: int, thread_id: int) -> QuerySet[Any, Any]:
+    reads_there = ChannelMembership.objects.filter(
+        channel=OuterRef(OuterRef("pk")), participant=OuterRef("participant_id")
+    ).order_by()
+    thread = Thread.objects.filter(pk=thread_id).order_by()
+    added = ChannelMembership.objects.filter(
+        ~Exists(reads_there),
+        channel__in=thread.values("channel"),
+        participant__member__removed_at=None,
+        participant__member__user__is_active=True,
+    )
+    members = Member.objects.filter(
+        ~Exists(reads_there),
+        Exists(thread.filter(channel__is_private=False)),
+        workspace=OuterRef("workspace_id"),
+        removed_at=None,
+        user__is_active=True,
+    ).exclude(role=Member.Role.GUEST)
+    channels = Channel.objects.filter(pk__any_of=channel_ids, is_private=True)
+    channels = channels.filter(Q(Exists(added.order_by())) | Q(Exists(members.order_by())))
+    return channels.order_by().values_list("pk")
 
 
 def has_read_restricted(access: Access, thread_id: int) -> bool:
@@ -185,7 +210,7 @@ def check_nothing_restricted(access: Access, thread_id: int, what: str) -> None:
         raise Refused(
             f"You have read restricted knowledge in this conversation, and {what} stand in your prompts everywhere."
             " So nothing is written there from here. An admin can write it.",
-            code="restricted",
+            code="read_restricted",
         )
 
 

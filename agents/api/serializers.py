@@ -308,7 +308,7 @@ class DroppedOut(serializers.Serializer[Any]):
     source = serializers.CharField()  # type: ignore[assignment]  # DRF takes it off the class
     author = serializers.CharField()
     tokens = serializers.IntegerField()
-    reason = serializers.CharField()
+    reason = serializers.CharField(help_text=f"One of: {', '.join(get_args(DropReason))}.")
 
 
 class AssembledOut(serializers.Serializer[Any]):
