@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from django.db.models import F, QuerySet, Sum
 
-from agents.audience import shown_while_answering
 from agents.models import Agent, Run
 from agents.trust import Occasion, may_respond, trust_level
 from openvibe.base.query_cache import CompiledQuery
@@ -43,11 +42,9 @@ def _active_agents(participant_id: int) -> QuerySet[Agent]:
 
 
 def agent_access(participant: Participant) -> Access | None:
-    """The access of a participant that is an agent; None once it is deactivated.
-
-    While it answers through the API it reads no more than what the readers of its answers may see."""
+    """The access of a participant that is an agent; None once it is deactivated."""
     agents: list[Agent] = _active_agents.objects(participant.pk)
-    return shown_while_answering(visible_to(agents[0])) if agents else None
+    return visible_to(agents[0]) if agents else None
 
 
 def agent_accesses(participants: Iterable[Participant]) -> dict[int, Access]:

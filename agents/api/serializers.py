@@ -1,10 +1,11 @@
 """Agents, runs, prompts and uses of knowledge: what the API takes and gives."""
 
-from typing import Any
+from typing import Any, get_args
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from agents.assembler.items import DropReason
 from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
 from agents.soul.rules import RULE_PLACES
 from openvibe.api.fields import ChoiceField, IdField, TextField, WholeNumberField

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from agents.access import agent_access, visible_to
+from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
 from agents.audience import shown_to_readers
 from agents.models import Agent, Run, ToolCall
@@ -37,6 +37,7 @@ from openvibe.chat.services import (
 )
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member
+from openvibe.workspaces.queries import participant_access
 from tests.agents.runs.scripted_runs import ask, calling, meanwhile, results, told
 from tests.agents.tools.tool_calls import call
 from tests.factories import (
@@ -488,7 +489,7 @@ def test_an_agent_that_answers_through_the_api_finds_what_its_readers_may_see(ca
 
 def test_users_of_a_program_with_the_agents_token_are_no_admins(cast: Cast) -> None:
     den_of(cast.ana, cast.sage)
-    own = agent_access(cast.sage.participant)
+    own = participant_access(cast.sage.participant)
     assert own is not None
     body = {"model": "@sage", "messages": [{"role": "user", "content": QUESTION}], "metadata": {"channel": "#den"}}
     request = parse_chat(body)
