@@ -1,21 +1,217 @@
-"""The audience of what tools return: one rule, for prompts, stored prompts, the viewer and the API.
+"""The audience of what agents say and of what tools return: one rule, for prompts, stored prompts, the viewer and the
+API.
+
+The level says what an agent may know, the readers of its answer what it may say: `shown_to_readers` narrows its access
+to what all of them may read, for whatever stands in a prompt or is answered by a tool.
 
 Each tool says what a call read or wrote (`CallSource`). A call is for those who may see all of its sources at this
 moment; a call that names none is for nobody, so a tool that forgets to say it leaks nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, Value
 
-from agents.models import Agent, ToolCall, ToolSource, TrustChange
+from agents.models import EXTERNAL_RUNS, Agent, ClientConversation, KnowledgeUse, Run, ToolCall, ToolSource, TrustChange
+from agents.trust import TRUST_LEVELS
 from knowledge.models import Entry
 from knowledge.queries import sharing_revisions_after
 from memory.models import Block, ProfileNote
-from openvibe.chat.models import Thread
+from openvibe.base.problems import Refused
+from openvibe.base.query_cache import CompiledQuery, array_literal
+from openvibe.chat.models import Channel, ChannelMembership, Thread
 from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Member, Participant
 
 Kind = ToolSource.Kind
+
+MAX_SHUT_OUT = 3
+"""Readers looked for who do not read restricted knowledge: three are never all its author and its owner."""
+
+_SHUT_OUT_ROLES = (Member.Role.MEMBER, Member.Role.GUEST)
+_SHUT_OUT_LEVELS = [row.number for row in TRUST_LEVELS if row.knowledge != "restricted"]
+_PUBLIC_LEVELS = [row.number for row in TRUST_LEVELS if row.reads_public_channels]
+_DIVE_LEVELS = [row.number for row in TRUST_LEVELS if row.dive_results]
+
+
+def shown_to_readers(access: Access, thread_id: int) -> Access:
+    """The access, as far as everybody who reads an answer in the thread may see what it allows, at this moment.
+
+    Readers are the people and the other agents that see the thread, and the users of a program that asks with the
+    agent's token. One query, for agents that read restricted knowledge; the access of all others as it is.
+    """
+    if not _reads_restricted(access):
+        return access
+    return _narrow(access, _shut_out_of_thread.rows(access.workspace_id, access.participant_id, thread_id))
+
+
+def shown_while_answering(access: Access) -> Access:
+    """The same for an agent that answers through the API, in all threads where it was asked and is not done."""
+    if not _reads_restricted(access):
+        return access
+    return _narrow(access, _shut_out_of_runs.rows(access.workspace_id, access.participant_id))
+
+
+def has_new_readers(before: Access, now: Access) -> bool:
+    """Whether somebody reads the answer by now for whom what stood in its prompt was not meant."""
+    known, readers = _shut_out_ids(before), _shut_out_ids(now)
+    is_closed = "0" in known or len(known) >= MAX_SHUT_OUT  # nothing restricted stood there
+    return not is_closed and not readers <= known
+
+
+def _shut_out_ids(access: Access) -> set[str]:
+    return set(filter(None, access.shut_out.strip("{}").split(",")))
+
+
+def _reads_restricted(access: Access) -> bool:
+    return access.is_agent and access.knowledge == "restricted"
+
+
+def _narrow(access: Access, rows: Iterable[tuple[int]]) -> Access:
+    readers = sorted({reader for (reader,) in rows})
+    return access.shown_to(array_literal(readers) if readers else "")
+
+
+@CompiledQuery
+def _shut_out_of_thread(workspace_id: int, agent_id: int, thread_id: int) -> QuerySet[Any, Any]:
+    return _shut_out_readers(workspace_id, agent_id, Thread.objects.filter(pk=thread_id))
+
+
+@CompiledQuery
+def _shut_out_of_runs(workspace_id: int, agent_id: int) -> QuerySet[Any, Any]:
+    runs = Run.objects.filter(
+        EXTERNAL_RUNS.condition, agent__participant=agent_id, state__in=EXTERNAL_RUNS.unfinished
+    ).order_by()
+    return _shut_out_readers(workspace_id, agent_id, Thread.objects.filter(pk__in=runs.values("thread")))
+
+
+def _shut_out_readers(workspace_id: int, agent_id: int, threads: QuerySet[Thread]) -> QuerySet[Any, Any]:
+    """Who reads one of the threads and no restricted knowledge, MAX_SHUT_OUT of them at most of each sort: people who
+    were added to its channel, people of a public one, agents and users of programs (0). What it costs does not grow
+    with the number of readers."""
+    threads = threads.order_by()
+    added = ChannelMembership.objects.filter(
+        channel__in=threads.values("channel"),
+        participant__member__role__in=_SHUT_OUT_ROLES,
+        participant__member__removed_at=None,
+        participant__member__user__is_active=True,
+    )
+    public = Member.objects.filter(
+        Exists(threads.filter(channel__is_private=False)),
+        workspace_id=workspace_id,
+        role=Member.Role.MEMBER,
+        removed_at=None,
+        user__is_active=True,
+    )
+    agents = agents_reading(workspace_id, threads, other_than=agent_id).filter(level__in=_SHUT_OUT_LEVELS)
+    programs = ClientConversation.objects.filter(thread__in=threads, caller__kind=Participant.Kind.AGENT)
+    nobody_known = Value(0, BigIntegerField())
+    return (
+        added.order_by()
+        .values_list("participant_id")[:MAX_SHUT_OUT]
+        .union(
+            public.order_by().values_list("participant_id")[:MAX_SHUT_OUT],
+            agents.order_by().annotate(reader=nobody_known).values_list("reader")[:1],
+            programs.order_by().annotate(reader=nobody_known).values_list("reader")[:1],
+            all=True,
+        )
+    )
+
+
+def agents_reading(workspace_id: int, threads: QuerySet[Thread], *, other_than: int) -> QuerySet[Agent]:
+    """Other active agents that see one of the threads, by the rules of `visible_threads`."""
+    listed = Thread.allowed_agents.through.objects.filter(participant=OuterRef(OuterRef("participant"))).order_by()
+    is_listed = Exists(listed.filter(Q(thread=OuterRef("pk")) | Q(thread=OuterRef("parent"))))
+    memberships = ChannelMembership.objects.filter(
+        channel=OuterRef("channel"), participant=OuterRef(OuterRef("participant"))
+    )
+    open_threads = threads.filter(
+        Q(access=Thread.Access.OPEN) | Q(Q(access=Thread.Access.AGENT_RESTRICTED), is_listed)
+    ).order_by()
+    reads = Exists(open_threads.filter(Exists(memberships.order_by())))
+    reads_public = Q(Exists(open_threads.filter(channel__is_private=False)), level__in=_PUBLIC_LEVELS)
+    sees_dives = Q(level__in=_DIVE_LEVELS) | Q(Exists(open_threads.filter(parent=None)))
+    others = Agent.objects.filter(workspace_id=workspace_id, deactivated_at=None)
+    return others.exclude(participant=other_than).filter(Q(reads) | reads_public, sees_dives)
+
+
+def learned_unseen(access: Access) -> Q:
+    """Inside a query of threads, the condition for episodes that were learned where somebody who reads the thread does
+    not read though it is no private channel: a guest another public one, another agent a thread that does not list it.
+    """
+    guests = ChannelMembership.objects.filter(
+        participant__member__role=Member.Role.GUEST,
+        participant__member__removed_at=None,
+        participant__member__user__is_active=True,
+    ).order_by()
+    here = guests.filter(channel=OuterRef(OuterRef("channel_id")))
+    there = ChannelMembership.objects.filter(
+        channel=OuterRef(OuterRef("channel_id")), participant=OuterRef("participant_id")
+    ).order_by()
+    is_elsewhere = Q(channel__is_private=False) & ~Q(channel=OuterRef("channel_id"))
+    in_public = is_elsewhere & Q(Exists(here)) & Q(Exists(here.filter(~Exists(there))))  # the first is asked once
+    listing = Thread.allowed_agents.through.objects.filter(participant=OuterRef("participant_id")).order_by()
+    is_listed = Exists(listing.filter(thread=OuterRef(OuterRef("thread_id")))) | Exists(
+        listing.filter(thread=OuterRef(OuterRef("thread__parent_id")))
+    )
+    threads = Thread.objects.filter(pk=OuterRef(OuterRef(OuterRef("pk"))))
+    others = agents_reading(access.workspace_id, threads, other_than=access.participant_id).order_by()
+    from_listed = Q(thread__access=Thread.Access.AGENT_RESTRICTED) & Q(Exists(others.filter(~is_listed)))
+    return in_public | from_listed
+
+
+def unseen_channels(channel_ids: Collection[int], thread_id: int) -> set[int]:
+    """Which of these channels are private and not read by everybody who reads the thread. One query, none without."""
+    if not channel_ids:
+        return set()
+    return {pk for (pk,) in _unseen_channels.rows(array_literal(channel_ids), thread_id)}
+
+
+@CompiledQuery
+def _unseen_channels(channel_ids: int, thread_id: int) -> QuerySet[Any, Any]:
+    reads_there = ChannelMembership.objects.filter(
+        channel=OuterRef(OuterRef("pk")), participant=OuterRef("participant_id")
+    ).order_by()
+    thread = Thread.objects.filter(pk=thread_id).order_by()
+    added = ChannelMembership.objects.filter(
+        ~Exists(reads_there),
+        channel__in=thread.values("channel"),
+        participant__member__removed_at=None,
+        participant__member__user__is_active=True,
+    )
+    members = Member.objects.filter(
+        ~Exists(reads_there),
+        Exists(thread.filter(channel__is_private=False)),
+        workspace=OuterRef("workspace_id"),
+        removed_at=None,
+        user__is_active=True,
+    ).exclude(role=Member.Role.GUEST)
+    channels = Channel.objects.filter(pk__any_of=channel_ids, is_private=True)
+    channels = channels.filter(Q(Exists(added.order_by())) | Q(Exists(members.order_by())))
+    return channels.order_by().values_list("pk")
+
+
+def has_read_restricted(access: Access, thread_id: int) -> bool:
+    """Whether the agent's prompts or tools in the thread had knowledge before them that is restricted now: what it says
+    there may repeat it, at whatever level it is by now."""
+    return bool(_restricted_uses.rows(access.participant_id, thread_id))
+
+
+@CompiledQuery
+def _restricted_uses(agent_id: int, thread_id: int) -> QuerySet[Any, Any]:
+    runs = Run.objects.filter(agent__participant=agent_id, thread=thread_id).order_by()
+    uses = KnowledgeUse.objects.filter(run__in=runs, entry__visibility=Entry.Visibility.RESTRICTED)
+    return uses.order_by().values_list("pk")[:1]
+
+
+def check_nothing_restricted(access: Access, thread_id: int, what: str) -> None:
+    """Before an agent writes what stands in its prompts everywhere (your blocks, your notes). Raises Refused."""
+    if has_read_restricted(access, thread_id):
+        raise Refused(
+            f"You have read restricted knowledge in this conversation, and {what} stand in your prompts everywhere."
+            " So nothing is written there from here. An admin can write it.",
+            code="read_restricted",
+        )
 
 
 class CallSource(NamedTuple):

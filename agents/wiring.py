@@ -20,7 +20,7 @@ from agents.admin.dashboard import dashboard
 from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_snapshots
 from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
-from agents.audience import visible_calls
+from agents.audience import shown_while_answering, visible_calls
 from agents.first_steps import list_first_steps
 from agents.knowledge_uses import recent_entry_uses
 from agents.mcp.tools import allowed_tools
@@ -64,7 +64,7 @@ from openvibe.workspaces.services import BUDGET_CHECK, TOKENS_LEFT, WORKSPACE_CH
 
 def wire() -> None:
     DASHBOARD.add(dashboard)
-    AGENT_ACCESS.add(agent_access)
+    AGENT_ACCESS.add(agent_access_now)
     AGENT_ACCESSES.add(agent_accesses)
     BUDGET_CHECK.add(check_budgets)
     WORKSPACE_CHECK.add(check_workspace)
@@ -85,6 +85,13 @@ def wire() -> None:
     EXTRA_TOOLS.add(allowed_tools)
     TEXT_ERASERS.add(TextEraser("stored prompts", erase_from_snapshots))
     TEXT_ERASERS.add(TextEraser("tool calls", erase_calls_quoting))
+
+
+def agent_access_now(participant: Participant) -> Access | None:
+    """What an agent may see at this moment; None once it is deactivated. While it answers through the API, no more than
+    the readers of its answers may see."""
+    access = agent_access(participant)
+    return shown_while_answering(access) if access is not None else None
 
 
 def agent_client(participant: Participant) -> ModelClient:

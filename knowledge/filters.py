@@ -87,6 +87,14 @@ AND (t.id = ANY(%(listed)s::bigint[]) OR t.parent_id = ANY(%(listed)s::bigint[])
 
 def visible_sql(access: Access) -> str:
     """`EntryQuerySet.visible_to` as SQL, for candidates and topics; entries are read through the queryset itself."""
+    known = known_sql(access)
+    if not access.is_agent or access.knowledge != "restricted":
+        return known
+    return f"{known} AND (e.visibility = 'shared' OR ARRAY[e.author_id, e.owner_id] @> %(shut_out)s::bigint[])"
+
+
+def known_sql(access: Access) -> str:
+    """The same without regard to who reads what an agent answers."""
     if access.knowledge == "none":
         return "FALSE"
     parts = ["e.workspace_id = %(workspace)s"]
@@ -101,7 +109,12 @@ def visible_sql(access: Access) -> str:
 def asker_sql_values(access: Access) -> dict[str, object]:
     """Values of the placeholders in `visible_sql`."""
     thread_ids = visibility_of(access).threads if access.is_agent else None
-    return {"workspace": access.workspace_id, "asker": access.participant_id, "listed": thread_ids}
+    return {
+        "workspace": access.workspace_id,
+        "asker": access.participant_id,
+        "listed": thread_ids,
+        "shut_out": access.shut_out or "{}",
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, Func, OuterRef, Q, Value
 from django.db.models.functions import Cast, Now, Upper
 from django.utils import timezone
 from pgvector.django import HalfVectorField, HnswIndex
@@ -26,13 +26,23 @@ ENTRY_TOKEN_LIMIT = 2_000
 MAX_TOPIC_CHARACTERS = 120
 
 
+def _is_of_all(shut_out: str) -> Func:
+    """Whether all of these (`Access.shut_out`) wrote or own the entry; it is so of none."""
+    writers = Func("author_id", "owner_id", function="ARRAY", template="%(function)s[%(expressions)s]")
+    readers = Value(shut_out or "{}")
+    return Func(
+        writers, readers, template="(%(expressions)s::bigint[])", arg_joiner=" @> ", output_field=models.BooleanField()
+    )
+
+
 class EntryQuerySet(models.QuerySet["Entry"]):
     def visible_to(self, access: Access) -> EntryQuerySet:
         """What the asker may read, whatever its status.
 
         Shared entries for those whose scope is shared or more; restricted ones for scope restricted, and for people
-        also those they wrote or own. Agents never see what comes from a thread they may not know of, and people no
-        suggestion from a conversation they do not see, until somebody accepted it.
+        also those they wrote or own. Where an agent answers, restricted ones only as far as everybody who reads the
+        answer may read them, too (`Access.shut_out`). Agents never see what comes from a thread they may not know of,
+        and people no suggestion from a conversation they do not see, until somebody accepted it.
         """
         entries = self.filter(workspace_id=access.workspace_id)
         if access.knowledge == "none":
@@ -44,9 +54,9 @@ class EntryQuerySet(models.QuerySet["Entry"]):
             let_in = ~Q(source=Entry.Source.SUGGESTION) | Q(decided_at__isnull=False) | Q(source_thread=None)
             sources = Thread.objects.visible_to(access).filter(pk=OuterRef("source_thread_id")).order_by()
             entries = entries.filter(let_in | own | Exists(sources))
-        if access.knowledge == "restricted":
-            return entries
         shared = Q(visibility=Entry.Visibility.SHARED)
+        if access.knowledge == "restricted":
+            return entries.filter(shared | Q(_is_of_all(access.shut_out))) if access.is_agent else entries
         return entries.filter(shared if access.is_agent else shared | own)
 
     def with_related(self) -> EntryQuerySet:

@@ -20,7 +20,7 @@ from knowledge.filters import (
     EntryScope,
     filter_current,
     filter_entries,
-    visible_sql,
+    known_sql,
 )
 from knowledge.models import Entry
 from knowledge.near_copies import MAX_COMPARED_CHARACTERS, CopiedText, group_near_copies
@@ -248,10 +248,10 @@ ENTRIES = Corpus(
 )
 
 _CANDIDATES = """SELECT e.id, e.tokens, hashtext(e.content), e.held, e.topics,
-e.topic, e.start, e.is_shared, e.is_visible, e.is_usable, e.decided_by, e.standing, e.decided,
+e.topic, e.start, e.is_shared, e.is_known, e.is_usable, e.decided_by, e.standing, e.decided,
 coalesce(-(v.own <#> %(vector)s::halfvec)::float4, 'NaN'), v.parts, {request}, {{space_size}}
 FROM (SELECT e.id, tokens, content, {bits} AS held, {topics} AS topics, topic, left(content, {length}) AS start,
-visibility = 'shared' AS is_shared, {visible} AS is_visible, {usable} AS is_usable, {decided_by} AS decided_by,
+visibility = 'shared' AS is_shared, {known} AS is_known, {usable} AS is_usable, {decided_by} AS decided_by,
 {standing} AS standing, extract(epoch FROM coalesce(decided_at, created_at))::float8 AS decided
 FROM (SELECT *, topic || ' ' || content AS body FROM knowledge_entry
 WHERE id = ANY({{ids}})) e OFFSET 0) e LEFT JOIN knowledge_entryvector v
@@ -261,6 +261,8 @@ _DECIDED_BY = "(SELECT label FROM workspaces_participant p WHERE p.id = coalesce
 
 _REQUEST_SIMILARITY = "coalesce(-(v.own <#> %(request)s::halfvec)::float4, 'NaN')"
 
+HOLDS_STANDING = 8
+
 _AUTHORITY = """CASE WHEN status = 'active' AND (expires_at IS NULL OR expires_at > %(now)s) THEN 8 ELSE 0 END
 + CASE WHEN visibility = 'shared' THEN 4 ELSE 0 END
 + CASE WHEN source NOT IN ('import', 'suggestion') OR decided_by_id IS NOT NULL THEN 2 ELSE 0 END + is_pinned::int"""
@@ -269,7 +271,8 @@ a person stands behind it, and that it is to be kept."""
 
 
 class CandidateEntry(NamedTuple):
-    """An entry that may bear on a question, and what the asker may do with it. `held` and `topics` are bits of the
+    """An entry that may bear on a question, and what the asker may do with it. `is_known`: the asker may read it,
+    whoever reads what an agent answers. `held` and `topics` are bits of the
     terms, `start` the beginning of the content, `decided_at` seconds."""
 
     pk: int
@@ -280,7 +283,7 @@ class CandidateEntry(NamedTuple):
     topic: str
     start: str
     is_shared: bool
-    is_visible: bool
+    is_known: bool
     is_usable: bool
     decided_by: str
     standing: int
@@ -293,6 +296,11 @@ class CandidateEntry(NamedTuple):
     @property
     def text(self) -> CopiedText:
         return CopiedText(self.topic, self.start, self.tokens, self.fingerprint)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is active, and its time not over."""
+        return self.standing >= HOLDS_STANDING
 
     @property
     def establishment(self) -> tuple[int, float]:
@@ -329,8 +337,8 @@ def _load_candidates(question: Question, scope: EntryScope, *, with_unusable: bo
     conditions = [usable]
     if with_unusable:
         conditions.append(f"e.workspace_id = %(workspace)s AND {IS_CURRENT_OR_EXPIRED_SQL} AND NOT ({usable})")
-    visible = visible_sql(scope.access) if with_unusable else "TRUE"
-    columns = _columns_sql(query.shape, visible, usable if with_unusable else "TRUE", has_request_vector)
+    known = known_sql(scope.access) if with_unusable else "TRUE"
+    columns = _columns_sql(query.shape, known, usable if with_unusable else "TRUE", has_request_vector)
     candidate_rows = ENTRIES.fetch_candidates(
         columns, query, tuple(conditions), values, is_fixed=scope.filtered is None, filtered_ids=scope.filtered_ids
     )
@@ -354,13 +362,13 @@ def _load_candidates(question: Question, scope: EntryScope, *, with_unusable: bo
 
 
 @lru_cache(maxsize=512)
-def _columns_sql(shape: QueryShape, visible: str, usable: str, has_request_vector: bool) -> str:
+def _columns_sql(shape: QueryShape, known: str, usable: str, has_request_vector: bool) -> str:
     statement = sql.SQL(_CANDIDATES).format(
         bits=term_bits_sql(shape),
         topics=_topic_bits(shape),
         request=sql.SQL(_REQUEST_SIMILARITY if has_request_vector else "NULL"),
         length=MAX_COMPARED_CHARACTERS,
-        visible=sql.SQL(visible),
+        known=sql.SQL(known),
         usable=sql.SQL(usable),
         decided_by=sql.SQL("NULL" if usable == "TRUE" else _DECIDED_BY),
         standing=sql.SQL(_AUTHORITY),

@@ -1,10 +1,11 @@
 """Agents, runs, prompts and uses of knowledge: what the API takes and gives."""
 
-from typing import Any
+from typing import Any, get_args
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from agents.assembler.items import DropReason
 from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
 from agents.soul.rules import RULE_PLACES
 from openvibe.api.fields import ChoiceField, IdField, TextField, WholeNumberField
@@ -308,7 +309,7 @@ class DroppedOut(serializers.Serializer[Any]):
     source = serializers.CharField()  # type: ignore[assignment]  # DRF takes it off the class
     author = serializers.CharField()
     tokens = serializers.IntegerField()
-    reason = serializers.CharField()
+    reason = serializers.CharField(help_text=f"One of: {', '.join(get_args(DropReason))}.")
 
 
 class AssembledOut(serializers.Serializer[Any]):

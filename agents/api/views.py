@@ -34,6 +34,7 @@ from agents.api.serializers import (
 from agents.assembler.assemble import assemble
 from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
 from agents.assembler.snapshots.store import shared_prefix_with_last_run
+from agents.audience import shown_to_readers
 from agents.knowledge_uses import entry_uses
 from agents.models import Agent, Run, Snapshot
 from agents.prompts.cache_rates import cache_history, visible_runs
@@ -363,7 +364,7 @@ class Assemble(ApiView):
             tools=Toolbox.for_agent(agent, thread).specs,
         )
         shared = shared_prefix_with_last_run(None, prompt, agent_id=agent.pk, thread_id=thread.pk)
-        return Response(AssembledOut(prompt_payload(prompt, shared, access)).data)
+        return Response(AssembledOut(prompt_payload(prompt, shared, shown_to_readers(access, thread.pk))).data)
 
 
 def _access_own_agent(access: Access) -> Agent:

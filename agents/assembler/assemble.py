@@ -37,6 +37,7 @@ from agents.assembler.stack import (
     raise_ceiling,
     with_stored_overrides,
 )
+from agents.audience import shown_to_readers
 from agents.models import Agent
 from agents.soul import TaskType
 from openvibe.base.problems import Missing, Problem
@@ -102,7 +103,7 @@ def assemble(
     if task not in get_args(TaskType):
         raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")
     message = _request_message(request, thread, asked_by, now)
-    access = visible_to(agent)
+    access = shown_to_readers(visible_to(agent), thread.pk)
     person_id = message.author.pk if message.author else None
     is_draft = task == "publish"
     request_seq = message.row.seq if message.row else 0
@@ -149,13 +150,14 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
     message = request_candidates(request, min(max_request, room_beside(request, basis)))
     feedback, older_episodes, dropped_episodes = episodes.episode_candidates(request)
     topics, entries, unreadable = knowledge.knowledge_candidates(request, timezone.now())
+    work_rows, unseen_results = work.work_candidates(request, (tool.name for tool in offered_tools))
     sections = [
         *basis,
         message,
         history.later_candidates(request),
         dive.source_candidates(request),
         *files.file_candidates(request, {tool.name for tool in offered_tools}),
-        work.work_candidates(request, (tool.name for tool in offered_tools)),
+        work_rows,
         reminders.reminder_candidates(request, (tool.name for tool in offered_tools)),
         blocks.block_candidates(request),
         feedback,
@@ -182,6 +184,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
             *hidden_dives,
             *dropped_episodes,
             *unreadable,
+            *unseen_results,
             *identity.dropped_includes(request),
         ),
         tokens=sent_tokens(fit_result, request.counter),

@@ -32,6 +32,7 @@ DropReason = Literal[
     "trust L3",
     "trust L4",
     "private",
+    "not for everybody here",
     "superseded",
     "near copy",
     CutReason,

@@ -18,7 +18,7 @@ from agents.models import RUNS, ClientTurn, Run
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds
 from agents.runs.steps import add_step
 from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, finish_run, save_unfinished_turn
-from agents.runs.tool_loop import RunSession, read_message_changes, toolbox_for_run
+from agents.runs.tool_loop import RunSession, read_message_changes, readers_of, toolbox_for_run
 from agents.runs.transcript import Transcript
 from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.base.jobs import JobLost
@@ -106,7 +106,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     assemble_prompt = partial(
         assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model
     )
-    changes_read = read_message_changes(run.thread_id)
+    changes_read, readers = read_message_changes(run.thread_id), readers_of(run)
     prompt = assemble_prompt(tools=specs)
     if turn and len(prompt.tools) < len(turn.tools):
         raise Problem("The client's tools do not fit into the agent's prompt. Send fewer.", code="tools_too_large")
@@ -120,7 +120,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         reply = begin_reply(run, prompt, is_free=client.is_free, prices=Prices.of(endpoint))
     limit = _max_output_tokens(run, endpoint, turn.max_output_tokens if turn else None)
     client_tools = frozenset(tool.name for tool in client_specs(turn))
-    session = RunSession(run, reply, client, limit, block_stamps, changes_read, client_tools)
+    session = RunSession(run, reply, client, limit, block_stamps, changes_read, readers, client_tools)
     session.answer.finished_rounds += filter(None, [reply.body])
     transcript = Transcript(prompt, reassemble)
     transcript.rounds.extend(earlier_rounds(turn))

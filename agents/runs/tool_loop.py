@@ -13,7 +13,9 @@ from django.db.models.functions import Extract
 from django.utils import timezone
 
 from agents.access import budget_denial, reply_denied_reason, tokens_used_by_agent, visible_to
+from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.assembler.snapshots.store import store_snapshot
+from agents.audience import has_new_readers, shown_to_readers
 from agents.models import RUNS, Agent, Run, ToolCall
 from agents.runs.client_tools import client_turn_of, record_client_calls
 from agents.runs.previous_attempts import decided_calls, previous_results, request_of
@@ -40,6 +42,11 @@ from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.values import Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest
+from openvibe.workspaces.access import Access
+
+NEW_READERS_NOTICE = "[Left out: somebody reads along by now who may not see all of it.]"
+
+CALL_BEFORE_READERS = "It was not made: somebody reads along by now who may not see all that you had read."
 
 TRIGGER_DELETED = "The message was deleted before it was answered."
 
@@ -62,6 +69,7 @@ class RunSession:
     max_output_tokens: int | None
     block_stamps: dict[str, str]
     changes_read: MessageChanges
+    readers: Access
     client_tools: frozenset[str] = frozenset()
     stop_reason: str = ""
     answer: PartialReply = field(default_factory=PartialReply)
@@ -127,15 +135,17 @@ class RunSession:
         return bool(calls)
 
     def _renew_if_changed(self, transcript: Transcript) -> None:
-        """A message was edited or deleted since it was read: what it said is neither sent nor kept."""
-        changes = read_message_changes(self.run.thread_id)
-        if changes == self.changes_read:
+        """A message was edited or deleted since it was read, or somebody reads along by now who may not see all that
+        was read: it is neither sent nor kept."""
+        changes, readers = read_message_changes(self.run.thread_id), readers_of(self.run)
+        are_new = has_new_readers(self.readers, readers)
+        if changes == self.changes_read and not are_new:
             return
-        self.changes_read = changes
+        self.changes_read, self.readers = changes, readers
         self.run.trigger.refresh_from_db(fields=["body", "edited_at", "deleted_at"])
         if self.run.trigger.is_deleted:
             raise Problem(TRIGGER_DELETED, code="deleted")
-        prompt = transcript.renew()
+        prompt = transcript.renew(NEW_READERS_NOTICE if are_new else CHANGED_NOTICE)
         with transaction.atomic():
             RUNS.lock_owned(self.run)
             store_snapshot(self.run, prompt)
@@ -224,10 +234,13 @@ class RunSession:
     def _execute_tool_call(
         self, toolbox: Toolbox, call: ToolCallRequest, round_number: int, position: int
     ) -> ToolOutcome:
-        """Execute one of the calls of a round, unless what it may quote was changed, or they are too many."""
+        """Execute one of the calls of a round, unless what it may quote was changed or is not for all who read along by
+        now, or they are too many."""
         refusal = None
         if read_message_changes(self.run.thread_id) != self.changes_read:
             refusal, call = toolbox.refuse(call, CALL_MAY_QUOTE), replace(call, arguments="{}")
+        elif has_new_readers(self.readers, readers_of(self.run)):
+            refusal, call = toolbox.refuse(call, CALL_BEFORE_READERS), replace(call, arguments="{}")
         elif position >= MAX_CALLS_PER_ROUND:
             refusal = toolbox.refuse(call, f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
         elif len(call.arguments) > MAX_ARGUMENT_CHARS:
@@ -263,6 +276,11 @@ def _message_changes(thread_id: int) -> QuerySet[Any, Any]:
     was_read = Q(thread=thread_id) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used
     changed = Message.objects.filter(ever_changed, was_read).order_by().annotate(all=Value(1)).values_list("all")
     return changed.annotate(deletions=Count("deleted_at"), edits=Sum(Extract("edited_at", "epoch")))
+
+
+def readers_of(run: Run) -> Access:
+    """What the agent may read and say in the thread, by its level as the run knows it and who reads there now."""
+    return shown_to_readers(visible_to(run.agent), run.thread_id)
 
 
 def toolbox_for_run(run: Run, block_stamps: dict[str, str]) -> Toolbox:

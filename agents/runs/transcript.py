@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.assembler.assemble import Prompt
-from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
@@ -88,14 +87,17 @@ class Transcript:
     def add(self, finished: Round) -> None:
         self.rounds.append(finished)
 
-    def renew(self) -> Prompt:
-        """The prompt anew, as things are now, and rounds without what may quote a message that was changed since.
+    def renew(self, notice: str) -> Prompt:
+        """The prompt anew, as things are now, and rounds without what may say what is not to be said any more; `notice`
+        stands there instead.
 
         Raises Problem where what every prompt needs does not fit any more.
         """
         self._prompt = self._reassemble(self._ceiling)
         self._may_shrink = True
-        self.rounds = [Round("", tuple(map(_empty_result, finished.results))) for finished in self.rounds]
+        self.rounds = [
+            Round("", tuple(_empty_result(result, notice) for result in finished.results)) for finished in self.rounds
+        ]
         return self._prompt
 
     def next_turn(self) -> ModelTurn:
@@ -184,8 +186,8 @@ def _rounds_line(count: int) -> list[str]:
     ]
 
 
-def _empty_result(result: ToolResult) -> ToolResult:
-    return ToolResult(replace(result.call, arguments="{}"), CHANGED_NOTICE)  # refused or not: it says nothing more
+def _empty_result(result: ToolResult, notice: str) -> ToolResult:
+    return ToolResult(replace(result.call, arguments="{}"), notice)  # refused or not: it says nothing more
 
 
 def fit_rounds(

@@ -6,7 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from agents.assembler.sections.knowledge import entry_line
-from agents.audience import CallSource
+from agents.audience import CallSource, has_read_restricted, shown_to_readers
 from agents.knowledge_uses import record_uses
 from agents.models import ToolSource
 from agents.tools.values import STRING_SCHEMA, ToolContext, ToolOutcome, tool_factory, tool_spec
@@ -15,6 +15,7 @@ from knowledge.queries import EntryHit, find_entries, parse_expiry
 from knowledge.services import default_visibility, suggest_entry
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
+from openvibe.workspaces.access import Access
 
 DEFAULT_HITS, MAX_HITS = 5, 12
 """Entries of one search: unless said otherwise, and at most."""
@@ -30,7 +31,7 @@ def _search_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str | 
     """The same entries as a prompt would find, whole; each counts as used by the run."""
     query, topic = str(arguments["query"])[:MAX_QUERY_CHARS], str(arguments.get("topic", ""))[:MAX_TOPIC_CHARACTERS]
     max_hits = min(max(int(arguments.get("most", DEFAULT_HITS)), 1), MAX_HITS)
-    hits = find_entries(context.access, query, budget=RESULT_BUDGET, most=max_hits, topic=topic).hits
+    hits = find_entries(_readers_access(context), query, budget=RESULT_BUDGET, most=max_hits, topic=topic).hits
     if not hits:
         under = f" under “{topic}”" if topic else ""
         return f"The workspace knows nothing{under} that bears on this, as far as you may read it."
@@ -40,6 +41,11 @@ def _search_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str | 
     sources = tuple(_entry_source(hit.entry) for hit in hits)
     lines = (entry_line(hit.entry, now, _copy_count(hit)) for hit in hits)
     return ToolOutcome("".join(lines).rstrip(), sources=sources)
+
+
+def _readers_access(context: ToolContext) -> Access:
+    """What the agent may read and say here, at this moment: people come and go while a run is under way."""
+    return shown_to_readers(context.access, context.thread.pk)
 
 
 def _copy_count(hit: EntryHit) -> int:
@@ -64,7 +70,7 @@ knowledge_search = tool_factory(
 
 
 def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    """It belongs to whoever asked, and stays among those who may read the conversation it comes from."""
+    """It belongs to whoever asked, and stays among those who may read what it was made from."""
     run = context.run
     topic, content = str(arguments["topic"]), str(arguments["content"])
     fingerprint = hashlib.sha256(f"{topic}\x00{content}".encode()).hexdigest()[:16]
@@ -73,7 +79,7 @@ def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> ToolO
         topic=topic,
         content=content,
         kind=arguments.get("kind", Entry.Kind.FACT),
-        visibility=default_visibility(context.thread),
+        visibility=_suggested_visibility(context),
         expires_at=parse_expiry(arguments.get("expires_at", ""), now=timezone.now()),
         why=str(arguments["why"]),
         supersedes=_access_superseded(context, arguments.get("supersedes")),
@@ -86,6 +92,13 @@ def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> ToolO
     else:
         text = f"knowledge:{entry.pk} is proposed under “{entry.topic}”. @{entry.owner.handle} decides on it."
     return ToolOutcome(text, sources=(_entry_source(entry),))
+
+
+def _suggested_visibility(context: ToolContext) -> str:
+    """As what people pin from the conversation; restricted where the agent has read restricted knowledge in it."""
+    if has_read_restricted(context.access, context.thread.pk):
+        return Entry.Visibility.RESTRICTED
+    return default_visibility(context.thread)
 
 
 knowledge_suggest = tool_factory(
@@ -103,7 +116,7 @@ knowledge_suggest = tool_factory(
 def _access_superseded(context: ToolContext, number: int | None) -> Entry | None:
     if number is None:
         return None
-    entries = Entry.objects.visible_to(context.access).current()
+    entries = Entry.objects.visible_to(_readers_access(context)).current()
     entry: Entry | None = entries.filter(pk=number).first() if 0 < number <= MAX_ID else None
     if entry is None:
         raise Missing(f"There is no entry knowledge:{number} for you. Leave supersedes out.")

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from agents.assembler.sections.history import memory_session
-from agents.audience import CallSource
+from agents.audience import CallSource, check_nothing_restricted
 from agents.models import LoadedSkill, ToolSource
 from agents.skills import MAX_LOADED_SKILLS, loaded_skills, skill_index, skill_text
 from agents.tools.values import (
@@ -41,6 +41,8 @@ def memory(context: ToolContext) -> Tool:
         """On the thread up to what the run answers; profile notes are those about whoever asks."""
         session = memory_session(context.thread.pk, context.access, before=trigger, asker=member)
         check_profile_update(session, arguments)
+        if arguments.get("action") == "profile_update" and str(arguments.get("text") or "").strip():
+            check_nothing_restricted(context.access, context.thread.pk, "your notes")
         return ToolOutcome(plugin_tool.perform(session, arguments))
 
     def sources(arguments: Mapping[str, Any] | None) -> tuple[CallSource, ...]:
@@ -86,6 +88,7 @@ def update_context_block(context: ToolContext) -> Tool | None:
 def _write_block(context: ToolContext, blocks: ContextBlocks, arguments: dict[str, Any]) -> str:
     """What somebody wrote since the agent read it is not lost: the agent is told, and may write once more."""
     check_thread_is_public(context.thread.pk, "your blocks")
+    check_nothing_restricted(context.access, context.thread.pk, "your blocks")
     label, content = arguments["label"], arguments["content"]
     try:
         if arguments.get("action", "replace") == "append":

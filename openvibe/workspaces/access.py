@@ -22,13 +22,22 @@ class Access:
     reads_public_channels: bool = False
     reads_dive_results: bool = True
     knowledge: KnowledgeScope = "shared"
+    shut_out: str = ""
+    """Of an agent that answers: who reads the answer and no restricted knowledge, as PostgreSQL writes an array of
+    participants (three at most, 0 for agents). Of restricted knowledge only what all of these wrote or own counts."""
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     """What upper floors looked up for it, once: kept as long as this object is, and by no copy."""
 
     @property
     def shape(self) -> Self:
         """All that it allows, whoever it is: askers of one shape are asked for with the same SQL."""
-        return replace(self, workspace_id=0, participant_id=0)
+        return replace(self, workspace_id=0, participant_id=0, shut_out="")
+
+    def shown_to(self, shut_out: str) -> Self:
+        """The same for an answer that others read: `shut_out` as the field says. What was looked up is kept."""
+        narrowed = replace(self, shut_out=shut_out)
+        narrowed.memo.update(self.memo)
+        return narrowed
 
     @property
     def administers(self) -> bool:

@@ -230,6 +230,27 @@ ACTIONS: dict[str, Callable[[World, int, int, int], None]] = {
 }
 
 
+def readers_of(world: World, thread: Thread, agent: Agent) -> list[Access]:
+    """Everybody else who reads what the agent answers there, found one by one."""
+    agents = [visible_to(Agent.objects.get(pk=other.pk)) for other in world.agents if other.pk != agent.pk]
+    return [
+        reader
+        for reader in (*map(access, world.people), *agents)
+        if Thread.objects.visible_to(reader).filter(pk=thread.pk).exists()
+    ]
+
+
+def untold(world: World, text: str, readers: list[Access]) -> list[str]:
+    """Words of restricted knowledge that stand there and that one of the readers may not see."""
+    entries = {word: world.sources[word][1] for word in set(WORD.findall(text)) if world.sources[word][0] == "entry"}
+    restricted = Entry.objects.filter(pk__in=entries.values(), visibility="restricted")
+    hidden: set[int] = set()
+    for reader in readers:
+        visible = Entry.objects.visible_to(reader).order_by().values("pk")
+        hidden.update(restricted.exclude(pk__in=visible).values_list("pk", flat=True))
+    return [word for word, pk in entries.items() if pk in hidden]
+
+
 def unseen(world: World, content: object, reader: Access, *, thread: Thread | None, asker: int | None) -> list[str]:
     """Words that stand there and come from what the reader may not see; in a prompt of `thread` also from elsewhere."""
     text = content if isinstance(content, str) else json.dumps(content, default=str, ensure_ascii=False)
@@ -265,6 +286,8 @@ def check_prompts_and_tools(world: World, agent: Agent, person: Member) -> None:
         )
         said = "\n".join(message.content for message in prompt.messages)
         assert not unseen(world, said, reader, thread=thread, asker=asker.pk)
+        readers = readers_of(world, thread, agent)
+        assert not untold(world, said, readers)
         own = AssembledOut(prompt_payload(prompt, 0, reader)).data
         assert not unseen(world, own, reader, thread=thread, asker=asker.pk)
         view = view_of_prompt(prompt, access(person))
@@ -272,7 +295,9 @@ def check_prompts_and_tools(world: World, agent: Agent, person: Member) -> None:
         assert not unseen(world, previewed, access(person), thread=None, asker=None)
         reads = [call("read_file", **arguments) for arguments in read_everything()]
         for look in (call("memory", action="search", query="roses"), call("knowledge_search", query="roses"), *reads):
-            assert not unseen(world, box.execute(look).result, reader, thread=thread, asker=None)
+            result = box.execute(look).result
+            assert not unseen(world, result, reader, thread=thread, asker=None)
+            assert not untold(world, result, readers)
 
 
 def check_records_and_search(world: World, person: Member) -> None:

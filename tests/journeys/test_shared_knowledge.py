@@ -1,4 +1,6 @@
-"""What one channel decided reaches agents of another through knowledge alone: pinned, doubted, replaced, expired."""
+"""What one channel decided reaches agents of another through knowledge alone: pinned, doubted, replaced, expired.
+
+The other channel is the owner's own: restricted knowledge is told where everybody may read it."""
 
 import json
 import re
@@ -19,7 +21,7 @@ from agents.services import create_agent
 from openvibe.chat.services import add_to_channel, create_channel
 moss = create_agent(by=ana, workspace=member.workspace, handle="moss", name="Moss",
                     soul="identity: {name: Moss, role: Orders what is needed}")
-orders = create_channel(by=ana, name="orders")
+orders = create_channel(by=ana, name="orders", is_private=True)
 add_to_channel(channel=orders, participant=moss.participant, by=ana)
 create_entry(by=ana, topic="What water barrels cost", content="A barrel is 41 euros.", visibility="restricted")
 print(moss.pk)

@@ -1,5 +1,6 @@
 """Episodes: open feedback (P2) and older episodes (P6), and which of them this audience may not see."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from agents.assembler.items import (
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.sections.work import APPROVALS, approval_key
 from agents.assembler.stack import SectionName
+from agents.audience import learned_unseen, unseen_channels
 from agents.models import Run
 from memory.models import Episode
 from openvibe.base.masking import mask_secrets
@@ -37,8 +39,8 @@ MAX_OLDER_EPISODES = 10
 
 
 class EpisodeRow(NamedTuple):
-    """An episode as prompts read it. `is_usable`: the audience of this thread may know where it was learned.
-    `subject`: the key of what it tells of, or empty."""
+    """An episode as prompts read it. `is_usable`: it may stand here; `is_unseen`: it may not, since somebody who reads
+    the answer does not read the open place where it was learned. `subject`: the key of what it tells of, or empty."""
 
     pk: int
     kind: str
@@ -48,6 +50,8 @@ class EpisodeRow(NamedTuple):
     from_feedback: bool
     created_at: datetime
     is_usable: bool
+    is_unseen: bool
+    channel_id: int | None
 
 
 def _bears_on_task(scope: QueryScope) -> Q:
@@ -68,7 +72,8 @@ def _open_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
         text=Case(When(learning="", then=F("summary")), default=F("learning")),
         feedback_author=Coalesce("feedback__participant__label", Value("")),
         from_feedback=Q(feedback__isnull=False),
-        is_usable=Exists(usable.filter(pk=OuterRef("pk"))),
+        is_unseen=Case(When(learned_unseen(scope.access), then=Value(True)), default=Value(False)),
+        is_usable=Case(When(Exists(usable.filter(pk=OuterRef("pk"))), then=~F("is_unseen")), default=Value(False)),
     )
 
 
@@ -101,20 +106,29 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
     ]
     feedback_ids = {row.pk for row in feedback_rows}
     approval_keys = {approval_key(row) for row in APPROVALS.all(request.rows)}
-    for row in EPISODES.all(request.rows):
+    rows = EPISODES.all(request.rows)
+    unseen_ids = _unseen_places(request, rows)
+    for row in rows:
         if row.pk in feedback_ids:
             continue
         is_hidden_feedback = row.kind == Episode.Kind.FEEDBACK_RECEIVED and not row.is_usable
         section: SectionName = "feedback" if is_hidden_feedback else "episodes"
         item = _episode_item(counter, section, row, relative_time(row.created_at, sent_at), max_tokens)
         if not row.is_usable:
-            dropped_items.append(make_dropped_item(item, "private"))
+            is_unseen = row.is_unseen or row.channel_id in unseen_ids
+            dropped_items.append(make_dropped_item(item, "not for everybody here" if is_unseen else "private"))
         elif row.text in older_texts or row.subject in approval_keys:
             dropped_items.append(make_dropped_item(item, "superseded"))
         elif len(older) < MAX_OLDER_EPISODES:
             older.append(item)
             older_texts.add(row.text)
     return section_candidates("feedback", feedback), section_candidates("episodes", older), dropped_items
+
+
+def _unseen_places(request: PromptRequest, rows: Iterable[EpisodeRow]) -> set[int]:
+    """The private channels in which some of these were learned, and which not everybody reads who reads the answer."""
+    elsewhere = {row.channel_id for row in rows if row.channel_id is not None and not row.is_usable}
+    return unseen_channels(sorted(elsewhere - {request.thread.channel_id}), request.thread.thread_id)
 
 
 @lru_cache(maxsize=2_048)

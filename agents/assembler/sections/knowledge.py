@@ -6,6 +6,7 @@ was left out, with its reason.
 """
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
@@ -20,6 +21,7 @@ from agents.assembler.items import (
     Item,
     SectionCandidates,
     format_minute,
+    make_dropped_item,
     make_item,
     section_candidates,
     trust_drop_reason,
@@ -57,6 +59,9 @@ MAX_INDEX_TOPICS = 60
 
 INDEX_CAP_DIVISOR = 5
 """The index takes at most one in so many tokens of the layer's cap."""
+
+RESTRICTED_INDEX = f"topics:{Entry.Visibility.RESTRICTED.value}"
+"""The key of the index of restricted entries."""
 
 _CUT_MARKER = "\n[… cut here: knowledge_search gives the whole entry …]\n"
 
@@ -117,10 +122,11 @@ def knowledge_candidates(
     dropped_items = [_dropped_entry(entry, _drop_reason(request, entry), entry.decided_by) for entry in unusable]
     dropped_items += [_dropped_entry(copy, "near copy") for hit in hits for copy in hit.copies]
     topic_cap = cap // INDEX_CAP_DIVISOR
+    topics, left_out_topics = _topic_index_items(request, now, topic_cap - 50)
     return (
-        section_candidates("topics", _topic_index_items(request, now, topic_cap - 50), cap=topic_cap),
+        section_candidates("topics", topics, cap=topic_cap),
         section_candidates("knowledge", entries),
-        dropped_items,
+        [*dropped_items, *left_out_topics],
     )
 
 
@@ -144,8 +150,8 @@ def _dropped_entry(entry: NearCopy | CandidateEntry, reason: DropReason, author:
 
 
 def _drop_reason(request: PromptRequest, entry: CandidateEntry) -> DropReason:
-    if entry.is_visible:
-        return "expired"
+    if entry.is_known:
+        return "not for everybody here" if entry.holds else "expired"
     is_shut_out = request.access.knowledge == "none" or not (
         entry.is_shared or request.access.knowledge == "restricted"
     )
@@ -213,12 +219,23 @@ def _entry_item(counter: TokenCounter, entry: EntryText, order: int, limit: int)
     )
 
 
-def _topic_index_items(request: PromptRequest, now: datetime, limit: int) -> list[Item]:
-    """Topics by kind, for shared and for restricted entries apart: not everybody may look at both."""
-    rows = sorted(set(newest_topics(request.access, MAX_INDEX_TOPICS, now=now)))
+def _topic_index_items(request: PromptRequest, now: datetime, limit: int) -> tuple[list[Item], list[DroppedItem]]:
+    """Topics by kind, for shared and for restricted entries apart: not everybody may look at both. What of them is left
+    out because of who reads the answer is one item."""
+    rows = set(newest_topics(request.access, MAX_INDEX_TOPICS, now=now))
+    known_rows = rows
+    if request.access.shut_out:
+        known_rows = set(newest_topics(request.access.shown_to(""), MAX_INDEX_TOPICS, now=now))
+    left_out = _index_items_of(request.counter, known_rows - rows, limit)
+    return _index_items_of(request.counter, rows, limit), [
+        make_dropped_item(item, "not for everybody here") for item in left_out if item.key == RESTRICTED_INDEX
+    ]
+
+
+def _index_items_of(counter: TokenCounter, rows: Iterable[tuple[str, str, str]], limit: int) -> list[Item]:
     return [
-        _topic_index_item(request.counter, visibility, tuple((kind, topic) for _, kind, topic in group), limit)
-        for visibility, group in groupby(rows, key=lambda row: row[0])
+        _topic_index_item(counter, visibility, tuple((kind, topic) for _, kind, topic in group), limit)
+        for visibility, group in groupby(sorted(rows), key=lambda row: row[0])
     ]
 
 

@@ -12,7 +12,16 @@ from typing import Any, NamedTuple
 from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
-from agents.assembler.items import Item, SectionCandidates, TrustLabel, make_item, relative_time, section_candidates
+from agents.assembler.items import (
+    DroppedItem,
+    Item,
+    SectionCandidates,
+    TrustLabel,
+    make_dropped_item,
+    make_item,
+    relative_time,
+    section_candidates,
+)
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from agents.audience import reusable_calls
 from agents.models import Agent, Run, Snapshot, ToolCall
@@ -165,20 +174,25 @@ def _own_runs_in_thread(participant_id: int) -> Q:
 
 
 class ToolResultRow(NamedTuple):
-    """What a tool answered in an earlier run here. `is_changed`: a message was edited or deleted since."""
+    """What a tool answered in an earlier run here. `is_changed`: a message was edited or deleted since; `is_for_all`:
+    everybody who reads the answer may see it."""
 
     pk: int
     name: str
     arguments: str
     result: str
     is_changed: bool
+    is_for_all: bool
     created_at: datetime
 
 
 def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
     """The newest tool calls that were executed, of those that may be shown again (`agents.audience`) and whose answers
     are still kept. What quotes a message that changed since is not."""
-    calls = reusable_calls(scope.access, scope.person_id)
+    calls = reusable_calls(scope.access.shown_to(""), scope.person_id)
+    is_for_all: Any = Value(True)
+    if scope.access.knowledge == "restricted":
+        is_for_all = Exists(reusable_calls(scope.access, scope.person_id).filter(pk=OuterRef("pk")).order_by())
     calls = calls.filter(_own_runs_in_thread(scope.participant_id), decision=ToolCall.Decision.ALLOWED)
     calls = calls.exclude(name__in=SELF_REPORTING_TOOLS).exclude(result="")  # an empty answer is kept as "(empty)"
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
@@ -187,7 +201,8 @@ def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
     changed_messages = Message.objects.filter(ever_changed, quoted).filter(
         Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))
     )
-    return calls.annotate(is_changed=Exists(changed_messages)).order_by("-run_id", "-id")[:MAX_TOOL_RESULTS]
+    calls = calls.annotate(is_changed=Exists(changed_messages), is_for_all=is_for_all)
+    return calls.order_by("-run_id", "-id")[:MAX_TOOL_RESULTS]
 
 
 TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results, parse={"created_at": datetime.fromisoformat})
@@ -215,10 +230,15 @@ def _newest_snapshot(scope: QueryScope) -> QuerySet[Any, Any]:
 PREVIOUS_ANSWER = JsonRows("previous_answer", PreviousAnswerRow, _newest_snapshot)
 
 
-def work_candidates(request: PromptRequest, tools: Iterable[str]) -> SectionCandidates:
-    """All work in the order of its weight. `tools`: the names of those the agent has now."""
+def work_candidates(request: PromptRequest, tools: Iterable[str]) -> tuple[SectionCandidates, list[DroppedItem]]:
+    """All work in the order of its weight, and what tools answered that not everybody here may see. `tools`: the names
+    of those the agent has now."""
     counter, own_id, sent_at = request.counter, request.agent.participant_id, request.message.sent_at
     before = None if request.task == "publish" else PREVIOUS_ANSWER.first(request.rows)
+    results = [
+        (row, _tool_result_item(counter, row, relative_time(row.created_at, sent_at)))
+        for row in reversed(TOOL_RESULTS.all(request.rows))
+    ]
     items = [
         *(_work_item(counter, row, is_own=row.author_id == own_id) for row in WORK_ITEMS.all(request.rows)),
         *(_approval_item(counter, row, own_id) for row in reversed(APPROVALS.all(request.rows))),
@@ -227,14 +247,12 @@ def work_candidates(request: PromptRequest, tools: Iterable[str]) -> SectionCand
             _progress_item(counter, row, relative_time(row.created_at, sent_at), is_own=row.author_id == own_id)
             for row in reversed(PROGRESS_ENTRIES.all(request.rows))
         ),
-        *(
-            _tool_result_item(counter, row, relative_time(row.created_at, sent_at))
-            for row in reversed(TOOL_RESULTS.all(request.rows))
-        ),
+        *(item for row, item in results if row.is_for_all),
     ]
     numbered_items = [replace(item, order=order) for order, item in enumerate(items)]
     cap = max((request.budget.caps["P1"] or request.budget.ceiling) // WORK_CAP_DIVISOR, MIN_WORK_TOKENS)
-    return section_candidates("work", numbered_items, cap=cap)
+    dropped_items = [make_dropped_item(item, "not for everybody here") for row, item in results if not row.is_for_all]
+    return section_candidates("work", numbered_items, cap=cap), dropped_items
 
 
 @lru_cache(maxsize=4_096)

@@ -46,12 +46,14 @@ class AccessQuery:
         return self._compiled(access.shape, **options).objects(*_asker_values(access), *arguments, now=now)
 
     def _compile(self, shape: Access, **options: object) -> CompiledQuery:
-        def build(workspace_id: int, participant_id: int, channels: int, threads: int, *arguments: int) -> Any:
-            access = replace(shape, workspace_id=workspace_id, participant_id=participant_id)
+        def build(
+            workspace_id: int, participant_id: int, channels: int, threads: int, shut_out: int, *arguments: int
+        ) -> Any:
+            access = replace(shape, workspace_id=workspace_id, participant_id=participant_id, shut_out=str(shut_out))
             access.memo["visibility"] = Visibility(frozenset(), frozenset(), str(channels), str(threads))
             return self._build(access, *arguments, **options)
 
-        return CompiledQuery(build, 4 + self._argument_count, optional_count=4)
+        return CompiledQuery(build, 5 + self._argument_count, optional_count=5)
 
 
 def access_by(field: str, visible: Callable[[Access], QuerySet[Row]]) -> Callable[[Access, Key], Row]:
@@ -72,6 +74,6 @@ def access_by(field: str, visible: Callable[[Access], QuerySet[Row]]) -> Callabl
     return access_row
 
 
-def _asker_values(access: Access) -> tuple[int, int, str, str]:
+def _asker_values(access: Access) -> tuple[int, int, str, str, str]:
     visibility = visibility_of(access)
-    return access.workspace_id, access.participant_id, visibility.channels, visibility.threads
+    return access.workspace_id, access.participant_id, visibility.channels, visibility.threads, access.shut_out or "{}"

@@ -186,6 +186,10 @@ def test_a_search_finds_what_a_prompt_would_and_nothing_else(ana: Member, sage: 
 
     autonomous = make_agent(ana, "auto", level=4)
     box = Toolbox.for_agent(autonomous, looking.thread)
+    assert box.execute(call("knowledge_search", query="Starter")).result == here  # @sage, at L3, reads along
+    den = make_channel(ana, "den", private=True)
+    den.memberships.create(participant=autonomous.participant)
+    box = Toolbox.for_agent(autonomous, make_thread(den, ana))
     assert "Starter earns 40 %" in box.execute(call("knowledge_search", query="Starter")).result
 
 

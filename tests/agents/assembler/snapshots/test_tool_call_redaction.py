@@ -10,10 +10,10 @@ from agents.models import Agent, Run, ToolCall
 from agents.tasks import expire_records_task
 from knowledge.services import update_entry
 from openvibe.chat.models import Thread
-from openvibe.chat.services import delete_message, start_dive
+from openvibe.chat.services import add_to_channel, delete_message, start_dive
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, told
-from tests.factories import access, make_agent, make_entry, say, signed_in
+from tests.factories import access, make_agent, make_channel, make_entry, make_thread, say, signed_in
 
 PROFILE = ("memory", {"action": "profile_update", "text": "Dora is allergic to bees."})
 
@@ -92,13 +92,16 @@ def test_dives_from_a_message_that_was_deleted_quote_it_no_more(ana: Member, thr
 
 
 def test_knowledge_that_was_restricted_when_it_was_read_stays_with_those_who_could_read_it(
-    ana: Member, dora: Member, thread: Thread
+    ana: Member, dora: Member
 ) -> None:
+    """Dora reads the thread only afterwards: before her eyes it would not have been read."""
+    thread = make_thread(make_channel(ana, "den", private=True), ana)
     make_agent(ana, "max", level=4, channel=thread.channel)
     deal = make_entry(ana, "Starter deal", "Acme pays ZQX9 for Starter.", visibility="restricted")
     run = ask(thread, ana, "@max what does Acme pay for Starter?")
     told(run, calling(("knowledge_search", {"query": "Acme Starter"})), "Enough.")
     update_entry(entry=deal, by=access(ana), content="Acme is a customer.", visibility="shared")
+    add_to_channel(channel=thread.channel, participant=dora.participant, by=access(ana))
 
     address = f"/w/{ana.workspace.slug}/runs/{run.pk}/context/"
     for tab, holds in (("", True), ("dropped/", False), ("raw/", True), ("tools/", True)):
