@@ -260,7 +260,11 @@ AUTH_PASSWORD_VALIDATORS = [
 ACCOUNT_ADAPTER = "openvibe.workspaces.web.adapters.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
-ACCOUNT_FORMS = {"add_email": "openvibe.workspaces.web.email_change.NewAddressForm"}
+ACCOUNT_FORMS = {
+    "add_email": "openvibe.workspaces.web.email_change.NewAddressForm",
+    "reset_password": "openvibe.workspaces.web.password_reset.RequestLinkForm",
+    "reset_password_from_key": "openvibe.workspaces.web.password_reset.NewPasswordForm",
+}
 ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.web.adapters.SignupForm"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_EMAIL_VERIFICATION = "none"

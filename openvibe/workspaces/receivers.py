@@ -1,28 +1,37 @@
 """What follows from allauth's signals: a factor that was just added was just shown, so the session counts as opened
-with it; an account that a provider gives to who owns its address is theirs alone."""
+with it; an address that the provider verified is the person's who links it."""
 
-from typing import Any
-
-from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
 from allauth.mfa.signals import authenticator_added
 from allauth.socialaccount.models import SocialLogin
 from allauth.socialaccount.signals import social_account_added
+from django.contrib.sessions.models import Session
+from django.core.exceptions import PermissionDenied
 from django.dispatch import receiver
 from django.http import HttpRequest
 
-from openvibe.workspaces.services import revoke_tokens_of
+from openvibe.base.problems import Conflict
+from openvibe.workspaces.oidc import proven_email
+from openvibe.workspaces.services import confirm_own_address
 
 FACTOR_SESSION_KEY = "second_factor"
 
 
 @receiver(authenticator_added)
-def remember_factor(sender: object, request: HttpRequest, **_: Any) -> None:
+def remember_factor(sender: object, request: HttpRequest, authenticator: Authenticator, **_: object) -> None:
+    """Not of a session that ended while the factor was on its way: its account may be somebody else's by now."""
+    if not Session.objects.filter(session_key=request.session.session_key).exists():
+        authenticator.delete()
+        raise PermissionDenied
     request.session[FACTOR_SESSION_KEY] = True
 
 
 @receiver(social_account_added)
-def end_tokens_of_the_unproven(sender: object, request: HttpRequest, sociallogin: SocialLogin, **_: Any) -> None:
-    """As allauth ends the password then: whoever made them before had not shown that the address is theirs."""
+def confirm_linked_address(sender: object, request: HttpRequest, sociallogin: SocialLogin, **_: object) -> None:
+    """Linked by whoever is signed in: she keeps what she has. Anybody else came by `pre_social_login`."""
     user = sociallogin.user
-    if request.user != user and not EmailAddress.objects.filter(user=user, email=user.email, verified=True).exists():
-        revoke_tokens_of(user, by="the identity provider")
+    if request.user == user and proven_email(sociallogin) == user.email:
+        try:
+            confirm_own_address(user)
+        except Conflict:  # it is linked all the same
+            return
