@@ -11,6 +11,7 @@ import httpx2
 import structlog
 from allauth.account.adapter import get_adapter as get_account_adapter
 from allauth.account.models import EmailAddress
+from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialApp, SocialLogin
 from allauth.socialaccount.providers.base import AuthProcess
@@ -142,6 +143,14 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  
             return
         if not services.has_proven_address(user):
             services.prove_address(user=user, by="the identity provider", keep_social_account=sociallogin.account.pk)
+
+    def is_auto_signup_allowed(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
+        """Without an address of its own nobody has an account; there is no form that asks for one, which would tell
+        whose addresses have."""
+        email = next((address.email.lower() for address in sociallogin.email_addresses), "")
+        if not email or User.objects.filter(email=email).exists():
+            raise ImmediateHttpResponse(render(request, "socialaccount/address_unusable.html"))
+        return True
 
     def populate_user(self, request: HttpRequest, sociallogin: SocialLogin, data: dict[str, Any]) -> User:
         user = super().populate_user(request, sociallogin, data)

@@ -11,7 +11,6 @@ from django.dispatch import receiver
 from django.http import HttpRequest
 
 from openvibe.base.problems import Conflict
-from openvibe.workspaces.oidc import proven_email
 from openvibe.workspaces.services import confirm_own_address
 
 FACTOR_SESSION_KEY = "second_factor"
@@ -29,6 +28,8 @@ def remember_factor(sender: object, request: HttpRequest, authenticator: Authent
 @receiver(social_account_added)
 def confirm_linked_address(sender: object, request: HttpRequest, sociallogin: SocialLogin, **_: object) -> None:
     """Linked by whoever is signed in: she keeps what she has. Anybody else came by `pre_social_login`."""
+    from openvibe.workspaces.oidc import proven_email  # with the provider's client: no command needs it
+
     user = sociallogin.user
     if request.user == user and proven_email(sociallogin) == user.email:
         try:

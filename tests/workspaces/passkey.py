@@ -35,9 +35,8 @@ class Passkey:
         options = browser.get(page).context["js_data"]["creation_options"]["publicKey"]
         self.owner = options["user"]["id"]
         client_data = _client_data("webauthn.create", options["challenge"])
-        credential = AttestedCredentialData.create(
-            bytes(16), self.pk, ES256.from_cryptography_key(self.key.public_key())
-        )
+        public_key = ES256.from_cryptography_key(self.key.public_key())  # type: ignore[no-untyped-call]  # it has no types
+        credential = AttestedCredentialData.create(bytes(16), self.pk, public_key)
         flags = AuthenticatorData.FLAG(_PRESENT | _VERIFIED | _HAS_KEY)
         data = AuthenticatorData.create(sha256(options["rp"]["id"].encode()), flags, 0, credential)
         attestation = AttestationObject.create("none", data, {})

@@ -84,7 +84,7 @@ def stranger(ana: Member, agent: Agent) -> Stranger:
 
 
 def proven(member: Member) -> bool:
-    return EmailAddress.objects.filter(user=member.user_id, email=member.user.email, verified=True).exists()
+    return bool(EmailAddress.objects.filter(user=member.user_id, email=member.user.email, verified=True).exists())
 
 
 def test_a_passkey_planted_before_the_owner_came_by_the_provider_signs_nobody_in(

@@ -1,7 +1,8 @@
 """Whose an account is: its address is shown to be somebody's, and what was there before lets nobody in any more.
 
-Anybody may sign up with an address that is not theirs, add a passkey and make tokens. Once the address' owner shows that
-it is hers (by the operator's provider, a link that was mailed there, or a password reset), the account is hers alone."""
+Anybody may sign up with an address that is not theirs, add a passkey and make tokens. Once the address' owner shows
+that it is hers (by the operator's provider, a link that was mailed there, or a password reset), the account is hers
+alone."""
 
 from collections.abc import Callable
 
@@ -22,12 +23,12 @@ from openvibe.workspaces.services.sessions import end_sessions
 ACCOUNT_CLEARERS: Register[Callable[[User], None]] = Register(
     "openvibe.workspaces.services.addresses.ACCOUNT_CLEARERS", may_be_empty=True
 )
-"""What upper floors end of an account with its passwords and tokens: where else its former holder is told what it sees."""
+"""What upper floors end of an account, too: where else its former holder is told what it sees."""
 
 
 def has_proven_address(user: User) -> bool:
     """Whether somebody has shown that the address of the account is theirs."""
-    return EmailAddress.objects.filter(user=user, email=user.email, verified=True).exists()
+    return bool(EmailAddress.objects.filter(user=user, email=user.email, verified=True).exists())
 
 
 @transaction.atomic
@@ -57,7 +58,7 @@ def prove_address(
 
 @transaction.atomic
 def confirm_own_address(user: User) -> None:
-    """Keep that the account's address is shown to be that of whoever is signed in to it: nothing ends. Raises Conflict."""
+    """Keep that the account's address is shown to be that of whoever is signed in: nothing ends. Raises Conflict."""
     locked_user = User.objects.select_for_update().get(pk=user.pk)
     if not has_proven_address(locked_user):
         _store_proven(user, locked_user.email)

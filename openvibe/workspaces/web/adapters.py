@@ -25,18 +25,22 @@ MAX_EMAIL_CHARACTERS = 254
 """RFC 5321 has no room for more between `<` and `>`."""
 
 
-class SignupForm(forms.Form):
-    """What sign-up asks beside e-mail and password."""
+class NameForm(forms.Form):
+    """A person's name, as accounts keep it."""
 
     name = forms.CharField(label="Your name", max_length=80, min_length=1)
-
-    field_order = ("name", "email", "password1")
 
     def clean_name(self) -> str:
         try:
             return services.check_name(self.cleaned_data["name"])
         except Problem as problem:
             raise forms.ValidationError(problem.message) from None
+
+
+class SignupForm(NameForm):
+    """What sign-up asks beside e-mail and password."""
+
+    field_order = ("name", "email", "password1")
 
     def signup(self, request: HttpRequest, user: User) -> None:
         user.name = self.cleaned_data["name"]

@@ -66,7 +66,8 @@ def new_address(request: HttpRequest, key: str) -> HttpResponse:
     problem = "" if email else "This link is used up or too old, or of another account."
     if email and request.method == "POST":
         if _ends_factors(user) and not did_recently_reauthenticate(request):
-            return suspend_request(request, reverse("account_reauthenticate"))
+            confirmation: HttpResponse = suspend_request(request, reverse("account_reauthenticate"))
+            return confirmation
         if _change_address(request, user, email):
             return redirect("account_email")
         problem = "This address belongs to another account."

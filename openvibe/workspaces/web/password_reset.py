@@ -14,13 +14,14 @@ class RequestLinkForm(ResetPasswordForm):  # type: ignore[misc]  # allauth has n
 
     def clean_email(self) -> str:
         email = str(super().clean_email())
-        self.users = [user for user in self.users if user.email == email or _has_shown(user, email)]
+        found_users: list[User] = self.users
+        self.users: list[User] = [user for user in found_users if user.email == email or _has_shown(user, email)]
         return email
 
 
 def _has_shown(user: User, email: str) -> bool:
     rows = EmailAddress.objects.filter(user=user, email=email, verified=True)
-    return services.has_proven_address(user) and rows.exists()
+    return services.has_proven_address(user) and bool(rows.exists())
 
 
 class NewPasswordForm(ResetPasswordKeyForm):  # type: ignore[misc]  # allauth has no types
