@@ -1,7 +1,8 @@
 """The bytes of another program's server, as the SDK can read them.
 
-Its JSON parser refuses a whole message for half a character (a lone surrogate, or bytes that are no UTF-8): one tool of
-a hundred would take all away. Here each becomes `UNREADABLE`, by which its tool is known afterwards."""
+Its JSON parser refuses a whole message for half a character (a lone surrogate, or bytes that are no UTF-8) and for
+values within values within values: one tool of a hundred would take all away. Here each becomes `UNREADABLE`, by which
+its tool is known afterwards."""
 
 from __future__ import annotations
 
@@ -20,6 +21,10 @@ _ESCAPE = re.compile(
     r"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # one half
     r"|\\."  # any other escape: a backslash that was escaped begins none
 )
+MAX_DEPTH = 100
+"""Values within values of a message that are read; the parser gives up at 200."""
+
+_SIGN = re.compile(r'\\.|["\[\]{}]')
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 
 
@@ -48,7 +53,29 @@ class ReadableStream(httpx2.AsyncByteStream):
 def _readable(text: str) -> bytes:
     escaped = f"\\u{ord(UNREADABLE):04x}"
     text = _ESCAPE.sub(lambda match: escaped if match[1] else match[0], text)
-    return _ESCAPED_BYTE.sub(UNREADABLE, text).encode()
+    return _without_depths(_ESCAPED_BYTE.sub(UNREADABLE, text)).encode()
+
+
+def _without_depths(line: str) -> str:
+    """The JSON of a line with `UNREADABLE` for each value that stands too deep. Linear, whatever it is given."""
+    if line.count("[") + line.count("{") <= MAX_DEPTH:
+        return line
+    kept, end, start, depth, is_text = list[str](), 0, 0, 0, False
+    for match in _SIGN.finditer(line):
+        sign = match[0]
+        if sign == '"':
+            is_text = not is_text
+        elif is_text or sign[0] == "\\":
+            continue
+        elif sign in "[{":
+            depth += 1
+            start = match.start() if depth == MAX_DEPTH + 1 else start
+        else:
+            depth -= 1
+            if depth == MAX_DEPTH:
+                kept += [line[end:start], f'"{UNREADABLE}"']
+                end = match.end()
+    return "".join([*kept, line[end:]])
 
 
 def is_keepable(value: Any) -> bool:

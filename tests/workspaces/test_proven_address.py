@@ -97,6 +97,7 @@ def test_a_passkey_planted_before_the_owner_came_by_the_provider_signs_nobody_in
     assert proven(ana)
     record = AuditRecord.objects.filter(action="token").latest("pk")
     assert (record.actor, record.after) == ("the identity provider", "revoked")
+    assert AuditRecord.objects.get(action="account").subject == "Ana"
 
     own = Passkey()  # hers from now on: neither the provider nor a reset takes it away
     come_back(browser)
@@ -221,6 +222,7 @@ def test_a_change_of_an_address_nobody_had_shown_clears_the_account(
     confirm = browser.post(match[0]).headers["Location"]
     assert confirm.startswith("/accounts/reauthenticate/")  # factors go: a session alone must not take them
     assert stranger.passkey.sign_in(Client())
+    assert "its passkeys, second factors, tokens" in browser.get(match[0]).content.decode()
     browser.post(confirm, {"password": NEW_PASSWORD})
     browser.post(match[0])
     ana.user.refresh_from_db()

@@ -14,6 +14,7 @@ from django.db.models import Q
 
 from openvibe.api.models import Token
 from openvibe.api.services import revoke_token
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Conflict
 from openvibe.base.registers import Register
 from openvibe.workspaces.models import Member, User
@@ -96,6 +97,8 @@ def _end_credentials(
         revoke_invitations_of(member)
     for clear in ACCOUNT_CLEARERS:
         clear(user)
+    after = "what opened it before ended: somebody showed that its address is theirs"
+    record_audit(AuditAction.ACCOUNT, workspace_id=None, by=by, subject=str(user), after=after)
 
 
 @transaction.atomic

@@ -71,7 +71,8 @@ def new_address(request: HttpRequest, key: str) -> HttpResponse:
         if _change_address(request, user, email):
             return redirect("account_email")
         problem = "This address belongs to another account."
-    return render(request, "account/new_address.html", {"email": email, "problem": problem})
+    context = {"email": email, "problem": problem, "is_first": not services.has_proven_address(user)}
+    return render(request, "account/new_address.html", context)
 
 
 def _ends_factors(user: User) -> bool:

@@ -125,6 +125,7 @@ def test_tools_that_cannot_be_kept_or_offered_are_left_out(remote: Remote, shop:
         "tools/list",
         list_of(
             plain='{"type": "object"}',
+            deep='{"type": "object", "x": ' + "[" * 400 + "]" * 400 + "}",
             endless='{"type": "object", "maximum": 1e999}',
             nan='{"type": "object", "maximum": NaN}',
             shapeless='{"type": "object", "properties": 5, "required": 7}',
@@ -135,7 +136,7 @@ def test_tools_that_cannot_be_kept_or_offered_are_left_out(remote: Remote, shop:
     )
     result = refresh_tools(server=shop)
     assert (result.new, result.has_more) == (["plain"], False)
-    assert sorted(result.unusable) == ["banana", "endless", "nan", "none", "shapeless", "words"]
+    assert sorted(result.unusable) == ["banana", "deep", "endless", "nan", "none", "shapeless", "words"]
 
 
 ODD_TEXTS = [r"a\ud800b", r"a\uDFFFb", r"\udc00\ud800", r"a\u0000b", "a\ud800b"]
