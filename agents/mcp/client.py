@@ -20,6 +20,7 @@ import httpx2
 from django.conf import settings
 
 from agents.mcp.lenient_messages import LenientMessages, result_text
+from agents.mcp.readable_stream import ReadableStream
 from agents.models import McpServer
 from openvibe.base.ssrf_guard import AddressRefused, GuardedAsyncTransport
 from openvibe.base.text import pluralize
@@ -273,6 +274,8 @@ class _ServerTransport(GuardedAsyncTransport):
         if response.headers.get("content-encoding", "identity") != "identity":
             await self._refuse(response, "It compresses its answers, which was not asked for.")
         self._progress.trouble = _status_trouble(response.status_code)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = ReadableStream(response.stream)
         return response
 
     async def _refuse(self, response: httpx2.Response, trouble: str) -> None:

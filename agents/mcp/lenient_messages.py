@@ -11,6 +11,7 @@ import re
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from agents.mcp.readable_stream import is_keepable, without_unreadable
 from openvibe.llm.fences import clean_text
 
 if TYPE_CHECKING:
@@ -57,7 +58,11 @@ class LenientMessages:
         return await self._messages.__aexit__(exc_type, error, traceback)
 
     def _with_readable_result(self, message: SessionMessage | Exception) -> SessionMessage | Exception:
-        result = None if isinstance(message, Exception) else getattr(message.message, "result", None)
+        if isinstance(message, Exception):
+            return message
+        if (error := getattr(message.message, "error", None)) is not None:
+            error.message = without_unreadable(error.message)
+        result = getattr(message.message, "result", None)
         if not isinstance(result, dict):
             return message
         if isinstance(version := result.get("protocolVersion"), str):
@@ -68,14 +73,17 @@ class LenientMessages:
             plain = plain_result(result)
             result.clear()
             result.update(plain)
+        readable = without_unreadable(result)
+        result.clear()
+        result.update(readable)
         return message
 
     def _accepted(self, tools: list[Any], result: dict[str, Any]) -> list[Any]:
-        if self._accepts(result):
+        if is_keepable(tools) and self._accepts(result):
             return tools
         accepted = []
         for tool in tools:
-            if self._accepts(result | {"tools": [tool]}):
+            if is_keepable(tool) and self._accepts(result | {"tools": [tool]}):
                 accepted.append(tool)
             else:
                 self._refused_tools.append(_tool_name(tool))
@@ -94,7 +102,7 @@ class LenientMessages:
 
 def _tool_name(tool: Any) -> str:
     name = tool.get("name") if isinstance(tool, dict) else None
-    return clean_text(name)[:128] if isinstance(name, str) else "?"
+    return clean_text(without_unreadable(name))[:128] if isinstance(name, str) else "?"
 
 
 def plain_result(result: dict[str, Any]) -> dict[str, Any]:

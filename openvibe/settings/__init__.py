@@ -261,7 +261,12 @@ AUTH_PASSWORD_VALIDATORS = [
 ACCOUNT_ADAPTER = "openvibe.workspaces.web.adapters.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
-ACCOUNT_FORMS = {"add_email": "openvibe.workspaces.web.email_change.NewAddressForm"}
+ACCOUNT_FORMS = {
+    "add_email": "openvibe.workspaces.web.email_change.NewAddressForm",
+    "signup": "openvibe.workspaces.web.signup.SignupForm",
+    "reset_password": "openvibe.workspaces.web.password_reset.RequestLinkForm",
+    "reset_password_from_key": "openvibe.workspaces.web.password_reset.NewPasswordForm",
+}
 ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.web.adapters.SignupForm"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -280,6 +285,7 @@ ACCOUNT_RATE_LIMITS = {
     "test_model": "60/h/user",  # each may keep a thread of the web waiting for 45 seconds
     "list_models": "120/h/user",
     "reset_password": "20/m/ip,5/h/key",
+    "signup_mail": "20/m/ip,5/h/key",
 }
 ACCOUNT_EMAIL_NOTIFICATIONS = bool(ENV.email_url)  # of changed passwords and factors
 MFA_ADAPTER = "openvibe.workspaces.web.two_factor.TwoFactorAdapter"

@@ -2,20 +2,37 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.dispatch import receiver
 from django.urls import reverse
+from django.utils import timezone
 
 from openvibe.chat.models import AccessQuery, Message
 from openvibe.chat.wiring import INBOX_NOTES, InboxNote, message_revised
 from openvibe.webhooks.models import Delivery, Webhook, mask_url
 from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import User
+from openvibe.workspaces.services import ACCOUNT_CLEARERS
 
 MAX_NOTES = 10
 
 
+REASON_CLEARED = (
+    "Whoever gave it this address may have been somebody else: the owner of the account's e-mail address came later. "
+    "Look at the address, then let it go on."
+)
+
+
 def wire() -> None:
     INBOX_NOTES.add(resting_notes)
+    ACCOUNT_CLEARERS.add(rest_webhooks_of)
+
+
+def rest_webhooks_of(user: User) -> None:
+    """Those that tell what the account sees, or whose address it gave, tell nobody until an admin lets them go on."""
+    rows = Webhook.objects.filter(Q(participant__member__user=user) | Q(made_by__member__user=user))
+    rows = rows.exclude(state=Webhook.State.RESTING)
+    rows.update(state=Webhook.State.RESTING, reason=REASON_CLEARED, updated_at=timezone.now())
 
 
 def resting_notes(access: Access) -> list[InboxNote]:

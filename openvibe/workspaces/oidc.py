@@ -10,22 +10,44 @@ from urllib.parse import urlsplit
 import httpx2
 import structlog
 from allauth.account.adapter import get_adapter as get_account_adapter
+from allauth.account.models import EmailAddress
+from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
-from allauth.socialaccount.models import SocialLogin
+from allauth.socialaccount.models import SocialApp, SocialLogin
+from allauth.socialaccount.providers.base import AuthProcess
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView
 from allauth.socialaccount.providers.openid_connect import views
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
+from openvibe.base.problems import Problem
 from openvibe.base.ssrf_guard import GuardedTransport
 from openvibe.base.text import remove_invisible
+from openvibe.workspaces import services
 from openvibe.workspaces.models import User
 
 TOTAL_SECONDS = 10.0
 MAX_BYTES = 1_000_000
 """Of one answer: discovery documents and key sets have a few kilobytes."""
+MAX_SUBJECT, MAX_CLAIM, MAX_EMAIL = 191, 200, 254
+"""Characters of claims that are kept. A longer subject or address is nobody's: cut, it would be somebody else's."""
+TEXT_CLAIMS = ("name", "preferred_username")
+"""Kept beside subject and address; what else a provider tells is not kept."""
+_MISTAKES = (
+    httpx2.HTTPError,
+    ValidationError,
+    Problem,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    OverflowError,
+)
+"""What an answer of a provider may come to that is not as it should be."""
 log = structlog.get_logger(__name__)
 
 
@@ -53,18 +75,47 @@ class OidcSession:
             return client.request(method, url, auth=basic, **values)
 
 
-def _userinfo(login: SocialLogin) -> dict[str, Any]:
+def clean_claims(claims: object) -> dict[str, Any]:
+    """What is read and kept of a provider's claims, each of its own type: others may be anything, and no column takes
+    a NUL or half a character. Raises ValueError for claims of nobody: without a subject that can be kept."""
+    if not isinstance(claims, dict):
+        raise ValueError("The claims are no object.")
+    subject = claims.get("sub")
+    subject = str(subject) if isinstance(subject, int) and not isinstance(subject, bool) else subject
+    if not isinstance(subject, str) or not 1 <= len(subject) <= MAX_SUBJECT or _clean(subject) != subject:
+        raise ValueError(f"The subject is no text of 1 to {MAX_SUBJECT} characters.")
+    texts = {name: _clean(claims[name])[:MAX_CLAIM] for name in TEXT_CLAIMS if isinstance(claims.get(name), str)}
+    email = claims.get("email")
+    if isinstance(email, str) and len(email.lower()) <= MAX_EMAIL and _clean(email) == email:
+        texts["email"] = email.lower()
+    return {"sub": subject, "email_verified": claims.get("email_verified") is True, **texts}
+
+
+def _clean(text: str) -> str:
+    return text.replace("\x00", "").encode("utf-8", "ignore").decode()
+
+
+class _ClaimsAdapter(views.OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # allauth has no types
+    """Reads the claims as `clean_claims` leaves them. Those of the ID token and of the user are of one subject."""
+
+    def complete_login(self, request: HttpRequest, app: Any, token: Any, **values: Any) -> SocialLogin:
+        login: SocialLogin = super().complete_login(request, app, token, **values)
+        if len({claims["sub"] for claims in login.account.extra_data.values()}) != 1:
+            raise ValueError("The ID token and the user's claims are of two subjects.")
+        return login
+
+    def _fetch_user_info(self, access_token: str) -> dict[str, Any]:
+        return clean_claims(super()._fetch_user_info(access_token))
+
+    def _decode_id_token(self, app: Any, id_token: str) -> dict[str, Any]:
+        return clean_claims(super()._decode_id_token(app, id_token))
+
+
+def proven_email(login: SocialLogin) -> str:
+    """The address that the provider says it verified: JSON's true alone, as OpenID Connect has it. Else ""."""
     data = login.account.extra_data
-    return data.get("userinfo") or data.get("id_token") or {}
-
-
-def _is_email_verified(login: SocialLogin) -> bool:
-    return _userinfo(login).get("email_verified") in (True, "true")
-
-
-def verified_address(login: SocialLogin) -> str:
-    """The address of which the provider says that it is verified, in small letters; empty without one."""
-    return str(_userinfo(login).get("email") or "").lower() if _is_email_verified(login) else ""
+    claims = data.get("userinfo") or data.get("id_token") or {}
+    return str(claims.get("email", "")) if claims.get("email_verified") is True else ""
 
 
 class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth has no types
@@ -77,21 +128,40 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  
     def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
         return bool(get_account_adapter(request).is_open_for_signup(request))
 
-    def can_authenticate_by_email(self, login: SocialLogin, email: str) -> bool:
-        return _is_email_verified(login)
+    def authenticate_by_email(self, sociallogin: SocialLogin) -> tuple[User, str] | None:
+        """Whose address it is, or who has shown it beside her own. A row that somebody only claims is nobody's."""
+        email = proven_email(sociallogin)
+        address = EmailAddress.objects.filter(email=email, verified=True).select_related("user").first()
+        user = address.user if address else User.objects.filter(email=email).first()
+        return (user, email) if email and user else None
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
+        """The provider shows whose the address is before anybody is signed in by it."""
+        user, email = sociallogin.user, proven_email(sociallogin)
+        is_linking = sociallogin.state.get("process") == AuthProcess.CONNECT
+        if is_linking or not email or not sociallogin.is_existing or email != user.email:
+            return
+        if not services.has_proven_address(user):
+            services.prove_address(user=user, by="the identity provider", keep_social_account=sociallogin.account.pk)
+
+    def is_auto_signup_allowed(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
+        """Without an address of its own nobody has an account; there is no form that asks for one, which would tell
+        whose addresses have."""
+        email = next((address.email.lower() for address in sociallogin.email_addresses), "")
+        if not email or User.objects.filter(email=email).exists():
+            raise ImmediateHttpResponse(render(request, "socialaccount/address_unusable.html"))
+        return True
 
     def populate_user(self, request: HttpRequest, sociallogin: SocialLogin, data: dict[str, Any]) -> User:
         user = super().populate_user(request, sociallogin, data)
         assert isinstance(user, User)
         user.email = user.email.lower()
-        user.name = (
-            remove_invisible(str(data.get("name") or "").replace("\x00", ""))[:80].strip() or user.email.split("@")[0]
-        )
+        user.name = remove_invisible(str(data.get("name") or ""))[:80].strip() or user.email.split("@")[0][:80]
         return user
 
     def save_user(self, request: HttpRequest, sociallogin: SocialLogin, form: Any = None) -> User:
         for address in sociallogin.email_addresses:
-            address.email, address.verified = address.email.lower(), _is_email_verified(sociallogin)
+            address.email, address.verified = address.email.lower(), proven_email(sociallogin) == address.email.lower()
         user = super().save_user(request, sociallogin, form=form)
         assert isinstance(user, User)
         return user
@@ -103,19 +173,21 @@ def login(request: HttpRequest, provider_id: str) -> HttpResponse:
     not sign anybody in."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         return redirect("account_login")
-    return _answer(views.login, request, provider_id)
+    return _answer(OAuth2LoginView, request, provider_id)
 
 
 @require_safe
 def callback(request: HttpRequest, provider_id: str) -> HttpResponse:
-    return _answer(views.callback, request, provider_id)
+    return _answer(OAuth2CallbackView, request, provider_id)
 
 
 def _answer(view: Any, request: HttpRequest, provider_id: str) -> HttpResponse:
     """Whatever is wrong with what the provider answers is said, and nothing was changed."""
     try:
-        response: HttpResponse = view(request, provider_id)
-    except (httpx2.HTTPError, ValidationError, ValueError, LookupError, TypeError, AttributeError) as error:
+        response: HttpResponse = view.adapter_view(_ClaimsAdapter(request, provider_id))(request)
+    except SocialApp.DoesNotExist:
+        raise Http404 from None
+    except _MISTAKES as error:
         log.warning("oidc_failed", error=str(error), exc_info=True)
         return render(request, "socialaccount/authentication_error.html", status=502)
     return response

@@ -93,6 +93,20 @@ def test_a_superuser_elsewhere_is_told_who_reads_a_dive(ana: Member) -> None:
     assert page in staff(ana).get(address).content.decode()
 
 
+def test_nobody_reads_titles_of_private_channels_among_dives(ana: Member) -> None:
+    """Titles are said in the channel, as all else: superusers see that there is a dive, and whose."""
+    thread = factories.make_thread(factories.make_channel(ana, "board", private=True), ana, title="Selling the garden")
+    agent = factories.make_agent(ana, "vibe", channel=thread.channel)
+    by, message = factories.access(ana), factories.say(thread, ana, "Why?")
+    dive = start_dive(source=message, by=by, agent=agent.participant)
+    discard_dive(dive=dive, by=by)
+    root, rows = superuser(factories.make_member("Cleo")), reverse("admin:chat_dive_changelist")
+    pages = [rows, reverse("admin:chat_dive_change", args=[dive.pk]), reverse("admin:index")]
+    assert all("Selling" not in root.get(page).content.decode() for page in pages)
+    assert f">{thread.pk}<" in root.get(rows, {"q": str(thread.pk)}).content.decode()
+    assert root.get(rows, {"q": "Selling"}).context["cl"].result_count == 0
+
+
 def test_limits_of_an_mcp_server_have_names_for_people(ana: Member) -> None:
     server = McpServer.objects.create(workspace=ana.workspace, name="tools", url="https://tools.example/mcp")
     client: Client = staff(ana)

@@ -38,6 +38,13 @@ def test_the_commands_create_and_delete(db: None) -> None:
         call_command("workspace", "create", "Ash", owner="nobody")
 
 
+@pytest.mark.parametrize("owner", ["ana", "ana@", "ana@" + "d." * 130 + "example"])
+def test_an_address_that_cannot_be_kept_is_refused(owner: str, db: None) -> None:
+    with pytest.raises(CommandError, match="Nothing was made"):
+        call_command("workspace", "create", "Garden", "--owner", owner)
+    assert not User.objects.exists()
+
+
 def test_no_password_is_read_for_an_account_that_has_one(ana: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever gives one would take it for the account's."""
     monkeypatch.setattr("sys.stdin", StringIO("a quite new password\n"))

@@ -47,7 +47,8 @@ class Provider(BaseHTTPRequestHandler):
         names = {"token_endpoint": "token", "userinfo_endpoint": "userinfo", "authorization_endpoint": "authorize"}
         addresses = {name: f"{self.issuer}/{path}" for name, path in names.items()}
         document = {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/keys", **addresses}
-        return self.answer(self.changes.get("document") or document | self.changes)
+        changes = {name: value for name, value in self.changes.items() if name != "userinfo"}
+        return self.answer(self.changes.get("document") or document | changes)
 
     def do_POST(self) -> None:
         self.calls.append(self.path)

@@ -1,6 +1,5 @@
 """Signing in by a provider that the operator named."""
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -9,31 +8,21 @@ from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 from django.http import HttpResponse
 from django.test import Client
-from pytest_django import Settings
 
 from openvibe.api.services import issue_token
 from openvibe.base.models import AuditRecord
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.services import create_invitation
 from tests.factories import PASSWORD, access
-from tests.workspaces.oidc_provider import CLIENT, Provider, provider_serving
+from tests.workspaces.conftest import ANA
+from tests.workspaces.oidc_provider import Provider
 
 LOGIN = "/accounts/oidc/sso/login/"
-ANA = {"sub": "1", "email": "Ana@example.org", "email_verified": True, "name": "Ana of the provider"}
 EMIL = {"sub": "2", "email": "Emil@example.org", "email_verified": True, "name": "Emil"}
 
 
-@pytest.fixture
-def provider(settings: Settings) -> Iterator[type[Provider]]:
-    with provider_serving(**ANA) as (served, url):
-        app = {"provider_id": "sso", "name": "Garden ID", **CLIENT, "settings": {"server_url": url}}
-        settings.OIDC_URL = url
-        settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "APPS": [app]}}
-        yield served
-
-
-def come_back(browser: Client) -> HttpResponse:
-    leaving = browser.get(LOGIN)
+def come_back(browser: Client, **params: str) -> HttpResponse:
+    leaving = browser.get(LOGIN, params)
     assert leaving.status_code == 302
     state = parse_qs(urlsplit(leaving["Location"]).query)["state"][0]
     answer = browser.get(f"{LOGIN}callback/", {"code": "a-code", "state": state})
@@ -119,7 +108,7 @@ def _status(secret: str) -> int:
     return Client().get("/api/v1/me/", headers={"Authorization": f"Bearer {secret}"}).status_code
 
 
-@pytest.mark.parametrize("verified", [False, None, "false"])
+@pytest.mark.parametrize("verified", [False, None, "false", "true", 1, [True], {"a": True}])
 def test_an_address_nobody_verified_is_nobodys(
     verified: object, provider: type[Provider], ana: Member, home: str
 ) -> None:
@@ -167,6 +156,55 @@ def test_what_a_provider_answers_wrongly_is_said(
         leaving = browser.get(f"{LOGIN}callback/", {"code": "a-code", "state": state})
     assert "You are not signed in" in leaving.content.decode()
     assert browser.get(home).status_code == 302
+
+
+HOSTILE = ["a\x00b", "\ud800", "x" * 100_000, 7, None, True, [[]], {"a\x00": "\ud800"}, float("inf"), ""]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=[ascii(value)[:20] for value in HOSTILE])
+@pytest.mark.parametrize("claim", ["sub", "email", "name", "picture", "preferred_username", "locale", "a\x00\udfff"])
+def test_no_claim_of_a_provider_breaks_anything(
+    claim: str, value: object, provider: type[Provider], ana: Member
+) -> None:
+    """Who it is of is refused or is Ana; whatever else it says is left out or cleaned."""
+    provider.claims = {**ANA, claim: value}
+    answer = come_back(Client())
+    assert answer.status_code in (200, 302, 502)
+    if claim not in ("sub", "email"):
+        assert answer.status_code == 302
+        assert SocialAccount.objects.get().user == ana.user
+    elif claim == "email":
+        assert not SocialAccount.objects.exists()  # a stranger, who has no invitation
+    else:
+        assert (answer.status_code == 502) is (value != 7)
+
+
+@pytest.mark.parametrize("claim", ["email", "name", "sub", "picture"])
+def test_a_new_person_of_odd_claims_has_an_account_that_can_be_kept(
+    claim: str, provider: type[Provider], ana: Member
+) -> None:
+    _, token = create_invitation(workspace=ana.workspace, by=access(ana), role="member", uses=20)
+    for number, value in enumerate(HOSTILE):
+        provider.claims = {**EMIL, "sub": f"s{number}", "email": f"e{number}@example.org", claim: value}
+        browser = Client()
+        browser.get(f"/join/{token}/")
+        assert come_back(browser).status_code in (200, 302, 502)
+        if "_auth_user_id" in browser.session:
+            assert browser.post(f"/join/{token}/", follow=True).status_code == 200
+    for account in SocialAccount.objects.all():
+        assert set(account.extra_data["userinfo"]) <= {"sub", "email", "email_verified", "name", "preferred_username"}
+
+
+def test_claims_of_two_subjects_sign_nobody_in(provider: type[Provider], ana: Member) -> None:
+    provider.changes = {"userinfo": {**ANA, "sub": "2"}}
+    assert come_back(Client()).status_code == 502
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"sub": "1", "email": 1e999}', b"\xff\xfe", b'"ana"'])
+def test_what_is_hardly_json_is_said(body: bytes, provider: type[Provider], ana: Member) -> None:
+    provider.changes = {"userinfo": body}
+    assert come_back(Client()).status_code in (200, 502)
+    assert not SocialAccount.objects.exists()
 
 
 def test_who_signs_in_by_the_provider_is_nobody_elses_to_decide(provider: type[Provider], ana: Member) -> None:

@@ -60,6 +60,18 @@ def test_without_an_invitation_there_is_no_sign_up(db: None) -> None:
     assert Client().get("/join/nothing/").status_code == 404
 
 
+def test_the_address_of_somebody_switched_off_stands_on_no_page(
+    ana: Member, dora: Member, members: str, signed_in: SignedIn
+) -> None:
+    assert dora.user.email in signed_in(ana).get(members).content.decode()
+    User.objects.filter(pk=dora.user_id).update(is_active=False)
+    for page in (members, f"{members}?person={dora.participant_id}", f"{members}?q=dora"):
+        shown = signed_in(ana).get(page).content.decode()
+        assert dora.user.email not in shown
+        assert "switched off" in shown
+        assert dora.participant.name in shown
+
+
 def test_signing_in_and_the_last_workspace(ana: Member, cleo: Member, home: str) -> None:
     browser = Client()
     assert b"Sign in" in browser.get("/", follow=True).content

@@ -12,7 +12,6 @@ from typing import Any
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
-from django.core.validators import validate_email
 from django.db import transaction
 from django.utils.text import slugify
 from tqdm import tqdm
@@ -165,7 +164,7 @@ def create_account(email: str, name: str, password: str) -> User:
     """A new account; the installation's first is a superuser. Raises CommandError."""
     email = email.strip().lower()
     try:
-        validate_email(email)
+        User._meta.get_field("email").run_validators(email)
         user = User(email=email, name=(name.strip() or email.split("@")[0])[:80])
         validate_password(password, user)
     except ValidationError as error:

@@ -1,7 +1,14 @@
-"""Verbs that write: workspaces, members and invitations, instructions and their snippets, sessions; meters
-background calls."""
+"""Verbs that write: workspaces, accounts' addresses, members and invitations, instructions and their snippets,
+sessions; meters background calls."""
 
 from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS
+from openvibe.workspaces.services.addresses import (
+    ACCOUNT_CLEARERS,
+    complete_password_reset,
+    confirm_own_address,
+    has_proven_address,
+    prove_address,
+)
 from openvibe.workspaces.services.instructions import (
     INSTRUCTION_TEXTS,
     MAX_SNIPPETS,
@@ -30,7 +37,6 @@ from openvibe.workspaces.services.members import (
     remove_member,
     remove_picture,
     restart_first_steps,
-    revoke_tokens_of,
     save_picture,
     set_quiet_hours,
     update_member_role,
@@ -42,6 +48,7 @@ from openvibe.workspaces.services.spending import TOKENS_LEFT, meter_client
 from openvibe.workspaces.services.workspace import BUDGET_CHECK, create_workspace, update_workspace
 
 __all__ = [
+    "ACCOUNT_CLEARERS",
     "BUDGET_CHECK",
     "INSTRUCTION_TEXTS",
     "MAX_INSTRUCTION_TOKENS",
@@ -57,6 +64,8 @@ __all__ = [
     "check_instructions_version",
     "check_name",
     "clean_instructions",
+    "complete_password_reset",
+    "confirm_own_address",
     "create_invitation",
     "create_snippet",
     "create_workspace",
@@ -65,15 +74,16 @@ __all__ = [
     "end_first_steps",
     "end_sessions",
     "generate_handle",
+    "has_proven_address",
     "meter_client",
     "note_opened_context",
     "note_presence",
     "pause_notifications",
+    "prove_address",
     "remove_member",
     "remove_picture",
     "restart_first_steps",
     "revoke_invitation",
-    "revoke_tokens_of",
     "save_picture",
     "set_quiet_hours",
     "update_member_role",

@@ -9,7 +9,6 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from openvibe.api.models import Token
-from openvibe.api.services import revoke_token
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
@@ -164,13 +163,14 @@ def remove_member(*, member: Member, by: Access) -> Member:
     Participant.objects.filter(pk=member.participant_id).update(is_active=False)
     of_member = Q(participant=member.participant_id) | Q(made_by=member.participant_id)  # her own, and those of agents
     Token.objects.filter(of_member, revoked_at=None).update(revoked_at=member.removed_at)
-    _revoke_invitations_of(member)
+    revoke_invitations_of(member)
     emit("members_changed", workspace_id=member.workspace_id)
     emit("access_changed", workspace_id=member.workspace_id, participant_id=member.participant_id)
     return member
 
 
-def _revoke_invitations_of(member: Member) -> None:
+def revoke_invitations_of(member: Member) -> None:
+    """Links that she made let nobody in any more."""
     invitations = Invitation.objects.filter(created_by=member.participant_id, revoked_at=None)
     invitations.update(revoked_at=timezone.now())
 
@@ -193,20 +193,12 @@ def update_member_role(*, member: Member, role: str, by: Access) -> Member:
     member.role = role
     member.save(update_fields=["role"])
     if role not in (Member.Role.OWNER, Member.Role.ADMIN):
-        _revoke_invitations_of(member)
+        revoke_invitations_of(member)
         of_agents = Token.objects.filter(made_by=member.participant_id).exclude(participant=member.participant_id)
         of_agents.filter(revoked_at=None).update(revoked_at=timezone.now())
     emit("members_changed", workspace_id=member.workspace_id)
     emit("access_changed", workspace_id=member.workspace_id, participant_id=member.participant_id)
     return member
-
-
-@transaction.atomic
-def revoke_tokens_of(user: User, *, by: str) -> None:
-    """The account's own tokens, in every workspace, let nobody in any more; not those of agents."""
-    tokens = Token.objects.filter(participant__member__user=user, revoked_at=None).select_related("participant")
-    for token in tokens:
-        revoke_token(token=token, by=by)
 
 
 @transaction.atomic

@@ -3,36 +3,44 @@
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.models import EmailAddress
 from allauth.core import context as current
 from allauth.core import ratelimit
 from allauth.core.internal.ratelimit import get_ip
 from django import forms
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.sites.shortcuts import get_current_site
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 
-from openvibe.base.problems import Missing, Problem
+from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.base.tasks import queue_mail
 from openvibe.workspaces import services
 from openvibe.workspaces.known_browsers import browser_key, is_known_browser, remember_browser
 from openvibe.workspaces.models import User
 
 INVITATION_SESSION_KEY = "invitation"
+MAX_EMAIL_CHARACTERS = 254
+"""RFC 5321 has no room for more between `<` and `>`."""
 
 
-class SignupForm(forms.Form):
-    """What sign-up asks beside e-mail and password."""
+class NameForm(forms.Form):
+    """A person's name, as accounts keep it."""
 
     name = forms.CharField(label="Your name", max_length=80, min_length=1)
-
-    field_order = ("name", "email", "password1")
 
     def clean_name(self) -> str:
         try:
             return services.check_name(self.cleaned_data["name"])
         except Problem as problem:
             raise forms.ValidationError(problem.message) from None
+
+
+class SignupForm(NameForm):
+    """What sign-up asks beside e-mail and password."""
+
+    field_order = ("name", "email", "password1")
 
     def signup(self, request: HttpRequest, user: User) -> None:
         user.name = self.cleaned_data["name"]
@@ -59,7 +67,30 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
         return f"/join/{token}/" if token else str(settings.LOGIN_REDIRECT_URL)
 
     def clean_email(self, email: str) -> str:
-        return str(super().clean_email(email)).lower()
+        """As it is kept. The field's own limit is longer than what a column takes."""
+        lower_email = str(super().clean_email(email)).lower()
+        if len(lower_email) > MAX_EMAIL_CHARACTERS:
+            raise forms.ValidationError(f"An address has at most {MAX_EMAIL_CHARACTERS} characters.")
+        return lower_email
+
+    def confirm_email(self, request: HttpRequest, email_address: EmailAddress) -> bool:
+        """By a link that was mailed to it. Whoever is signed in to the account keeps what she has; anybody else who
+        reads the mail shows that the account is theirs, and what was there before ends.
+
+        A second address of an account confirms only who is signed in: it would make an account theirs that is not."""
+        user = email_address.user
+        if request.user == user or services.has_proven_address(user):
+            if request.user == user:
+                return bool(super().confirm_email(request, email_address))
+        elif email_address.email == user.email:
+            try:
+                services.prove_address(user=user, by="whoever confirmed its address")
+            except Conflict:
+                return False
+            self.add_message(request, messages.INFO, "account/messages/address_proven.txt", {"email": user.email})
+            return True
+        self.add_message(request, messages.ERROR, "account/messages/confirm_signed_in.txt")
+        return False
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
         """By a job: a mail server that is slow or away fails no page, and tells nobody which accounts there are."""

@@ -3,28 +3,30 @@
 A row for an address that nobody has shown to be theirs would be found by sign-in, sign-up and the provider's answer:
 it would keep its owner out, or let somebody else's guesses at her password pass for sign-ins."""
 
-from typing import Any
-
 from allauth.account.adapter import get_adapter
 from allauth.account.forms import AddEmailForm
 from allauth.account.internal.flows.manage_email import emit_email_changed
+from allauth.account.internal.flows.reauthentication import did_recently_reauthenticate, suspend_request
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
 from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core import signing
-from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
+from openvibe.base.problems import Conflict
+from openvibe.workspaces import services
 from openvibe.workspaces.models import User
 
 LINK_SECONDS = 3 * 86_400
 _SALT = "openvibe.new_address"
+_AUDIT_NAME = "a change of the account's address"
 
 
 class NewAddressForm(AddEmailForm):  # type: ignore[misc]  # allauth has no types
@@ -63,10 +65,20 @@ def new_address(request: HttpRequest, key: str) -> HttpResponse:
         return redirect("account_email")
     problem = "" if email else "This link is used up or too old, or of another account."
     if email and request.method == "POST":
+        if _ends_factors(user) and not did_recently_reauthenticate(request):
+            confirmation: HttpResponse = suspend_request(request, reverse("account_reauthenticate"))
+            return confirmation
         if _change_address(request, user, email):
             return redirect("account_email")
         problem = "This address belongs to another account."
-    return render(request, "account/new_address.html", {"email": email, "problem": problem})
+    context = {"email": email, "problem": problem, "is_first": not services.has_proven_address(user)}
+    return render(request, "account/new_address.html", context)
+
+
+def _ends_factors(user: User) -> bool:
+    """Whether a change takes second factors away: those of an account whose address nobody has shown. A session alone
+    must not be enough for that."""
+    return not services.has_proven_address(user) and Authenticator.objects.filter(user=user).exists()
 
 
 def _read_link(key: str, user: User) -> str:
@@ -78,24 +90,13 @@ def _read_link(key: str, user: User) -> str:
     return str(email) if pk == user.pk and user.email in (before, email) else ""
 
 
-def _is_taken(email: str, user: Any) -> bool:
-    return (
-        User.objects.filter(email=email).exclude(pk=user.pk).exists()
-        or EmailAddress.objects.filter(email=email, verified=True).exclude(user=user).exists()
-    )
-
-
 def _change_address(request: HttpRequest, user: User, email: str) -> bool:
     """False where another account has it by now. Addresses that were never confirmed go."""
     before = EmailAddress.objects.filter(user=user, email=user.email).first()
+    session = request.session.session_key or ""
     try:
-        with transaction.atomic():
-            if _is_taken(email, user):
-                return False
-            EmailAddress.objects.filter(Q(user=user, verified=False) | Q(user=user, email=email)).delete()
-            address = EmailAddress(user=user, email=email, verified=True)
-            address.set_as_primary()
-    except IntegrityError:
+        services.prove_address(user=user, email=email, by=_AUDIT_NAME, keep_session=session, keep_password=True)
+    except (Conflict, IntegrityError):
         return False
-    emit_email_changed(request, before, address)
+    emit_email_changed(request, before, EmailAddress.objects.get(user=user, email=email))
     return True

@@ -150,12 +150,23 @@ def give(**result: Any) -> Behaviour:
 
 def list_of(**schemas: str) -> Behaviour:
     """Tools by their names, with schemas as they are sent."""
+    return list_of_tools(*(f'{{"name": "{name}", "inputSchema": {schema}}}' for name, schema in schemas.items()))
+
+
+def list_of_tools(*tools: str, media_type: str = "application/json") -> Behaviour:
+    """Tools as they are sent."""
+    result = '{"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [' + ", ".join(tools) + "]}"
+    return raw_result(result, media_type=media_type)
+
+
+def raw_result(result: str, kind: str = "result", media_type: str = "application/json") -> Behaviour:
+    """JSON as it is sent, or what is nearly JSON; a lone surrogate goes as the bytes that would be it."""
 
     def answer(handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        tools = ", ".join(f'{{"name": "{name}", "inputSchema": {schema}}}' for name, schema in schemas.items())
-        result = f'{{"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [{tools}]}}'
-        content = f'{{"jsonrpc": "2.0", "id": {json.loads(body)["id"]}, "result": {result}}}'
-        send(handler, 200, content.encode(), "application/json")
+        content = f'{{"jsonrpc": "2.0", "id": {json.loads(body)["id"]}, "{kind}": {result}}}'
+        if media_type == "text/event-stream":
+            content = f"event: message\ndata: {content}\n\n"
+        send(handler, 200, content.encode("utf-8", "surrogatepass"), media_type)
 
     return answer
 

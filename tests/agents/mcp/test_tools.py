@@ -29,6 +29,8 @@ from tests.agents.mcp.remote_server import (
     hang_up,
     html,
     list_of,
+    list_of_tools,
+    raw_result,
     redirect_to,
     refuse,
     say,
@@ -123,6 +125,7 @@ def test_tools_that_cannot_be_kept_or_offered_are_left_out(remote: Remote, shop:
         "tools/list",
         list_of(
             plain='{"type": "object"}',
+            deep='{"type": "object", "x": ' + "[" * 400 + "]" * 400 + "}",
             endless='{"type": "object", "maximum": 1e999}',
             nan='{"type": "object", "maximum": NaN}',
             shapeless='{"type": "object", "properties": 5, "required": 7}',
@@ -133,7 +136,52 @@ def test_tools_that_cannot_be_kept_or_offered_are_left_out(remote: Remote, shop:
     )
     result = refresh_tools(server=shop)
     assert (result.new, result.has_more) == (["plain"], False)
-    assert sorted(result.unusable) == ["banana", "endless", "nan", "none", "shapeless", "words"]
+    assert sorted(result.unusable) == ["banana", "deep", "endless", "nan", "none", "shapeless", "words"]
+
+
+ODD_TEXTS = [r"a\ud800b", r"a\uDFFFb", r"\udc00\ud800", r"a\u0000b", "a\ud800b"]
+
+
+@pytest.mark.parametrize("odd", ODD_TEXTS, ids=ascii)
+@pytest.mark.parametrize("place", ["name", "description", "title", "key", "enum"])
+@pytest.mark.parametrize("media_type", ["application/json", "text/event-stream"])
+def test_a_tool_with_half_a_character_or_a_nul_is_left_out_and_named(
+    odd: str, place: str, media_type: str, remote: Remote, shop: McpServer
+) -> None:
+    """The others are there, and what looks like half a character but is none stays as it is."""
+    parts = {"name": "bad", "description": "", "title": "", "key": "k", "enum": "e"} | {place: odd}
+    schema = f'{{"type": "object", "properties": {{"{parts["key"]}": {{"enum": ["{parts["enum"]}"]}}}}}}'
+    bad = f'{{"name": "{parts["name"]}", "description": "{parts["description"]}", "title": "{parts["title"]}", '
+    bad += f'"inputSchema": {schema}}}'
+    good = r'{"name": "good", "description": "\ud83c\udf39 \\ud800 \\\"", "inputSchema": {"type": "object"}}'
+    remote.misbehave_at, remote.misbehave = (
+        "tools/list",
+        list_of_tools(good, bad, good.replace("good", "last"), media_type=media_type),
+    )
+    result = refresh_tools(server=shop)
+    assert (result.new, len(result.unusable)) == (["good", "last"], 1)
+    assert result.unusable[0].isprintable()
+    assert place == "name" or result.unusable == ["bad"]
+    assert shop.tools.get(name="good").description == '🌹 \\ud800 \\"'
+
+
+@pytest.mark.parametrize("odd", ODD_TEXTS, ids=ascii)
+def test_what_cannot_be_read_of_an_answer_takes_nothing_else_away(
+    odd: str, remote: Remote, shop: McpServer, fern: Agent, thread: Thread
+) -> None:
+    allow(fern, shop, "price_of")
+    for result in (
+        f'"content": [{{"type": "text", "text": "4 euros {odd}"}}]',
+        f'"structuredContent": {{"{odd}": "4 euros"}}',
+    ):
+        remote.misbehave = raw_result(f'{{"resultType": "complete", {result}}}')
+        outcome = call(fern, thread)
+        assert "4 euros" in outcome.result
+        assert outcome.result.encode()
+        assert "\x00" not in outcome.result
+        assert "\ufdd0" not in outcome.result
+    remote.misbehave = raw_result(f'{{"code": -32602, "message": "No such plant {odd}"}}', "error")
+    assert "No such plant" in call(fern, thread).result
 
 
 def test_a_new_tool_that_cannot_be_read_keeps_no_other_from_being_called(
