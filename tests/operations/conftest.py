@@ -12,7 +12,7 @@ from tests.operations.cluster import missing_programs
 from tests.operations.installation_template import furnish
 from tests.operations.processes import nothing_left_of
 
-NEEDS = {"test_scale_out.py": {"redis-server", "nginx"}, "test_proxy_example.py": {"nginx"}}
+NEEDS = {"test_scale_out.py": {"redis-server", "rabbitmq-server", "epmd", "nginx"}, "test_proxy_example.py": {"nginx"}}
 
 if settings.get_current_profile_name() != "nightly":  # `make nightly` says what to install
     collect_ignore = [file for file, programs in NEEDS.items() if programs & set(missing_programs())]
