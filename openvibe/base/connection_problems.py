@@ -28,7 +28,7 @@ class ConnectionProblem(NamedTuple):
     advice: str
 
 
-_SAID: tuple[tuple[Cause, tuple[str, ...]], ...] = (
+_REFUSALS: tuple[tuple[Cause, tuple[str, ...]], ...] = (
     (Cause.STARTING, ("the database system is starting up", "is shutting down", "in recovery mode", "not yet accept")),
     (Cause.FULL, ("too many clients", "remaining connection slots", "too many connections")),
     (Cause.PASSWORD, ("password authentication failed", "no password supplied", "SASL authentication failed")),
@@ -88,7 +88,7 @@ def explain_connection_error(error: Error | psycopg.Error) -> ConnectionProblem:
 
 
 def _cause(said: str, parameters: dict[str, object]) -> Cause:
-    for cause, words in _SAID:
+    for cause, words in _REFUSALS:
         if any(word in said for word in words):
             return cause
     if "does not exist" in said:
