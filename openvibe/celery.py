@@ -77,7 +77,7 @@ def _keep_logging(loglevel: int | None = None, **_signal: Any) -> None:
     if loglevel:
         logging.getLogger().setLevel(loglevel)
     if settings.CELERY_WORKER_REDIRECT_STDOUTS:
-        app.log.redirect_stdouts("WARNING")
+        app.log.redirect_stdouts(logging.WARNING)
 
 
 @signals.before_task_publish.connect

@@ -101,5 +101,6 @@ def _cause(said: str, parameters: dict[str, object]) -> Cause:
 
 def _ping_conninfo(parameters: dict[str, object]) -> bytes:
     """Where the server is, and no more: a ping wants no password."""
-    address = {name: parameters[name] for name in ("host", "port", "hostaddr", "sslmode") if parameters.get(name)}
-    return make_conninfo("", **{**address, "connect_timeout": 5}).encode()
+    names = ("host", "port", "hostaddr", "sslmode")
+    address = {name: str(parameters[name]) for name in names if parameters.get(name)}
+    return make_conninfo("connect_timeout=5", **address).encode()

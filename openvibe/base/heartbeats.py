@@ -4,7 +4,7 @@ All times are the database's, so that the clocks of other machines do not matter
 `QueueProbe`, which this module does not import: Celery wants it before there are models."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import connection
@@ -50,7 +50,7 @@ def record_scheduler() -> None:
 
 
 def _record(name: str, kind: str, queues: Sequence[str]) -> None:
-    values = {"name": name[:200], "kind": kind, "queues": list(queues), "forget": FORGET_SECONDS}
+    values: dict[str, Any] = {"name": name[:200], "kind": kind, "queues": list(queues), "forget": FORGET_SECONDS}
     with connection.cursor() as cursor:
         cursor.execute(_RECORD, values)
 

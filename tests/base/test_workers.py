@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from celery.utils.nodenames import default_nodename
@@ -90,7 +91,7 @@ def test_a_worker_whose_loop_broke_ends_whatever_hangs_and_each_of_its_lines_is_
 def test_a_redis_connection_that_was_given_up_is_a_lost_connection(scheme: str) -> None:
     """Jobs taken from it are acknowledged or given back later: an error of the connection, which a worker outlives."""
     connection = Connection(f"{scheme}://127.0.0.1:1/0", transport_options={"master_name": "one"})
-    transport = connection.transport
+    transport: Any = connection.transport
     channel = object.__new__(transport.Channel)
     channel.connection, channel._pool, channel._async_pool = transport, None, None
     transport.client = None  # as kombu's `Connection.collect` leaves it
