@@ -292,6 +292,7 @@ def cluster(folder: Path, dump: Path, make_broker: Callable[[Path], Broker]) -> 
     database, broker, port = outside_postgresql(folder / "database", dump), make_broker(folder), free_port()
     started = [*broker.parts, *services(folder, database.url, broker.url, port)]
     parts, stopped = {part.name: part for part in [database.part, *started]}, threading.Event()
+    keepers = list[threading.Thread]()
     try:
         for part in started:
             part.start()
@@ -301,9 +302,14 @@ def cluster(folder: Path, dump: Path, make_broker: Callable[[Path], Broker]) -> 
         for name, words in READY.items():
             parts[name].wait_for(words)
         for part in parts.values():
-            threading.Thread(target=part.keep, args=[stopped], daemon=True).start()
+            keepers.append(threading.Thread(target=part.keep, args=[stopped], daemon=True))
+            keepers[-1].start()
         yield Cluster(parts, port, database.conninfo, **json.loads(furnished.stdout))
     finally:
         stopped.set()
         for part in parts.values():
             part.kill()
+        for keeper in keepers:
+            keeper.join()
+        for part in parts.values():
+            part.kill()  # what a keeper started at that moment
