@@ -1,7 +1,9 @@
 """`/metrics` for Prometheus: counts read from the database when they are asked for, so any process answers for all.
 
-Numbers alone: no names, no texts, no ids. Closed (404) without OPENVIBE_METRICS_TOKEN."""
+Numbers alone, no texts and no ids; of names those of workers and services. Each series is there from the start, at
+zero. Closed (404) without OPENVIBE_METRICS_TOKEN."""
 
+import math
 import secrets
 import threading
 import time
@@ -12,12 +14,19 @@ from django.conf import settings
 from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
+from psycopg.sql import SQL, Composed, Identifier
 
+from agents.models import Run
+from memory.models import Compaction
+from openvibe.base.heartbeats import ALIVE_SECONDS, probe_ages, read_heartbeats
 from openvibe.base.queue import queue_is_in_database
+from openvibe.base.service_states import read_service_states
+from openvibe.webhooks.queries import oldest_pending_at
 
 CACHE_SECONDS = 10.0
 """How long what was read answers again: several who ask cost the database no more than one."""
@@ -34,7 +43,12 @@ SELECT extract(epoch FROM max((step ->> 'at')::timestamptz) FILTER (WHERE step -
  - max((step ->> 'at')::timestamptz) FILTER (WHERE step ->> 'kind' = 'claimed'))::float AS seconds
 FROM agents_run, jsonb_array_elements(steps) step WHERE queued_at > now() - interval '1 hour' GROUP BY agents_run.id) s
 WHERE seconds >= 0"""
-_QUEUES = "SELECT queue_name, queue_length, coalesce(oldest_msg_age_sec, 0) FROM pgmq.metrics_all() ORDER BY queue_name"
+_OLDEST_RUN = """SELECT coalesce(max(extract(epoch FROM clock_timestamp() - queued_at)), 0)::float FROM agents_run
+WHERE state = 'queued'"""
+_QUEUES = "SELECT queue_name, queue_length FROM pgmq.metrics_all() ORDER BY queue_name"
+_OLDEST_JOB = SQL(
+    "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - enqueued_at)), 0)::float FROM pgmq.{} WHERE read_ct = 0"
+)
 _STREAMS = """SELECT (SELECT coalesce(max(position), 0) FROM base_event), (SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND query LIKE 'LISTEN %openvibe_events%')"""
 
@@ -48,11 +62,12 @@ class DatabaseCollector(Collector):
         assembly = GaugeMetricFamily(
             "openvibe_assembly_seconds", "Time to make a prompt, of runs of the last hour.", labels=["quantile"]
         )
-        for quantile, seconds in zip(("0.5", "0.95"), _fetch(_ASSEMBLY)[0][0] or (), strict=False):
+        for quantile, seconds in zip(("0.5", "0.95"), _fetch(_ASSEMBLY)[0][0] or (0.0, 0.0), strict=True):
             assembly.add_metric([quantile], seconds)
         yield assembly
-        if queue_is_in_database():
-            yield from _queue_metrics()
+        yield from _waiting_metrics()
+        yield from _heartbeat_metrics()
+        yield from _service_metrics()
         events, listeners = _fetch(_STREAMS)[0]
         yield CounterMetricFamily("openvibe_events", "Changes told to open pages.", value=events)
         yield GaugeMetricFamily(
@@ -64,11 +79,12 @@ def _run_metrics() -> Iterator[Metric]:
     runs = GaugeMetricFamily("openvibe_runs", "Runs of agents there are.", labels=["state"])
     tokens = CounterMetricFamily("openvibe_tokens", "Tokens models were asked and answered.", labels=["of", "kind"])
     duration = SummaryMetricFamily("openvibe_run_seconds", "From the start of a run to its end.", labels=["state"])
-    sums = [0, 0, 0]
-    for state, count, *token_counts, ended_count, seconds in _fetch(_RUNS):
+    sums, rows = [0, 0, 0], {state: row for state, *row in _fetch(_RUNS)}
+    for state in Run.State.values:
+        count, *token_counts, ended_count, seconds = rows.get(state, (0, 0, 0, 0, 0, 0))
         runs.add_metric([state], count)
         sums = [total + more for total, more in zip(sums, token_counts, strict=True)]
-        if ended_count:
+        if state in Run.FINISHED_STATES:
             duration.add_metric([state], ended_count, float(seconds))
     for purpose, values in (("runs", sums), ("background", _fetch(_SPENDING)[0])):
         for kind, value in zip(("input", "output", "cached"), values, strict=True):
@@ -84,7 +100,9 @@ def _compaction_metrics() -> Iterator[Metric]:
     compactions = GaugeMetricFamily("openvibe_compactions", "Compactions of threads there are.", labels=["state"])
     tokens = CounterMetricFamily("openvibe_compaction_tokens", "Tokens before and after them.", labels=["when"])
     before = after = 0
-    for state, count, tokens_before, tokens_after in _fetch(_COMPACTIONS):
+    rows = {state: row for state, *row in _fetch(_COMPACTIONS)}
+    for state in Compaction.State.values:
+        count, tokens_before, tokens_after = rows.get(state, (0, 0, 0))
         compactions.add_metric([state], count)
         before, after = before + tokens_before, after + tokens_after
     tokens.add_metric(["before"], before)
@@ -92,17 +110,62 @@ def _compaction_metrics() -> Iterator[Metric]:
     yield from (compactions, tokens)
 
 
-def _queue_metrics() -> Iterator[Metric]:
-    depth = GaugeMetricFamily("openvibe_queue_jobs", "Jobs that wait or are under way.", labels=["queue"])
-    age = GaugeMetricFamily("openvibe_queue_oldest_seconds", "Age of the oldest of them.", labels=["queue"])
-    for name, length, oldest in _fetch(_QUEUES):
-        queue = name.removeprefix("q_")
-        depth.add_metric([queue], length)
-        age.add_metric([queue], oldest)
-    yield from (depth, age)
+def _waiting_metrics() -> Iterator[Metric]:
+    """How long what waits has waited. A run counts until a worker takes it, whatever carried it there."""
+    run = _fetch(_OLDEST_RUN)[0][0]
+    yield GaugeMetricFamily("openvibe_oldest_queued_run_seconds", "Age of the oldest run that waits.", value=run)
+    oldest = oldest_pending_at()
+    delivery = max(0.0, (timezone.now() - oldest).total_seconds()) if oldest else 0.0
+    yield GaugeMetricFamily(
+        "openvibe_oldest_webhook_delivery_seconds", "Age of the oldest delivery that waits.", value=delivery
+    )
+    age = GaugeMetricFamily(
+        "openvibe_queue_oldest_seconds", "How long the oldest job has waited for a worker.", labels=["queue"]
+    )
+    if queue_is_in_database():
+        depth = GaugeMetricFamily("openvibe_queue_jobs", "Jobs that wait or are under way.", labels=["queue"])
+        for name, length in _fetch(_QUEUES):
+            depth.add_metric([name.removeprefix("q_")], length)
+            age.add_metric([name.removeprefix("q_")], _fetch(_OLDEST_JOB.format(Identifier(f"q_{name}")))[0][0])
+        yield depth
+    else:
+        for queue, seconds in probe_ages().items():
+            age.add_metric([queue], seconds)
+    yield age
 
 
-def _fetch(statement: LiteralString) -> list[tuple[Any, ...]]:
+def _heartbeat_metrics() -> Iterator[Metric]:
+    """A scheduler that was never heard is infinitely late. Each queue has its number of living workers, be it none."""
+    heartbeats = read_heartbeats()
+    late = GaugeMetricFamily("openvibe_worker_heartbeat_seconds", "Since the worker was last heard.", labels=["worker"])
+    workers = GaugeMetricFamily("openvibe_workers", "Workers heard within a minute.", labels=["queue"])
+    alive, scheduler = dict.fromkeys((queue.name for queue in settings.CELERY_TASK_QUEUES), 0), math.inf
+    for each in heartbeats:
+        if each.kind == "scheduler":
+            scheduler = each.seconds
+            continue
+        late.add_metric([each.name], each.seconds)
+        for queue in each.queues if each.seconds <= ALIVE_SECONDS else ():
+            alive[queue] = alive.get(queue, 0) + 1
+    for queue, count in alive.items():
+        workers.add_metric([queue], count)
+    yield from (late, workers)
+    yield GaugeMetricFamily(
+        "openvibe_scheduler_heartbeat_seconds", "Since the scheduler (beat) was last heard.", value=scheduler
+    )
+
+
+def _service_metrics() -> Iterator[Metric]:
+    """Of `manage.py serve`, where it runs; containers and units have their own."""
+    exits = GaugeMetricFamily(
+        "openvibe_service_consecutive_exits", "Ends of a service in a row, none after a minute.", labels=["service"]
+    )
+    for state in read_service_states():
+        exits.add_metric([state.name], state.consecutive_exits)
+    yield exits
+
+
+def _fetch(statement: LiteralString | Composed) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement)
         rows: list[tuple[Any, ...]] = cursor.fetchall()

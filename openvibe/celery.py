@@ -1,9 +1,12 @@
 """The Celery application. Its settings are `CELERY_…` in openvibe/settings/__init__.py; tasks live in each app's
 `tasks`."""
 
+import logging
 import os
+from functools import cached_property
 from typing import Any
 
+import structlog
 from celery import Celery, signals
 from celery.app.amqp import AMQP
 from kombu import Connection
@@ -30,6 +33,20 @@ class OpenVibeCelery(Celery):
 
     amqp_cls = BrokerConnections  # type: ignore[assignment]  # a class will do, too
 
+    @cached_property
+    def Worker(self) -> Any:  # noqa: N802 - as Celery has it
+        """What `celery worker` starts."""
+        from openvibe.base.workers import Worker
+
+        return self.subclass_with_self(Worker)
+
+    @cached_property
+    def Beat(self) -> Any:  # noqa: N802 - as Celery has it
+        """What `celery beat` starts."""
+        from openvibe.base.workers import Beat
+
+        return self.subclass_with_self(Beat)
+
     def connection_for_read(self, url: str | None = None, **options: Any) -> Any:
         return super().connection_for_read(url, **self._broker_options(url, options))
 
@@ -48,15 +65,51 @@ class OpenVibeCelery(Celery):
         }
 
 
+@signals.setup_logging.connect
+def _keep_logging(loglevel: int | None = None, **_signal: Any) -> None:
+    """In workers and the scheduler lines are written as in all processes, by `LOGGING`; Celery adds no form of its own.
+    `--loglevel` holds."""
+    from django.conf import settings
+
+    from openvibe.base.logs import log_uncaught_exceptions
+
+    log_uncaught_exceptions()
+    if loglevel:
+        logging.getLogger().setLevel(loglevel)
+    if settings.CELERY_WORKER_REDIRECT_STDOUTS:
+        app.log.redirect_stdouts(logging.WARNING)
+
+
+@signals.before_task_publish.connect
+def _send_request_id(headers: dict[str, Any], **_signal: Any) -> None:
+    """The job's lines name the request that asked for it."""
+    if request_id := structlog.contextvars.get_contextvars().get("request_id"):
+        headers.setdefault("request_id", request_id)
+
+
 @signals.task_prerun.connect
-def _check_connections(**_signal: Any) -> None:
-    """A thread keeps its database session from job to job, as a request's does, until it is too old or broken."""
+def _begin_job(task: Any, task_id: str, **_signal: Any) -> None:
+    """A thread keeps its database session from job to job, as a request's does, until it is too old or broken. Lines of
+    the log name the job."""
     from django.db import close_old_connections
 
+    request_id = task.request.get("request_id")
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(
+        task=task.name, task_id=task_id, **({"request_id": request_id} if request_id else {})
+    )
     close_old_connections()
 
 
+@signals.task_postrun.connect
+def _end_job(**_signal: Any) -> None:
+    structlog.contextvars.clear_contextvars()
+
+
 TRANSPORT_ALIASES["pgmq"] = "openvibe.base.queue:Transport"
+for scheme in ("redis", "rediss"):
+    TRANSPORT_ALIASES[scheme] = "openvibe.base.redis_transport:RedisTransport"
+TRANSPORT_ALIASES["sentinel"] = "openvibe.base.redis_transport:SentinelTransport"
 app = OpenVibeCelery("openvibe")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.set_default()  # in every thread

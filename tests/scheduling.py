@@ -22,6 +22,7 @@ KIND_OF = {
     "tests/operations/test_scale_out.py": "processes",
     "tests/operations/test_proxy_example.py": "processes",
     "tests/operations/test_two_databases.py": "processes",
+    "tests/base/test_workers.py": "processes",
     "tests/memory/plugins/test_conformance.py::test_an_author_runs_it_by_the_name_of_the_package": "processes",
     "tests/llm/test_tokens.py::test_vocabularies_are_loaded_when_needed_and_without_the_network": "processes",
     "tests/client/test_command.py": "processes",

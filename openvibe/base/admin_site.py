@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from openvibe.base.registers import Register
+from openvibe.base.service_states import read_service_states
 
 
 class ListPage(NamedTuple):
@@ -151,7 +152,10 @@ DASHBOARD: Register[Callable[[HttpRequest, dict[str, Any]], dict[str, Any]]] = R
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    return DASHBOARD.only()(request, context | {"list_groups": list_groups(request)})
+    """The first page: what to repair, for who runs the server, and what upper floors show."""
+    user: Any = request.user
+    problems = [state.problem for state in read_service_states() if state.problem] if user.is_superuser else []
+    return DASHBOARD.only()(request, context | {"list_groups": list_groups(request), "service_problems": problems})
 
 
 def redirect_to_login(request: HttpRequest, extra_context: object = None) -> HttpResponse:

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
-from django.db import InterfaceError, OperationalError, connection
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
+from django.db import Error, connection
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed, JsonResponse
 
+from openvibe.base.disk import MIN_FREE_BYTES, least_room, written_folders
+from openvibe.base.outages import unavailable_from
 from openvibe.base.streams import Send, stream_response
 
 STREAM_SECONDS = 10.0
@@ -18,13 +20,30 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 
 def readyz(request: HttpRequest) -> HttpResponse:
-    """The process answers and reaches its database."""
+    """The process answers, reaches its database, and has room to write: `{"status": "ready"}`, or 503 with a code and
+    the reason."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except (OperationalError, InterfaceError):
-        return HttpResponse("database unreachable\n", status=503, content_type="text/plain")
-    return HttpResponse("ready\n", content_type="text/plain")
+    except Error as error:
+        problem = unavailable_from(error)
+        return _not_ready("database", problem.message if problem else "The database refuses what it is asked.")
+    try:
+        room = least_room(written_folders())
+    except OSError as error:
+        return _not_ready("disk", f"A disk cannot be asked for its free space: {error.strerror}.")
+    if room.free < MIN_FREE_BYTES:
+        free = f"{room.free / 1024**2:,.0f} MiB"
+        return _not_ready(
+            "disk_full", f"The server's disk is full: {free} are left, {MIN_FREE_BYTES >> 20} are needed."
+        )
+    return JsonResponse({"status": "ready"})
+
+
+def _not_ready(code: str, reason: str) -> HttpResponse:
+    return JsonResponse(
+        {"status": "unavailable", "code": code, "reason": reason}, status=503, headers={"Retry-After": 5}
+    )
 
 
 def health_events(request: HttpRequest) -> HttpResponseBase:

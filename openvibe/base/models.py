@@ -1,6 +1,7 @@
 """Timestamps that models share, and the `Event` rows that tell open pages what changed."""
 
 import pgtrigger
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -88,6 +89,40 @@ class JobRun(models.Model):
     def summary(self) -> str:
         """What it did: "3 events deleted, 1 …"; what came to nothing is not named."""
         return ", ".join(f"{count:,} {words}" for words, count in self.counts.items() if count) or "nothing to do"
+
+
+class Heartbeat(models.Model):
+    """When a worker or the scheduler was last heard. `heartbeats` writes and reads them."""
+
+    class Kind(models.TextChoices):
+        WORKER = "worker", "worker"
+        SCHEDULER = "scheduler", "scheduler"
+
+    name = models.CharField(max_length=200, primary_key=True)
+    kind = models.CharField(max_length=9, choices=Kind.choices)
+    queues = ArrayField(models.CharField(max_length=80), help_text="A worker's.")
+    started_at = models.DateTimeField(db_default=Now())
+    seen_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=["worker", "scheduler"]), name="heartbeat_kind_known")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name}, heard at {self.seen_at:%Y-%m-%d %H:%M:%S}"
+
+
+class QueueProbe(models.Model):
+    """A job that does nothing, sent into a queue to measure how long jobs wait there. `sent_at` is empty once a worker
+    took it; `attempted_at` is when it was sent last, as what a broker loses is sent again."""
+
+    queue = models.CharField(max_length=80, primary_key=True)
+    sent_at = models.DateTimeField(null=True)
+    attempted_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return self.queue
 
 
 class Event(models.Model):

@@ -1,13 +1,21 @@
 """Recurring jobs: beat's schedule stands in the database, where superusers change it and every machine reads it."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import transaction
+import structlog
+from django.conf import settings
+from django.db import close_old_connections, transaction
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
+
+from openvibe.base.heartbeats import HEARTBEAT_SECONDS, begin_probe, record_scheduler
+from openvibe.base.queue import queue_is_in_database
+
+log = structlog.get_logger(__name__)
+PROBE_TASK = "base.answer_probe"
 
 DEFAULT_DESCRIPTION = "As delivered"
 """The description of a job that nobody changed: it follows the settings of the next version."""
@@ -24,6 +32,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # the library has no 
     sync_every = 30
     clock: Callable[[], datetime] = staticmethod(timezone.now)
     _ticked_at: datetime | None = None
+    _beaten_at: datetime | None = None
 
     def setup_schedule(self) -> None:
         synchronise_schedule(self.app.conf.beat_schedule)
@@ -35,7 +44,22 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # the library has no 
             self._initial_read, self._heap = True, None
         self._ticked_at = now
         seconds: float = super().tick(*arguments, **options)
+        if self._beaten_at is None or not timedelta() <= now - self._beaten_at < timedelta(seconds=HEARTBEAT_SECONDS):
+            self._beaten_at = now
+            self._beat()
         return seconds
+
+    def _beat(self) -> None:
+        """Say that the scheduler is alive, and measure how long jobs wait where the broker cannot be asked."""
+        try:
+            record_scheduler()
+            if not queue_is_in_database():
+                for queue in settings.CELERY_TASK_QUEUES:
+                    if begin_probe(queue.name):
+                        self.app.send_task(PROBE_TASK, (queue.name,), queue=queue.name, retry=False)
+        except Exception as error:  # every broker has errors of its own; what was not sent is sent again
+            log.info("heartbeat_not_written", error=type(error).__name__)
+            close_old_connections()
 
     def all_as_schedule(self) -> dict[str, ModelEntry]:
         entries: dict[str, ModelEntry] = super().all_as_schedule()

@@ -12,6 +12,7 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from openvibe.base.events import EVENT_RETENTION_HOURS
+from openvibe.base.heartbeats import end_probe
 from openvibe.base.job_runs import delete_old_runs
 from openvibe.base.mail import send_due_mail
 from openvibe.base.models import CacheEntry, Event, OutgoingMail
@@ -26,6 +27,12 @@ def answer_doctor(token: str) -> None:
     """Says over PostgreSQL's NOTIFY that a worker took the job. `manage.py doctor` listens."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", [DOCTOR_CHANNEL, token])
+
+
+@shared_task(name="base.answer_probe", ignore_result=True)
+def answer_probe(queue: str) -> None:
+    """Says that a worker took it from the queue: so long jobs wait there."""
+    end_probe(queue)
 
 
 def queue_mail(message: EmailMessage) -> None:

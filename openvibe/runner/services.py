@@ -5,9 +5,9 @@ import ctypes
 import gc
 import os
 import socket
+import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -107,18 +107,16 @@ def run_worker(name: str, queue: str, concurrency: int) -> None:
     """A Celery worker of one queue, with so many threads: a run mostly waits, for the model or for the database."""
     from openvibe.celery import app
 
-    if os.geteuid() == 0:  # it warns at length; in a container that is how it is
-        warnings.filterwarnings("ignore", message="You're running the worker")
-    app.Worker(
+    worker = app.Worker(
         hostname=f"{name}@{socket.gethostname()}",
         queues=queue,
         concurrency=concurrency,
-        without_gossip=True,
-        without_mingle=True,
         without_heartbeat=True,
         loglevel="INFO",
         quiet=True,
-    ).start()
+    )
+    worker.start()
+    sys.exit(worker.exitcode)
 
 
 def run_background() -> None:

@@ -22,12 +22,11 @@ import psutil
 from django.conf import settings
 
 from openvibe.base.logs import json_line
+from openvibe.base.service_states import ServiceState
 from openvibe.runner.postgres.server import forbid_restart, release_server
+from openvibe.runner.restarts import Restarts
 
-MIN_BACKOFF_SECONDS = 0.5  # before a service that ended is started again; doubles each time
-MAX_BACKOFF_SECONDS = 30.0
-STABLE_AFTER_SECONDS = 60.0  # a service that ran this long starts with a short pause again
-MAX_CONSECUTIVE_EXITS = 5  # ends in a row, none of them after a steady run
+MAX_FIRST_EXITS = 5  # of a service that is needed to begin, in a row: what it wants is not there
 STOP_SECONDS = 3.5  # to end by itself; Ctrl-C ends everything in 5 s
 READ_BYTES = 65_536
 PR_SET_NAME = 15  # of prctl(2)
@@ -39,17 +38,15 @@ Service = Callable[[], object]
 _alive: tuple[int, int] | None = None  # the pipe, once there is a supervisor
 
 
-class ServiceCrashLoop(Exception):
-    """A service ended again and again right after its start. The text says which; its log lines came before."""
+class ServiceCannotStart(Exception):
+    """A service ended again and again before it ever served. The text says which; its log lines came before."""
 
 
 @dataclass
 class _ServiceProcess:
     name: str
     process: ForkProcess
-    started_at: float
-    consecutive_exits: int = 0
-    restart_at: float | None = None
+    restarts: Restarts
 
 
 @dataclass
@@ -61,40 +58,70 @@ class _Output:
 
 
 class Supervisor:
-    """Runs services by their names until told to stop."""
+    """Runs services by their names until told to stop. One that keeps ending is started again and again, after pauses
+    that grow to a minute, and is reported; the others go on."""
 
-    def __init__(self, services: Mapping[str, Service], *, write_line: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        services: Mapping[str, Service],
+        *,
+        write_line: Callable[[str], None],
+        report: Callable[[list[ServiceState]], None] = lambda _: None,
+    ) -> None:
         self._services = services
         self._write_line = write_line
+        self._report = report
         self._processes: list[_ServiceProcess] = []
         self._outputs = selectors.DefaultSelector()
         self._name_width = max(map(len, services))
 
     def start(self) -> None:
-        self._processes = [self._start_service(name) for name in self._services]
+        now = time.monotonic()
+        self._processes = [_ServiceProcess(name, self._fork(name), Restarts(now)) for name in self._services]
+        self._report_states()
 
     def watch(self, seconds: float) -> None:
-        """Writes what services say for at most so long, and starts again what has ended, after a growing pause.
-
-        Raises ServiceCrashLoop.
-        """
+        """Writes what services say for at most so long, and starts again what has ended, after a growing pause."""
         self._forward_output(seconds)
-        now = time.monotonic()
-        for position, running in enumerate(self._processes):
-            code = running.process.exitcode
+        now, has_changed = time.monotonic(), False
+        for running in self._processes:
+            before, code = running.restarts, running.process.exitcode
             if code is None:
-                continue
-            if running.restart_at is None:
+                if before.consecutive_exits and before.is_steady(now):
+                    running.restarts = before.settled()
+            elif before.restart_at is None:
                 _kill_group(running.process)  # what it left behind
-                is_stable = now - running.started_at > STABLE_AFTER_SECONDS
-                exits = 1 if is_stable else running.consecutive_exits + 1
-                if exits >= MAX_CONSECUTIVE_EXITS:
-                    raise ServiceCrashLoop(f"{running.name} ended {exits} times in a row; its log is above.")
-                backoff = min(MIN_BACKOFF_SECONDS * 2 ** (exits - 1), MAX_BACKOFF_SECONDS)
-                running.consecutive_exits, running.restart_at = exits, now + backoff
-                self._write_line(f"{running.name} ended (exit code {code}); it starts again in {backoff:g} s.")
-            elif now >= running.restart_at:
-                self._processes[position] = self._start_service(running.name, running.consecutive_exits)
+                running.restarts = before.ended(now, code)
+                pause = (running.restarts.restart_at or now) - now
+                self._write_line(f"{running.name} ended (exit code {code}); it starts again in {pause:g} s.")
+            elif now >= before.restart_at:
+                running.process, running.restarts = self._fork(running.name), before.started(now)
+            has_changed = has_changed or running.restarts is not before
+        if has_changed:
+            self._report_states()
+
+    def check_first_start(self, name: str) -> None:
+        """Raises ServiceCannotStart when the service, which has not served yet, ended too often to hope."""
+        for running in self._processes:
+            if running.name == name and running.restarts.consecutive_exits >= MAX_FIRST_EXITS:
+                raise ServiceCannotStart(f"{name} ended {MAX_FIRST_EXITS} times before it served; its log is above.")
+
+    def _report_states(self) -> None:
+        """With times of the wall clock: whoever reads them has no other."""
+        offset = time.time() - time.monotonic()
+        states = [
+            ServiceState(
+                name=running.name,
+                consecutive_exits=running.restarts.consecutive_exits,
+                exit_code=running.restarts.exit_code,
+                restart_at=running.restarts.restart_at + offset if running.restarts.restart_at else 0.0,
+            )
+            for running in self._processes
+        ]
+        try:
+            self._report(states)
+        except OSError as error:  # the disk is full; services are kept running all the same
+            self._write_line(f"How services are could not be written down: {error}.")
 
     def stop(self) -> None:
         """Asks every service to stop, waits, and leaves none behind."""
@@ -109,7 +136,7 @@ class Supervisor:
         self._forward_output(0)
         self._processes = []
 
-    def _start_service(self, name: str, consecutive_exits: int = 0) -> _ServiceProcess:
+    def _fork(self, name: str) -> ForkProcess:
         global _alive
         _alive = _alive or os.pipe()
         reading, writing = os.pipe()
@@ -119,7 +146,7 @@ class Supervisor:
         process.start()
         os.close(writing)
         self._outputs.register(reading, selectors.EVENT_READ, _Output(name))
-        return _ServiceProcess(name, process, time.monotonic(), consecutive_exits)
+        return process
 
     def _forward_output(self, seconds: float) -> None:
         ready = self._outputs.select(seconds) if self._outputs.get_map() else []

@@ -1,6 +1,7 @@
 """The admin's first page: each number is that of the rows it leads to, and only of one's own workspaces."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -8,11 +9,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
+from pytest_django.fixtures import Settings
 
 from agents.models import Agent, Run
 from knowledge.models import Contradiction, Entry
 from memory.models import Compaction, Episode
 from memory.plugins.lcm.models import Conversation
+from openvibe.base.service_states import ServiceState, write_service_states
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests import factories
@@ -104,3 +107,15 @@ def test_the_page_draws_thirty_days_with_axes_and_asks_little(cards: Client, thr
     summarised = next(tile for tile in cards.get(reverse("admin:index")).context["cards"] if "summaries" in tile.title)
     thread.refresh_from_db()
     assert summarised.note == f"4 of {thread.last_seq}"
+
+
+def test_a_service_that_keeps_ending_stands_on_top_for_who_runs_the_server(
+    ana: Member, settings: Settings, tmp_path: Path
+) -> None:
+    settings.VAR = tmp_path
+    sentence = "worker keeps ending: 6 times in a row, last with exit code -9."
+    browser = superuser(ana)
+    assert b"keeps ending" not in browser.get(reverse("admin:index")).content
+    write_service_states([ServiceState("web"), ServiceState("worker", consecutive_exits=6, exit_code=-9)])
+    assert sentence in browser.get(reverse("admin:index")).content.decode()
+    assert sentence not in staff(factories.make_member("Cleo")).get(reverse("admin:index")).content.decode()

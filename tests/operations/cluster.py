@@ -1,5 +1,6 @@
-"""OpenVibe as on several machines: an outside PostgreSQL with a password, Redis as broker, and web, worker and beat
-processes that share nothing but the two and a secret key, behind nginx."""
+"""OpenVibe as on several machines: an outside PostgreSQL with a password, Redis or RabbitMQ as broker, and web, worker
+and beat processes that share nothing but the two and a secret key, behind nginx. Whatever ends is started again after
+a pause, as the documented units and containers do it."""
 
 import http.client
 import json
@@ -9,7 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -19,16 +21,18 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from openvibe.runner.postgres.server import server_user, start_program
+from openvibe.runner.postgres.server import PROGRAM_ENVIRONMENT, SystemUser, program_path, server_user
 from tests.operations.installation_template import prepare
 from tests.operations.processes import ROOT, environment, free_port, wait_until
 
 PASSWORD = "only this machine"
+RESTART_SECONDS = 2.0
+"""As `RestartSec=` of the documented units."""
 READY = {
-    "worker1": "ready.",
     "web1": "Started worker",
-    "worker2": "ready.",
     "web2": "Started worker",
+    "worker1": "ready.",
+    "worker2": "ready.",
     "beat": "Starting",
 }
 """What each says when it serves."""
@@ -82,27 +86,30 @@ http {{
 
 
 def program(name: str) -> str:
-    """Path of a program of the system or of a wheel; empty when there is none."""
+    """Path of a program of the system or of a wheel; empty when there is none. Debian's own start of RabbitMQ becomes
+    another user, so what it starts comes first."""
     wheel = find_spec(f"{name}_wheel")
     packed = [
         path for place in (wheel and wheel.submodule_search_locations) or () for path in Path(place).glob("bin/*")
     ]
-    folders = [Path(sys.executable).parent, *packed, *os.get_exec_path(), "/usr/sbin"]
+    folders = [Path(sys.executable).parent, *packed, "/usr/lib/rabbitmq/bin", *os.get_exec_path(), "/usr/sbin"]
     return shutil.which(name, path=os.pathsep.join(map(str, folders))) or ""
 
 
 def missing_programs() -> list[str]:
-    return [name for name in ("redis-server", "nginx") if not program(name)]
+    return [name for name in ("redis-server", "nginx", "rabbitmq-server", "epmd") if not program(name)]
 
 
 @dataclass
 class Part:
-    """One process of the cluster and all that it starts; killed and started again like a machine."""
+    """One process of the cluster and all that it starts. `keep` starts it again whenever it ends."""
 
     name: str
     command: list[str]
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
+    user: SystemUser = field(default_factory=SystemUser)
+    starts: int = 0
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -111,7 +118,6 @@ class Part:
 
     def start(self) -> None:
         self.folder.mkdir(exist_ok=True)
-        self.log.write_bytes(b"")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -121,18 +127,33 @@ class Part:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                user=self.user.uid,
+                group=self.user.gid,
+                extra_groups=None if self.user.uid is None else [],
             )
+        self.starts += 1
+
+    def keep(self, stopped: threading.Event) -> None:
+        """Until `stopped`: waits for its end, and starts it again after a pause."""
+        while not stopped.is_set():
+            assert self.process is not None
+            self.process.wait()
+            if not stopped.wait(RESTART_SECONDS):
+                self.start()
 
     def kill(self) -> None:
+        """The process and all that it started, as when the machine loses its power."""
         if self.process:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
-    def wait_for(self, words: str) -> None:
-        """Waits until it has said something since it was started."""
+    def wait_for(self, words: str, times: int = 1) -> None:
+        """Waits until it has said something so many times."""
         try:
-            wait_until(lambda: words in self.log.read_text(errors="replace"), f"{self.name} says {words!r}")
+            wait_until(
+                lambda: self.log.read_text(errors="replace").count(words) >= times, f"{self.name} says {words!r}"
+            )
         except AssertionError as error:
             raise AssertionError(f"{error}; so far:\n{self.log.read_text(errors='replace')[-4000:]}") from None
 
@@ -170,27 +191,33 @@ class Cluster:
             return connection.execute(query).fetchall()
 
 
-@contextmanager
-def outside_postgresql(folder: Path, dump: Path) -> Iterator[tuple[str, str]]:
-    """A server on TCP that asks for a password, with OpenVibe's tables: its `DATABASE_URL` and libpq's string."""
+@dataclass
+class Database:
+    """A PostgreSQL on TCP that asks for a password: its process, its `DATABASE_URL`, and libpq's string."""
+
+    part: Part
+    url: str
+    conninfo: str
+
+
+def outside_postgresql(folder: Path, dump: Path) -> Database:
+    """A server with OpenVibe's tables, running."""
     folder.mkdir()
     prepare(folder, dump)
     home, port = folder / "postgres", free_port()
     (home / "data/pg_hba.conf").write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
-    user = server_user(home)
     options = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": str(home)}
-    settings = [f"--{name}={value}" for name, value in options.items()]
-    server = start_program(user, home / "outside.log", "postgres", "-D", str(home / "data"), *settings)
+    arguments = ["-D", str(home / "data"), *(f"--{name}={value}" for name, value in options.items())]
+    command = [str(program_path("postgres")), *arguments]
+    part = Part("database", command, folder, dict(PROGRAM_ENVIRONMENT), server_user(home))
+    part.start()
     owner = make_conninfo(host=str(home), port=port, user="openvibe", dbname="openvibe")
-    try:
-        wait_until(lambda: accepts(owner), "the outside PostgreSQL")
-        with psycopg.connect(owner) as connection:
-            connection.execute(f"ALTER ROLE openvibe PASSWORD '{PASSWORD}'")
-        url = f"postgres://openvibe:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}/openvibe"
-        yield url, make_conninfo(host="127.0.0.1", port=port, user="openvibe", password=PASSWORD, dbname="openvibe")
-    finally:
-        server.send_signal(signal.SIGQUIT)
-        server.wait()
+    wait_until(lambda: accepts(owner), "the outside PostgreSQL")
+    with psycopg.connect(owner) as connection:
+        connection.execute(f"ALTER ROLE openvibe PASSWORD '{PASSWORD}'")
+    url = f"postgres://openvibe:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}/openvibe"
+    conninfo = make_conninfo(host="127.0.0.1", port=port, user="openvibe", password=PASSWORD, dbname="openvibe")
+    return Database(part, url, conninfo)
 
 
 def accepts(conninfo: str) -> bool:
@@ -199,12 +226,52 @@ def accepts(conninfo: str) -> bool:
     return False
 
 
-def parts_of(folder: Path, database_url: str, port: int) -> dict[str, Part]:
-    """What runs beside the database, by name; nginx answers at `port`."""
-    redis_port = free_port()
+@dataclass
+class Broker:
+    """What carries jobs: its processes, the broker itself last, and its `CELERY_BROKER_URL`."""
+
+    parts: list[Part]
+    url: str
+
+
+def redis(folder: Path) -> Broker:
+    """Keeps nothing on disk: what waited in it is lost with it."""
+    port = free_port()
+    command = [program("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    return Broker([Part("broker", command, folder / "broker")], f"redis://127.0.0.1:{port}/0")
+
+
+def rabbitmq(folder: Path) -> Broker:
+    """A node with its data, its cookie and its port mapper (epmd) to itself, beside whatever node the machine runs."""
+    home = folder / "broker"
+    home.mkdir()
+    (home / "plugins").write_text("[].\n")
+    port, epmd_port, node_port = free_port(), free_port(), free_port()
+    (home / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\n")
+    mapper = {"ERL_EPMD_PORT": str(epmd_port), "ERL_EPMD_ADDRESS": "127.0.0.1"}
+    settings = {
+        **mapper,
+        "HOME": str(home),
+        "ERL_CRASH_DUMP": str(home / "crash"),
+        "RABBITMQ_NODENAME": f"openvibe-{port}@localhost",
+        "RABBITMQ_DIST_PORT": str(node_port),
+        "RABBITMQ_MNESIA_BASE": str(home / "data"),
+        "RABBITMQ_LOG_BASE": str(home / "logs"),
+        "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+        "RABBITMQ_CONFIG_FILE": str(home / "rabbitmq.conf"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "plugins"),
+        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+    }
+    epmd = Part("epmd", [program("epmd"), "-port", str(epmd_port), "-address", "127.0.0.1"], folder / "epmd")
+    broker = Part("broker", [program("rabbitmq-server")], home, settings)
+    return Broker([epmd, broker], f"amqp://guest:guest@127.0.0.1:{port}//")
+
+
+def services(folder: Path, database_url: str, broker_url: str, port: int) -> list[Part]:
+    """What runs beside database and broker, by the commands that the documentation gives; nginx answers at `port`."""
     settings = {
         "DATABASE_URL": database_url,
-        "CELERY_BROKER_URL": f"redis://127.0.0.1:{redis_port}/0",
+        "CELERY_BROKER_URL": broker_url,
         "OPENVIBE_SECRET_KEY": secrets.token_urlsafe(60),
         "OPENVIBE_WEB_PROCESSES": "1",
         "OPENVIBE_WORKER_CONCURRENCY": "2",
@@ -213,34 +280,40 @@ def parts_of(folder: Path, database_url: str, port: int) -> dict[str, Part]:
     servers = " ".join(f"server 127.0.0.1:{each} max_fails=1 fail_timeout=1s;" for each in web_ports.values())
     (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, servers=servers))
     web = [sys.executable, "manage.py", "serve", "--only", "web", "--port"]
-    celery = [sys.executable, "-m", "celery", "--app", "openvibe.celery"]
-    worker = [*celery, "worker", "--loglevel", "INFO", "--without-gossip", "--without-mingle", "--hostname"]
-    redis = [program("redis-server"), "--port", str(redis_port), "--bind", "127.0.0.1", "--save", ""]
+    celery = [sys.executable, "-m", "celery", "-A", "openvibe.celery"]
     commands = {
-        "redis": redis,
         **{name: [*web, str(each)] for name, each in web_ports.items()},
-        **{name: [*worker, f"{name}@%h"] for name in ("worker1", "worker2")},
+        **{name: [*celery, "worker", "--loglevel", "INFO"] for name in ("worker1", "worker2")},
         "beat": [*celery, "beat", "--pidfile", "", "--loglevel", "INFO"],
         "nginx": [program("nginx"), "-c", str(folder / "nginx.conf"), "-p", str(folder)],
     }
-    return {name: Part(name, command, folder / name, settings) for name, command in commands.items()}
+    return [Part(name, command, folder / name, settings) for name, command in commands.items()]
 
 
 @contextmanager
-def cluster(folder: Path, dump: Path) -> Iterator[Cluster]:
-    """Two web processes, two workers and one beat; all of them answer."""
-    with outside_postgresql(folder / "database", dump) as (url, conninfo):
-        port = free_port()
-        parts = parts_of(folder, url, port)
-        try:
-            for part in parts.values():
-                part.start()
-            made = environment(folder / "web1", **parts["web1"].settings)
-            furnished = subprocess.run([sys.executable, "-c", FURNISH], cwd=ROOT, env=made, capture_output=True)
-            assert furnished.returncode == 0, furnished.stderr.decode()[-4000:]
-            for name, words in READY.items():
-                parts[name].wait_for(words)
-            yield Cluster(parts, port, conninfo, **json.loads(furnished.stdout))
-        finally:
-            for part in parts.values():
-                part.kill()
+def cluster(folder: Path, dump: Path, make_broker: Callable[[Path], Broker]) -> Iterator[Cluster]:
+    """Two web processes, two workers and one beat; all of them answer, and each is started again when it ends."""
+    database, broker, port = outside_postgresql(folder / "database", dump), make_broker(folder), free_port()
+    started = [*broker.parts, *services(folder, database.url, broker.url, port)]
+    parts, stopped = {part.name: part for part in [database.part, *started]}, threading.Event()
+    keepers = list[threading.Thread]()
+    try:
+        for part in started:
+            part.start()
+        made = environment(folder / "web1", **parts["web1"].settings)
+        furnished = subprocess.run([sys.executable, "-c", FURNISH], cwd=ROOT, env=made, capture_output=True)
+        assert furnished.returncode == 0, furnished.stderr.decode()[-4000:]
+        for name, words in READY.items():
+            parts[name].wait_for(words)
+        for part in parts.values():
+            keepers.append(threading.Thread(target=part.keep, args=[stopped], daemon=True))
+            keepers[-1].start()
+        yield Cluster(parts, port, database.conninfo, **json.loads(furnished.stdout))
+    finally:
+        stopped.set()
+        for part in parts.values():
+            part.kill()
+        for keeper in keepers:
+            keeper.join()
+        for part in parts.values():
+            part.kill()  # what a keeper started at that moment

@@ -13,7 +13,7 @@ from tests.operations.installation_template import furnish
 from tests.operations.processes import nothing_left_of
 
 NEEDS = {
-    "test_scale_out.py": {"redis-server", "nginx"},
+    "test_scale_out.py": {"redis-server", "rabbitmq-server", "epmd", "nginx"},
     "test_proxy_example.py": {"nginx"},
     "test_two_databases.py": {"nginx"},
 }

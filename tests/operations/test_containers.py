@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -10,6 +11,8 @@ from django.core.management import load_command_class
 
 from openvibe.settings import CELERY_TASK_QUEUES, STATIC_ROOT, VAR
 from openvibe.settings.environment import ROOT, Environment
+from tests.operations.cluster import Part
+from tests.operations.cluster import services as cluster_services
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -71,3 +74,28 @@ def test_the_image_serves_pages_to_other_containers() -> None:
 
 def _commands() -> list[list[str]]:
     return [service["command"] for service in COMPOSE["services"].values() if "command" in service]
+
+
+def test_whatever_ends_is_started_again_by_units_and_containers_alike() -> None:
+    """A job that ends by itself, `migrate`, is the one exception."""
+    services = COMPOSE["services"]
+    assert {name for name, service in services.items() if service.get("restart") != "unless-stopped"} == {"migrate"}
+    page = (ROOT / "docs/operations.md").read_text()
+    units = [block for block in re.findall(r"```\n(.*?)```", page, re.DOTALL) if "ExecStart=" in block]
+    assert [re.findall(r"^(?:Restart|RestartSec)=(.*)$", unit, re.MULTILINE) for unit in units] == [
+        ["always", "5"],
+        *[["always", "2"]] * 3,
+    ]
+    commands = [" ".join(part.command[1:]) for part in services_of_cluster()]
+    for unit in units[1:]:
+        (command,) = re.findall(
+            r"^ExecStart=\S+/(?:python|celery) (.*?)(?: --port.*| --loglevel.*)?$", unit, re.MULTILINE
+        )
+        plain = command.replace("''", "").strip()
+        assert any(plain in each for each in commands), f"{plain} is not what is tested"
+
+
+def services_of_cluster() -> list[Part]:
+    """What `test_scale_out.py` starts and kills."""
+    with TemporaryDirectory() as folder:
+        return cluster_services(Path(folder), "", "", 1)

@@ -1,7 +1,6 @@
 """`manage.py doctor`: one line for each thing OpenVibe needs, and what to do about those that are missing."""
 
 import secrets
-import shutil
 import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping
@@ -13,17 +12,20 @@ import httpx2
 import psycopg
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import Error, connection
+from django.db import Error, connection, transaction
 from django.db.models import Max
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError as BrokerUnavailable
 
+from openvibe.base.connection_problems import ConnectionProblem, explain_connection_error
+from openvibe.base.disk import least_room, written_folders
 from openvibe.base.fields import UnreadableSecret
 from openvibe.base.job_runs import newest_runs
 from openvibe.base.models import OutgoingMail
 from openvibe.base.proxy_headers import COUNT_PROXIES, lacks_trusted_proxies
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
+from openvibe.base.service_states import read_service_states
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
 from openvibe.base.text import pluralize
 from openvibe.llm.endpoints import find_endpoint_problem
@@ -43,7 +45,7 @@ MAX_BEAT_SILENCE_SECONDS = 90  # it asks for a job every ten, and writes it down
 MAX_WAIT_SECONDS = 3600
 MODEL_SECONDS = 5
 """How long a model endpoint has to say that it is there; all are asked at once."""
-NEED_NO_DATABASE = ("database", "restore", "disk", "proxy")
+NEED_NO_DATABASE = ("database", "restore", "services", "disk", "proxy")
 
 
 def wait_seconds(text: str) -> float:
@@ -52,6 +54,14 @@ def wait_seconds(text: str) -> float:
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
         raise ArgumentTypeError(f"{text} is not between 0 and {MAX_WAIT_SECONDS}")
     return seconds
+
+
+class DatabaseUnusable(Exception):
+    """No connection to the database can be made."""
+
+    def __init__(self, problem: ConnectionProblem) -> None:
+        super().__init__(problem.state)
+        self.problem = problem
 
 
 class CheckResult(NamedTuple):
@@ -84,6 +94,7 @@ class Command(BaseCommand):
             "extensions": extensions,
             "tables": migrations,
             "restore": restore,
+            "services": services,
             "queue": queue,
             "workers": lambda: workers(wait),
             "scheduler": beat,
@@ -127,6 +138,9 @@ def run_checks(checks: Mapping[str, Callable[[], CheckResult]]) -> Iterator[Chec
             continue
         try:
             yield check()
+        except DatabaseUnusable as error:
+            has_database = False
+            yield CheckResult(subject, error.problem.state, error.problem.advice)
         except (Error, psycopg.Error) as error:
             has_database = False
             yield CheckResult(subject, f"the database says: {error}.", "Repair the database first.")
@@ -135,8 +149,11 @@ def run_checks(checks: Mapping[str, Callable[[], CheckResult]]) -> Iterator[Chec
 
 
 def database() -> CheckResult:
-    """PostgreSQL answers and is new enough."""
-    connection.ensure_connection()
+    """PostgreSQL answers and is new enough. Raises DatabaseUnusable."""
+    try:
+        connection.ensure_connection()
+    except (Error, psycopg.Error) as error:
+        raise DatabaseUnusable(explain_connection_error(error)) from error
     version = connection.pg_version  # type: ignore[attr-defined]  # the wrapper of PostgreSQL has it
     kind = "embedded" if settings.DATABASES["default"]["ENGINE"] == "openvibe.runner.postgres" else "outside"
     state = f"PostgreSQL {version // 10_000}.{version % 10_000}, {kind}."
@@ -145,13 +162,35 @@ def database() -> CheckResult:
 
 
 def extensions() -> CheckResult:
-    """pgvector is there."""
+    """pgvector is in this database and works, or can be made there: tried, and taken back."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'")
-        row = cursor.fetchone()
-    if row:
-        return CheckResult("extensions", f"vector {row[0]} is available.")
-    return CheckResult("extensions", "vector is missing.", "Install pgvector on the database server.")
+        cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        installed = cursor.fetchone()
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            if not installed:
+                cursor.execute("CREATE EXTENSION vector")
+            cursor.execute("SELECT '[1]'::vector")
+            transaction.set_rollback(True)
+    except Error as error:
+        return CheckResult("extensions", *_extension_problem(error, is_installed=bool(installed)))
+    if installed:
+        return CheckResult("extensions", f"vector {installed[0]} is installed.")
+    return CheckResult("extensions", "vector is not installed yet, and can be: `manage.py migrate` does it.")
+
+
+def _extension_problem(error: Error, *, is_installed: bool) -> tuple[str, str]:
+    cause = error.__cause__
+    said = str(error).splitlines()[0].rstrip(".")
+    if isinstance(cause, psycopg.errors.InsufficientPrivilege):
+        user = connection.get_connection_params().get("user")
+        return (
+            f"vector is not installed, and {user} may not do it: {said}.",
+            "Have a superuser run `CREATE EXTENSION vector` in this database.",
+        )
+    if is_installed:
+        return f"vector is installed, but does not work: {said}.", "Install the pgvector of this PostgreSQL's version."
+    return f"vector cannot be installed: {said}.", "Install pgvector on the database server."
 
 
 def migrations() -> CheckResult:
@@ -169,6 +208,17 @@ def restore() -> CheckResult:
     """None waits to be brought to its end."""
     unfinished = unfinished_restore()
     return CheckResult("restore", "" if unfinished else "none was interrupted.", unfinished)
+
+
+def services() -> CheckResult:
+    """Those that `manage.py serve` keeps running on this machine run steadily."""
+    states = read_service_states()
+    problems = [state.problem for state in states if state.problem]
+    if problems:
+        return CheckResult("services", " ".join(problems), "The server's log says why, above each of its ends.")
+    if not states:
+        return CheckResult("services", "`manage.py serve` runs none here.")
+    return CheckResult("services", f"{', '.join(state.name for state in states)} run steadily.")
 
 
 def queue() -> CheckResult:
@@ -232,13 +282,15 @@ def jobs() -> CheckResult:
 
 
 def disk() -> CheckResult:
-    """There is room to write."""
+    """There is room to write, wherever OpenVibe writes."""
+    if not settings.VAR.is_dir():
+        return CheckResult("disk", f"{settings.VAR} is no folder.", "Set OPENVIBE_VAR to a folder that is there.")
     try:
-        free = shutil.disk_usage(settings.VAR).free
+        room = least_room(written_folders())
     except OSError as error:
-        return CheckResult("disk", f"{settings.VAR}: {error.strerror}.", "Set OPENVIBE_VAR to a folder that is there.")
-    state = f"{free / 1024**3:.1f} GiB free in {settings.VAR}."
-    return CheckResult("disk", state, "Free at least 1 GiB." if free < MIN_FREE_BYTES else "")
+        return CheckResult("disk", f"{error.filename}: {error.strerror}.", "Make the folder readable.")
+    state = f"{room.free / 1024**3:.1f} GiB free in {room.folder}."
+    return CheckResult("disk", state, "Free at least 1 GiB." if room.free < MIN_FREE_BYTES else "")
 
 
 def search() -> CheckResult:

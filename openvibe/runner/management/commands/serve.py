@@ -22,12 +22,13 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connection, connections
 
 from openvibe.base.logs import json_line
+from openvibe.base.service_states import forget_service_states, write_service_states
 from openvibe.runner.backup import unfinished_restore
 from openvibe.runner.bootstrap import prepare_database
 from openvibe.runner.database_guard import database_guard
 from openvibe.runner.services import build_services, preload, run_web
 from openvibe.runner.static_files import collect_static_files
-from openvibe.runner.supervisor import ServiceCrashLoop, Supervisor, set_process_name, stop_orphans
+from openvibe.runner.supervisor import ServiceCannotStart, Supervisor, set_process_name, stop_orphans
 from openvibe.settings.environment import public_url, unknown_variable_words, unknown_variables
 
 WILDCARD_HOSTS = ("0.0.0.0", "::")
@@ -81,16 +82,17 @@ class Command(BaseCommand):
             ready = f"{url}\n{self.prepare_installation(url)}"
             if settings.ENV.production:  # the address is the proxy's
                 ready += f"\nIt listens on {host}, port {port}."
-            supervisor = Supervisor(build_services(host, port), write_line=self.write_line)
+            supervisor = Supervisor(build_services(host, port), write_line=self.write_line, report=write_service_states)
             try:
                 if not stop.is_set():
                     preload()
                     supervisor.start()
                     self.supervise(supervisor, stop, host=host, port=port, ready=ready)
-            except ServiceCrashLoop as error:
+            except ServiceCannotStart as error:
                 raise CommandError(f"OpenVibe stops: {error}") from error
             finally:
                 supervisor.stop()
+                forget_service_states()
         self.write_line("OpenVibe has stopped. Everything is kept for the next start.")
 
     def prepare_installation(self, url: str) -> str:
@@ -120,11 +122,18 @@ class Command(BaseCommand):
         return str(sign_in)
 
     def supervise(self, supervisor: Supervisor, stop: threading.Event, *, host: str, port: int, ready: str) -> None:
-        """Until told to stop: keeps the services running, and says once that they answer: `ready`."""
+        """Until told to stop: keeps the services running, and says once that they answer: `ready`.
+
+        Raises ServiceCannotStart where pages never come: what is set wrong is said, not tried for ever. Once they came,
+        whatever dies is started again.
+        """
         is_announced = False
         while not stop.is_set():
             supervisor.watch(0.2)
-            if not is_announced and is_serving(host, port):
+            if is_announced:
+                continue
+            supervisor.check_first_start("web")
+            if is_serving(host, port):
                 is_announced = True
                 self.write_line(f"\nOpenVibe is ready: {ready}\nCtrl-C stops it.\n")
         self.write_line("Stopping …")
