@@ -38,6 +38,10 @@ KINDS = (
 TEST_KIND = "test"
 SECRET_OVERLAP = timedelta(hours=24)
 """How long deliveries are signed with the secret before, too."""
+MAX_PENDING = 1_000
+"""Deliveries of one webhook that wait as rows; what comes after them waits in the event stream."""
+LONGEST_DELAY_SECONDS = 3_600.0
+"""Between two attempts."""
 MAX_RESPONSE_CHARACTERS = 500
 MAX_SHOWN_CHARACTERS = 20
 """Of the first part of an address' path; a longer one may be a token, as Telegram's."""
@@ -98,6 +102,8 @@ class Webhook(TimestampedModel):
     position = models.BigIntegerField(default=0, editable=False)
     failing_since = models.DateTimeField(null=True, editable=False)
     next_attempt_at = models.DateTimeField(db_default=Now(), editable=False)
+    next_delivery_id: int
+    """Of `queries.due_webhooks`."""
 
     objects: ClassVar[models.Manager[Webhook]] = WebhookQuerySet.as_manager()
 
@@ -131,9 +137,9 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         rows = self.filter(webhook__in=Webhook.objects.visible_to(access))
         return rows.filter(own | Q(webhook__participant__in=token_owners(access).order_by().values("pk")))
 
-    def next_first(self) -> DeliveryQuerySet:
-        """Those that wait, in the order they are sent: tests, then events in theirs."""
-        return self.filter(state=Delivery.State.PENDING).order_by(models.F("position").asc(nulls_first=True), "id")
+    def waiting(self) -> DeliveryQuerySet:
+        """Those that wait to be sent since they were written; not those that were sent and are to be sent again."""
+        return self.filter(Q(attempts__gt=0) | Q(attempted_at=None), state=Delivery.State.PENDING)
 
 
 class Delivery(models.Model):

@@ -135,7 +135,7 @@ def test_access_is_asked_when_it_is_sent(ana: Member, thread: Thread, vibe: Agen
     assert webhook.deliveries.get().response == "you said: Secret roses, token=[secret removed]"
     delete_message(message=message, by=access(ana))
     assert webhook.deliveries.get().response == ""
-    record(webhook.deliveries.get(), AttemptResult(200, "you said: Secret roses", "", 1))  # it answered late
+    record([(webhook.deliveries.get(), AttemptResult(200, "you said: Secret roses", "", 1))])  # it answered late
     assert webhook.deliveries.get().response == ""
     send_again(delivery=webhook.deliveries.get(), by=access(ana))
     deactivate_agent(agent=vibe, by=access(ana))
