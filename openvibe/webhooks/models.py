@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar
 from urllib.parse import urlsplit
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import Count, Min, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce, Now
+from django.utils import timezone
+from django.utils.timesince import timesince
 
 from openvibe.base.fields import EncryptedTextField
 from openvibe.base.models import TimestampedModel
@@ -69,6 +71,14 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
             return rows
         return rows.filter(participant=access.participant_id) if access.is_agent else rows.none()
 
+    def with_backlog(self) -> WebhookQuerySet:
+        """With how many deliveries wait (`pending`), and since when the oldest does (`oldest_pending_at`)."""
+        pending = Delivery.objects.filter(webhook=OuterRef("pk"), state=Delivery.State.PENDING).order_by()
+        count = pending.values("webhook").annotate(count=Count("pk")).values("count")
+        waiting = Delivery.objects.waiting().filter(webhook=OuterRef("pk")).order_by()
+        oldest = waiting.values("webhook").annotate(at=Min("created_at")).values("at")
+        return self.annotate(pending=Coalesce(Subquery(count), 0), oldest_pending_at=Subquery(oldest))
+
 
 class Webhook(TimestampedModel):
     """An address that is told what `participant` sees: an agent, or the admin who made it for the workspace.
@@ -104,6 +114,9 @@ class Webhook(TimestampedModel):
     next_attempt_at = models.DateTimeField(db_default=Now(), editable=False)
     next_delivery_id: int
     """Of `queries.due_webhooks`."""
+    pending: int
+    oldest_pending_at: datetime | None
+    """Both of `with_backlog`."""
 
     objects: ClassVar[models.Manager[Webhook]] = WebhookQuerySet.as_manager()
 
@@ -123,6 +136,15 @@ class Webhook(TimestampedModel):
     @property
     def masked_url(self) -> str:
         return mask_url(self.url)
+
+    @property
+    def backlog_label(self) -> str:
+        """`12 waiting, the oldest for 3 minutes`, of `with_backlog`."""
+        if self.oldest_pending_at is None:
+            return f"{self.pending:,} waiting"
+        age = timezone.now() - self.oldest_pending_at
+        words = timesince(self.oldest_pending_at, depth=1) if age >= timedelta(minutes=1) else "less than a minute"
+        return f"{self.pending:,} waiting, the oldest for {words}".replace("\xa0", " ")
 
     def is_directed_by(self, access: Access) -> bool:
         """Whether the asker may say where it sends what, and read what is answered there: her own, and those of agents
