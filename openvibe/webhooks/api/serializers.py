@@ -19,7 +19,7 @@ class WebhookOut(serializers.ModelSerializer[Webhook]):
     kinds = serializers.ListField(child=ChoiceField(choices=KINDS))
     pending = serializers.IntegerField(
         read_only=True,
-        help_text=f"Deliveries that wait, about {MAX_PENDING:,} at most: what comes after them waits in the event stream.",
+        help_text=f"Deliveries that wait, about {MAX_PENDING:,} at most: what comes after waits in the event stream.",
     )
     oldest_pending_at = serializers.DateTimeField(
         read_only=True, allow_null=True, help_text="Since when the oldest of them waits; null when none does."
