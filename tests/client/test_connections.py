@@ -43,6 +43,7 @@ def serve() -> Iterator[Serve]:
 
     def start(**answers: list[Any]) -> Script:
         usual: dict[str, list[Any]] = {"GET me": [ME], "GET reed": [{"answers_itself": True}]}
+        usual["GET runs"] = [{"results": [], "next": None}]
         script = Script({**usual, **{name.replace("_", " "): given for name, given in answers.items()}})
 
         class Handler(BaseHTTPRequestHandler):
