@@ -20,13 +20,13 @@ def programs_heard_at(participant_ids: Collection[int]) -> dict[int, datetime]:
     begun = Run.objects.filter(EXTERNAL_RUNS.condition, agent__participant__in=participant_ids)
     begun = begun.filter(state__in=EXTERNAL_RUNS.active)
     taken = Delivery.objects.filter(webhook=OuterRef("pk"), state=Delivery.State.DELIVERED).order_by("-id")
-    webhooks = Webhook.objects.filter(participant__in=participant_ids)
-    webhooks = webhooks.annotate(taken_at=Subquery(taken.values("attempted_at")[:1])).exclude(taken_at=None)
+    webhooks = Webhook.objects.annotate(taken_at=Subquery(taken.values("attempted_at")[:1]))
+    receiving = webhooks.filter(participant__in=participant_ids).exclude(taken_at=None)
     heard: dict[int, datetime] = {}
     for rows in (
         tokens.order_by().values_list("participant").annotate(at=Max("last_used_at")),
         begun.order_by().values_list("agent__participant").annotate(at=Max("heard_at")),
-        webhooks.order_by().values_list("participant", "taken_at"),
+        receiving.order_by().values_list("participant", "taken_at"),
     ):
         for participant_id, at in rows:
             heard[participant_id] = max(at, heard.get(participant_id, at))

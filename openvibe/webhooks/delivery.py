@@ -25,7 +25,14 @@ from openvibe.chat.models import Message
 from openvibe.webhooks.http_client import AttemptResult, ReceiverConnection
 from openvibe.webhooks.models import LONGEST_DELAY_SECONDS, SECRET_OVERLAP, TEST_KIND, Delivery, Webhook
 from openvibe.webhooks.outbox import write_deliveries
-from openvibe.webhooks.queries import deliveries_by_id, due_webhooks, lock_deliveries, lock_webhooks, messages_by_id
+from openvibe.webhooks.queries import (
+    DueWebhook,
+    deliveries_by_id,
+    due_webhooks,
+    lock_deliveries,
+    lock_webhooks,
+    messages_by_id,
+)
 from openvibe.webhooks.readers import access_viewers, start_rest
 from openvibe.webhooks.signatures import signature_header
 
@@ -132,31 +139,31 @@ def _begin_attempts(senders: _Senders, *, with_failing: bool) -> tuple[int, bool
     """Send the next delivery of each webhook that is due, as far as there is room; how many these are, and whether
     others were withheld."""
     busy_ids = senders.busy_ids
-    webhooks = list(due_webhooks(senders.room(failing=False), except_ids=busy_ids))
+    due = due_webhooks(senders.room(failing=False), except_ids=busy_ids)
     if with_failing:
-        webhooks += due_webhooks(senders.room(failing=True), failing=True, except_ids=busy_ids)
-    prepared = prepare(webhooks)
+        due += due_webhooks(senders.room(failing=True), failing=True, except_ids=busy_ids)
+    prepared = prepare(due)
     for webhook, delivery, body in prepared.sendable:
         senders.begin(webhook, delivery, body)
     return len(prepared.sendable), bool(prepared.withheld_ids)
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Preparation:
     """What may be sent now, and which deliveries tell of what may not be seen any more."""
 
     sendable: Sequence[tuple[Webhook, Delivery, bytes]] = ()
     withheld_ids: Collection[int] = ()
 
 
-def prepare(webhooks: Sequence[Webhook]) -> Prepared:
-    """The next delivery of each webhook (those of `due_webhooks`) with its body; as many queries for many as for one of
+def prepare(due: Sequence[DueWebhook]) -> Preparation:
+    """The next delivery of each webhook with its body; as many queries for many as for one of
     a workspace. What may not be seen any more is withheld, and nothing is said of one whose webhook rests now.
 
     Messages are read first, then access, then what each event is about: what a body holds was there before any access
     was taken."""
-    by_id = deliveries_by_id(webhook.next_delivery_id for webhook in webhooks) if webhooks else {}
-    pairs = [(webhook, by_id[pk]) for webhook in webhooks if (pk := webhook.next_delivery_id) in by_id]
+    by_id = deliveries_by_id(one.delivery_id for one in due) if due else {}
+    pairs = [(webhook, by_id[delivery_id]) for webhook, delivery_id in due if delivery_id in by_id]
     batches = {workspace_id: _read_messages(workspace_id, pairs) for workspace_id in {w.workspace_id for w, _ in pairs}}
     viewers = access_viewers(webhook for webhook, _ in pairs) if pairs else {}
     events = {key: event for batch in batches.values() for key, event in _read_events(batch, pairs).items()}
@@ -175,7 +182,7 @@ def prepare(webhooks: Sequence[Webhook]) -> Prepared:
         sendable.append((webhook, delivery, bodies[key]))
     if withheld_ids:
         Delivery.objects.filter(pk__in=withheld_ids).update(state=Delivery.State.WITHHELD)
-    return Prepared(sendable, withheld_ids)
+    return Preparation(sendable, withheld_ids)
 
 
 EventKey = tuple[int, str, int | None]

@@ -112,11 +112,6 @@ class Webhook(TimestampedModel):
     position = models.BigIntegerField(default=0, editable=False)
     failing_since = models.DateTimeField(null=True, editable=False)
     next_attempt_at = models.DateTimeField(db_default=Now(), editable=False)
-    next_delivery_id: int
-    """Of `queries.due_webhooks`."""
-    pending: int
-    oldest_pending_at: datetime | None
-    """Both of `with_backlog`."""
 
     objects: ClassVar[models.Manager[Webhook]] = WebhookQuerySet.as_manager()
 
@@ -140,11 +135,13 @@ class Webhook(TimestampedModel):
     @property
     def backlog_label(self) -> str:
         """`12 waiting, the oldest for 3 minutes`, of `with_backlog`."""
-        if self.oldest_pending_at is None:
-            return f"{self.pending:,} waiting"
-        age = timezone.now() - self.oldest_pending_at
-        words = timesince(self.oldest_pending_at, depth=1) if age >= timedelta(minutes=1) else "less than a minute"
-        return f"{self.pending:,} waiting, the oldest for {words}".replace("\xa0", " ")
+        count: int = getattr(self, "pending", 0)
+        oldest: datetime | None = getattr(self, "oldest_pending_at", None)
+        if oldest is None:
+            return f"{count:,} waiting"
+        age = timezone.now() - oldest
+        words = timesince(oldest, depth=1) if age >= timedelta(minutes=1) else "less than a minute"
+        return f"{count:,} waiting, the oldest for {words}".replace("\xa0", " ")
 
     def is_directed_by(self, access: Access) -> bool:
         """Whether the asker may say where it sends what, and read what is answered there: her own, and those of agents

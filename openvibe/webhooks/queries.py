@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from django.db.models import Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -23,11 +24,18 @@ def oldest_pending_at() -> datetime | None:
     return oldest
 
 
-def due_webhooks(limit: int, *, failing: bool = False, except_ids: Collection[int] = ()) -> list[Webhook]:
-    """Active webhooks that have something to send now, with the `next_delivery_id`, those that have waited longest
-    first: those whose last attempt did not fail, or `failing` those whose next attempt is due."""
-    rows = _failing_webhooks(timezone.now()) if failing else _sound_webhooks.objects()
-    return [webhook for webhook in rows if webhook.pk not in except_ids][:limit]
+class DueWebhook(NamedTuple):
+    webhook: Webhook
+    delivery_id: int
+    """What is to be sent next."""
+
+
+def due_webhooks(limit: int, *, failing: bool = False, except_ids: Collection[int] = ()) -> list[DueWebhook]:
+    """Active webhooks that have something to send now, those that have waited longest first: those whose last attempt
+    did not fail, or `failing` those whose next attempt is due."""
+    rows: Iterable[Any] = _failing_webhooks(timezone.now()) if failing else _sound_webhooks.objects()
+    due = [DueWebhook(webhook, webhook.next_delivery_id) for webhook in rows if webhook.pk not in except_ids]
+    return due[:limit]
 
 
 @CompiledQuery
@@ -46,9 +54,9 @@ def _with_next_delivery() -> QuerySet[Webhook]:
     pending = Delivery.objects.filter(webhook=OuterRef("pk"), state=Delivery.State.PENDING).values("pk")
     first_test = pending.filter(position=None).order_by("pk")[:1]
     first_event = pending.filter(position__isnull=False).order_by("position", "pk")[:1]
-    rows = Webhook.objects.filter(state=Webhook.State.ACTIVE)
-    rows = rows.annotate(next_delivery_id=Coalesce(Subquery(first_test), Subquery(first_event)))
-    return rows.exclude(next_delivery_id=None).select_related("participant").order_by("next_attempt_at", "pk")
+    rows = Webhook.objects.annotate(next_delivery_id=Coalesce(Subquery(first_test), Subquery(first_event)))
+    rows = rows.filter(state=Webhook.State.ACTIVE).exclude(next_delivery_id=None)
+    return rows.select_related("participant").order_by("next_attempt_at", "pk")
 
 
 def deliveries_by_id(ids: Iterable[int]) -> dict[int, Delivery]:

@@ -10,9 +10,10 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from statistics import quantiles
 
@@ -52,11 +53,11 @@ class Receivers:
 
     async def open(self) -> None:
         for receipts in self.receipts:
-            self.ports.append(await _listen(lambda reader, writer, to=receipts: take(to, reader, writer)))
+            self.ports.append(await _listen(partial(take, receipts)))
         self.silent_port = await _listen(stay_silent)
 
 
-async def _listen(serve: Callable[..., object]) -> int:
+async def _listen(serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> int:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     return int(server.sockets[0].getsockname()[1])
 
