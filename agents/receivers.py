@@ -8,6 +8,7 @@ from django.dispatch import receiver
 from agents.assembler.snapshots.entry_erasure import begin_entry_erasure
 from agents.assembler.snapshots.store import erase_calls_about, erase_tool_calls
 from agents.models import Agent, Run
+from agents.runs.external import finish_posted_runs
 from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
 from agents.tasks import enqueue_run_on_commit
 from agents.trust import may_respond
@@ -17,7 +18,7 @@ from memory.models import Approval, ProfileNote
 from memory.wiring import approval_decided, notes_cleared
 from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Dive, Message
-from openvibe.chat.wiring import dive_ended, draft_requested, message_posted, message_revised
+from openvibe.chat.wiring import agent_posted, dive_ended, draft_requested, message_posted, message_revised
 from openvibe.workspaces.models import Participant
 
 
@@ -59,15 +60,21 @@ def start_runs(
         if participant_id == dive_agent_id:
             task = Run.Task.DIVE
         run = request_run(agent=agents[participant_id], message=message, task=task)
-        if run is not None:
+        if run is not None and not run.is_external:
             enqueue_run_on_commit(run.pk)
+
+
+@receiver(agent_posted, dispatch_uid="agents.answered_by_message")
+def finish_runs_answered_by_message(sender: type[Message], message: Message, **_: Any) -> None:
+    """An agent elsewhere may answer with a message of its own in place of a run that it begins."""
+    finish_posted_runs(message)
 
 
 @receiver(draft_requested, dispatch_uid="agents.draft")
 def start_draft_run(sender: type[Dive], message: Message, dive: Dive, **_: Any) -> None:
     """The dive's agent drafts the result. Raises Conflict while it has something else to do there."""
     run = request_draft_run(dive=dive, message=message)
-    if run is not None:
+    if run is not None and not run.is_external:
         enqueue_run_on_commit(run.pk)
 
 

@@ -96,6 +96,11 @@ class RunOut(serializers.ModelSerializer[Run]):
     approval = serializers.IntegerField(
         source="approval_id", read_only=True, allow_null=True, help_text="What it waits, or waited, for."
     )
+    error_code = serializers.CharField(
+        read_only=True,
+        help_text="Why it failed. Of one that is `queued`: `not_connected` where the program that is to begin it was "
+        "not heard since it was asked.",
+    )
     regenerates = serializers.IntegerField(
         source="regenerates_id", read_only=True, allow_null=True, help_text="The run whose answer this one gives anew."
     )

@@ -4,10 +4,11 @@ The agent begins a run for a message that is meant for it, and sends the words o
 it sends names the run's attempt and where the words go, so that a call sent twice, or by a process that lost the run,
 changes nothing. A person's Stop ends the run at once; the agent is told with its next words.
 
-What people ask it for besides, another try, another answer or a draft, waits as a run that is queued: its events tell
-the agent of the message once more, and it begins the run as any other. Nobody waits for ever (`fail_silent_runs`)."""
+What people ask it for waits as a run that is queued, from the transaction of the message on. Of another try, another
+answer or a draft its events tell the agent of the message once more, and it begins the run as any other. A message that
+it posts in place of that is the answer, too. Nobody waits for ever (`fail_silent_runs`)."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.conf import settings
@@ -19,6 +20,7 @@ from agents.access import reply_denied_reason, visible_to
 from agents.assembler.assemble import Prompt
 from agents.assembler.snapshots.store import store_snapshot
 from agents.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
+from agents.runs.programs import programs_heard_at
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import StepKind, add_step
 from agents.runs.store import clean_reply_body, emit_answered_again, emit_reply_changed
@@ -35,6 +37,12 @@ from openvibe.workspaces.models import Participant
 MAX_ERROR_CHARACTERS = 2_000
 END_STEPS: dict[str, StepKind] = {"done": "done", "failed": "failed", "stopped": "stopped"}
 BATCH_SIZE = 200
+CONNECT_SECONDS = 45.0
+"""How long a run waits before it is said that its program was not heard since."""
+MAX_LATENESS = timedelta(hours=1)
+"""How long after it failed a message that the agent posts is still the answer of a run that was not begun."""
+NOT_CONNECTED, NOT_BEGUN = "not_connected", "not_begun"
+NOT_CONNECTED_MESSAGE = "Its program is not connected. The question waits for it up to {minutes} min, then it fails."
 RUN_REQUESTED = "run_requested"
 """The event that asks an agent elsewhere. Nobody else is told."""
 START_TIMEOUT_MESSAGE = (
@@ -128,8 +136,11 @@ def _check_addressed(agent: Agent, message: Message) -> str:
 
 
 def _create_or_restart(agent: Agent, message: Message, run: Run | None, task: str) -> Run:
-    if run is not None and run.state in (Run.State.DONE, Run.State.STOPPED):
+    is_posted = run is not None and run.state == Run.State.DONE and not run.attempt and task != Run.Task.PUBLISH
+    if run is not None and run.state in (Run.State.DONE, Run.State.STOPPED) and not is_posted:
         raise Conflict("This message is answered, or people stopped the answer.", code="answered")
+    if run is not None and is_posted:  # that was a word in between
+        run.reply = None
     if message.is_deleted:
         raise _deleted_error()
     is_here = Q(state__in=RUNS.active) | (Q(state=Run.State.QUEUED) & RUNS.condition)
@@ -302,31 +313,66 @@ def fail_silent_runs() -> None:
     """End external runs whose agent was not heard any more or did not begin, whose message was deleted, or whose thread
     it lost."""
     awaited = Run.objects.filter(heard_at__isnull=False, state__in=EXTERNAL_RUNS.unfinished)
-    for run_id in awaited.order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE]:
+    asked = list(awaited.order_by("pk").values_list("pk", "agent__participant")[:BATCH_SIZE])
+    heard_at = programs_heard_at({participant_id for _, participant_id in asked}) if asked else {}
+    for run_id, participant_id in asked:
         with transaction.atomic():
             rows = awaited.select_for_update(no_key=True, of=("self",), skip_locked=True)
             run = rows.select_related("agent__participant", "thread__channel", "trigger").filter(pk=run_id).first()
-            if run is None or _finish_posted_draft(run):
+            if run is None:
                 continue
             code, reason = _lapse_of(run)
             if code and run.state == Run.State.QUEUED:
                 _fail_queued(run, code, reason)
             elif code:
                 fail_external_run(run=run, error=reason, usage=ReportedUsage(), code=code)
+            elif run.state == Run.State.QUEUED:
+                _note_connection(run, heard_at.get(participant_id))
 
 
-def _finish_posted_draft(run: Run) -> bool:
-    """Whether the agent posted the draft as a message, without beginning the run: it is done then."""
-    if run.task != Run.Task.PUBLISH or run.state != Run.State.QUEUED:
-        return False
-    messages = Message.objects.filter(thread=run.thread_id, seq__gt=run.trigger.seq, author=run.agent.participant_id)
-    reply = messages.filter(kind=Message.Kind.TEXT, deleted_at=None, run=None).order_by("seq").first()
-    if reply is None:
-        return False
-    run.reply, run.state, run.finished_at = reply, Run.State.DONE, timezone.now()
-    add_step(run, "done", attempt=run.attempt)
-    run.save(update_fields=["reply", "state", "finished_at", "steps"])
-    return True
+def _note_connection(run: Run, program_heard_at: datetime | None) -> None:
+    """Keep with a run that waits that its program was not heard since it was asked, or that it is there again."""
+    asked_at = run.heard_at or run.queued_at
+    is_heard = program_heard_at is not None and program_heard_at >= asked_at
+    is_late = timezone.now() - asked_at >= timedelta(seconds=CONNECT_SECONDS)
+    code = NOT_CONNECTED if is_late and not is_heard else ""
+    if code == run.error_code:
+        return
+    run.error_code = code
+    run.error = NOT_CONNECTED_MESSAGE.format(minutes=settings.AGENT_BEGIN_MINUTES) if code else ""
+    run.save(update_fields=["error_code", "error"])
+    _emit_run_changed(run)
+
+
+def _emit_run_changed(run: Run) -> None:
+    """As the database does where the state changes."""
+    emit(
+        "run_changed",
+        workspace_id=run.workspace_id,
+        channel_id=run.thread.channel_id,
+        thread_id=run.thread_id,
+        message_id=run.trigger_id,
+    )
+    emit_reply_changed(run)
+
+
+def finish_posted_runs(message: Message) -> None:
+    """The agent posted a message where its program was waited for: that is the answer to all that was asked there
+    before, in the transaction of the message. Not while it writes another answer there. A run that was not begun in
+    time is answered late."""
+    is_waiting = Q(state=Run.State.QUEUED)
+    is_late = Q(state=Run.State.FAILED, error_code=NOT_BEGUN, finished_at__gt=timezone.now() - MAX_LATENESS)
+    asked = Run.objects.filter(EXTERNAL_RUNS.condition, agent__participant=message.author_id, thread=message.thread_id)
+    rows = asked.filter(is_waiting | is_late, trigger__seq__lt=message.seq).order_by("pk")
+    if message.kind != Message.Kind.TEXT or asked.filter(state__in=EXTERNAL_RUNS.active).exists():
+        return
+    runs = list(rows.select_for_update(no_key=True, of=("self",)).select_related("thread"))
+    for run in runs:
+        if run is runs[-1]:
+            run.reply = message
+        run.state, run.finished_at, run.error_code, run.error = Run.State.DONE, timezone.now(), "", ""
+        add_step(run, "done", attempt=run.attempt)
+        run.save(update_fields=["reply", "state", "finished_at", "error_code", "error", "steps"])
 
 
 def _fail_queued(run: Run, code: str, reason: str) -> None:
@@ -343,6 +389,8 @@ def _lapse_of(run: Run) -> tuple[str, str]:
     seconds = 60 * settings.AGENT_BEGIN_MINUTES if is_queued else settings.AGENT_SILENCE_SECONDS
     if run.trigger.is_deleted:
         return "deleted", "The message was deleted before it was answered."
+    if not run.agent.is_active:
+        return "agent_silent", "The agent was deactivated before it answered."
     if not sees_thread(visible_to(run.agent), run.thread):
         return "agent_silent", reply_denied_reason(run.agent, run.thread, run.task) or "It sees this thread no more."
     if is_queued and not run.agent.answers_itself:
@@ -350,7 +398,7 @@ def _lapse_of(run: Run) -> tuple[str, str]:
     if run.heard_at is None or run.heard_at > timezone.now() - timedelta(seconds=seconds):
         return "", ""
     if is_queued:
-        return "not_begun", START_TIMEOUT_MESSAGE.format(
+        return NOT_BEGUN, START_TIMEOUT_MESSAGE.format(
             name=run.agent.participant.name, minutes=settings.AGENT_BEGIN_MINUTES
         )
     return "silent", f"It fell silent while it answered: nothing was heard of it for {seconds:g} seconds."

@@ -1,11 +1,11 @@
 """A run's states, from request to retry: request, draft, stop, retry, resume, regenerate."""
 
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from agents.access import reply_denied_reason
-from agents.models import RUNS, Agent, Run
+from agents.models import EXTERNAL_RUNS, RUNS, Agent, Run
 from agents.runs.external import queue_external_run, stop_external_run
 from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step
 from agents.runs.store import emit_reply_changed
@@ -21,9 +21,9 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
     """The run that `message` causes, in the caller's transaction; the same message and agent give the same run.
 
     When the agent may not answer there is no run, and a mention holds the reason for people to see: in a dive even
-    where it was not named, for everything said there is said to it. Agents that answer by themselves, through the API,
-    get no run either: they hear of the message through their event stream. What they are to draft is the exception,
-    which people wait for.
+    where it was not named, for everything said there is said to it. For agents that answer by themselves, through the
+    API, it waits for their program, which hears of the message by itself; in threads that they only follow they may
+    say nothing, and there is no run until they begin one.
     """
     reason = reply_denied_reason(agent, message.thread, task)
     if reason is not None:
@@ -32,7 +32,7 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
                 message=message, participant_id=agent.participant_id, defaults={"note": reason[:200]}
             )
         return None
-    if agent.answers_itself and task != Run.Task.PUBLISH:
+    if agent.answers_itself and task == Run.Task.THREAD and not message.thread.channel.is_direct:
         return None
     run = Run(
         agent=agent,
@@ -41,6 +41,7 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
         thread_id=message.thread_id,
         requested_by_id=message.author_id,
         task=task,
+        heard_at=timezone.now() if agent.answers_itself else None,
     )
     try:
         with transaction.atomic():
@@ -50,7 +51,7 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
         if existing is None:
             raise error from None
         return existing
-    if agent.answers_itself:
+    if agent.answers_itself and task == Run.Task.PUBLISH:
         queue_external_run(run)
     return run
 
@@ -59,11 +60,13 @@ def request_draft_run(*, dive: Dive, message: Message) -> Run | None:
     """The run that drafts a dive's result, in the caller's transaction. An agent that answers by itself is asked for it
     (`queue_external_run`); None where the agent may not answer.
 
-    Raises Conflict while the agent has another run to finish in the dive.
+    Raises Conflict while the agent has another run to finish in the dive; one elsewhere may still have to begin what
+    was said there.
     """
     agent = Agent.objects.select_related("participant", "workspace").get(participant_id=dive.agent_id)
     unfinished = Run.objects.filter(thread_id=dive.thread_id).exclude(state__in=Run.FINISHED_STATES)
-    if unfinished.exists():
+    is_not_begun = EXTERNAL_RUNS.condition & Q(state=Run.State.QUEUED, task=Run.Task.DIVE)
+    if unfinished.exclude(is_not_begun).exists():
         raise Conflict(
             f"@{agent.participant.handle} is still busy in this dive. Wait until it is done, or stop it.",
             code="being_written",
@@ -81,7 +84,7 @@ def stop_runs_in_dive(*, dive: Dive) -> None:
     for run in unfinished.exclude(state__in=Run.FINISHED_STATES).select_related("agent__participant").order_by("pk"):
         run.stop_requested_at = run.stop_requested_at or timezone.now()
         if run.state != Run.State.WRITING:
-            run.state, run.finished_at = Run.State.STOPPED, timezone.now()
+            run.state, run.finished_at, run.error_code, run.error = Run.State.STOPPED, timezone.now(), "", ""
             add_step(run, "stopped")
         elif run.is_external and dive.state != Dive.State.PUBLISHED:
             stop_external_run(run, by=None)
@@ -91,7 +94,7 @@ def stop_runs_in_dive(*, dive: Dive) -> None:
                 f"@{run.agent.participant.handle} is still writing in this dive. Wait until it is done, or stop it.",
                 code="being_written",
             )
-        run.save(update_fields=["state", "finished_at", "stop_requested_at", "steps"])
+        run.save(update_fields=["state", "finished_at", "stop_requested_at", "error_code", "error", "steps"])
 
 
 def _lock_run(run: Run) -> Run:
@@ -126,11 +129,12 @@ def stop_run(*, run: Run, by: Access) -> Run:
         emit_reply_changed(current)
     if current.state in (Run.State.QUEUED, Run.State.WAITING):
         current.state, current.finished_at = Run.State.STOPPED, timezone.now()
+        current.error_code = current.error = ""  # why it waited
         add_step(current, "stopped", by=by.participant_id)
     elif current.stop_requested_at is None:
         add_step(current, "stop_requested", by=by.participant_id)
     current.stop_requested_at = current.stop_requested_at or timezone.now()
-    current.save(update_fields=["state", "finished_at", "stop_requested_at", "steps"])
+    current.save(update_fields=["state", "finished_at", "stop_requested_at", "error_code", "error", "steps"])
     if current.reply_id and current.state == Run.State.STOPPED:
         Message.objects.filter(pk=current.reply_id, state=Message.State.WRITING).update(state=Message.State.STOPPED)
     if is_waiting and current.approval and current.tool_calls.filter(approval=current.approval).exists():

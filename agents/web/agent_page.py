@@ -1,6 +1,7 @@
 """An agent's page."""
 
 from collections import defaultdict
+from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from agents.access import tokens_used_today
 from agents.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
 from agents.models import Agent, Run, SoulVersion
 from agents.prompts.cache_rates import agent_cache
+from agents.runs.programs import programs_heard_at
 from agents.soul import FieldDiff, diff_souls, render_soul
 from agents.soul.parser import soul_from_dict
 from agents.statistics import agent_acceptance, agent_charts, tokens_per_day
@@ -44,9 +46,15 @@ def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
         **_runs_context(request, agent),
         **_soul_context(request, agent),
         **_memory_context(request, agent),
+        "heard_at": _program_heard_at(agent),
         "proposals": list_proposals(agent.participant, request.access),
     }
     return render(request, "agents/_agent.html" if request.htmx else "agents/agent.html", page)
+
+
+def _program_heard_at(agent: Agent) -> datetime | None:
+    """None for one that is answered for here, too."""
+    return programs_heard_at([agent.participant_id]).get(agent.participant_id) if agent.answers_itself else None
 
 
 class RunsForm(forms.Form):

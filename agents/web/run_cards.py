@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Left
 from django.utils.text import Truncator
@@ -168,7 +167,7 @@ def _run_state_label(run: Run) -> str:
     if not run.is_over and run.stop_requested_at is not None:
         return f"{name} is stopping…"
     if run.state == Run.State.QUEUED and run.is_external:
-        return f"{name} runs elsewhere and was asked; it has {settings.AGENT_BEGIN_MINUTES} min to begin"
+        return f"{name} runs elsewhere: the question waits for its program"
     return {
         "queued": f"{name} will answer as soon as it can…",
         "reading": f"{name} is reading…",

@@ -5,9 +5,10 @@ from collections.abc import Collection
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
-from openvibe.api.auth import PARTICIPANT_ACCESS, CallerParticipant
+from openvibe.api.auth import LAST_USED_INTERVAL, PARTICIPANT_ACCESS, CallerParticipant
 from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Problem, Refused
@@ -55,6 +56,14 @@ def issue_token(
     after = f"made, for {', '.join(known_scopes)}" + (f", for {pluralize(days, 'day')}" if days else "")
     _audit_token(token, participant, by, after)
     return token, secret
+
+
+def note_tokens_used(token_ids: Collection[int], *, at_once: Collection[int] = ()) -> None:
+    """Note that programs with these tokens are there, once a minute whichever process says so, those of `at_once` in
+    any case. One write."""
+    now = timezone.now()
+    is_due = Q(last_used_at=None) | Q(last_used_at__lte=now - LAST_USED_INTERVAL) | Q(pk__in=at_once)
+    Token.objects.filter(is_due, pk__in=token_ids).update(last_used_at=now)
 
 
 def _audit_token(token: Token, participant: CallerParticipant, by: Actor | str | None, after: str) -> None:

@@ -97,6 +97,10 @@ class _TransportGuard(Generic[Transport]):
         self._resolve = resolve
         self._inner = inner or type(self)._default_inner(verify=_ssl_context())
 
+    def restart_limit(self, total_seconds: float) -> None:
+        """Give the responses from here on so many seconds, over connections that stay open."""
+        self._limit = _ResponseLimit(self._limit.clock() + total_seconds, self._limit.max_bytes, self._limit.clock)
+
     @property
     def was_too_large(self) -> bool:
         """Whether an answer was cut off at its limit, for callers below a package that swallows the error."""

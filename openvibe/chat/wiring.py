@@ -31,6 +31,10 @@ from openvibe.workspaces.models import Member, Participant
 # Only for messages people post; an agent's reply, an import and an edit ring nothing.
 message_posted = Signal()
 
+# Sent inside the transaction that wrote the message, of an agent that posts it by itself: no reply that a run writes.
+#   message: Message
+agent_posted = Signal()
+
 # Sent inside the transaction that edited or deleted the message, as the last thing in it:
 #   message: Message, as it is now (`is_deleted` tells which of the two it was)
 # Never sent for an edit that changed nothing, and once for each deletion.

@@ -116,7 +116,7 @@ class Environment(BaseSettings):
         5,
         ge=1,
         le=MAX_SECONDS // 60,
-        description="How long a retry, another answer or a draft waits for an agent elsewhere to begin it.",
+        description="How long a question, a retry or a draft waits for the program of an agent elsewhere to begin it.",
     )
     owners_export: bool = Field(
         False, description="Owners may take out archives of their workspace, private conversations in them too."

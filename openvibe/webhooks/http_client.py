@@ -1,8 +1,11 @@
-"""One POST to an address that somebody entered: checked at connect, no redirects, an end in time whatever answers."""
+"""POSTs to an address that somebody entered: checked at connect, no redirects, an end in time whatever answers.
+
+The connection to a receiver stays open from one delivery to the next. Its name is looked up and checked for each, and
+another connection is made where it stands for another address by then."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from socket import SHUT_RDWR, socket
@@ -18,6 +21,7 @@ MAX_SECONDS = 10.0
 MAX_RESPONSE_BYTES = 4_096
 TIMEOUT_MESSAGE = "No whole answer came in time."
 NO_HTTP = "It answered nothing, or something that is no HTTP."
+NEW_SOCKET_EVENTS = ("connection.connect_tcp.complete", "connection.start_tls.complete")
 
 
 @dataclass(frozen=True)
@@ -30,36 +34,83 @@ class AttemptResult:
     milliseconds: int
 
 
-def post(
-    url: str, body: bytes, headers: dict[str, str], *, allow_private: bool, seconds: float = MAX_SECONDS
-) -> AttemptResult:
-    """Send it once, within so many `seconds` in all. Raises nothing: whatever went wrong stands in `error`."""
-    start_time, status, response_body, error = time.monotonic(), None, b"", ""
-    transport = GuardedTransport(allow_private=allow_private, total_seconds=seconds)
-    timeout = httpx2.Timeout(seconds, connect=seconds / 2)
-    try:
-        with (
-            httpx2.Client(transport=transport, timeout=timeout, trust_env=False) as client,
-            _deadline(seconds) as trace,
-            client.stream("POST", url, content=body, headers=headers, extensions={"trace": trace}) as response,
-        ):
-            status = response.status_code
-            error = "" if response.is_success else _refusal(response)
-            with suppress(httpx2.HTTPError, OSError):  # the status says it all, however the body ends
-                for chunk in response.iter_raw():
-                    response_body += chunk
-                    if len(response_body) >= MAX_RESPONSE_BYTES:
-                        break
-    except AddressRefused as refusal:
-        error = str(refusal)
-    except httpx2.TimeoutException:
-        error = TIMEOUT_MESSAGE
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as failure:
-        is_late = time.monotonic() - start_time >= seconds
-        error = TIMEOUT_MESSAGE if is_late else _failure(failure)
-    text = response_body[:MAX_RESPONSE_BYTES].decode(errors="replace").replace("\x00", "")
-    masked_text = mask_secrets(text)[:MAX_RESPONSE_CHARACTERS]
-    return AttemptResult(status, masked_text, error[:300], round((time.monotonic() - start_time) * 1000))
+class ReceiverConnection:
+    """The way to one receiver, for one thread at a time. Nothing that it answers is kept, as cookies are."""
+
+    def __init__(self, url: str, *, allow_private: bool, seconds: float = MAX_SECONDS) -> None:
+        self._url, self._seconds = url, seconds
+        self._transport = GuardedTransport(allow_private=allow_private, total_seconds=seconds)
+        timeout = httpx2.Timeout(seconds, connect=seconds / 2)
+        self._client = httpx2.Client(transport=self._transport, timeout=timeout, trust_env=False)
+        self._sockets: list[socket] = []
+        self._is_reused = False
+
+    def close(self) -> None:
+        self._client.close()
+
+    def post(self, body: bytes, headers: dict[str, str]) -> AttemptResult:
+        """Send it once, within the `seconds` in all. Raises nothing: whatever went wrong stands in `error`.
+
+        Where a connection that was open turns out to be closed by now, it is sent over a new one."""
+        start_time = time.monotonic()
+        with self._deadline():
+            status, response_body, error = self._send(body, headers, start_time)
+            if status is None and error and self._is_reused and time.monotonic() - start_time < self._seconds:
+                status, response_body, error = self._send(body, headers, start_time)
+        text = response_body[:MAX_RESPONSE_BYTES].decode(errors="replace").replace("\x00", "")
+        masked_text = mask_secrets(text)[:MAX_RESPONSE_CHARACTERS]
+        return AttemptResult(status, masked_text, error[:300], round((time.monotonic() - start_time) * 1000))
+
+    def _send(self, body: bytes, headers: dict[str, str], start_time: float) -> tuple[int | None, bytes, str]:
+        """The status, how the answer begins, and what went wrong."""
+        status, response_body, error = None, b"", ""
+        self._is_reused = True
+        self._client.cookies.clear()
+        remaining = self._seconds - (time.monotonic() - start_time)
+        self._transport.restart_limit(remaining)
+        options: dict[str, Any] = {"content": body, "headers": headers, "extensions": {"trace": self._trace}}
+        try:
+            with self._client.stream("POST", self._url, **options) as response:
+                status = response.status_code
+                error = "" if response.is_success else _refusal(response)
+                with suppress(httpx2.HTTPError, OSError):  # the status says it all, however the body ends
+                    for chunk in response.iter_raw():
+                        response_body += chunk
+                        if len(response_body) >= MAX_RESPONSE_BYTES:
+                            break
+        except AddressRefused as refusal:
+            self._is_reused, error = False, str(refusal)
+        except httpx2.TimeoutException:
+            self._is_reused, error = False, TIMEOUT_MESSAGE
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as failure:
+            is_late = time.monotonic() - start_time >= self._seconds
+            error = TIMEOUT_MESSAGE if is_late else _failure(failure)
+        return status, response_body, error
+
+    def _trace(self, name: str, info: dict[str, Any]) -> None:
+        """Of the client: a new connection begins, or has a socket."""
+        if name == "connection.connect_tcp.started":
+            self._is_reused = False
+        elif name in NEW_SOCKET_EVENTS and "return_value" in info:
+            self._sockets = [each for each in self._sockets if each.fileno() >= 0]
+            self._sockets.append(info["return_value"].get_extra_info("socket"))
+
+    @contextmanager
+    def _deadline(self) -> Iterator[None]:
+        """Ends its connections when time is up, however steadily one drips."""
+
+        def end() -> None:
+            for each in self._sockets:
+                with suppress(OSError):
+                    each.shutdown(SHUT_RDWR)
+
+        timer = threading.Timer(self._seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def _failure(failure: Exception) -> str:
@@ -73,26 +124,3 @@ def _refusal(response: httpx2.Response) -> str:
     if response.is_redirect:
         return f"It answered {response.status_code}. Redirects are not followed: enter the address it leads to."
     return f"It answered {response.status_code}. Only an answer of 200 to 299 is taken as received."
-
-
-@contextmanager
-def _deadline(seconds: float) -> Iterator[Callable[[str, dict[str, Any]], None]]:
-    """A trace of the client's; ends its connection when time is up, however steadily it drips."""
-    sockets: list[socket] = []
-
-    def trace(name: str, info: dict[str, Any]) -> None:
-        if name == "connection.connect_tcp.complete" and "return_value" in info:
-            sockets.append(info["return_value"].get_extra_info("socket"))
-
-    def end() -> None:
-        for each in sockets:
-            with suppress(OSError):
-                each.shutdown(SHUT_RDWR)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield trace
-    finally:
-        timer.cancel()

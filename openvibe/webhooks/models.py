@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar
 from urllib.parse import urlsplit
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import Count, Min, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce, Now
+from django.utils import timezone
+from django.utils.timesince import timesince
 
 from openvibe.base.fields import EncryptedTextField
 from openvibe.base.models import TimestampedModel
@@ -38,6 +40,10 @@ KINDS = (
 TEST_KIND = "test"
 SECRET_OVERLAP = timedelta(hours=24)
 """How long deliveries are signed with the secret before, too."""
+MAX_PENDING = 1_000
+"""Deliveries of one webhook that wait as rows; what comes after them waits in the event stream."""
+LONGEST_DELAY_SECONDS = 3_600.0
+"""Between two attempts."""
 MAX_RESPONSE_CHARACTERS = 500
 MAX_SHOWN_CHARACTERS = 20
 """Of the first part of an address' path; a longer one may be a token, as Telegram's."""
@@ -64,6 +70,14 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
         if access.administers:
             return rows
         return rows.filter(participant=access.participant_id) if access.is_agent else rows.none()
+
+    def with_backlog(self) -> WebhookQuerySet:
+        """With how many deliveries wait (`pending`), and since when the oldest does (`oldest_pending_at`)."""
+        pending = Delivery.objects.filter(webhook=OuterRef("pk"), state=Delivery.State.PENDING).order_by()
+        count = pending.values("webhook").annotate(count=Count("pk")).values("count")
+        waiting = Delivery.objects.waiting().filter(webhook=OuterRef("pk")).order_by()
+        oldest = waiting.values("webhook").annotate(at=Min("created_at")).values("at")
+        return self.annotate(pending=Coalesce(Subquery(count), 0), oldest_pending_at=Subquery(oldest))
 
 
 class Webhook(TimestampedModel):
@@ -118,6 +132,17 @@ class Webhook(TimestampedModel):
     def masked_url(self) -> str:
         return mask_url(self.url)
 
+    @property
+    def backlog_label(self) -> str:
+        """`12 waiting, the oldest for 3 minutes`, of `with_backlog`."""
+        count: int = getattr(self, "pending", 0)
+        oldest: datetime | None = getattr(self, "oldest_pending_at", None)
+        if oldest is None:
+            return f"{count:,} waiting"
+        age = timezone.now() - oldest
+        words = timesince(oldest, depth=1) if age >= timedelta(minutes=1) else "less than a minute"
+        return f"{count:,} waiting, the oldest for {words}".replace("\xa0", " ")
+
     def is_directed_by(self, access: Access) -> bool:
         """Whether the asker may say where it sends what, and read what is answered there: her own, and those of agents
         whose tokens she manages. What others see, she may not have sent to her."""
@@ -131,9 +156,9 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         rows = self.filter(webhook__in=Webhook.objects.visible_to(access))
         return rows.filter(own | Q(webhook__participant__in=token_owners(access).order_by().values("pk")))
 
-    def next_first(self) -> DeliveryQuerySet:
-        """Those that wait, in the order they are sent: tests, then events in theirs."""
-        return self.filter(state=Delivery.State.PENDING).order_by(models.F("position").asc(nulls_first=True), "id")
+    def waiting(self) -> DeliveryQuerySet:
+        """Those that wait to be sent since they were written; not those that were sent and are to be sent again."""
+        return self.filter(Q(attempts__gt=0) | Q(attempted_at=None), state=Delivery.State.PENDING)
 
 
 class Delivery(models.Model):

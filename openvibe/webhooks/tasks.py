@@ -13,6 +13,7 @@ def enqueue_send_on_commit() -> None:
 
 
 def _enqueue_send() -> None:
+    """At once. Raises nothing."""
     try:
         send_due_task.apply_async(expires=60, retry=False)
     except Exception as error:  # every transport has errors of its own
@@ -22,8 +23,12 @@ def _enqueue_send() -> None:
 @shared_task(name="webhooks.send_due", ignore_result=True, expires=5)
 def send_due_task() -> dict[str, int]:
     from openvibe.webhooks.delivery import send_due
+    from openvibe.webhooks.queries import due_webhooks
 
-    return {"attempts made": send_due()}
+    attempts = send_due()
+    if attempts and due_webhooks(1):  # the turn's time was up
+        _enqueue_send()
+    return {"attempts made": attempts}
 
 
 @shared_task(name="webhooks.forget_deliveries", ignore_result=True)

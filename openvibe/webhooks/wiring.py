@@ -54,4 +54,7 @@ def _resting_webhooks(access: Access) -> QuerySet[Any, Any]:
 @receiver(message_revised, dispatch_uid="webhooks.forget_answers")
 def erase_answers(sender: type[Message], message: Message, **_: Any) -> None:
     """What a receiver of deliveries answered may repeat the message, and goes with it."""
-    Delivery.objects.filter(message_id=message.pk).exclude(response="").update(response="")
+    answered = Delivery.objects.filter(message_id=message.pk).exclude(response="")
+    ids = list(answered.select_for_update(of=("self",)).order_by("pk").values_list("pk", flat=True))
+    if ids:  # locked in the order in which answers are recorded
+        Delivery.objects.filter(pk__in=ids).update(response="")

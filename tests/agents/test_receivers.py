@@ -74,8 +74,12 @@ def test_a_spent_budget_says_so(ana: Member, vibe: Agent, thread: Thread) -> Non
     assert "budget for today" in Mention.objects.get(message=message).note
 
 
-def test_an_agent_that_answers_itself_gets_no_run(ana: Member, vibe: Agent, thread: Thread) -> None:
+def test_what_an_agent_elsewhere_is_asked_waits_for_its_program(ana: Member, vibe: Agent, thread: Thread) -> None:
     Agent.objects.update(answers_itself=True)
     message = say(thread, ana, "@vibe hello")
-    assert not Run.objects.exists()
+    run = Run.objects.get(trigger=message)
+    assert (run.task, run.state, run.is_external) == ("mention", "queued", True)
     assert Mention.objects.get(message=message).note == ""
+    thread.following_agents.add(vibe.participant)
+    say(thread, ana, "Nobody is named")
+    assert Run.objects.count() == 1, "it may say nothing to what it only follows"

@@ -1,11 +1,14 @@
 """The event stream over the API: what a token may know, for as long as it holds."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from openvibe.api.services import issue_token, revoke_token
+from openvibe.api.models import Token
+from openvibe.api.services import issue_token, note_tokens_used, revoke_token
 from openvibe.base.models import Event
 from openvibe.chat.live import hub, subscriber
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
@@ -13,6 +16,7 @@ from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests import factories
 from tests.chat.web.event_stream_reader import Reader
+from tests.operations.processes import wait_until
 
 
 def test_who_may_listen_is_asked_anew(ana: Member, dora: Member) -> None:
@@ -100,3 +104,41 @@ def test_a_listener_learns_how_far_it_was_told_though_all_that_was_for_others(mo
             positions.append(reader.opened_at())
 
     assert positions[0] != newest
+
+
+def test_programs_that_listen_are_noted_once_a_minute(ana: Member) -> None:
+    tokens = [
+        issue_token(participant=ana.participant, name=name, scopes=["read"])[0] for name in ("new", "recent", "old")
+    ]
+    now = timezone.now()
+    for token, seconds in zip(tokens, (None, 30, 90), strict=True):
+        at = now - timedelta(seconds=seconds) if seconds else None
+        Token.objects.filter(pk=token.pk).update(last_used_at=at)
+
+    def noted() -> list[bool]:
+        return [bool(at and at >= now) for at in Token.objects.order_by("pk").values_list("last_used_at", flat=True)]
+
+    ids = [token.pk for token in tokens]
+    note_tokens_used(ids)
+    assert noted() == [True, False, True]
+    note_tokens_used(ids, at_once=ids[1:2])
+    assert noted() == [True, True, True]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_program_that_is_told_of_a_mention_was_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, whenever it was noted before; what else it is told changes nothing."""
+    monkeypatch.setattr(hub, "REFRESH_SECONDS", 0.1)
+    ana = factories.make_member("Ana")
+    channel = factories.make_channel(ana)
+    reed = factories.make_agent(ana, "reed", channel=channel)
+    thread = factories.make_thread(channel, ana)
+    _, secret = issue_token(participant=reed.participant, name="listener", scopes=["read"])
+
+    with Reader(Client(), "/api/v1/events/", query="kind=mention&kind=message_posted", token=secret) as reader:
+        factories.say(thread, ana, "Nobody is named")
+        assert reader.next().event == "message_posted"
+        Token.objects.update(last_used_at=timezone.now() - timedelta(seconds=30))
+        said_at = factories.say(thread, ana, "@reed are you there?").created_at
+        assert reader.next().event == "mention"
+        wait_until(lambda: Token.objects.filter(last_used_at__gte=said_at).exists(), "it was heard")

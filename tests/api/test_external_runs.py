@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
@@ -13,13 +14,16 @@ from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import stop_run
 from agents.runs.recovery import recover_runs
+from agents.services import deactivate_agent
 from memory.episodes.models import Episode
+from openvibe.api.models import Token
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.api.event_frames import event_kind
 from openvibe.chat.live.batch import read_batch
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Channel, Dive, Message, Thread
-from openvibe.chat.services import delete_message, set_thread_access, start_dive
+from openvibe.chat.services import delete_message, set_thread_access, start_dive, update_message
+from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.client import Api, is_problem
@@ -432,3 +436,169 @@ def test_a_draft_nobody_writes_holds_up_no_publishing(by_ana: Api, dive: Dive) -
     result = {"headline": "March", "bullets": ["One", "Two", "Three"]}
     assert by_ana.post(f"dives/{dive.pk}/publish/", result).status_code == 201
     assert Run.objects.get().state == "stopped"
+
+
+# --- what is asked while its program does not run -----------------------------------------------------------
+
+
+def wait_for(seconds: float) -> None:
+    """So much time passes for what waits, and the sweep looks."""
+    for run in Run.objects.filter(state="queued"):
+        Run.objects.filter(pk=run.pk).update(heard_at=run.heard_at and run.heard_at - timedelta(seconds=seconds))
+    for token in Token.objects.exclude(last_used_at=None):
+        at = token.last_used_at and token.last_used_at - timedelta(seconds=seconds)
+        Token.objects.filter(pk=token.pk).update(last_used_at=at)
+    recover_runs()
+
+
+def waits(run: Run) -> tuple[str, str]:
+    run.refresh_from_db()
+    return run.state, run.error_code
+
+
+def events_about(message: Message) -> list[str]:
+    number_events()
+    events = read_batch(message.thread.workspace_id, after=0).events
+    return [event.kind for event in events if event.message_id == message.pk and event.kind == "run_changed"]
+
+
+def number_events() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+
+
+def test_a_mention_that_nobody_begins_says_so_within_a_minute_and_fails_after_five(
+    api: Api, by_ana: Api, reed: Agent, question: Message
+) -> None:
+    run = Run.objects.get(trigger=question)
+    assert (run.state, run.task, run.attempt, run.is_external) == ("queued", "mention", 0, True)
+    assert asked_kinds(reed, question).count("mention") == 1, "told once, by the message itself"
+    assert execute_run(run.pk) is None
+    wait_for(40)
+    assert (waits(run), events_about(question)) == (("queued", ""), ["run_changed"])
+    wait_for(15)
+    assert (waits(run), events_about(question)) == (("queued", "not_connected"), ["run_changed"] * 2)
+    wait_for(10)
+    assert len(events_about(question)) == 2, "told once"
+    row = by_ana.get(f"runs/{run.pk}/").json()
+    assert (row["state"], row["error_code"]) == ("queued", "not_connected")
+    assert "up to 5 min" in row["error"]
+    wait_for(240)
+    assert waits(run) == ("failed", "not_begun")
+    assert "press Retry" in run.error
+
+    assert by_ana.post(f"runs/{run.pk}/retry/").json()["error_code"] == ""
+    assert asked_kinds(reed, question).count("mention") == 2
+    assert begin(api, question)["id"] == run.pk
+    assert finish(api, run, body="In March.") == (200, "done")
+    assert Run.objects.count() == 1
+
+
+def test_a_program_that_comes_back_in_time_finds_what_waits_and_answers_it_once(
+    api: Api, reed: Agent, question: Message
+) -> None:
+    run = Run.objects.get(trigger=question)
+    wait_for(60)
+    assert waits(run) == ("queued", "not_connected")
+    (waiting,) = api.get("runs/?state=queued").json()["results"]
+    recover_runs()
+    assert (waits(run), run.error) == (("queued", ""), ""), "it was heard"
+    assert begin(api, Message.objects.get(pk=waiting["trigger"]))["error_code"] == ""
+    assert is_problem(api.post("runs/", {"message": question.pk}), 409, "being_written")
+    assert finish(api, run, body="In March.") == (200, "done")
+    assert is_problem(api.post("runs/", {"message": question.pk}), 409, "answered")
+
+
+def test_an_answer_after_the_failure_is_the_answer(api: Api, question: Message) -> None:
+    run = Run.objects.get(trigger=question)
+    wait_for(310)
+    assert waits(run) == ("failed", "not_begun")
+    assert begin(api, question)["attempt"] == 1
+    assert finish(api, run, body="In March.") == (200, "done")
+
+
+@pytest.mark.parametrize("seconds", [1, 310])
+def test_a_message_of_its_own_is_the_answer_too(api: Api, ana: Member, question: Message, seconds: int) -> None:
+    """Of programs that know no runs: over MCP, from a webhook, with one call."""
+    earlier = Run.objects.get(trigger=question)
+    run = Run.objects.get(trigger=say(question.thread, ana, "@reed and the ivy?"))
+    wait_for(seconds)
+    answer = api.post(f"threads/{question.thread_id}/messages/", {"body": "Both in March."}).json()
+    assert (reply_of(run)[:2], run.reply_id) == (("done", "Both in March."), answer["id"])
+    assert reply_of(earlier)[:2] == ("done", "")
+    assert begin(api, question)["state"] == "reading", "that was a word in between"
+
+
+def test_a_message_posted_while_it_writes_answers_nothing_else(api: Api, ana: Member, run: Run) -> None:
+    other = Run.objects.get(trigger=say(run.thread, ana, "@reed and the ivy?"))
+    api.post(f"threads/{run.thread_id}/messages/", {"body": "I look it up."})
+    assert (waits(run)[0], waits(other)[0]) == ("reading", "queued")
+
+
+def test_what_its_webhook_took_and_what_it_writes_are_signs_of_life(
+    api: Api, ana: Member, reed: Agent, question: Message
+) -> None:
+    run = Run.objects.get(trigger=question)
+    made = {"workspace": ana.workspace, "participant": reed.participant, "url": "https://93.184.216.34/x"}
+    webhook = Webhook.objects.create(**made, kinds=["mention"], made_by=ana.participant)
+    Token.objects.update(last_used_at=None)
+    taken = Delivery.objects.create(webhook=webhook, kind="mention", position=1, state="delivered")
+    Delivery.objects.filter(pk=taken.pk).update(attempted_at=timezone.now())
+    wait_for(60)
+    assert waits(run) == ("queued", "")
+    Delivery.objects.update(attempted_at=timezone.now() - timedelta(minutes=2))
+    wait_for(1)
+    assert waits(run) == ("queued", "not_connected")
+    other = begin(api, say(factories.make_thread(question.thread.channel, ana), ana, "@reed here?"))
+    write(api, Run.objects.get(pk=other["id"]), 0, "In ")
+    Token.objects.update(last_used_at=None)
+    wait_for(1)
+    assert waits(run) == ("queued", "")
+
+
+def test_who_is_gone_is_not_waited_for(api: Api, ana: Member, reed: Agent, question: Message) -> None:
+    run = Run.objects.get(trigger=question)
+    update_message(message=question, by=access(ana), body="@reed when do I prune the ivy?")
+    wait_for(1)
+    assert waits(run) == ("queued", "")
+    deactivate_agent(agent=reed, by=access(ana))
+    wait_for(1)
+    assert waits(run) == ("failed", "agent_silent")
+    assert "deactivated" in run.error
+
+
+def test_a_question_that_was_deleted_is_not_waited_for(ana: Member, question: Message) -> None:
+    run = Run.objects.get(trigger=question)
+    delete_message(message=question, by=access(ana))
+    wait_for(1)
+    assert waits(run) == ("failed", "deleted")
+
+
+def test_a_question_that_was_stopped_is_not_begun(api: Api, by_ana: Api, question: Message) -> None:
+    run = Run.objects.get(trigger=question)
+    wait_for(60)
+    stopped = by_ana.post(f"runs/{run.pk}/stop/").json()
+    assert (stopped["state"], stopped["error_code"]) == ("stopped", "")
+    assert is_problem(api.post("runs/", {"message": question.pk}), 409, "answered")
+
+
+def test_many_that_wait_cost_as_many_queries_each(ana: Member, thread: Thread, reed: Agent) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            recover_runs()
+        return len(captured)
+
+    say(thread, ana, "@reed one")
+    of_one = queries()
+    say(thread, ana, "@reed two")
+    of_two = queries()
+    say(thread, ana, "@reed three")
+    assert queries() - of_two == of_two - of_one
+
+
+def test_the_agents_page_says_when_its_program_was_heard(ana: Member, api: Api, reed: Agent) -> None:
+    page = f"/w/{ana.workspace.slug}/agents/reed/"
+    assert "which was never heard" in factories.signed_in(ana).get(page).content.decode()
+    api.get("me/")
+    assert "last heard" in factories.signed_in(ana).get(page).content.decode()

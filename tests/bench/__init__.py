@@ -21,6 +21,7 @@ from tests.bench.runs import QUICK_MENTIONS, measure_runs
 from tests.bench.samples import KINDS
 from tests.bench.scratch_database import scratch_database
 from tests.bench.search import measure_search
+from tests.bench.webhooks import QUICK_MESSAGES, measure_webhooks
 
 __all__ = ["BENCHES", "Aim", "Measurement", "Options", "Report", "ServerDidNotStart", "run_bench"]
 
@@ -66,6 +67,9 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
     "prompt": lambda options: measure_prompt(data=options.data, kinds=options.kinds, quick=options.quick),
     "recall": lambda options: measure_recall(data=options.data, kinds=options.kinds, quick=options.quick),
     "runs": lambda options: measure_runs(mentions=QUICK_MENTIONS) if options.quick else measure_runs(),
+    "webhooks": lambda options: (
+        measure_webhooks(messages=QUICK_MESSAGES, one_by_one=8) if options.quick else measure_webhooks()
+    ),
     "http": lambda options: measure_http(seconds=0.5, turns=2, processes=(1,)) if options.quick else measure_http(),
 }
 

@@ -33,6 +33,7 @@ from tests.bench.memory import measure_cache, measure_compact
 from tests.bench.prompt import ask_questions, measure_prompt
 from tests.bench.recall import measure_recall, recall_by_budget
 from tests.bench.scratch_database import DATABASE_PREFIX, connect_bare, database_url, scratch_database
+from tests.bench.webhooks import measure_webhooks
 from tests.operations.processes import PATIENCE
 
 
@@ -247,6 +248,15 @@ def test_the_command_prints_json(scratch: None, monkeypatch: pytest.MonkeyPatch)
     report = json.loads(output.getvalue())
     assert set(report) == {"bench", "rows", "aims"}
     assert {frozenset(aim) for aim in report["aims"]} == {frozenset({"aim", "value", "limit", "holds"})}
+
+
+def test_webhooks_with_three_messages(scratch: None) -> None:
+    report = measure_webhooks(messages=3, hooks=2, one_by_one=2)
+    rows = {row.what: row.value for row in report.rows}
+    assert rows["deliveries that waited"] == 6
+    assert rows["deliveries"] > 0
+    assert [aim.limit for aim in report.aims] == [20, 5, 0]
+    assert report.aims[2].holds
 
 
 def test_http_asks_the_real_server(scratch: None) -> None:

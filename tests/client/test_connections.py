@@ -43,6 +43,7 @@ def serve() -> Iterator[Serve]:
 
     def start(**answers: list[Any]) -> Script:
         usual: dict[str, list[Any]] = {"GET me": [ME], "GET reed": [{"answers_itself": True}]}
+        usual["GET runs"] = [{"results": [], "next": None}]
         script = Script({**usual, **{name.replace("_", " "): given for name, given in answers.items()}})
 
         class Handler(BaseHTTPRequestHandler):
@@ -104,6 +105,19 @@ def test_it_listens_on_where_it_was(serve: Serve, tmp_path: Path) -> None:
     with pytest.raises(ApiError):
         next(Vibe(script.url, "ovk_x").mentions(position_file=tmp_path / "position"))
     assert script.headers("GET events")[-1]["Last-Event-ID"] == "9"
+
+
+def test_what_waited_for_it_is_told_first_and_once_when_it_is_heard_of_again(serve: Serve) -> None:
+    asked = {"id": 5, "thread": 1, "kind": "text", "body": "waited", "author": {"kind": "member", "handle": "ana"}}
+    script = serve(
+        GET_events=[b"retry: 1000\nid: 6\n: open\n\n" + frame(7, "new")],
+        GET_runs=[{"results": [{"id": 9, "trigger": 8}, {"id": 3, "trigger": 5}], "next": None}],
+        GET_5=[asked],
+        GET_8=[(404, {"code": "not_found"})],
+    )
+    mentions = Vibe(script.url, "ovk_x").mentions()
+    first, second = next(mentions), next(mentions)
+    assert [(first.text, first.position), second.text] == [("waited", 6), "new"]
 
 
 def test_it_goes_on_from_where_the_stream_opened_when_it_breaks_before_the_first_event(serve: Serve) -> None:

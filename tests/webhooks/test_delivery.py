@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
@@ -32,9 +33,11 @@ from openvibe.chat.services import (
     set_thread_access,
     update_message,
 )
-from openvibe.webhooks.delivery import record, retry_delay, send_due
+from openvibe.webhooks.delivery import MAX_FAILING_SENDERS, prepare, record, retry_delay, send_due
 from openvibe.webhooks.http_client import MAX_SECONDS, AttemptResult
 from openvibe.webhooks.models import Delivery, Webhook
+from openvibe.webhooks.outbox import write_deliveries
+from openvibe.webhooks.queries import due_webhooks, oldest_pending_at
 from openvibe.webhooks.services import (
     MAX_WEBHOOKS,
     create_webhook,
@@ -51,8 +54,8 @@ from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.api.client import Api
 from tests.concurrency import at_once
-from tests.factories import access, make_channel, make_member, make_thread, say
-from tests.webhooks.receiver import Received, Receiver, receiving
+from tests.factories import access, make_channel, make_member, make_thread, say, signed_in
+from tests.webhooks.receiver import Received, Receiver, receiving, receiving_over_connections
 
 is_genuine = run_path(str(Path(__file__).parents[2] / "docs/verify_webhook.py"))["is_genuine"]
 
@@ -64,11 +67,16 @@ def receiver(settings: Settings) -> Iterator[Receiver]:
         yield receiver
 
 
-def send(**options: float) -> int:
-    """One turn, with the events numbered as at a commit."""
+def number_events() -> None:
+    """As at a commit."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+
+
+def send(**options: float) -> int:
+    """One turn."""
+    number_events()
     return send_due(**options)
 
 
@@ -135,7 +143,7 @@ def test_access_is_asked_when_it_is_sent(ana: Member, thread: Thread, vibe: Agen
     assert webhook.deliveries.get().response == "you said: Secret roses, token=[secret removed]"
     delete_message(message=message, by=access(ana))
     assert webhook.deliveries.get().response == ""
-    record(webhook.deliveries.get(), AttemptResult(200, "you said: Secret roses", "", 1))  # it answered late
+    record([(webhook.deliveries.get(), AttemptResult(200, "you said: Secret roses", "", 1))])  # it answered late
     assert webhook.deliveries.get().response == ""
     send_again(delivery=webhook.deliveries.get(), by=access(ana))
     deactivate_agent(agent=vibe, by=access(ana))
@@ -272,6 +280,125 @@ def test_a_receiver_that_stalls_holds_up_no_other(ana: Member, thread: Thread, r
             say(thread, ana, f"Roses {number}")
         assert send(seconds=0) == 4
     assert held.deliveries.earliest("pk").status == 503
+
+
+def test_many_receivers_that_stall_again_and_again_hold_up_no_other(
+    ana: Member, thread: Thread, receiver: Receiver
+) -> None:
+    """However many failed before: they have places of their own."""
+    for _ in range(MAX_FAILING_SENDERS + 3):
+        hook(ana, dead_url())
+    failed_at = timezone.now() - timedelta(minutes=1)
+    Webhook.objects.update(failing_since=failed_at, next_attempt_at=failed_at)
+    hook(ana, receiver.url)
+    say(thread, ana, "Roses")
+    with receiving() as stalled:
+        stalled.answer = lambda received: (200 if is_told.wait(MAX_SECONDS * 0.9) else 500, b"")
+        Webhook.objects.exclude(failing_since=None).update(url=stalled.url)
+        is_told = Event()
+
+        def answer(received: Received) -> tuple[int, bytes]:
+            is_told.set()
+            return 200, b""
+
+        receiver.answer = answer
+        send()
+    assert [one.told[1] for one in receiver.received] == ["Roses"]
+    assert not Delivery.objects.exclude(state=Delivery.State.DELIVERED).exists()
+
+
+def test_seven_webhooks_cost_as_many_queries_as_one(ana: Member, thread: Thread, receiver: Receiver) -> None:
+    def statements() -> int:
+        send()
+        say(thread, ana, "Roses")
+        number_events()
+        write_deliveries()
+        with CaptureQueriesContext(connection) as captured:
+            prepared = prepare(due_webhooks(50))
+        assert len(prepared.sendable) == Webhook.objects.count()
+        return len(captured)
+
+    hook(ana, receiver.url)
+    of_one = statements()
+    for _ in range(6):
+        hook(ana, receiver.url)
+    assert statements() == of_one
+
+
+def test_a_connection_stays_open_and_its_end_costs_no_attempt(ana: Member, thread: Thread, settings: Settings) -> None:
+    """A receiver that ends each connection after two deliveries, without a word, as after a time of silence."""
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with receiving_over_connections(2) as closing_receiver:
+        webhook, _ = hook(ana, closing_receiver.url)
+        for number in range(5):
+            say(thread, ana, f"Roses {number}")
+        send()
+    assert closing_receiver.deliveries_by_connection == [2, 2, 1]
+    assert list(webhook.deliveries.values_list("state", "attempts")) == [("delivered", 1)] * 5
+
+
+def test_what_is_deleted_while_the_one_before_is_on_its_way_is_not_told(
+    ana: Member, thread: Thread, receiver: Receiver
+) -> None:
+    hook(ana, receiver.url)
+    say(thread, ana, "Roses")
+    tulips = say(thread, ana, "Tulips")
+    number_events()
+    write_deliveries()
+    (_, first, _body), *others = prepare(due_webhooks(50)).sendable
+    assert not others
+    delete_message(message=tulips, by=access(ana))
+    record([(first, AttemptResult(200, "", "", 1))])
+    send()
+    assert "Tulips" not in str([one.raw for one in receiver.received])
+    assert [one.body["data"]["deleted_at"] is None for one in receiver.received] == [False]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_kill_between_an_answer_and_its_record_sends_it_again_under_its_id_and_in_order(
+    ana: Member, thread: Thread, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook, _ = hook(ana, receiver.url)
+    for number in range(3):
+        say(thread, ana, f"Roses {number}")
+    dying = iter((False, True))
+
+    def die(execute: Callable[..., Any], sql: str, *more: Any) -> Any:
+        if sql.lstrip().startswith("UPDATE webhooks_delivery") and next(dying, False):
+            raise SystemExit("killed")
+        return execute(sql, *more)
+
+    with connection.execute_wrapper(die), pytest.raises(SystemExit):
+        send()
+    send()
+    assert [one.told[1] for one in receiver.received] == ["Roses 0", "Roses 1", "Roses 1", "Roses 2"]
+    ids = [one.headers["openvibe-delivery"] for one in receiver.received]
+    assert (ids[1], len(set(ids))) == (ids[2], 3)
+    assert set(webhook.deliveries.values_list("state", "attempts")) == {("delivered", 1)}
+
+
+def test_how_old_what_waits_is(ana: Member, thread: Thread, receiver: Receiver) -> None:
+    assert oldest_pending_at() is None
+    receiver.answer = lambda received: (503, b"")
+    webhook, _ = hook(ana, receiver.url)
+    say(thread, ana, "Roses")
+    say(thread, ana, "Tulips")
+    send()
+    at = timezone.now() - timedelta(minutes=3, seconds=5)
+    Delivery.objects.filter(pk=webhook.deliveries.earliest("pk").pk).update(created_at=at)
+    assert oldest_pending_at() == at
+    pages = f"/w/{ana.workspace.slug}/webhooks/"
+    for page in (pages, f"{pages}{webhook.pk}/"):
+        assert "2 waiting, the oldest for 3 minutes" in signed_in(ana).get(page).content.decode()
+    _, token = issue_token(participant=ana.participant, name="Elsewhere", scopes=["admin"])
+    row = Api(Client(), {"Authorization": f"Bearer {token}"}).get(f"webhooks/{webhook.pk}/").json()
+    assert (row["pending"], datetime.fromisoformat(row["oldest_pending_at"])) == (2, at)
+    receiver.answer = lambda received: (200, b"")
+    resume_webhook(webhook=webhook, by=access(ana))
+    send()
+    send_again(delivery=webhook.deliveries.earliest("pk"), by=access(ana))
+    assert oldest_pending_at() is None  # it waits since now, whenever it was first sent
+    assert Webhook.objects.with_backlog().get().backlog_label == "1 waiting"
 
 
 @pytest.mark.parametrize(("hours", "fails"), [(1, False), (24 * 365, False), (24 * 365, True)])

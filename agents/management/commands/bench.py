@@ -25,6 +25,7 @@ BENCHES = (  # those of tests.bench
     "recall",
     "runs",
     "search",
+    "webhooks",
 )
 KINDS = ("meetings", "short facts", "long messages")
 

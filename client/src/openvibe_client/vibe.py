@@ -44,6 +44,7 @@ class Vibe:
 
         With a `position_file`, what was said while nobody listened is told too: the file holds how far the one who
         asks for the next mention has come. What is answered already is not answered again (`Mention.answer`).
+        What still waits for a program of this agent is told first, with or without one.
         """
         kinds = ("mention", "message_posted", "thread_changed")
         frames = iter_events(self.api, kinds=kinds, after=_read_position(position_file))
@@ -52,7 +53,23 @@ class Vibe:
             frames = chain([opening], frames)
         elif position_file is not None and opening.position:
             write_position(position_file, opening.position)
-        return self._mentions_in(frames, position_file)
+        return chain(self._waiting_mentions(opening.position), self._mentions_in(frames, position_file))
+
+    def _waiting_mentions(self, position: int) -> list["Mention"]:
+        """What people asked the agent for and no program of its has begun, the oldest first. An event after `position`
+        that tells of one of them once more is answered already by then."""
+        runs = sorted(self.rows("runs/", state="queued"), key=lambda run: int(run["id"]))
+        messages = [self._message(run["trigger"]) for run in runs]
+        return [Mention(self, message, position) for message in messages if message is not None]
+
+    def _message(self, pk: int) -> Message | None:
+        try:
+            message: Message = self.api.call("GET", f"messages/{pk}/")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
+        return message
 
     def _mentions_in(self, frames: Iterator[Frame], position_file: Path | None) -> Iterator["Mention"]:
         for frame in frames:

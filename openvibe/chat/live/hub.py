@@ -21,12 +21,14 @@ import structlog
 from django.db import DatabaseError, close_old_connections, connection, transaction
 from django.db.models import Max, Min
 
+from openvibe.api.auth import LAST_USED_INTERVAL
+from openvibe.api.services import note_tokens_used
 from openvibe.base.file_limit import open_file_limit
 from openvibe.base.logs import LogThrottle
 from openvibe.base.models import Event
-from openvibe.chat.live.batch import EventBatch, ReplyProgress, read_batch
+from openvibe.chat.live.batch import EventBatch, LiveEvent, ReplyProgress, read_batch
 from openvibe.chat.live.subscriber import RELOAD_FRAME, FrameFormat, StreamSubscriber
-from openvibe.chat.live.viewers import ACCESS_KINDS, refresh_viewers
+from openvibe.chat.live.viewers import ACCESS_KINDS, Viewer, refresh_viewers
 from openvibe.workspaces.queries import here_by_workspace
 from openvibe.workspaces.services import NOTE_SECONDS, note_presence
 
@@ -69,6 +71,7 @@ class EventReader:
         self._due: set[int] = set()
         self._joining: deque[tuple[StreamSubscriber, int | None]] = deque()
         self._noted_at: dict[int, float] = {}
+        self._token_noted_at: dict[int, float] = {}
         self._next_presence = 0.0
 
     def submit(self, work: Callable[..., None], *values: object) -> None:
@@ -152,7 +155,25 @@ class EventReader:
         """Streams of those who may not listen any more end; others see what they may see now."""
         with _snapshot():
             _refresh([subscriber for feed in self._feeds.values() for subscriber in feed.subscribers])
+        self._note_tokens()
         self._tell_presence()
+
+    def _note_tokens(self) -> None:
+        """Note that programs listen: of each token once a minute, and once it was told that it is meant."""
+        now, asked_ids, open_ids = time.monotonic(), set[int](), set[int]()
+        for subscriber in (one for feed in self._feeds.values() for one in feed.subscribers):
+            token_id = subscriber.viewer.token_id
+            if token_id is None or subscriber.viewer.access is None:
+                continue
+            open_ids.add(token_id)
+            if subscriber.is_asked:
+                asked_ids.add(token_id)
+                subscriber.is_asked = False
+        interval = LAST_USED_INTERVAL.total_seconds()
+        due_ids = asked_ids | {pk for pk in open_ids if self._token_noted_at.get(pk, -inf) + interval <= now}
+        if due_ids:
+            note_tokens_used(due_ids, at_once=asked_ids)
+        self._token_noted_at = {pk: now if pk in due_ids else self._token_noted_at[pk] for pk in open_ids}
 
     def _tell_presence(self) -> None:
         """Note who has a page open in this process, and tell all pages who is here where that has changed."""
@@ -293,7 +314,14 @@ def _put(frames: Mapping[StreamSubscriber, bytes]) -> None:
 def _frames(batch: EventBatch, subscriber: StreamSubscriber) -> Iterator[tuple[int, bytes]]:
     for event in batch.events:
         if subscriber.viewer.sees(event):
+            subscriber.is_asked |= subscriber.viewer.token_id is not None and _is_meant(event, subscriber.viewer)
             yield event.position, subscriber.format.frame(event, subscriber.viewer, batch)
+
+
+def _is_meant(event: LiveEvent, viewer: Viewer) -> bool:
+    """Whether the event asks the viewer for an answer: by name, or for itself alone."""
+    is_named = event.message is not None and viewer.participant_id in event.message.named
+    return event.kind == "run_requested" or (event.kind == "message_posted" and is_named)
 
 
 def _prepare(batch: EventBatch, formats: Collection[FrameFormat]) -> None:

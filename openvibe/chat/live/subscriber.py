@@ -68,6 +68,8 @@ class StreamSubscriber:
     is_ended: bool = False
     has_left: bool = False
     told_here: frozenset[int] | None = None
+    is_asked: bool = False
+    """Whether it was told that its participant is meant, since that was last noted of its token."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     task: asyncio.Task[object] | None = field(default_factory=asyncio.current_task)
     wakeup: asyncio.Event = field(default_factory=asyncio.Event)

@@ -26,7 +26,7 @@ from openvibe.chat.models import (
 )
 from openvibe.chat.services.erasure import begin_erasure
 from openvibe.chat.services.permissions import check_dive_party, check_not_archived
-from openvibe.chat.wiring import message_posted, message_revised, message_texts
+from openvibe.chat.wiring import agent_posted, message_posted, message_revised, message_texts
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -209,6 +209,8 @@ def _insert_message(
         message_posted.send(
             sender=Message, message=message, mentioned_agents=tuple(mentioned_ids), following_agents=tuple(follower_ids)
         )
+    elif by.is_agent and is_answered:
+        agent_posted.send(sender=Message, message=message)
     return True
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from openvibe.api.fields import ChoiceField, TextField
-from openvibe.webhooks.models import KINDS, SECRET_OVERLAP, Delivery, Webhook
+from openvibe.webhooks.models import KINDS, MAX_PENDING, SECRET_OVERLAP, Delivery, Webhook
 from openvibe.workspaces.api.serializers import ParticipantOut
 
 
@@ -17,6 +17,13 @@ class WebhookOut(serializers.ModelSerializer[Webhook]):
         help_text="How it begins, and … for the rest, which may be a secret. Sent back, it is the same.",
     )
     kinds = serializers.ListField(child=ChoiceField(choices=KINDS))
+    pending = serializers.IntegerField(
+        read_only=True,
+        help_text=f"Deliveries that wait, about {MAX_PENDING:,} at most: what comes after waits in the event stream.",
+    )
+    oldest_pending_at = serializers.DateTimeField(
+        read_only=True, allow_null=True, help_text="Since when the oldest of them waits; null when none does."
+    )
 
     class Meta:
         model = Webhook
@@ -29,6 +36,8 @@ class WebhookOut(serializers.ModelSerializer[Webhook]):
             "reason",
             "failing_since",
             "next_attempt_at",
+            "pending",
+            "oldest_pending_at",
             "created_at",
             "updated_at",
         )

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -24,6 +25,7 @@ from openvibe.webhooks.api.serializers import (
 )
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.webhooks.tasks import enqueue_send_on_commit
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
 
@@ -34,7 +36,11 @@ def _token_maker_id(request: Request) -> int | None:
     return caller.token.made_by_id if caller.token and request_access(request).is_agent else None
 
 
-_access_webhook = access_by("pk", lambda access: Webhook.objects.visible_to(access).select_related("participant"))
+def _visible_webhooks(access: Access) -> QuerySet[Webhook]:
+    return Webhook.objects.visible_to(access).with_backlog().select_related("participant")
+
+
+_access_webhook = access_by("pk", _visible_webhooks)
 
 
 class WebhookView(ApiView):
@@ -48,8 +54,7 @@ class Webhooks(WebhookView):
     @extend_schema(operation_id="webhooks_list", responses=WebhookOut(many=True))
     def get(self, request: Request) -> Response:
         """Those of the workspace, for admins; an agent's own."""
-        rows = Webhook.objects.visible_to(request_access(request)).select_related("participant")
-        return self.paginated_response(rows, WebhookOut)
+        return self.paginated_response(_visible_webhooks(request_access(request)), WebhookOut)
 
     @extend_schema(operation_id="webhooks_create", request=WebhookIn, responses={201: NewWebhookOut})
     @idempotent
@@ -66,7 +71,7 @@ class Webhooks(WebhookView):
             participant = agent
         made_by_id = _token_maker_id(request)
         webhook, secret = services.create_webhook(by=access, participant=participant, made_by_id=made_by_id, **values)
-        return Response({**WebhookOut(webhook).data, "secret": secret}, status=201)
+        return Response({**WebhookOut(_access_webhook(access, webhook.pk)).data, "secret": secret}, status=201)
 
 
 class OneWebhook(WebhookView):

@@ -33,10 +33,10 @@ def webhooks(request: WorkspaceRequest) -> HttpResponse:
         participant = form.cleaned_data["agent"] or request.member.participant
         try:
             webhook, secret = services.create_webhook(by=request.access, participant=participant, url=url, kinds=kinds)
-            return _render_webhook(request, webhook, secret=secret)
+            return _render_webhook(request, _access_webhook(request, webhook.pk), secret=secret)
         except Problem as problem:
             form.add_problem(problem)
-    rows = Webhook.objects.visible_to(request.access).select_related("participant")
+    rows = Webhook.objects.visible_to(request.access).with_backlog().select_related("participant")
     return render(request, "webhooks/list.html", {"webhooks": rows, "form": form}, status=form.status)
 
 
@@ -100,7 +100,7 @@ def resend(request: WorkspaceRequest, webhook_id: int, delivery_id: int) -> Http
 
 
 def _access_webhook(request: WorkspaceRequest, webhook_id: int) -> Webhook:
-    rows = Webhook.objects.visible_to(request.access).select_related("participant", "made_by")
+    rows = Webhook.objects.visible_to(request.access).with_backlog().select_related("participant", "made_by")
     webhook = rows.filter(pk=min(webhook_id, MAX_ID)).first()
     if webhook is None:
         raise Missing
@@ -123,7 +123,6 @@ def _render_webhook(
         "form": form,
         "is_directed": webhook.is_directed_by(request.access),
         "deliveries": [(delivery, KIND_LABELS.get(delivery.kind, delivery.kind)) for delivery in deliveries],
-        "waiting": webhook.deliveries.filter(state=Delivery.State.PENDING).count(),
         "is_missing_events": services.has_missed_events(webhook),
         "secret": secret,
         "is_rotated": is_rotated,

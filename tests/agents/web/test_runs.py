@@ -68,8 +68,13 @@ def test_an_agent_elsewhere_is_waited_for_and_the_page_says_so(ana: Member, answ
     assert "runs elsewhere" not in signed_in(ana).get(page, headers=HTMX).content.decode()
     signed_in(ana).post(f"/w/{ana.workspace.slug}/runs/{answered.pk}/regenerate/", headers=HTMX)
     shown = signed_in(ana).get(page, headers=HTMX).content.decode()
-    assert "runs elsewhere and was asked; it has 5 min to begin" in shown
+    assert "runs elsewhere: the question waits for its program" in shown
+    assert "not connected" not in shown
     assert "Stop Vibe" in shown
+
+    Run.objects.filter(state="queued").update(heard_at=timezone.now() - timedelta(seconds=50))
+    recover_runs()
+    assert "Its program is not connected." in signed_in(ana).get(page, headers=HTMX).content.decode()
 
     Run.objects.filter(state="queued").update(heard_at=timezone.now() - timedelta(minutes=6))
     recover_runs()
