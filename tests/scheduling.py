@@ -19,6 +19,7 @@ KIND_OF = {
     "tests/operations/test_embedded.py": "processes",
     "tests/operations/test_backup.py": "processes",
     "tests/operations/test_migration_history.py": "processes",
+    "tests/upgrades/": "processes",
     "tests/operations/test_scale_out.py": "processes",
     "tests/operations/test_proxy_example.py": "processes",
     "tests/memory/plugins/test_conformance.py::test_an_author_runs_it_by_the_name_of_the_package": "processes",
