@@ -18,6 +18,7 @@ KIND_OF = {
     "tests/operations/test_external_database.py": "processes",
     "tests/operations/test_embedded.py": "processes",
     "tests/operations/test_backup.py": "processes",
+    "tests/operations/test_backup_versions.py": "processes",
     "tests/operations/test_migration_history.py": "processes",
     "tests/upgrades/": "processes",
     "tests/operations/test_scale_out.py": "processes",

@@ -34,13 +34,14 @@ SKIPPED = (
     r"SET (?:statement_timeout|lock_timeout|idle_in_transaction_session_timeout|transaction_timeout) = 0",
     r"SET (?:client_encoding|standard_conforming_strings|check_function_bodies|xmloption|row_security) = (?:''|\w+)",
     r"SET (?:client_min_messages|default_tablespace|default_table_access_method) = (?:''|\w+)",
-    r"SELECT pg_catalog\.set_config\('', '', false\)",
     r"CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
     r"COMMENT ON EXTENSION vector IS ''",
+    rf"ALTER TABLE (?:ONLY )?{NAME} ALTER COLUMN {NAME} SET \([a-z_]+=[\d.-]+\)",
 )
-"""What `pg_dump` says of its session, which the restore sets by itself: newer servers know settings that older ones do
-not. And the extension, which is there before."""
+"""What `pg_dump` says of its session, which the restore sets by itself, and of how a server keeps a column: one version
+knows settings that another does not. And the extension, which is there before."""
 
+SEARCH_PATH = "SELECT pg_catalog.set_config('search_path', '', false)"
 ALLOWED = (
     rf"CREATE (?:UNLOGGED )?TABLE {NAME} \(.*\)",
     rf"CREATE TABLE {NAME} \(.*\) WITH \([a-z_]+='?\w+'?\)",
@@ -156,7 +157,7 @@ def _checked_statement(sql: str, tokens: list[_Token]) -> Statement | None:
     """The statement, or None where there is nothing to carry out. Raises ForeignStatement."""
     shape = "".join(_SHAPES.get(token.kind, token.text) for token in tokens)
     tokens = [token for token in tokens if token.kind != "space"]
-    if any(re.fullmatch(pattern, shape) for pattern in SKIPPED):
+    if sql == SEARCH_PATH or any(re.fullmatch(pattern, shape) for pattern in SKIPPED):
         return None
     if re.fullmatch(COPY, shape):
         return Statement(sql, rows=True)

@@ -94,7 +94,7 @@ class _Script:
         self._bytes_left -= len(line)
         if self._bytes_left < 0:
             raise CommandError(
-                f"Unpacked, the backup is larger than {self._max_bytes / 1024**3:,.0f} GiB. --max-gib allows more. "
+                f"Unpacked, the backup is larger than {self._max_bytes / 1024**3:g} GiB. --max-gib allows more. "
                 "Nothing was changed."
             )
         return line
