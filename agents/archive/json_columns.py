@@ -18,8 +18,7 @@ from agents.models import ClientTurn, McpTool, Run, Snapshot, SoulVersion
 from agents.soul import SoulError
 from agents.soul.parser import soul_from_dict
 from knowledge.models import Revision
-from memory.models import Compaction, Handoff, MemoryPlugin, WorkItem
-from memory.plugins.models import SessionInfo
+from memory.models import Compaction, Handoff, MemoryPlugin, SessionInfo, WorkItem
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Erasure
 from openvibe.workspaces.models import Picture, Workspace

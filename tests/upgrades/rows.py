@@ -246,7 +246,7 @@ def _value(field: Field[Any, Any]) -> Any:
     if kind == "BooleanField":
         return False
     if kind == "HalfVectorField":
-        return HalfVector([0.5] * 256)
+        return HalfVector([0.5] * 256)  # type: ignore[no-untyped-call]
     if kind == "JSONField":
         return {}
     if kind == "BinaryField":

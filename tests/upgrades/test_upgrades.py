@@ -116,7 +116,7 @@ def numbers(workspace: Workspace, limit: int = MAX_ROWS) -> dict[str, list[objec
     people = workspace.participants.all()
     values["handle"] = list(people.filter(kind="agent").values_list("handle", flat=True))
     values["person"] = list(people.filter(kind="member").values_list("handle", flat=True))
-    words = {name: several[:limit] for name, several in WORDS.items()}
+    words: dict[str, list[object]] = {name: list(several[:limit]) for name, several in WORDS.items()}
     return {**values, "slug": [workspace.slug], **words}
 
 
@@ -170,8 +170,8 @@ class Reading:
             return
         response = client.get(path, headers={"Authorization": f"Bearer {token}"} if token else {})
         if response.status_code >= 500:
-            error = response.exc_info[1] if response.exc_info else response.content[:200]
-            self.failures[f"{who} {path}"] = f"{type(error).__name__}: {error}"
+            raised = getattr(response, "exc_info", None)
+            self.failures[f"{who} {path}"] = repr(raised[1] if raised else response.content[:200])
         if response.streaming:
             response.getvalue()
         if response.status_code == 405:
@@ -226,7 +226,7 @@ def read_installation(reading: Reading, user: User, every_route: Collection[str]
         table = re.match(r"/admin/(\w+)/(\w+)/<object_id>/", route)
         ids: list[object] = [1]
         if table:
-            model = apps.get_model(*table.groups())
+            model = apps.get_model(table[1], table[2])
             ids = list(model._base_manager.order_by("-pk").values_list("pk", flat=True)[:2])
         for path in {ARGUMENT.sub(str(pk), route) for pk in ids}:
             reading.open("superuser", client, route, path)

@@ -96,6 +96,7 @@ def _read_row(columns: _Columns, where: str, row: object) -> dict[str, Any]:
     values = {name: row.get(name, default) for name, _, default in columns}
     for name, kind, _ in columns:
         value = values[name]
-        if type(value) is not kind or (kind is int and not -MAX_NUMBER <= value <= MAX_NUMBER):
+        is_out_of_range = isinstance(value, int) and not -MAX_NUMBER <= value <= MAX_NUMBER
+        if type(value) is not kind or is_out_of_range:
             raise UnreadableContent(f"{name} of one of its {where} is not what it has to be")
     return values
