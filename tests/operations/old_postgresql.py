@@ -58,10 +58,29 @@ def old_server(version: int, folder: Path) -> Iterator[str]:
     user = server_user(folder)
     for path in (folder, data):
         os.chown(path, os.geteuid() if user.uid is None else user.uid, os.getegid() if user.gid is None else user.gid)
-    initdb = [programs / "initdb", "-D", data, "-U", "openvibe", "--auth=trust", "--encoding=UTF8", "--locale=C"]
+    initdb: list[str | Path] = [
+        programs / "initdb",
+        "-D",
+        data,
+        "-U",
+        "openvibe",
+        "--auth=trust",
+        "--encoding=UTF8",
+        "--locale=C",
+    ]
     run_as: dict[str, Any] = {"user": user.uid, "group": user.gid, "extra_groups": None if user.uid is None else []}
     subprocess.run(initdb, check=True, capture_output=True, cwd="/", **run_as)
-    command = [programs / "postgres", "-D", data, "-k", folder, "-p", str(port), "-c", "listen_addresses="]
+    command: list[str | Path] = [
+        programs / "postgres",
+        "-D",
+        data,
+        "-k",
+        folder,
+        "-p",
+        str(port),
+        "-c",
+        "listen_addresses=",
+    ]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", **run_as)
     conninfo = make_conninfo(host=str(folder), port=port, user="openvibe", dbname="postgres")

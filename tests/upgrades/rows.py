@@ -223,7 +223,9 @@ def _target(field: Field[Any, Any], world: ExampleWorld) -> Model | None:
 def _make_row(model: type[Model], world: ExampleWorld) -> Model:
     values: dict[str, Any] = {field.name: _target(field, world) for field in _required_relations(model)}
     values |= {field.name: _value(field) for field in model._meta.concrete_fields if _needs_value(field)}
-    row = model(**values | VALUES.get(model._meta.label, lambda _: {})(world))
+    if others := VALUES.get(model._meta.label):
+        values |= others(world)
+    row = model(**values)
     row.save(force_insert=True)
     return row
 
@@ -246,7 +248,7 @@ def _value(field: Field[Any, Any]) -> Any:
     if kind == "BooleanField":
         return False
     if kind == "HalfVectorField":
-        return HalfVector([0.5] * 256)  # type: ignore[no-untyped-call]
+        return HalfVector([0.5] * 256)
     if kind == "JSONField":
         return {}
     if kind == "BinaryField":
