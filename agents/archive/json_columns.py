@@ -76,8 +76,8 @@ class _Tool(TypedDict):
     parameters: NotRequired[dict[str, Any]]
 
 
-Shown = tuple[Id, list[Id] | None]
-Block = tuple[Id, Id, int, list[Shown]]
+ShownMessage = tuple[Id, list[Id] | None]
+Block = tuple[Id, Id, int, list[ShownMessage]]
 """As `recall_blocks.RecallBlock`: before, part, checksum, messages with their passages."""
 
 

@@ -30,7 +30,7 @@ class Statement:
 
 NAME = r'(?:public\.)?(?:"\w+"|\w+)'
 NAMES = rf"\({NAME}(?:, {NAME})*\)"
-SKIPPED = (
+OMITTED_STATEMENTS = (
     r"SET (?:statement_timeout|lock_timeout|idle_in_transaction_session_timeout|transaction_timeout) = 0",
     r"SET (?:client_encoding|standard_conforming_strings|check_function_bodies|xmloption|row_security) = (?:''|\w+)",
     r"SET (?:client_min_messages|default_tablespace|default_table_access_method) = (?:''|\w+)",
@@ -42,7 +42,7 @@ SKIPPED = (
 knows settings that another does not. And the extension, which is there before."""
 
 SEARCH_PATH = "SELECT pg_catalog.set_config('search_path', '', false)"
-ALLOWED = (
+STATEMENTS = (
     rf"CREATE (?:UNLOGGED )?TABLE {NAME} \(.*\)",
     rf"CREATE TABLE {NAME} \(.*\) WITH \([a-z_]+='?\w+'?\)",
     rf"ALTER TABLE (?:ONLY )?{NAME} ADD CONSTRAINT {NAME} (?:PRIMARY KEY|UNIQUE|FOREIGN KEY|CHECK) .*",
@@ -157,12 +157,12 @@ def _checked_statement(sql: str, tokens: list[_Token]) -> Statement | None:
     """The statement, or None where there is nothing to carry out. Raises ForeignStatement."""
     shape = "".join(_SHAPES.get(token.kind, token.text) for token in tokens)
     tokens = [token for token in tokens if token.kind != "space"]
-    if sql == SEARCH_PATH or any(re.fullmatch(pattern, shape) for pattern in SKIPPED):
+    if sql == SEARCH_PATH or any(re.fullmatch(pattern, shape) for pattern in OMITTED_STATEMENTS):
         return None
     if re.fullmatch(COPY, shape):
         return Statement(sql, rows=True)
     is_function = re.fullmatch(FUNCTION, shape) is not None
-    if not is_function and not any(re.fullmatch(pattern, shape) for pattern in ALLOWED):
+    if not is_function and not any(re.fullmatch(pattern, shape) for pattern in STATEMENTS):
         raise ForeignStatement(sql)
     if any(token.text == ";" or (token.kind == "body" and not is_function) for token in tokens):
         raise ForeignStatement(sql)
