@@ -3,7 +3,7 @@ apps find them."""
 
 from memory.blocks.models import Block, CarriedVersion, ProfileNote
 from memory.episodes.models import Episode, Feedback, Proposal
-from memory.plugins.models import DEFAULT_PLUGIN, Compaction, MemoryPlugin
+from memory.plugins.models import DEFAULT_PLUGIN, Compaction, MemoryPlugin, SessionInfo
 from memory.work.models import Approval, Handoff, ProgressEntry, WorkItem
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "ProfileNote",
     "ProgressEntry",
     "Proposal",
+    "SessionInfo",
     "WorkItem",
 ]

@@ -349,7 +349,8 @@ class SeenCallOut(serializers.Serializer[Any]):
 
 
 class RunContextOut(serializers.Serializer[Any]):
-    """`kept` is false once the texts are gone (30 days, or what the operator set); the counts stay."""
+    """`kept` is false once the texts are gone (30 days, or what the operator set), and where they cannot be read; the
+    counts stay."""
 
     run = serializers.IntegerField(source="snapshot.run_id")
     task = serializers.CharField(source="snapshot.task")

@@ -28,12 +28,14 @@ from psycopg import sql
 
 from agents.archive.export import FOLDERS, FORMAT, FORMAT_VERSION, USERS, entry_name, file_name, folder_file_name
 from agents.archive.folders import MAX_FILE_BYTES, MAX_FILES, folder_writer, is_plain, own_folder
+from agents.archive.json_columns import column_problem
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Table, archived_tables, is_number
 from agents.models import Agent
 from openvibe.base.problems import Problem
 from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.search.models import VectorSpace
 from openvibe.workspaces.models import Participant, User, Workspace
+from openvibe.workspaces.services import check_handle
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_MANIFEST_BYTES = 1024 * 1024
@@ -120,6 +122,8 @@ def _read_manifest(file: zipfile.ZipFile) -> Manifest:
             raise ValueError
         _check_version(manifest)
         tables = {str(each["name"]): each for each in manifest["tables"]}
+        if len(tables) != len(manifest["tables"]):
+            raise BadArchive("The archive names a table twice. Nothing was changed.")
         if any(not is_number(each["rows"]) or each["rows"] < 0 for each in tables.values()):
             raise ValueError
         return Manifest(str(manifest["workspace"]["name"]), str(manifest["workspace"]["slug"]), tables)
@@ -284,31 +288,51 @@ class _Import:
         if field.name not in row:
             value = None if field.null else field.get_default()
         else:
-            value = self._given_value(table, field, row)
+            value = self._given_value(table, field, row, number)
         return field.get_db_prep_save(value, connection=connections["default"])
 
-    def _given_value(self, table: Table, field: Field[Any, Any], row: dict[str, Any]) -> Any:
+    def _given_value(self, table: Table, field: Field[Any, Any], row: dict[str, Any], number: int) -> Any:
         value = row[field.name]
         if value is None:
             return None
         if table.model is Workspace and field.name == "slug":
             value = self._slug
         if reference := REFERENCES.get((table.model, field.name)):
-            return reference.store(reference.translate(value, row, self._id))
+            value = reference.translate(value, row, self._id)
+            _check_column(table, field, value, number)
+            return reference.store(value)
         if field.related_model is User:
             return self._users[_place(value, len(self._users))]
         if isinstance(field.related_model, type):
             ids = self._ids[field.related_model]
             return ids[_place(value, len(ids))]
         value = field.to_python(value)
+        _check_column(table, field, value, number)
         if value not in field.empty_values:
             field.run_validators(value)
+        if table.model is Participant and field.name == "handle":
+            self._check_handle(value, number)
         return value
+
+    def _check_handle(self, handle: str, number: int) -> None:
+        """A name that OpenVibe itself answers to, or that reads as another, is nobody's."""
+        try:
+            check_handle(handle)
+        except Problem as problem:
+            where = f"Row {number} of {Participant._meta.label}"
+            raise BadArchive(f"{where}: {problem.message} Nothing was changed.") from None
 
     def _id(self, model: type[Model], number: int) -> int:
         if number < 0:
             return FIRST_MISSING_ID - number
         return self._ids[model][_place(number, len(self._ids[model]))]
+
+
+def _check_column(table: Table, field: Field[Any, Any], value: Any, number: int) -> None:
+    """Raises BadArchive over a value that the pages could not read."""
+    if problem := column_problem(table.model, field.name, value):
+        where = f"Row {number} of {table.name}"
+        raise BadArchive(f"{where}: its {field.name} cannot be read ({problem}). Nothing was changed.")
 
 
 def _place(number: Any, count: int) -> int:

@@ -16,7 +16,7 @@ from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import AutoField, BigAutoField, Field, Model, Q, QuerySet
 
-from agents.assembler.snapshots.store import load_content, pack_content
+from agents.assembler.snapshots.content import UnreadableContent, pack_content, read_content, unpack_content
 from agents.models import EntryErasure, Run, Schedule, Snapshot, SoulVersion, ToolCall, ToolSource, WorkspaceExport
 from knowledge.models import Entry, Revision
 from memory.models import (
@@ -138,6 +138,14 @@ def _translate_step_authors(steps: Any, row: Mapping[str, Any], translate: Trans
     return [{**step, "by": translate(Participant, step["by"])} if is_number(step.get("by")) else step for step in steps]
 
 
+def _readable_content(packed: bytes | memoryview) -> dict[str, Any] | None:
+    """A stored prompt; None for one that cannot be read, of which the counts are kept."""
+    try:
+        return unpack_content(packed)
+    except UnreadableContent:
+        return None
+
+
 def is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -156,7 +164,7 @@ REFERENCES: dict[tuple[type[Model], str], Reference] = {
     (Revision, "changes"): Reference(_translate_superseded),
     (Run, "steps"): Reference(_translate_step_authors),
     (Snapshot, "content"): Reference(
-        _translate_keys, load=lambda packed: load_content(Snapshot(content=packed)), store=pack_content
+        _translate_keys, load=_readable_content, store=lambda content: pack_content(read_content(content))
     ),
     (ToolSource, "ref"): _by_kind({"thread": Thread, "notes": Participant, "entry": Entry, "block": Block}),
 }

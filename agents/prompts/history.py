@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agents.assembler.snapshots.store import key_ids, load_content, message_ids
+from agents.assembler.snapshots.content import UnreadableContent
+from agents.assembler.snapshots.store import is_seq, key_ids, load_content, message_ids
 from agents.models import Snapshot
 from agents.prompts.cache_rates import ThreadCache, thread_caches
 from memory.wiring import PromptPart, PromptReading, Step, steps_beside
@@ -27,25 +28,36 @@ class PromptSteps:
         snapshot = snapshots.filter(run=run_id, run__thread=thread).first()
         if snapshot is None:
             raise Missing("This thread has no such prompt.")
-        run = snapshot.run
+        run, parts = snapshot.run, _parts(snapshot)
         return PromptReading(
             Step(snapshot.created_at, "prompt", run.pk),
             run.agent.participant.name,
             run.trigger.seq if run.trigger.thread_id == thread.pk else thread.last_seq,
             snapshot.tokens,
             snapshot.budget,
-            None if snapshot.content is None else tuple(_thread_parts(load_content(snapshot))),
+            parts,
+            is_unreadable=snapshot.content is not None and parts is None,
         )
 
     def charts(self, thread: Thread, access: Access) -> tuple[ThreadCache, ...]:
         return thread_caches(thread, access)
 
 
+def _parts(snapshot: Snapshot) -> tuple[PromptPart, ...] | None:
+    """None where the text is no longer kept, or cannot be read."""
+    if snapshot.content is None:
+        return None
+    try:
+        return tuple(_thread_parts(load_content(snapshot)))
+    except UnreadableContent:
+        return None
+
+
 def _thread_parts(content: Mapping[str, Any]) -> Iterator[PromptPart]:
     """Numbers and sizes only, of what was deleted since, too."""
     for item in content["items"]:
-        first, _, last = str(item["ref"]).partition("-")
-        if item["section"] not in THREAD_SECTIONS or not first.isdigit():
+        first, _, last = item["ref"].partition("-")
+        if item["section"] not in THREAD_SECTIONS or not (is_seq(first) and (not last or is_seq(last))):
             continue
         tokens = item["tokens"] + item["opening_tokens"]
         for row_id in key_ids([item["key"]], "summary"):

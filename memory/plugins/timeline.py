@@ -36,7 +36,8 @@ class PromptPart(NamedTuple):
 
 @dataclass(frozen=True)
 class PromptReading:
-    """A prompt as a step. Sizes in tokens. `parts` is None once its text is no longer kept."""
+    """A prompt as a step. Sizes in tokens. `parts` is None once its text is no longer kept, or where it cannot be read:
+    `is_unreadable`."""
 
     step: Step
     agent: str
@@ -44,6 +45,7 @@ class PromptReading:
     tokens: int
     budget: int
     parts: tuple[PromptPart, ...] | None
+    is_unreadable: bool = False
 
 
 class PromptHistory(Protocol):

@@ -9,10 +9,9 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import quote
@@ -25,7 +24,8 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from openvibe.runner.bootstrap import BEFORE
-from openvibe.runner.postgres.server import DatabaseUnavailable, program_path
+from openvibe.runner.postgres.programs import database_name, run_program
+from openvibe.runner.restore_database import QUEUE_SCHEMA, restore_database
 
 ABOUT, DUMP, HOME, KEY = "about.json", "database.dump", "home", "secret_key"
 FORMAT = "openvibe-backup"
@@ -33,35 +33,10 @@ WORK_PREFIX = ".openvibe-backup-"
 RESTORE_MARKER = "restore.unfinished"
 MAX_ABOUT_BYTES = 1024 * 1024
 MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
-# All that is OpenVibe's, and no extension: its database's owner may use pgvector, and often not create it again.
-DROP_EVERYTHING = """
-SET client_min_messages = warning;
-DROP SCHEMA IF EXISTS pgmq CASCADE;
-CREATE SCHEMA IF NOT EXISTS public;
-DO $$
-DECLARE command text;
-BEGIN
-    FOREACH command IN ARRAY ARRAY(
-        SELECT format('DROP %s IF EXISTS %s CASCADE', kind, name)
-        FROM (SELECT 1, 'TABLE', oid, oid::regclass::text FROM pg_class
-              WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
-              UNION ALL
-              SELECT 2, 'SEQUENCE', oid, oid::regclass::text FROM pg_class  -- those of tables are gone by then
-              WHERE relnamespace = 'public'::regnamespace AND relkind = 'S'
-              UNION ALL
-              SELECT 3, 'ROUTINE', oid, oid::regprocedure::text FROM pg_proc
-              WHERE pronamespace = 'public'::regnamespace) AS ours (step, kind, oid, name)
-        WHERE NOT EXISTS (SELECT FROM pg_depend WHERE objid = ours.oid AND deptype = 'e')
-        ORDER BY step
-    ) LOOP EXECUTE command;
-    END LOOP;
-END $$;
-"""
-UNRESTORED_ENTRIES = (
-    " SCHEMA - public ",
-    " COMMENT - SCHEMA public ",
-    " COMMENT - EXTENSION ",
-)  # whoever owns them says
+MAX_GROWTH = 50
+MIN_ALLOWED_BYTES = 4 * 1024**3
+"""The SQL of a backup may be so many times as large as the file, or this large, whichever is more, unless the command
+is told otherwise. What people write takes three to ten times its packed size."""
 
 
 def write_backup(path: Path) -> int:
@@ -73,7 +48,8 @@ def write_backup(path: Path) -> int:
     path = _find_target(path)
     with _folder_beside(path) as folder:
         dump, new = folder / DUMP, folder / "new"
-        run_program("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={dump}", database_name())
+        options = ("--format=custom", "--no-owner", "--no-privileges", f"--exclude-schema={QUEUE_SCHEMA}")
+        run_program("pg_dump", *options, f"--file={dump}", database_name())
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
             _write_tar(stream, dump)
         size = new.stat().st_size
@@ -165,10 +141,11 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
     tar.addfile(member, io.BytesIO(text.encode()))
 
 
-def restore_backup(path: Path, *, replace: bool) -> None:
+def restore_backup(path: Path, *, replace: bool, max_bytes: int = 0) -> None:
     """Bring everything of a backup back. The database is as it was before when that fails half-way.
 
-    Raises CommandError: for a database or `home` that holds something, unless `replace`, and for what is no backup;
+    `max_bytes`: of its SQL once unpacked; 0 allows MAX_GROWTH times the file. Raises CommandError: for a database
+    or `home` that holds something, unless `replace`, and for what is no backup or one that was tampered with;
     OSError, after which `unfinished_restore` says whether the database is back already.
     """
     occupied = "" if replace else _find_occupied()
@@ -188,7 +165,8 @@ def restore_backup(path: Path, *, replace: bool) -> None:
         _check_key(folder / KEY)
         connection.close()
         with _unfinished_mark(path, folder):
-            _restore_database(folder)
+            allowed_bytes = max_bytes or max(MAX_GROWTH * path.stat().st_size, MIN_ALLOWED_BYTES)
+            restore_database(folder / DUMP, max_bytes=allowed_bytes)
             _restore_home(folder / HOME)
             _restore_key(folder / KEY)
 
@@ -248,7 +226,7 @@ def is_empty() -> bool:
 
 def _unpack(path: Path, folder: Path) -> None:
     try:
-        with tarfile.open(path) as tar:
+        with tarfile.open(path, "r:") as tar:  # not packed again, so it is as large as it looks
             parts = {name.split("/")[0] for name in tar.getnames()}
             if not {ABOUT, DUMP} <= parts <= {ABOUT, DUMP, HOME, KEY}:
                 raise CommandError(f"{path} is no backup of OpenVibe. Nothing was changed.")
@@ -265,7 +243,7 @@ def _checked_member(member: tarfile.TarInfo) -> tarfile.TarInfo:
     stay in the folder, of whoever runs this. Raises ExtractError."""
     paths = [Path(member.name), *([Path(member.linkname)] if member.islnk() else [])]
     leads_out = any(path.is_absolute() or ".." in path.parts for path in paths)
-    if leads_out or not (member.isreg() or member.isdir() or member.islnk()):
+    if leads_out or not (member.isreg() or member.isdir() or member.islnk()) or member.issparse():
         raise tarfile.ExtractError(f"{member.name} leads elsewhere")
     member.mode = member.mode & 0o755 | (0o700 if member.isdir() else 0o600)
     member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
@@ -295,17 +273,6 @@ def _check_key(key: Path) -> None:
         raise CommandError("The secret key in the backup is damaged. Nothing was changed.") from None
 
 
-def _restore_database(folder: Path) -> None:
-    """In one transaction: what was there goes only when all of it is back."""
-    dump, listing, script, first = (folder / name for name in (DUMP, "restore.list", "restore.sql", "first.sql"))
-    contents = run_program("pg_restore", "--list", str(dump)).splitlines()
-    listing.write_text("\n".join(line for line in contents if not any(part in line for part in UNRESTORED_ENTRIES)))
-    run_program("pg_restore", "--no-owner", "--no-privileges", f"--use-list={listing}", f"--file={script}", str(dump))
-    first.write_text(DROP_EVERYTHING)
-    options = ("--quiet", "--no-psqlrc", "--single-transaction", "--set=ON_ERROR_STOP=1", "--output=/dev/null")
-    run_program("psql", *options, f"--file={first}", f"--file={script}", f"--dbname={database_name()}")
-
-
 def _restore_home(restored: Path) -> None:
     """Agents' files as the backup has them. Folders that are links to another disk stay, as do archives."""
     for path in sorted(settings.HOME.rglob("*"), reverse=True):  # what is in a folder before the folder
@@ -329,36 +296,3 @@ def _restore_key(restored: Path) -> None:
         new.touch(mode=0o600)
         new.write_text(restored.read_text())
         new.replace(path)
-
-
-def database_name() -> str:
-    return str(connection.settings_dict["NAME"])
-
-
-def run_program(name: str, *arguments: str) -> str:
-    """What one of PostgreSQL's programs prints, run on the database Django uses. Raises CommandError with what it
-    says."""
-    parameters = connection.get_connection_params()
-    environment = {**os.environ, **_connection_variables(parameters), "LC_ALL": "C"}
-    process = subprocess.run([find_program(name), *arguments], env=environment, capture_output=True, text=True)
-    if process.returncode:
-        lines = process.stderr.strip().splitlines()
-        raise CommandError(f"{name} failed: {' / '.join(lines[:3]) or process.returncode}. Nothing was changed.")
-    return process.stdout
-
-
-def _connection_variables(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """As libpq's programs read them: a password in an argument could be seen by every user of the machine."""
-    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "sslmode": "PGSSLMODE"}
-    return {variable: str(parameters[name]) for name, variable in names.items() if parameters.get(name)}
-
-
-def find_program(name: str) -> str:
-    """The embedded server's own; else, for an outside database, the system's."""
-    try:
-        return str(program_path(name))
-    except DatabaseUnavailable:
-        path = shutil.which(name)
-    if path is None:
-        raise CommandError(f"{name} is not installed. Install PostgreSQL's client programs. Nothing was changed.")
-    return path

@@ -7,7 +7,7 @@ import re
 import shutil
 import tracemalloc
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +16,14 @@ from allauth.usersessions.models import UserSession
 from django.apps import apps
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
-from django.db.models import Value
+from django.db.models import BinaryField, JSONField, Value
 from django.test import Client, override_settings
 from django.utils import timezone
 
 from agents.archive import restore
 from agents.archive.delete import delete_workspace
 from agents.archive.export import export_workspace
+from agents.archive.json_columns import READERS
 from agents.archive.restore import BadArchive, import_workspace
 from agents.archive.tables import LEFT_OUT, REFERENCES, archived_tables, workspace_tables
 from agents.assembler.snapshots.store import load_content
@@ -30,6 +31,7 @@ from agents.management.commands.demo import create_demo_workspace
 from agents.models import Agent, Run, Snapshot
 from agents.runs.executor import execute_run
 from agents.skills import skill_text
+from knowledge.models import Entry
 from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token
 from openvibe.base.fields import EncryptedTextField, encrypt
@@ -51,7 +53,7 @@ from openvibe.chat.services import add_reaction, open_direct_messages, pin_threa
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.services import note_presence
-from tests.factories import PASSWORD, access, attach, say
+from tests.factories import PASSWORD, access, attach, say, signed_in
 
 CANARY = "sk-canary-0123456789abcdef"
 
@@ -423,3 +425,112 @@ def test_what_is_cut_off_too_large_or_no_zip_is_refused(
     with pytest.raises(BadArchive, match="longer than"):
         import_workspace(path=archive, slug="other")
     assert Workspace.objects.count() == 1
+
+
+def test_every_json_column_of_an_archive_has_a_reader() -> None:
+    columns = {
+        (table.model, field.name)
+        for table in archived_tables()
+        for field in table.fields()
+        if isinstance(field, JSONField | BinaryField)
+    }
+    assert columns == set(READERS)
+
+
+STRANGE: list[object] = [
+    *(None, 7, "text", True, [], [7], [[]], [None], [{"kind": 7}], [{"kind": "done", "at": "2026-11-28"}]),
+    *({}, {"key": 7}, {"key": None}, {"items": [{}]}, {"P0": -1}, {"tools": "x"}, {"topic": "x"}, {"topic": [1, 2]}),
+    *({"messages": [], "items": [{"key": "file:x"}], "dropped": []}, {"version": 99}),
+]
+JSON_COLUMNS = sorted((model._meta.label, name) for model, name in READERS)
+
+
+def with_column(table: str, column: str, value: object) -> Callable[[bytes], bytes]:
+    """Every row with this value in a column."""
+
+    def change(raw: bytes) -> bytes:
+        rows = [json.loads(line) for line in raw.splitlines()]
+        for row in rows:
+            row[column] = value
+        return b"".join(json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode() + b"\n" for row in rows)
+
+    return change
+
+
+def pages_of(workspace: Workspace) -> Iterator[str]:
+    """What shows a JSON column of the archive's rows."""
+    slug, of_workspace = workspace.slug, {"workspace": workspace}
+    for thread in Thread.objects.filter(**of_workspace).order_by("pk"):
+        yield from (f"/w/{slug}/t/{thread.pk}/{page}" for page in ("", "memory/", "work/"))
+    for run in Run.objects.filter(**of_workspace):
+        yield from (f"/w/{slug}/runs/{run.pk}/{page}" for page in ("", "context/", "context/raw/", "context/compared/"))
+        yield f"/w/{slug}/t/{run.thread_id}/memory/prompts/{run.pk}/"
+    for agent in Agent.objects.filter(**of_workspace):
+        yield from (f"/w/{slug}/agents/{agent.handle}/{page}" for page in ("", "soul/", "settings/"))
+    for entry in Entry.objects.filter(**of_workspace):
+        yield f"/w/{slug}/knowledge/{entry.pk}/"
+    yield from (f"/w/{slug}/settings/{page}/" for page in ("general", "memory", "agents"))
+
+
+def imported_or_refused(path: Path, slug: str) -> Workspace | None:
+    try:
+        return import_workspace(path=path, slug=slug)
+    except BadArchive:  # anything else would be a fault
+        return None
+
+
+@pytest.mark.parametrize(("table", "column"), JSON_COLUMNS, ids=".".join)
+def test_a_strange_value_is_refused_or_every_page_opens(
+    archive: Path, folder: Path, willow: Member, table: str, column: str
+) -> None:
+    with zipfile.ZipFile(archive) as file:
+        has_rows = bool(file.read(f"tables/{table}.jsonl"))
+    for number, value in enumerate(STRANGE if has_rows else []):
+        bad = forged(archive, **with_digest(table, with_column(table, column, value)))
+        slug = f"strange-{number}"
+        workspace = imported_or_refused(bad, slug)
+        if workspace is None:
+            continue
+        client = signed_in(Member.objects.get(workspace=workspace, user=willow.user))
+        for page in pages_of(workspace):
+            assert client.get(page).status_code < 500, (value, page)
+        delete_workspace(workspace=workspace)
+
+
+def test_a_refused_value_is_named_with_its_row(archive: Path, folder: Path) -> None:
+    steps = with_column("agents.Run", "steps", [{"kind": "queued", "at": "yesterday"}])
+    bad = forged(archive, **with_digest("agents.Run", steps))
+    with pytest.raises(BadArchive, match=r"Row 1 of agents\.Run: its steps cannot be read \(0\.at: .*no time\)"):
+        import_workspace(path=bad, slug="elm")
+
+
+def test_a_reserved_handle_does_not_come_in(archive: Path, folder: Path) -> None:
+    def rename(raw: bytes) -> bytes:
+        return raw.replace(b'"handle":"fern"', b'"handle":"here"')
+
+    bad = forged(archive, **with_digest("workspaces.Participant", rename))
+    with pytest.raises(BadArchive, match="@here is reserved"):
+        import_workspace(path=bad, slug="elm")
+
+
+def test_a_table_comes_once(archive: Path, folder: Path) -> None:
+    def double(raw: bytes) -> bytes:
+        manifest = json.loads(raw)
+        manifest["tables"].append(manifest["tables"][-1])
+        return json.dumps(manifest).encode()
+
+    with pytest.raises(BadArchive, match="names a table twice"):
+        import_workspace(path=forged(archive, **{"manifest.json": double}), slug="elm")
+
+
+def test_pages_survive_a_prompt_that_cannot_be_read(willow: Member, tmp_path: Path) -> None:
+    Snapshot.objects.update(content=b"damaged")
+    client = signed_in(willow)
+    run = Run.objects.get(snapshot__isnull=False)
+    for page in pages_of(willow.workspace):
+        assert client.get(page).status_code < 500, page
+    assert "cannot be read" in client.get(f"/w/willow/runs/{run.pk}/context/").content.decode()
+    assert "cannot be read" in client.get(f"/w/willow/t/{run.thread_id}/memory/prompts/{run.pk}/").content.decode()
+    export_workspace(workspace=willow.workspace, path=tmp_path / "willow.zip")
+    imported = import_workspace(path=tmp_path / "willow.zip", slug="elm")
+    assert Snapshot.objects.get(run__workspace=imported).content is None

@@ -1,6 +1,7 @@
 """`manage.py backup` and `restore`: what they keep, what they refuse to write over, and what an interruption leaves."""
 
 import fcntl
+import gzip
 import io
 import os
 import resource
@@ -15,7 +16,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from pytest_django.fixtures import Settings
 
+from openvibe.runner import restore_database
 from openvibe.runner.backup import _unfinished_mark, unfinished_restore
+from openvibe.runner.dump_reader import Statement
 from openvibe.workspaces.models import Member, User
 
 pytestmark = pytest.mark.django_db
@@ -288,3 +291,79 @@ def test_a_damaged_key_is_found_before_anything_is_changed(kept: Path, var: Path
     with pytest.raises(CommandError, match=r"secret key in the backup is damaged\. Nothing was changed"):
         restore(kept)
     assert (connection.introspection.table_names(), list(var.glob("*restore*"))) == ([], [])
+
+
+FOREIGN = {
+    "a function that starts programs": (
+        "CREATE FUNCTION tampered() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " COPY (SELECT 1) TO PROGRAM 'id'; RETURN NULL; END $$",
+        "DROP FUNCTION tampered()",
+    ),
+    "a condition that reads files": (
+        "CREATE TABLE tampered (x text DEFAULT pg_read_file('PG_VERSION'))",
+        "DROP TABLE tampered",
+    ),
+    "a view": ("CREATE VIEW tampered AS SELECT 1", "DROP VIEW tampered"),
+}
+
+
+@pytest.fixture
+def tampered(
+    request: pytest.FixtureRequest, transactional_db: None, ana: Member, var: Path, tmp_path: Path
+) -> Iterator[Path]:
+    """A backup of a database that holds what somebody else put there."""
+    create, drop = FOREIGN[request.param]
+    with connection.cursor() as cursor:
+        cursor.execute(create)
+    try:
+        backup(tmp_path / "all.tar")
+        yield tmp_path / "all.tar"
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(drop)
+
+
+@pytest.mark.parametrize("tampered", FOREIGN, indirect=True)
+def test_a_backup_that_was_tampered_with_changes_nothing(tampered: Path) -> None:
+    with pytest.raises(CommandError, match=r"tampered with: .*Nothing was changed\.$"):
+        restore(tampered, replace=True)
+    assert User.objects.exists()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_roles WHERE rolname LIKE 'openvibe_restore%'")
+        assert cursor.fetchone() == (0,)
+
+
+def test_what_a_restore_carries_out_has_no_rights_beyond_its_tables(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Should the reader of statements ever let one through."""
+    statement = "COPY (SELECT 1) TO PROGRAM 'touch /tmp/tampered'"
+    monkeypatch.setattr(restore_database, "read_statements", lambda _: iter([Statement(statement)]))
+    with pytest.raises(CommandError, match=r"permission denied.*Nothing was changed"):
+        restore(kept)
+    monkeypatch.setattr(restore_database, "read_statements", lambda _: iter([Statement("CREATE ROLE eve")]))
+    with pytest.raises(CommandError, match=r"permission denied.*Nothing was changed"):
+        restore(kept)
+
+
+def test_what_was_restored_belongs_to_who_restored_it(kept: Path) -> None:
+    restore(kept)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT DISTINCT tableowner = current_user FROM pg_tables WHERE schemaname = 'public'")
+        assert cursor.fetchall() == [(True,)]
+        cursor.execute("SELECT count(*) FROM pg_roles WHERE rolname LIKE 'openvibe_restore%'")
+        assert cursor.fetchone() == (0,)
+
+
+def test_a_backup_unpacks_to_no_more_than_it_may(kept: Path) -> None:
+    with pytest.raises(CommandError, match=r"larger than .* GiB\. --max-gib allows more\. Nothing was changed"):
+        call_command("restore", str(kept), max_gib=0.00001, stdout=StringIO())
+    assert connection.introspection.table_names() == []
+
+
+def test_a_backup_that_was_packed_again_is_none(kept: Path, tmp_path: Path) -> None:
+    """A few kilobytes of gzip may be a full disk."""
+    packed = tmp_path / "all.tar.gz"
+    packed.write_bytes(gzip.compress(kept.read_bytes()))
+    with pytest.raises(CommandError, match=r"no backup.*Nothing was changed"):
+        restore(packed)

@@ -23,6 +23,7 @@ from openvibe.chat.models import Channel
 from openvibe.runner.bootstrap import BEFORE, FRESH, count_unapplied_migrations, prepare_database
 from openvibe.runner.management.commands.migrate import single_model_rendering
 from openvibe.workspaces.models import Participant
+from tests.databases import connected_to, create_database, drop_database
 from tests.run_once import run_program, with_autovacuum
 
 pytestmark = pytest.mark.django_db(transaction=True)  # where no test of a run has it, there is no test database
@@ -36,19 +37,6 @@ def schema(database: str) -> str:
     printed = run_program("pg_dump", "--schema-only", "--no-owner", "--schema=public", "--restrict-key=same", name)
     drop_database(name)
     return printed
-
-
-def create_database(name: str, *, dump: str = "", template: str = "template0") -> None:
-    drop_database(name)
-    with connection._nodb_cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-    if dump:
-        run_program("psql", "-q", "-v", "ON_ERROR_STOP=1", "-d", name, given=dump)
-
-
-def drop_database(name: str) -> None:
-    with connection._nodb_cursor() as cursor:
-        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +59,13 @@ def restored(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Itera
 @pytest.fixture
 def old_database(restored: str, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
     """Meanwhile Django's connection is to a copy of it."""
-    usual, name = connection.settings_dict["NAME"], f"{restored}_copy"
+    name = f"{restored}_copy"
     with django_db_blocker.unblock():
         create_database(name, template=restored)
-        connection.close()
-        connection.settings_dict["NAME"] = name
         try:
-            yield name
+            with connected_to(name):
+                yield name
         finally:
-            connection.close()
-            connection.settings_dict["NAME"] = usual
             drop_database(name)
 
 

@@ -12,7 +12,8 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from agents.assembler.snapshots.store import rewrite_snapshot, unpack_text
+from agents.assembler.snapshots.content import UnreadableContent, unpack_text
+from agents.assembler.snapshots.store import rewrite_snapshot
 from agents.models import EntryErasure, Run, Snapshot, ToolCall, ToolSource
 from knowledge.models import Entry
 from openvibe.api.idempotency import rewrite_answers
@@ -93,7 +94,14 @@ def _erase_from_prompts(entry: Entry, topics: Collection[str]) -> None:
     is_named = re.compile("|".join(map(re.escape, marks)).encode()).search
     stored = Snapshot.objects.filter(run__workspace=entry.workspace_id, content__isnull=False)
     packed = stored.filter(created_at__gte=quotable_since(entry.created_at)).values_list("pk", "content").iterator(100)
-    named_ids = [pk for pk, content in packed if is_named(unpack_text(content or b""))]
+
+    def may_name(content: bytes | memoryview) -> bool:
+        try:
+            return is_named(unpack_text(content)) is not None
+        except UnreadableContent:
+            return True  # nobody knows
+
+    named_ids = [pk for pk, content in packed if may_name(content or b"")]
     rows = Snapshot.objects.select_for_update(of=("self",)).filter(pk__in=named_ids, content__isnull=False)
     for snapshot in rows.order_by("pk").iterator(chunk_size=20):
         rewrite_snapshot(snapshot, tells, Quotation(()), named=keys)

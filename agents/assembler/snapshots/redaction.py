@@ -12,9 +12,10 @@ from django.db.models import Max, Q
 
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import DroppedItem, Item
+from agents.assembler.snapshots.content import UnreadableContent, content_messages
 from agents.assembler.snapshots.entry_erasure import erased_entry_keys
 from agents.assembler.snapshots.store import (
-    content_messages,
+    is_seq,
     key_ids,
     load_content,
     message_ids,
@@ -58,13 +59,15 @@ class SectionView:
 
 @dataclass(frozen=True)
 class SnapshotView:
-    """A stored prompt as one viewer may see it. Sizes in tokens. Without messages, only the counts are left."""
+    """A stored prompt as one viewer may see it. Sizes in tokens. Without messages, only the counts are left: the text
+    is kept no more, or `is_unreadable`."""
 
     snapshot: Snapshot
     sections: tuple[SectionView, ...] = ()
     dropped: tuple[DroppedItem, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
     hidden_count: int = 0
+    is_unreadable: bool = False
 
     @property
     def free(self) -> int:
@@ -82,7 +85,11 @@ def read_snapshot(run: Run, access: Access) -> SnapshotView | None:
         return None
     if snapshot.content is None:
         return SnapshotView(snapshot)
-    return _redact(snapshot, load_content(snapshot), access)
+    try:
+        content = load_content(snapshot)
+    except UnreadableContent:
+        return SnapshotView(snapshot, is_unreadable=True)
+    return _redact(snapshot, content, access)
 
 
 def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> SnapshotView:
@@ -143,7 +150,8 @@ def _withheld_messages(keys: Iterable[str], access: Access, snapshot: Snapshot) 
 
 def _withheld_files(keys: Iterable[str], access: Access) -> dict[str, str]:
     """Files of messages that the viewer may not see, or that were deleted: a file's key names its message."""
-    ids_by_key = {key: int(key.split(":")[1]) for key in keys if key.startswith("file:")}
+    ids = ((key, key.split(":")[1]) for key in keys if key.startswith("file:"))
+    ids_by_key = {key: int(number) if is_seq(number) else 0 for key, number in ids}  # 0: of no message
     if not ids_by_key:
         return {}
     visible_messages = Message.objects.visible_to(access).filter(pk__in=ids_by_key.values())
@@ -217,7 +225,8 @@ def _changed_quotations(items: list[Mapping[str, Any]], snapshot: Snapshot) -> d
     )
     for key, span in spans.items():
         first, _, last = str(span).partition("-")  # what came before it may have been shown to its model, too
-        if any(seq <= int(last or first) for seq in changed_seqs):
+        end = last or first
+        if not is_seq(end) or any(seq <= int(end) for seq in changed_seqs):
             reasons[key] = CHANGED_REASON
     return reasons
 

@@ -1,8 +1,6 @@
 """Storing what a run saw: snapshots written, compared with the one before, and emptied when their retention ends."""
 
-import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -19,6 +17,13 @@ from django.utils import timezone
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.assembler.items import DroppedItem, Item
 from agents.assembler.render import shared_prefix_tokens
+from agents.assembler.snapshots.content import (
+    CONTENT_VERSION,
+    UnreadableContent,
+    content_messages,
+    pack_content,
+    unpack_content,
+)
 from agents.knowledge_uses import record_uses
 from agents.models import Run, Snapshot, ToolCall, ToolSource
 from openvibe.base.events import emit
@@ -27,6 +32,9 @@ from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.base.quotation import Quotation
 from openvibe.chat.wiring import ErasedText
 from openvibe.llm.values import ChatMessage
+
+MAX_DIGITS = 18
+"""Of the number of a row."""
 
 ERASED_NOTE = "[1 item deleted or changed since]\n\n"
 """Stands in a stored prompt where an item said what may not be kept."""
@@ -37,12 +45,15 @@ def shared_prefix_with_last_run(
 ) -> int | None:
     """Tokens this prompt starts with in common with the newest stored prompt of the same agent and thread.
 
-    None where none is stored.
+    None where none is stored, or none that can be read.
     """
     newest = _newest_content.rows(agent_id, thread_id, exclude_run.pk if exclude_run else 0)
     if not newest:
         return None
-    content = unpack_content(newest[0][0])
+    try:
+        content = unpack_content(newest[0][0])
+    except UnreadableContent:
+        return None
     tools = [Item(**entry) for entry in content["items"] if entry["section"] == "tools"]
     return shared_prefix_with(tools, content_messages(content), prompt)
 
@@ -109,7 +120,12 @@ def section_tokens(items: Iterable[Item]) -> dict[str, int]:
 def key_ids(keys: Iterable[str], kind: str) -> set[int]:
     """Ids of the rows of this kind among keys of items: `episode:7` is episode 7."""
     parts = (key.partition(":") for key in keys)
-    return {int(number) for name, _, number in parts if name == kind and number.isdigit()}
+    return {int(number) for name, _, number in parts if name == kind and is_seq(number)}
+
+
+def is_seq(text: str) -> bool:
+    """Whether it is the number of a message, or of a row: digits that fit into a column."""
+    return text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS
 
 
 def message_ids(keys: Iterable[str]) -> set[int]:
@@ -153,6 +169,7 @@ def expire_records() -> int:
 
 def snapshot_content(prompt: Prompt) -> dict[str, Any]:
     return {
+        "version": CONTENT_VERSION,
         "messages": [{"role": m.role, "content": m.content} for m in prompt.messages],
         "items": _rows(Item, prompt.included),
         "dropped": _rows(DroppedItem, prompt.dropped),
@@ -166,26 +183,9 @@ def _rows(kind: type[Item] | type[DroppedItem], entries: Iterable[Item | Dropped
     return [dict(zip(names, values(entry), strict=True)) for entry in entries]
 
 
-def pack_content(content: Mapping[str, Any]) -> bytes:
-    return zlib.compress(json.dumps(content, ensure_ascii=False).encode(), level=4)
-
-
 def load_content(snapshot: Snapshot) -> dict[str, Any]:
+    """Raises UnreadableContent."""
     return unpack_content(snapshot.content or b"")
-
-
-def unpack_content(data: bytes | memoryview) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(unpack_text(data))
-    return content
-
-
-def unpack_text(packed: bytes | memoryview) -> bytes:
-    """The JSON text of what a prompt held: a look at it costs a fraction of reading it."""
-    return zlib.decompress(packed)
-
-
-def content_messages(content: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
-    return tuple(ChatMessage(m["role"], m["content"]) for m in content["messages"])
 
 
 def erase_from_snapshots(erased: ErasedText) -> int:
@@ -210,8 +210,13 @@ def rewrite_snapshot(
     snapshot: Snapshot, tells: Callable[[Mapping[str, Any]], bool], quotation: Quotation, *, named: Collection[str] = ()
 ) -> bool:
     """Empty the items of a stored prompt that tell of it or repeat it, in the messages too; whether there were any.
-    What has one of the keys `named` loses its name as well, left out or not."""
-    content = load_content(snapshot)
+    What has one of the keys `named` loses its name as well, left out or not. Of what cannot be read nothing is kept."""
+    try:
+        content = load_content(snapshot)
+    except UnreadableContent:
+        snapshot.content = None
+        snapshot.save(update_fields=["content"])
+        return True
     quoting = [item for item in content["items"] if item["text"] and (tells(item) or quotation.is_in(item["text"]))]
     for item in quoting:
         for message in content["messages"]:
@@ -253,7 +258,7 @@ def _tells_of(item: Mapping[str, Any], *, erased: ErasedText) -> bool:
     kind, _, _ = str(item["key"]).partition(":")
     if kind == "summary":
         first, _, last = str(item["ref"]).partition("-")
-        return not (first.isdigit() and last.isdigit()) or int(first) <= erased.seq <= int(last)
+        return not (is_seq(first) and is_seq(last)) or int(first) <= erased.seq <= int(last)
     if kind == "file":
         return str(item["key"]).startswith(f"file:{erased.message_id}:")
     return kind == "observation" or message_ids([item["key"]]) == {erased.message_id}

@@ -22,11 +22,15 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path)
         parser.add_argument("--replace", action="store_true", help="though the database holds something, which goes")
 
-    def handle(self, *_arguments: Any, file: Path, replace: bool, **_options: Any) -> None:
+        parser.add_argument(
+            "--max-gib", type=float, default=0, help="how large its database may be once unpacked: 50 times the file"
+        )
+
+    def handle(self, *_arguments: Any, file: Path, replace: bool, max_gib: float, **_options: Any) -> None:
         state = "Nothing was changed."
         try:
             with serve_lock(settings.VAR):
-                restore_backup(file, replace=replace)
+                restore_backup(file, replace=replace, max_bytes=int(max_gib * 1024**3))
                 state = "Everything is back; `manage.py migrate` brings it up to date."
                 prepare_database()
         except OSError as error:

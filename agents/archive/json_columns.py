@@ -1,0 +1,132 @@
+"""What a JSON or binary column of an archive may hold: as the pages read it, so that none of them fails over it.
+
+Every such column of a table that is archived stands in READERS; a test says so of each new one."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NotRequired
+
+from django.db.models import Model
+from django.utils.dateparse import parse_datetime
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from agents.assembler.snapshots.content import read_content
+from agents.assembler.snapshots.store import is_seq
+from agents.assembler.stack import check_budgets
+from agents.models import ClientTurn, McpTool, Run, Snapshot, SoulVersion
+from agents.soul import SoulError
+from agents.soul.parser import soul_from_dict
+from knowledge.models import Revision
+from memory.models import Compaction, Handoff, MemoryPlugin, SessionInfo, WorkItem
+from openvibe.base.problems import Problem
+from openvibe.chat.models import Erasure
+from openvibe.workspaces.models import Picture, Workspace
+
+MAX_NUMBER = 2**31 - 1
+"""Of tokens, counts and the like."""
+
+
+def _known_time(text: str) -> str:
+    if parse_datetime(text) is None:
+        raise ValueError("this is no time")
+    return text
+
+
+def _known_ref(ref: str) -> str:
+    kind, _, number = ref.partition(":")
+    if kind in ("summary", "work") and not is_seq(number):
+        raise ValueError(f"{ref!r} is of no row")
+    return ref
+
+
+Count = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
+Id = Annotated[int, Field(ge=0, lt=2**63)]
+Time = Annotated[str, AfterValidator(_known_time)]
+_STRICT = ConfigDict(strict=True, extra="allow")
+
+
+@with_config(_STRICT)
+class _Step(TypedDict):
+    kind: str
+    at: Time
+    attempt: NotRequired[Count]
+    round: NotRequired[Count]
+    tokens: NotRequired[Count]
+    output_tokens: NotRequired[Count]
+    cached_tokens: NotRequired[Count | None]
+    first_word_at: NotRequired[Time | None]
+    cut_reason: NotRequired[str]
+    model: NotRequired[str]
+    error: NotRequired[str]
+    characters: NotRequired[Count]
+    by: NotRequired[Id | None]
+
+
+@with_config(_STRICT)
+class _HandoffLine(TypedDict):
+    ref: Annotated[str, AfterValidator(_known_ref)]
+    text: str
+
+
+@with_config(_STRICT)
+class _Tool(TypedDict):
+    name: str
+    description: NotRequired[str]
+    parameters: NotRequired[dict[str, Any]]
+
+
+ShownMessage = tuple[Id, list[Id] | None]
+Block = tuple[Id, Id, int, list[ShownMessage]]
+"""As `recall_blocks.RecallBlock`: before, part, checksum, messages with their passages."""
+
+
+def _shape(kind: Any) -> Callable[[Any], object]:
+    """Reads JSON of this type strictly: no text for a number."""
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    return lambda value: adapter.validate_json(json.dumps(value), strict=True)
+
+
+def _read_picture(content: bytes) -> None:
+    if content[:4] != b"RIFF" or content[8:12] != b"WEBP":
+        raise ValueError("it is no picture in WebP")
+
+
+_counts = _shape(dict[str, Count])
+_object = _shape(dict[str, Any])
+READERS: Mapping[tuple[type[Model], str], Callable[[Any], object]] = {
+    (ClientTurn, "tools"): _shape(list[_Tool]),
+    (Compaction, "summary_ids"): _shape(list[Id]),
+    (Erasure, "counts"): _counts,
+    (Handoff, "sections"): _shape(dict[str, list[_HandoffLine]]),
+    (McpTool, "input_schema"): _object,
+    (MemoryPlugin, "config"): _shape(dict[str, str | int | float | bool | None]),
+    (Picture, "content"): _read_picture,
+    (Revision, "changes"): _shape(dict[str, Annotated[list[Any], Field(min_length=2, max_length=2)]]),
+    (Run, "steps"): _shape(list[_Step]),
+    (SessionInfo, "info"): _object,
+    (Snapshot, "content"): read_content,
+    (Snapshot, "layers"): _counts,
+    (Snapshot, "recall"): _shape(list[Block]),
+    (Snapshot, "sections"): _counts,
+    (Snapshot, "tool_names"): _shape(list[str]),
+    (SoulVersion, "content"): soul_from_dict,
+    (WorkItem, "data"): _shape(dict[str, str | int | bool | None]),
+    (Workspace, "budgets"): check_budgets,
+}
+
+
+def column_problem(model: type[Model], field: str, value: Any) -> str:
+    """What is wrong with the value, in a sentence's end; empty where the pages read it."""
+    read = READERS.get((model, field))
+    if read is None or value is None:
+        return ""
+    try:
+        read(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"][:4]))
+        return f"{place}: {first['msg']}"[:200] if place else str(first["msg"])[:200]
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, Problem, SoulError) as error:
+        return str(error)[:200] or type(error).__name__
+    return ""

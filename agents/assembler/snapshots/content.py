@@ -1,0 +1,102 @@
+"""The texts of a stored prompt as compressed JSON: how they are packed, and read whatever version wrote them.
+
+Whatever shape was ever stored is read into today's: a field that is added to `Item` or `DroppedItem` later needs a
+default, which old rows get, and one that is renamed or means something else a step in `read_content`. Pure."""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any, get_type_hints
+
+from agents.assembler.items import DroppedItem, Item
+from openvibe.llm.values import ChatMessage
+
+CONTENT_VERSION = 2
+"""1 has no number; its first items had neither `opening` nor `opening_tokens`. 2 has its number."""
+
+MAX_CONTENT_BYTES = 256 * 1024 * 1024
+"""Of one prompt, unpacked: a hundred times what the largest context window holds."""
+
+MAX_NUMBER = 2**31 - 1
+
+
+class UnreadableContent(ValueError):
+    """What is stored as a prompt is none. The message says what is wrong with it."""
+
+
+def pack_content(content: Mapping[str, Any]) -> bytes:
+    return zlib.compress(json.dumps(content, ensure_ascii=False).encode(), level=4)
+
+
+def unpack_content(data: bytes | memoryview) -> dict[str, Any]:
+    """`messages`, `items` and `dropped` in today's shape. Raises UnreadableContent."""
+    try:
+        value = json.loads(unpack_text(data))
+    except (ValueError, RecursionError) as error:  # of JSON and of UTF-8
+        raise UnreadableContent(f"it is no JSON ({error})") from None
+    return read_content(value)
+
+
+def unpack_text(packed: bytes | memoryview) -> bytes:
+    """The JSON text of what a prompt held: a look at it costs a fraction of reading it. Raises UnreadableContent."""
+    unpacking = zlib.decompressobj()
+    try:
+        text = unpacking.decompress(packed, MAX_CONTENT_BYTES)
+    except zlib.error as error:
+        raise UnreadableContent(f"it cannot be unpacked ({error})") from None
+    if not unpacking.eof:
+        raise UnreadableContent("it is cut off, or larger than a prompt can be")
+    return text
+
+
+def read_content(value: object) -> dict[str, Any]:
+    """A prompt of any version in today's shape. Raises UnreadableContent."""
+    if not isinstance(value, dict):
+        raise UnreadableContent("it is no object")
+    version = value.get("version", 1)
+    if type(version) is not int or not 1 <= version <= CONTENT_VERSION:
+        raise UnreadableContent("a newer version wrote it")
+    return {
+        "version": CONTENT_VERSION,
+        "messages": [_read_row(_MESSAGE, "messages", row) for row in _rows(value, "messages")],
+        "items": [_read_row(_columns(Item), "items", row) for row in _rows(value, "items")],
+        "dropped": [_read_row(_columns(DroppedItem), "dropped", row) for row in _rows(value, "dropped")],
+    }
+
+
+def content_messages(content: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
+    return tuple(ChatMessage(m["role"], m["content"]) for m in content["messages"])
+
+
+_Columns = tuple[tuple[str, type, object], ...]
+"""Name, type and default (MISSING where there is none) of each field of a row."""
+
+_MESSAGE: _Columns = (("role", str, MISSING), ("content", str, MISSING))
+
+
+@cache
+def _columns(kind: type[Item] | type[DroppedItem]) -> _Columns:
+    """Of all that a row is, text and numbers: the names in its Literals may have been others."""
+    hints = get_type_hints(kind)
+    return tuple((each.name, int if hints[each.name] is int else str, each.default) for each in fields(kind))
+
+
+def _rows(content: Mapping[str, Any], name: str) -> list[Any]:
+    rows = content.get(name)
+    if not isinstance(rows, list):
+        raise UnreadableContent(f"{name} is no list")
+    return rows
+
+
+def _read_row(columns: _Columns, where: str, row: object) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise UnreadableContent(f"one of its {where} is no object")
+    values = {name: row.get(name, default) for name, _, default in columns}
+    for name, kind, _ in columns:
+        value = values[name]
+        is_out_of_range = isinstance(value, int) and not -MAX_NUMBER <= value <= MAX_NUMBER
+        if type(value) is not kind or is_out_of_range:
+            raise UnreadableContent(f"{name} of one of its {where} is not what it has to be")
+    return values

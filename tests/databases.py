@@ -1,0 +1,43 @@
+"""Databases beside the tests' own: made from a dump or from another, and looked at in its place."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.contrib.contenttypes.models import ContentType
+from django.db import connection
+
+from openvibe.search import candidates
+from openvibe.search.spaces import clear_space_cache
+from tests.run_once import run_program
+
+
+def create_database(name: str, *, dump: str = "", template: str = "template0") -> None:
+    drop_database(name)
+    with connection._nodb_cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    if dump:
+        run_program("psql", "-q", "-v", "ON_ERROR_STOP=1", "-d", name, given=dump)
+
+
+def drop_database(name: str) -> None:
+    with connection._nodb_cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+
+
+@contextmanager
+def connected_to(name: str) -> Iterator[None]:
+    """Meanwhile Django's connection is to this database; what was kept of the other one is forgotten."""
+    usual = connection.settings_dict["NAME"]
+    _connect(name)
+    try:
+        yield
+    finally:
+        _connect(usual)
+
+
+def _connect(name: str) -> None:
+    connection.close()
+    connection.settings_dict["NAME"] = name
+    ContentType.objects.clear_cache()
+    candidates._statistics_cache.clear()
+    clear_space_cache()
