@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
+from itertools import count
 from operator import attrgetter
 from types import NoneType
 from typing import Any
@@ -47,32 +47,48 @@ def render_fragments(template: str, rows: Iterable[Mapping[str, Hashable]]) -> S
 _DIRECT_TYPES = frozenset({str, SafeString, int, bool, NoneType, datetime})
 """Of these, equal ones of one type are one HTML. Numbers with a point are not: 1.0 is 1.00, and 0.0 is -0.0."""
 
+MAX_SIGNATURES = 10_000
+_Part = tuple[int, Callable[[Any], object]]
+_signatures: dict[tuple[type, ...], tuple[int, tuple[_Part, ...]]] = {}
+"""Of values of these types side by side: a number for the types, and for each part that holds others, or is not told by
+its type, where it stands and what tells it. Found out once: a page has hundreds of parts."""
+_numbers = count()
+
 
 def typed_key(values: Iterable[object]) -> tuple[object, ...]:
     """The values with the type of each, inside tuples and dataclasses, too: `True` is 1 and 1.0 to a dictionary, and a
     text the same whether it is safe or not, but they are not the same HTML."""
     parts = tuple(values)
-    types: tuple[Any, ...] = tuple(map(type, parts))
-    if _DIRECT_TYPES.issuperset(types):
-        return types, parts
-    pairs = zip(types, parts, strict=True)
-    return types, *[part if kind in _DIRECT_TYPES else _key_maker(kind)(part) for kind, part in pairs]
+    return parts, _types_of(parts)
 
 
-@cache
-def _key_maker(kind: type[Any]) -> Callable[[Any], object]:
-    """What makes the key of a value of this type. Found out once: a page has hundreds."""
+def _types_of(parts: tuple[Any, ...]) -> object:
+    types = tuple(map(type, parts))
+    number, nested = _signatures.get(types) or _add_signature(types)
+    return (number, *[tell(parts[index]) for index, tell in nested]) if nested else number
+
+
+def _add_signature(types: tuple[type, ...]) -> tuple[int, tuple[_Part, ...]]:
+    if len(_signatures) >= MAX_SIGNATURES:
+        _signatures.clear()
+    nested = tuple((index, _teller(kind)) for index, kind in enumerate(types) if kind not in _DIRECT_TYPES)
+    _signatures[types] = signature = next(_numbers), nested
+    return signature
+
+
+def _teller(kind: type) -> Callable[[Any], object]:
+    """What tells equal values of this type apart that are not the same HTML."""
     if issubclass(kind, tuple):
-        return typed_key
+        return _types_of
     if is_dataclass(kind):
         names = [field.name for field in fields(kind)]
         read_fields = attrgetter(*names)
         if len(names) == 1:
-            return lambda value: typed_key([read_fields(value)])
-        return lambda value: typed_key(read_fields(value))
+            return lambda value: _types_of((read_fields(value),))
+        return lambda value: _types_of(read_fields(value))
     if issubclass(kind, frozenset):
         return lambda value: frozenset(typed_key([each]) for each in value)
-    return repr if issubclass(kind, float | Decimal) else lambda value: value
+    return repr if issubclass(kind, float | Decimal) else lambda value: None
 
 
 def render_cached(key: tuple[object, ...], template: str, context: Mapping[str, object], *, keep: bool = True) -> str:
