@@ -149,9 +149,8 @@ class EntryScope:
         """Those of these that are, by id, with all that pages and prompts show beside them."""
         if self.filtered is not None:
             return self.filtered.with_related().in_bulk(ids)
-        entries = _entries_by_id.objects(
-            self.access, array_literal(ids), now=self.now, include_expired=self.include_expired
-        )
+        now = None if self.include_expired else self.now  # it asks for no time then
+        entries = _entries_by_id.objects(self.access, array_literal(ids), now=now, include_expired=self.include_expired)
         return {entry.pk: entry for entry in entries}
 
 

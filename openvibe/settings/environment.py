@@ -86,7 +86,14 @@ class Environment(BaseSettings):
     web_processes: int = Field(
         0, ge=0, le=1000, description="Web processes of `make run` or a container; 0: one for each core."
     )
-    web_threads: int = Field(8, ge=1, le=1000, description="Requests a web process answers at the same time.")
+    web_threads: int = Field(
+        8,
+        ge=1,
+        le=1000,
+        description=(
+            "Requests a web process answers at the same time; a quarter of them may be uploads (more than 64 kB)."
+        ),
+    )
     allow_private_endpoints: bool = Field(
         False, description="Let admins name model endpoints, webhooks and MCP servers on private addresses."
     )

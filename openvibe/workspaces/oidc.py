@@ -3,6 +3,7 @@
 The provider named in `OPENVIBE_OIDC_URL` may stand on a private address, for the operator chose it. What its discovery
 document names besides is checked like any address (`base.ssrf_guard`); redirects are not followed."""
 
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
-from openvibe.base.problems import Problem
+from openvibe.base.problems import Conflict, Problem
 from openvibe.base.ssrf_guard import GuardedTransport
 from openvibe.base.text import remove_invisible
 from openvibe.workspaces import services
@@ -141,7 +142,9 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  
         is_linking = sociallogin.state.get("process") == AuthProcess.CONNECT
         if is_linking or not email or not sociallogin.is_existing or email != user.email:
             return
-        if not services.has_proven_address(user):
+        if services.has_proven_address(user):
+            return
+        with suppress(Conflict):  # somebody else has shown that it is theirs: nothing is confirmed, and nothing ends
             services.prove_address(user=user, by="the identity provider", keep_social_account=sociallogin.account.pk)
 
     def is_auto_signup_allowed(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
