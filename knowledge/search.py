@@ -257,7 +257,7 @@ FROM (SELECT *, topic || ' ' || content AS body FROM knowledge_entry
 WHERE id = ANY({{ids}})) e OFFSET 0) e LEFT JOIN knowledge_entryvector v
 ON v.entry_id = e.id AND v.space_id = %(space)s AND v.dimension = %(dimension)s ORDER BY e.id"""
 
-_DECIDED_BY = "(SELECT name FROM workspaces_participant p WHERE p.id = coalesce(e.decided_by_id, e.author_id))"
+_DECIDED_BY = "(SELECT label FROM workspaces_participant p WHERE p.id = coalesce(e.decided_by_id, e.author_id))"
 
 _REQUEST_SIMILARITY = "coalesce(-(v.own <#> %(request)s::halfvec)::float4, 'NaN')"
 

@@ -124,7 +124,7 @@ def _visible_feedback(access: Access) -> QuerySet[Feedback]:
 
 def _describe_feedback(row: Feedback, access: Access, slug: str) -> QuotePlace:
     is_own = row.participant_id == access.participant_id
-    title = f"Feedback of {row.participant.name} on a message of {row.message.author.name}"
+    title = f"Feedback of {row.participant.label} on a message of {row.message.author.label}"
     return QuotePlace(title, reverse("message", args=[slug, row.message_id]), is_own, "" if is_own else ASK_GIVER)
 
 

@@ -104,7 +104,7 @@ def remember_published_dive(sender: type[Dive], dive: Dive, **_: Any) -> None:
             agent_id=dive.agent_id,
             thread=dive.parent,
             subject=f"dive:{dive.pk}",
-            summary=f"{dive.result.author.name} published the result of the dive from “{dive.parent.title}”.",
+            summary=f"{dive.result.author.label} published the result of the dive from “{dive.parent.title}”.",
         )
 
 
@@ -113,12 +113,12 @@ def remember_decision(sender: type[Approval], approval: Approval, by: Access | N
     """The agent that asked remembers what was decided."""
     if not approval.requested_by.is_agent or approval.decided_by is None:
         return
-    note = f" {approval.decided_by.name} wrote: {_quote(approval.note)}" if approval.note else ""
+    note = f" {approval.decided_by.label} wrote: {_quote(approval.note)}" if approval.note else ""
     record_trust_check(
         agent_id=approval.requested_by_id,
         thread=approval.thread,
         subject=f"approval:{approval.pk}",
-        summary=f"{approval.decided_by.name} {approval.state} what was asked for in “{approval.thread.title}”: "
+        summary=f"{approval.decided_by.label} {approval.state} what was asked for in “{approval.thread.title}”: "
         f"{_quote(approval.what)}.{note}",
     )
 

@@ -88,7 +88,7 @@ def _requested_approvals(access: Access) -> QuerySet[Any, Any]:
         "thread_id",
         "thread__title",
         "pk",
-        "requested_by__name",
+        "requested_by__label",
         "what",
         "created_at",
     )

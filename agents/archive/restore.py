@@ -33,7 +33,7 @@ from agents.models import Agent
 from openvibe.base.problems import Problem
 from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.search.models import VectorSpace
-from openvibe.workspaces.models import User, Workspace
+from openvibe.workspaces.models import Participant, User, Workspace
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_MANIFEST_BYTES = 1024 * 1024
@@ -173,6 +173,7 @@ class _Import:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # every reference is checked while we can say so
             cursor.execute("SET CONSTRAINTS ALL DEFERRED")
         workspace = Workspace.objects.get(pk=self._ids[Workspace][0])
+        Participant.objects.filter(workspace=workspace).refresh_name_columns()
         _want_vectors(workspace)
         self._restore_folders()
         return workspace

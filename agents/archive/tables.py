@@ -56,7 +56,10 @@ LEFT_OUT: dict[type[Model], str] = {
 """Tables of a workspace that are in no archive, each with its reason; what cannot be without them goes with them."""
 
 LEFT_OUT_FIELDS: dict[tuple[type[Model], str], str] = {
-    (Endpoint, "allowed_address"): "is a superuser's leave to call this installation's own machine"
+    (Endpoint, "allowed_address"): "is a superuser's leave to call this installation's own machine",
+    (Participant, "name_key"): "is computed from the name when it comes in",
+    (Participant, "is_name_misleading"): "is computed from the name when it comes in",
+    (Participant, "has_namesake"): "is found out when it comes in",
 }
 """Fields that are in no archive, each with its reason, besides secrets."""
 

@@ -268,7 +268,7 @@ def _channel(asker: Asker, agent: Agent, name: str) -> Channel:
     if asker.access.is_agent or asker.access.is_guest:
         raise invalid("You share no channel with this agent. Name one in metadata.channel.", "metadata")
     names = _own_channel_names(asker, agent)
-    about = f"What {asker.participant.name} asks {agent.participant.name} from chat clients."
+    about = f"What {asker.participant.label} asks {agent.participant.label} from chat clients."
     rows = Channel.objects.filter(workspace=agent.workspace_id, name__in=names)
     taken_names = set(rows.values_list("name", flat=True))
     free_name = next((each for each in names if each not in taken_names), names[0])

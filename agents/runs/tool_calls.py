@@ -18,6 +18,7 @@ from memory.services import record_trust_check, request_approval
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message
 from openvibe.llm.tokens import count_tokens
+from openvibe.llm.transcripts import clean_name, one_line
 from openvibe.llm.values import ToolCallRequest
 
 CALL_MAY_QUOTE = "A message was edited or deleted meanwhile, which this call may quote. Look again at what stands now."
@@ -151,6 +152,6 @@ def _finish_call(row: ToolCall, outcome: ToolOutcome, start_time: float) -> None
 
 def _denial(approval: Approval | None) -> str:
     """That people denied a call, in a sentence for the model and for people."""
-    who = approval.decided_by.name if approval and approval.decided_by else "Somebody"
-    note = f" Note: {approval.note}" if approval and approval.note else ""
+    who = clean_name(approval.decided_by.label) if approval and approval.decided_by else "Somebody"
+    note = f" Note: {one_line(approval.note)}" if approval and approval.note else ""
     return f"{who} denied this call.{note}"

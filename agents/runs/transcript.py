@@ -19,7 +19,7 @@ from openvibe.base.problems import Problem
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.tokens import TokenCounter, count_message, count_prompt_tokens, truncate_middle
 from openvibe.llm.tool_calls import clean_identifier
-from openvibe.llm.transcripts import CLOSING, message_line, opening
+from openvibe.llm.transcripts import CLOSING, clean_name, message_line, opening
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 
 MAX_ROUNDS = 8
@@ -209,7 +209,7 @@ def fit_rounds(
             break
         if message.role != "tool":
             continue
-        name = names[message.tool_call_id][:40]
+        name = clean_name(names[message.tool_call_id])[:40]
         text = f"[What {name} answered, {sizes[position]:,} tokens, is left out here to make room.]"
         reference = replace(message, content=text)
         if (size := count_message(reference, counter)) < sizes[position]:

@@ -26,6 +26,7 @@ from memory.services import request_approval as ask_for_approval
 from memory.wiring import ask_compaction
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Conflict, Problem
+from openvibe.llm.transcripts import clean_name, one_line
 from openvibe.workspaces.models import Participant
 
 
@@ -192,8 +193,8 @@ def _earlier_decision(context: ToolContext, what: str) -> str:
     approval = approvals.select_related("decided_by").order_by("-id").first()
     if approval is None:
         return ""
-    who = approval.decided_by.name if approval.decided_by else "nobody yet"
-    note = f" Note: {approval.note}" if approval.note else ""
+    who = clean_name(approval.decided_by.label) if approval.decided_by else "nobody yet"
+    note = f" Note: {one_line(approval.note)}" if approval.note else ""
     return f"approval:{approval.pk} state: {approval.state}, decided by: {who}.{note}"
 
 

@@ -106,7 +106,7 @@ def _default_note(episode: Episode) -> str:
 
 
 def _giver(episode: Episode) -> str:
-    return episode.feedback.participant.name if episode.feedback else "somebody"
+    return episode.feedback.participant.label if episode.feedback else "somebody"
 
 
 def _first_words(answer: str) -> str:

@@ -208,7 +208,7 @@ def _author_left(schedule: Schedule, role: str | None) -> str:
     if role in (Member.Role.OWNER, Member.Role.ADMIN):
         return ""
     now = "is no owner or admin any more" if role else "is not in this workspace any more"
-    return f"{schedule.author.name}, who set it, {now}."
+    return f"{schedule.author.label}, who set it, {now}."
 
 
 def _local_times(cron: str, time_zone: str) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ class ListedEntry(NamedTuple):
     owner: str
 
 
-LISTED_COLUMNS = (*ListedEntry._fields[:-1], "owner__name")
+LISTED_COLUMNS = (*ListedEntry._fields[:-1], "owner__label")
 
 
 class EntryItem(NamedTuple):
@@ -107,7 +107,7 @@ def _listed_entry(entry: Entry) -> ListedEntry:
         expires_at=entry.expires_at,
         use_count=entry.use_count,
         tags=entry.tags,
-        owner=entry.owner.name,
+        owner=entry.owner.label,
     )
 
 

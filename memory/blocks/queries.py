@@ -38,7 +38,11 @@ def list_versions(rows: QuerySet[CarriedVersion]) -> list[dict[str, Any]]:
         {
             "number": row.number,
             "text": row.content,
-            "author": row.author.name if row.author else "Somebody who is gone" if row.how != "default" else "OpenVibe",
+            "author": row.author.label
+            if row.author
+            else "Somebody who is gone"
+            if row.how != "default"
+            else "OpenVibe",
             "how": SOURCE_LABELS.get(row.how, ""),
             "at": row.created_at,
             "is_current": index == 0,

@@ -20,7 +20,7 @@ def status_label(episode: Episode) -> str:
     if episode.applied_how == "withdrawn":
         return "Withdrawn"
     if episode.applied_at is not None:
-        by = episode.applied_by.name if episode.applied_by else "somebody who has left"
+        by = episode.applied_by.label if episode.applied_by else "somebody who has left"
         return f"Applied in SOUL version {episode.soul_version}" if episode.soul_version else f"Applied by {by}"
     words = f"In prompt {episode.prompt_count}×" if episode.prompt_count else "Recorded"
     return f"{words}, suggested for the SOUL" if episode.suggested_at else words
@@ -107,7 +107,7 @@ def _feedback_status(feedback: Feedback, access: Access) -> FeedbackStatus | Non
     return FeedbackStatus(
         episode_id=episode.pk,
         words=status_label(episode),
-        details=f"{'You' if is_giver else feedback.participant.name}: {episode.summary}",
+        details=f"{'You' if is_giver else feedback.participant.label}: {episode.summary}",
         is_open=is_open,
         may_settle=is_giver or access.administers,
         may_apply_always=is_open and access.administers and bool(feedback.text),

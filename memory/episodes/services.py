@@ -110,7 +110,7 @@ def _record_praise(feedback: Feedback, message: Message) -> None:
         agent_id=message.author_id,
         thread=message.thread,
         subject=f"{PRAISE}{feedback.pk}",
-        summary=f"{feedback.participant.name} found the answer in “{message.thread.title}” helpful{comment}",
+        summary=f"{feedback.participant.label} found the answer in “{message.thread.title}” helpful{comment}",
     )
 
 

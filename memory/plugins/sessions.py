@@ -197,7 +197,7 @@ def prompt_messages(session: Session) -> QuerySet[Message]:
 
 def message_entries(messages: QuerySet[Message]) -> list[ContextEntry]:
     """These messages as entries, in the order of the query. One statement."""
-    columns = ("seq", "kind", "body", "token_count", "created_at", "pk", "author_id", "author__name", "author__kind")
+    columns = ("seq", "kind", "body", "token_count", "created_at", "pk", "author_id", "author__label", "author__kind")
     rows = messages.values_list(*columns, "call_id", "state")
     return [
         ContextEntry(

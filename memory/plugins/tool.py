@@ -222,7 +222,7 @@ def _describe(provider: Explorer, session: Session, arguments: Arguments) -> str
         lines.append(f"It is made of {', '.join(f'summary {constituent}' for constituent in summary.constituents)}.")
     if summary.is_stale:
         lines.append("A message in it was changed: it is being written anew.")
-    return "\n".join([*lines, summary.content])
+    return "\n".join([*lines, indent_text(summary.content)])
 
 
 def _expand(provider: Explorer, session: Session, arguments: Arguments) -> str:
@@ -253,7 +253,11 @@ def _profile_get(provider: ProfileStore, session: Session, arguments: Arguments)
 
 def _profile_update(provider: ProfileStore, session: Session, arguments: Arguments) -> str:
     text = provider.set_profile(_check_person(session), str(arguments["text"]))
-    return f"Your notes about this person now say:\n{text}" if text else "Your notes about this person are empty now."
+    return (
+        f"Your notes about this person now say:\n{indent_text(text)}"
+        if text
+        else "Your notes about this person are empty now."
+    )
 
 
 def _compact_action(ask_compaction: AskCompaction) -> ToolAction:

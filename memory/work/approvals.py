@@ -75,7 +75,7 @@ def decide_approval(*, approval: Approval, by: Access, is_granted: bool, note: s
     rows = Approval.objects.select_for_update(no_key=True, of=("self",))
     current = rows.select_related("decided_by").get(pk=approval.pk)
     if current.state != State.REQUESTED:
-        decider = current.decided_by.name if current.decided_by else "Somebody"
+        decider = current.decided_by.label if current.decided_by else "Somebody"
         raise Conflict(
             f"{decider} has {current.get_state_display().lower()} this already. A decision is final.", code="decided"
         )

@@ -148,8 +148,8 @@ def _approval_line(row: Approval) -> HandoffLine:
         f"approval:{row.pk}",
         row.what,
         state=row.state,
-        requested_by=row.requested_by.name,
-        decided_by=row.decided_by.name if row.decided_by else "",
+        requested_by=row.requested_by.label,
+        decided_by=row.decided_by.label if row.decided_by else "",
         decided_at=row.decided_at.isoformat() if row.decided_at else "",
         note=row.note,
     )

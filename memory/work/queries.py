@@ -12,6 +12,7 @@ from memory.work.models import Approval, ProgressEntry, WorkItem
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread, access_by
+from openvibe.llm.transcripts import indent_text
 from openvibe.workspaces.access import Access
 
 MAX_APPROVALS, MAX_PROGRESS_ENTRIES = 20, 5
@@ -73,10 +74,12 @@ def get_work_state(thread_id: int) -> WorkState:
 
 
 def row_text(text: str, data: Mapping[str, Any]) -> str:
-    """A row's own words, unchanged; what its kind adds in somebody's words stands below them. A plan's stage is no
-    words: who shows a row shows it as a field."""
+    """A row's own words; what its kind adds in somebody's words stands below them, each with its label, and further
+    lines of either are indented: none can pass for a label. A plan's stage is no words: who shows a row shows it as a
+    field."""
     data_labels = (("Done when", "done_condition"), ("Budget", "budget"), ("Stored as", "ref"))
-    return "\n".join([text, *(f"{label}: {data[key]}" for label, key in data_labels if data.get(key))])
+    additions = (f"{label}: {indent_text(data[key])}" for label, key in data_labels if data.get(key))
+    return "\n".join([indent_text(text), *additions])
 
 
 def visible_threads(access: Access) -> QuerySet[Thread]:

@@ -26,6 +26,7 @@ class LockKind(IntEnum):
     MAIL = 7011  # all e-mails about accounts
     WEBHOOKS = 7020  # the deliveries of all webhooks
     JOB_RUN = 7021  # a run of a recurring job
+    NAMES = 7022  # names of a workspace that are given just now, until the transaction ends: a trigger takes it
 
 
 def lock_key(kind: LockKind, row_id: int) -> int:

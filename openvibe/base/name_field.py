@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from openvibe.base.lookalikes import is_misleading_name, name_key
 from openvibe.base.text import remove_invisible
 
 if TYPE_CHECKING:
     _Text = models.CharField[str, str]
+    _Truth = models.BooleanField[bool, bool]
 else:
-    _Text = models.CharField
+    _Text, _Truth = models.CharField, models.BooleanField
 
 
 class NameField(_Text):
@@ -29,6 +31,33 @@ class NameField(_Text):
     def deconstruct(self) -> tuple[str, str, Sequence[Any], dict[str, Any]]:
         name, _, args, kwargs = super().deconstruct()
         return name, "django.db.models.CharField", args, kwargs
+
+
+class NameKeyField(_Text):
+    """What the row's `name` looks like (`lookalikes.name_key`), cut at `max_length`; written with every row."""
+
+    def key_of(self, name: str) -> str:
+        return name_key(remove_invisible(name))[: self.max_length]
+
+    def pre_save(self, model_instance: Any, add: bool) -> str:
+        model_instance.__dict__[self.attname] = key = self.key_of(model_instance.name)
+        return key
+
+    def deconstruct(self) -> tuple[str, str, Sequence[Any], dict[str, Any]]:
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.CharField", args, kwargs
+
+
+class MisleadingNameField(_Truth):
+    """Whether the row's `name` reads as more than a name (`lookalikes.is_misleading_name`)."""
+
+    def pre_save(self, model_instance: Any, add: bool) -> bool:
+        model_instance.__dict__[self.attname] = is_misleading = is_misleading_name(model_instance.name)
+        return is_misleading
+
+    def deconstruct(self) -> tuple[str, str, Sequence[Any], dict[str, Any]]:
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.BooleanField", args, kwargs
 
 
 def _visible(value: Any) -> Any:

@@ -235,7 +235,7 @@ def _missed_mention(member: Member, message: Message) -> MissedMention:
     thread = message.thread
     words = shorten(mask_secrets(plain_text(message.body[: 8 * FIRST_WORDS])), FIRST_WORDS, placeholder=" …")
     return MissedMention(
-        author=message.author.name,
+        author=message.author.label,
         place=f"{thread.channel} · {thread.title}",
         at=_time_in_words(message.created_at),
         words=words,

@@ -31,6 +31,7 @@ from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
+from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
 from openvibe.llm.thoughts import AnswerText
 from openvibe.llm.tool_calls import arguments_object, check_arguments, clean_identifier
 from openvibe.llm.values import (
@@ -77,6 +78,13 @@ class AnthropicModel:
         self._connection = replace(connection, base_url=base_url)
         self._retry_policy = retry_policy or RetryPolicy()
 
+    def _build_request(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None
+    ) -> dict[str, Any]:
+        if may_read_special_tokens(self._connection.base_url):
+            messages, tools = break_in_messages(messages), break_in_tools(tools)
+        return build_request(self.model, messages, tools, max_output_tokens)
+
     def complete(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> Completion:
@@ -94,7 +102,7 @@ class AnthropicModel:
                 events = EventStream(_adapt_event)
                 with self._connect(retries, events) as sdk:
                     accumulator = _StreamAccumulator()
-                    request = build_request(self.model, messages, tools, max_output_tokens)
+                    request = self._build_request(messages, tools, max_output_tokens)
                     with sdk.messages.create(**request, stream=True) as stream:
                         for event in stream:
                             for piece in accumulator.add(event):

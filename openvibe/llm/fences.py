@@ -1,7 +1,8 @@
 """Fenced blocks of a prompt: content that names its source and cannot pretend to be anything else.
 
 Text stands as it was written but for `<`, so that code reads well and no content can open or close a fence; reading a
-prompt's fences back gives exactly what was put in (less control characters).
+prompt's fences back gives exactly what was put in (less control characters). A sign that only looks like `<` becomes
+one where a tag of ours follows it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,33 @@ import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from openvibe.base.lookalikes import fold_character
+from openvibe.base.masking import mask_secrets
+
+FENCE_TAGS = (
+    "messages",
+    "data",
+    "summary",
+    "request",
+    "approval",
+    "binding",
+    "reminders",
+    "situation",
+    "earlier",
+    "focus",
+    "context_block",
+    "constraint",
+    "constraints",
+    "reference",
+)
+"""Tags of fences in prompts: what no text may open or close."""
+
+_FOLDED_TAGS = frozenset("".join(map(fold_character, tag)) for tag in FENCE_TAGS)
+_TAG_BEGINNINGS = frozenset(tag[:length] for tag in _FOLDED_TAGS for length in range(len(tag) + 1))
+_ANGLES = re.compile("[<＜﹤≮‹˂ᐸᚲ\u2329\u3008⟨❬❮❰⦑⧼𝈶]")
+_SLASHES = frozenset("/⁄∕／⧸⧶╱⟋〳㇓⼃᜵⁁\\＼﹨⧵∖⧹╲⟍")
+"""What looks like `<`, and like `/` or its mirror image."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _LINE_BREAK = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -57,7 +85,29 @@ class IncrementalCleaner:
 def escape_text(text: str) -> str:
     """The text as it stands inside a fence: `<` as `&lt;`, which takes several times its room."""
     text = clean_text(text)
-    return escape_signs(text).replace("<", "&lt;") if "<" in text or "&" in text else text
+    text = escape_signs(text).replace("<", "&lt;") if "<" in text or "&" in text else text
+    return text if text.isascii() else escape_tags(text)
+
+
+def escape_tags(text: str) -> str:
+    """The text with each `<`, or what looks like it, that begins a tag of ours as `&lt;`: tags are found by how they
+    look, whatever stands in them that nobody sees, marks and blanks included. Takes time linear in the length."""
+    return _ANGLES.sub(lambda angle: "&lt;" if _is_tag(text, angle.end()) else angle[0], text)
+
+
+def _is_tag(text: str, start: int) -> bool:
+    """Whether the text reads there as a tag's name, after slashes perhaps, and not as a longer word."""
+    letters = ""
+    for place in range(start, len(text)):
+        if not letters and text[place] in _SLASHES:
+            continue
+        folded = fold_character(text[place])
+        if letters in _FOLDED_TAGS and not (folded.isascii() and folded.isalnum()):
+            return True
+        letters += folded
+        if letters not in _TAG_BEGINNINGS:
+            return False
+    return letters in _FOLDED_TAGS
 
 
 def escape_signs(text: str) -> str:
@@ -98,5 +148,5 @@ def find_fences(text: str) -> Iterator[tuple[int, Fence]]:
 
 
 def escape_attribute(value: str) -> str:
-    """The value as it stands between the quotes of an attribute, on one line."""
-    return html.escape(" ".join(clean_text(value).split()), quote=True)
+    """The value as it stands between the quotes of an attribute, on one line and without secrets."""
+    return escape_tags(html.escape(mask_secrets(" ".join(clean_text(value).split())), quote=True))

@@ -33,6 +33,7 @@ from openvibe.llm.openai_sdk import (
 )
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
+from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
 from openvibe.llm.thoughts import AnswerText
 from openvibe.llm.tool_calls import arguments_object, check_arguments, clean_identifier
 from openvibe.llm.values import (
@@ -61,6 +62,7 @@ class OpenAIModel:
         self._retry_policy = retry_policy or RetryPolicy()
         official = (urlsplit(connection.base_url).hostname or "").endswith("openai.com")
         self._limit_name = "max_completion_tokens" if official else "max_tokens"
+        self._breaks_special_tokens = may_read_special_tokens(connection.base_url)
         self._asks_for_usage = True
 
     def complete(
@@ -138,6 +140,8 @@ class OpenAIModel:
     def _build_request(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None
     ) -> dict[str, Any]:
+        if self._breaks_special_tokens:
+            messages, tools = break_in_messages(messages), break_in_tools(tools)
         request: dict[str, Any] = {"model": self.model, "messages": _encode_messages(messages)}
         if tools:
             request["tools"] = [

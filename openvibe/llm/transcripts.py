@@ -14,33 +14,22 @@ fence is escaped, and reading a block back gives the text again. Pure.
 import re
 from collections.abc import Iterator
 
-from openvibe.llm.fences import Fence, clean_text, escape_attribute, escape_signs, find_fences, unescape_text
+from openvibe.base.masking import mask_secrets
+from openvibe.llm.fences import (
+    Fence,
+    clean_text,
+    escape_attribute,
+    escape_signs,
+    escape_tags,
+    find_fences,
+    unescape_text,
+)
 
 CLOSING = "</messages>"
 INDENT = "  "
-FENCE_TAGS = (
-    "messages",
-    "data",
-    "summary",
-    "request",
-    "approval",
-    "binding",
-    "reminders",
-    "situation",
-    "earlier",
-    "context_block",
-    "constraint",
-    "constraints",
-    "reference",
-)
-"""Tags of fences in prompts: what messages may not open or close."""
+_LINE_SIGNS = re.compile(r"[:：﹕︓꞉∶\[\]［］〔〕【】<>＜＞﹤﹥≮‹›˂ᐸᚲ❬❮❰⦑⧼𝈶〈〉⟨⟩]")
+"""What ends a name where a line says who spoke, and what looks like it."""
 
-_INVISIBLE = (
-    "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\ufffd"
-    "\U000e0000-\U000e007f]*"
-)
-_TAG_NAMES = "|".join(_INVISIBLE.join(tag) for tag in FENCE_TAGS)
-_FENCE_SIGN = re.compile(rf"<(?=(?:\s|/|{_INVISIBLE[:-1]})*(?:{_TAG_NAMES})(?![a-z0-9]))", re.IGNORECASE)
 _OPENING = re.compile(r'<(messages|request)((?: [a-z][a-z0-9_]*="[^"<>\n]*")*)>\n(?=\S+ [^:\n]*:)')
 _ATTRIBUTE = re.compile(r'([a-z][a-z0-9_]*)="([^"]*)"')
 _LINE = re.compile(r"(\S+) ([^:\[\]\n]*?)(?: \[([^\]\n]*)\])?:(?: (.*))?\Z", re.DOTALL)
@@ -92,13 +81,18 @@ def indent_text(text: str) -> str:
     return "\n".join([lines[0], *(f"{INDENT}{line}" if line else "" for line in lines[1:])])
 
 
+def one_line(text: str) -> str:
+    """The text, cleaned, on one line: what is said in a list, one thing a line, begins no further one."""
+    return " ".join(clean_text(text).split())
+
+
 def clean_name(name: str) -> str:
-    """The name on one line, without the signs that end it where a line says who spoke."""
-    return " ".join(re.sub(r"[:\[\]<>]", " ", clean_text(name)).split()) or "somebody"
+    """The name on one line, without secrets and without the signs that end it where a line says who spoke."""
+    return one_line(_LINE_SIGNS.sub(" ", mask_secrets(clean_text(name)))) or "somebody"
 
 
 def _escape(text: str) -> str:
-    return _FENCE_SIGN.sub("&lt;", escape_signs(text))
+    return escape_tags(escape_signs(text))
 
 
 def message_text(line: str) -> str:

@@ -274,6 +274,10 @@ function option(who, index) {
   const handle = document.createElement("span");
   handle.className = "quiet-note";
   handle.textContent = `@${who.handle}`;
+  if (who.label !== who.name) {
+    handle.classList.add("name-handle");
+    handle.title = "This name can be taken for somebody else’s. The handle tells them apart.";
+  }
   item.append(name, handle);
   if (who.level) {
     const badge = document.createElement("span");

@@ -232,6 +232,15 @@ def test_a_name_that_reads_as_another_does_not_come_in(willow: Member, tmp_path:
     assert back.participants.get(handle="vibe").name == "Vibe"
 
 
+def test_names_that_look_alike_are_found_out_when_they_come_in(willow: Member, tmp_path: Path) -> None:
+    """Whatever the archive says: only the name counts."""
+    willow.workspace.participants.filter(handle="vibe").update(name="Ana")
+    export(willow.workspace, tmp_path / "willow.zip")
+    back = import_workspace(path=tmp_path / "willow.zip", slug="elm")
+    assert set(back.participants.filter(name="Ana").values_list("label", flat=True)) == {"Ana (@ana)", "Ana (@vibe)"}
+    assert b"name_key" not in (tmp_path / "willow.zip").read_bytes()
+
+
 def test_every_table_of_ours_is_in_the_archive_or_left_out_with_a_reason() -> None:
     """When this fails for a new model, its rows would be lost or their ids would lead astray: see tables.py."""
     tables = workspace_tables()

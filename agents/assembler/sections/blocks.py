@@ -14,6 +14,7 @@ from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter
+from openvibe.llm.transcripts import one_line
 
 
 class BlockRow(NamedTuple):
@@ -76,7 +77,7 @@ def _notes_about_asker(scope: QueryScope) -> QuerySet[Any, Any]:
     return notes.exclude(content="").order_by()
 
 
-PROFILE_NOTES = JsonRows("profile_notes", ProfileNoteRow, _notes_about_asker, columns={"person": "person__name"})
+PROFILE_NOTES = JsonRows("profile_notes", ProfileNoteRow, _notes_about_asker, columns={"person": "person__label"})
 
 
 def profile_candidates(request: PromptRequest) -> SectionCandidates:
@@ -128,7 +129,7 @@ def skill_candidates(request: PromptRequest) -> tuple[SectionCandidates, Section
 
 @lru_cache(maxsize=256)
 def _skill_index_item(counter: TokenCounter, index: tuple[tuple[str, str], ...]) -> Item:
-    lines = "\n".join(f"- {name}: {line}" for name, line in index)
+    lines = "\n".join(f"- {one_line(name)}: {one_line(line)}" for name, line in index)
     text = f"## Skills: how to do things here. load_skill takes one up: follow what it answers\n{lines}"
     return make_item(counter, section="skills", key="skills", text=text, trust="trusted", source="skill index")
 

@@ -46,7 +46,7 @@ CONSTRAINTS = JsonRows(
     "constraints",
     ConstraintRow,
     _standing_constraints,
-    columns={"author": "author__name", "confirmed_by": "confirmed_by__name"},
+    columns={"author": "author__label", "confirmed_by": "confirmed_by__label"},
 )
 
 

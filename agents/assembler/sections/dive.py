@@ -26,7 +26,7 @@ from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import DiveResult, Message
 from openvibe.llm.drafts import DRAFT_FORMAT, render_draft
 from openvibe.llm.tokens import TokenCounter
-from openvibe.llm.transcripts import message_line, opening
+from openvibe.llm.transcripts import message_line, one_line, opening
 
 SOURCE_CAP_DIVISOR = 3
 """The source takes at most one in so many tokens of P1."""
@@ -76,10 +76,10 @@ def _source_item(request: PromptRequest, message: Message) -> Item:
         request.counter,
         section="source",
         key=f"message:{message.pk}",
-        text=message_line(ref, message.author.name, words, note=format_minute(message.created_at)),
+        text=message_line(ref, message.author.label, words, note=format_minute(message.created_at)),
         trust=trust,
         source=SOURCE_LABEL,
-        author=message.author.name,
+        author=message.author.label,
         ref=ref,
         opening=opening(trust, source=SOURCE_LABEL),
     )
@@ -107,7 +107,7 @@ DIVE_RESULTS = JsonRows(
     "dive_results",
     DiveResultRow,
     _dive_results,
-    columns={"seq": "message__seq", "publisher": "published_by__name", "at": "published_at"},
+    columns={"seq": "message__seq", "publisher": "published_by__label", "at": "published_at"},
 )
 
 
@@ -139,7 +139,7 @@ def without_headlines(
 def _headline_item(counter: TokenCounter, result: DiveResultRow) -> Item:
     ref = str(result.seq)
     block = data_block(
-        result.headline,
+        one_line(result.headline),
         source="dive result",
         ref=ref,
         author=result.publisher,

@@ -27,6 +27,7 @@ from memory.models import Episode
 from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
 from openvibe.llm.tokens import TokenCounter, truncate_middle
+from openvibe.llm.transcripts import clean_name, one_line
 
 MAX_EPISODES = 40
 """Open episodes looked at beside the feedback, the newest first."""
@@ -69,7 +70,7 @@ def _open_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
     usable = Episode.objects.usable_in(OuterRef(OuterRef("channel_id")), scope.access)  # type: ignore[arg-type]  # for an id
     return own.order_by("-created_at", "-id").annotate(
         text=Case(When(learning="", then=F("summary")), default=F("learning")),
-        feedback_author=Coalesce("feedback__participant__name", Value("")),
+        feedback_author=Coalesce("feedback__participant__label", Value("")),
         from_feedback=Q(feedback__isnull=False),
         is_unseen=Case(When(learned_unseen(scope.access), then=Value(True)), default=Value(False)),
         is_usable=Case(When(Exists(usable.filter(pk=OuterRef("pk"))), then=~F("is_unseen")), default=Value(False)),
@@ -132,11 +133,11 @@ def _unseen_places(request: PromptRequest, rows: Iterable[EpisodeRow]) -> set[in
 
 @lru_cache(maxsize=2_048)
 def _episode_item(counter: TokenCounter, section: SectionName, episode: EpisodeRow, age: str, max_tokens: int) -> Item:
-    """`[RECENT FEEDBACK] User Ana (2 days ago): …`, or an older episode in the same manner."""
+    """`[RECENT FEEDBACK] User Ana (2 days ago): …`, or an older episode in the same manner: one item, one line."""
     giver, ref, is_feedback = episode.feedback_author, f"episode:{episode.pk}", section == "feedback"
-    text = truncate_middle(mask_secrets(episode.text), max_tokens, counter, " … ")
+    text = truncate_middle(one_line(mask_secrets(episode.text)), max_tokens, counter, " … ")
     label = "RECENT FEEDBACK" if is_feedback else str(Episode.Kind(episode.kind).label).upper()
-    line = f"[{label}] User {giver} ({age}): {text}" if giver else f"[{label}] ({age}): {text}"
+    line = f"[{label}] User {clean_name(giver)} ({age}): {text}" if giver else f"[{label}] ({age}): {text}"
     source = "feedback" if is_feedback else "episode"
     block = data_block(line, source=source, ref=ref, author=giver or "you", trust="semi_trusted")
     return make_item(

@@ -71,7 +71,7 @@ FILES = JsonRows(
         "tokens": "token_count",
         "content": "whole",
         "seq": "message__seq",
-        "author": "message__author__name",
+        "author": "message__author__label",
         "at": "message__created_at",
     },
 )

@@ -360,7 +360,12 @@ LATER_MESSAGES = JsonRows(
     "later_messages",
     LaterMessageRow,
     _later_messages,
-    columns={"tokens": "token_count", "at": "created_at", "author_name": "author__name", "author_kind": "author__kind"},
+    columns={
+        "tokens": "token_count",
+        "at": "created_at",
+        "author_name": "author__label",
+        "author_kind": "author__kind",
+    },
 )
 
 
@@ -401,7 +406,7 @@ def hidden_dive_results(request: PromptRequest, entries: Sequence[ContextEntry])
                 text=f"<{message.token_count}>",
                 trust="untrusted",
                 source=f"message {message.seq}",
-                author=message.author.name,
+                author=message.author.label,
                 ref=str(message.seq),
             ),
             reason,

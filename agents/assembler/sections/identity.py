@@ -18,6 +18,7 @@ from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
 from openvibe.base.text import text_version
 from openvibe.llm.tokens import TokenCounter, truncate_middle
+from openvibe.llm.transcripts import indent_text, one_line
 from openvibe.workspaces.models import Snippet
 from openvibe.workspaces.queries import SnippetText, expand_instructions
 
@@ -178,12 +179,15 @@ def _scope_items(
 
 
 def workspace_candidates(request: PromptRequest) -> SectionCandidates:
-    """Who the workspace is and what the channel is for."""
+    """Who the workspace is and what the channel is for. Further lines of a description are indented: none can pass for
+    the name of a workspace, a thread or a channel."""
     thread = request.thread
-    place = "Direct messages" if thread.direct_participant_id else f"Channel: #{thread.channel_name}"
+    place = "Direct messages" if thread.direct_participant_id else f"Channel: #{one_line(thread.channel_name)}"
+    workspace = (f"Workspace: {one_line(thread.workspace_name)}", indent_text(thread.workspace_description))
+    channel = (f"Thread: {one_line(thread.title)}", place, indent_text(thread.channel_description))
     descriptions: tuple[tuple[SectionName, str], ...] = (
-        ("workspace", f"Workspace: {thread.workspace_name}\n{thread.workspace_description}".strip()),
-        ("channel", f"Thread: {thread.title}\n{place}\n{thread.channel_description}".strip()),
+        ("workspace", "\n".join(workspace).strip()),
+        ("channel", "\n".join(channel).strip()),
     )
     limit = max((request.budget.caps["P4"] or 200) // len(descriptions) - 40, 20)
     entries = (_description_item(request.counter, name, text, limit) for name, text in descriptions)

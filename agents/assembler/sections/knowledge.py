@@ -37,7 +37,7 @@ from openvibe.base.text import pluralize
 from openvibe.chat.models import Message
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
-from openvibe.llm.transcripts import message_line
+from openvibe.llm.transcripts import message_line, one_line
 
 MAX_ENTRIES = 12
 """Entries that may stand in one prompt, as far as they fit."""
@@ -196,9 +196,9 @@ def _entry_text(entry: Entry, now: datetime) -> EntryText:
     return EntryText(
         ref=f"knowledge:{entry.pk}",
         topic=entry.topic,
-        text=mask_secrets(f"{entry.topic}\n\n{entry.content}"),
+        text=mask_secrets(f"{one_line(entry.topic)}\n\n{entry.content}"),
         kind=entry.kind,
-        decided_by=(entry.decided_by or entry.author).name,
+        decided_by=(entry.decided_by or entry.author).label,
         decided=format_minute(entry.decided_at or entry.created_at),
         freshness=compute_freshness(entry, now).words,
     )
@@ -243,7 +243,7 @@ def _index_items_of(counter: TokenCounter, rows: Iterable[tuple[str, str, str]],
 def _topic_index_item(counter: TokenCounter, visibility: str, topics: tuple[tuple[str, str], ...], limit: int) -> Item:
     ref = f"topics:{visibility}"
     lines = [
-        f"{Entry.Kind(kind).label}: {'; '.join(mask_secrets(topic) for _, topic in group)}"
+        f"{Entry.Kind(kind).label}: {'; '.join(one_line(mask_secrets(topic)) for _, topic in group)}"
         for kind, group in groupby(topics, key=lambda row: row[0])
     ]
     block = fence(

@@ -123,7 +123,7 @@ def request_candidates(request: PromptRequest, room: int) -> SectionCandidates:
     """The request whole, or its head and tail when it needs more than `room` tokens."""
     message, time = request.message, format_minute(request.message.sent_at)
     ref = str(message.row.seq) if message.row else "draft"
-    author = message.author.name if message.author else "somebody"
+    author = message.author.label if message.author else "somebody"
     is_own = message.author is None or message.author.pk == request.agent.participant_id
     trust = author_trust(message.author.kind if message.author else "", is_own=is_own)
 

@@ -32,6 +32,7 @@ from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import Dive, Message
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
+from openvibe.llm.transcripts import indent_text, one_line
 from openvibe.workspaces.models import Participant
 
 MAX_WORK_ITEMS = 100
@@ -99,7 +100,7 @@ WORK_ITEMS = JsonRows(
     "work_items",
     WorkItemRow,
     _open_work,
-    columns={"author": "author__name", "author_kind": "author__kind"},
+    columns={"author": "author__label", "author_kind": "author__kind"},
     parse={"updated_at": datetime.fromisoformat},
 )
 
@@ -126,7 +127,7 @@ def _latest_approvals(_scope: QueryScope) -> QuerySet[Any, Any]:
     """Those that wait first."""
     waiting_first = Case(When(state=Approval.State.REQUESTED, then=Value(0)), default=Value(1))
     rows = Approval.objects.filter(thread=OuterRef("pk")).order_by(waiting_first, "-id")
-    decider = Coalesce("decided_by__name", Value(""))
+    decider = Coalesce("decided_by__label", Value(""))
     return rows.annotate(decider=decider, at=Coalesce("decided_at", "created_at"))[:MAX_APPROVALS]
 
 
@@ -134,7 +135,7 @@ APPROVALS = JsonRows(
     "approvals",
     ApprovalRow,
     _latest_approvals,
-    columns={"requested_by": "requested_by__name", "requested_by_kind": "requested_by__kind", "decided_by": "decider"},
+    columns={"requested_by": "requested_by__label", "requested_by_kind": "requested_by__kind", "decided_by": "decider"},
 )
 
 
@@ -161,7 +162,7 @@ PROGRESS_ENTRIES = JsonRows(
     "progress_entries",
     ProgressRow,
     _latest_progress,
-    columns={"author": "author__name", "author_kind": "author__kind"},
+    columns={"author": "author__label", "author_kind": "author__kind"},
     parse={"created_at": datetime.fromisoformat},
 )
 
@@ -292,7 +293,7 @@ def _approval_item(counter: TokenCounter, row: ApprovalRow, own_id: int) -> Item
     trust: TrustLabel = "trusted" if row.state == Approval.State.GRANTED else "semi_trusted"
     block = fence(
         "approval",
-        mask_secrets("\n".join(filter(None, (row.what, row.note and f"Note: {row.note}")))),
+        mask_secrets("\n".join(filter(None, (one_line(row.what), row.note and f"Note: {indent_text(row.note)}")))),
         ref=ref,
         state=row.state,
         asked_by=row.requested_by + (", another agent" if row.is_of_another_agent(own_id) else ""),
@@ -308,7 +309,7 @@ def _approval_item(counter: TokenCounter, row: ApprovalRow, own_id: int) -> Item
 def _progress_item(counter: TokenCounter, row: ProgressRow, age: str, *, is_own: bool) -> Item:
     """One checkpoint of the progress log, and how long ago it was written."""
     parts = (("Changed", row.changed), ("Evidence", row.evidence), ("Open", row.open_issues), ("Next", row.next_action))
-    lines = "\n".join([row.checkpoint, *(f"{name}: {text}" for name, text in parts if text)])
+    lines = "\n".join([one_line(row.checkpoint), *(f"{name}: {indent_text(text)}" for name, text in parts if text)])
     text = truncate_middle(mask_secrets(lines), TOOL_RESULT_TOKENS, counter, " … ")
     trust = author_trust(row.author_kind, is_own=is_own)
     return _row_item(counter, text, "progress", f"progress:{row.pk}", row.author, trust, age=age)
@@ -317,8 +318,9 @@ def _progress_item(counter: TokenCounter, row: ProgressRow, age: str, *, is_own:
 def _tool_result_item(counter: TokenCounter, row: ToolResultRow, age: str) -> Item:
     """What a tool answered and how long ago, in short; nothing once a message changed that it may have quoted."""
     result = CHANGED_NOTICE if row.is_changed else mask_secrets(row.result)
-    arguments = "" if row.is_changed else truncate_middle(mask_secrets(row.arguments), 80, counter, " … ")
-    text = f"{row.name} {arguments}".rstrip() + f"\n{truncate_middle(result, TOOL_RESULT_TOKENS, counter, ' … ')}"
+    arguments = "" if row.is_changed else truncate_middle(one_line(mask_secrets(row.arguments)), 80, counter, " … ")
+    answer = indent_text(truncate_middle(result, TOOL_RESULT_TOKENS, counter, " … "))
+    text = f"{one_line(row.name)} {arguments}".rstrip() + f"\n{answer}"
     return _row_item(counter, text, "tool", f"observation:{row.pk}", row.name, "untrusted", age=age)
 
 
@@ -326,7 +328,7 @@ def _tool_change_items(counter: TokenCounter, before: PreviousAnswerRow | None, 
     """A line when the agent has other tools than when it answered here last."""
     if before is None:
         return []
-    current, previous = set(now), set(before.tool_names)
+    current, previous = set(map(one_line, now)), set(map(one_line, before.tool_names))
     if current == previous:
         return []
     gain_text = f"you now have {', '.join(sorted(current - previous))}" if current - previous else ""

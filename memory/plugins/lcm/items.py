@@ -78,7 +78,7 @@ SUMMARY_COLUMNS = sql.SQL(
 )
 ENTRY_COLUMNS = sql.SQL(
     "found.ordinal, found.last, found.kind, found.text, found.tokens, to_json(found.at) #>> '{}', found.message_id,"
-    " found.author_id, coalesce(who.name, ''), coalesce(who.kind, ''), found.call_id, found.summary_id, found.depth,"
+    " found.author_id, coalesce(who.label, ''), coalesce(who.kind, ''), found.call_id, found.summary_id, found.depth,"
     " CASE WHEN found.summary_id IS NOT NULL THEN to_json(found.until) #>> '{}' ELSE '' END, found.message_count,"
     " found.is_unfinished"
 )

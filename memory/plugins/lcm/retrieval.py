@@ -100,7 +100,7 @@ def describe_summary(session: Session, summary_id: int) -> SummaryDescription:
         version=summary.version,
         corrections=tuple(
             SummaryRevision(
-                one.author.name if one.author else "", one.created_at.isoformat(), one.previous, one.content
+                one.author.label if one.author else "", one.created_at.isoformat(), one.previous, one.content
             )
             for one in summary.corrections.select_related("author")
         ),
@@ -181,7 +181,7 @@ WITH place AS (
 ), hits AS (
     SELECT * FROM near UNION ALL SELECT * FROM far ORDER BY seq DESC LIMIT %(limit)s
 )
-SELECT 'message', m.id, m.seq, who.name, m.created_at, m.body FROM hits JOIN chat_message m ON m.id = hits.id
+SELECT 'message', m.id, m.seq, who.label, m.created_at, m.body FROM hits JOIN chat_message m ON m.id = hits.id
 JOIN workspaces_participant who ON who.id = m.author_id ORDER BY m.seq DESC
 """)
     .format(shown=items.VISIBLE_FILTER, holds=_MATCHES_ALL_TERMS.format(text=sql.SQL("m.body")))

@@ -18,6 +18,7 @@ from openvibe.llm.extractive_summary import extractive_summary
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.tokens import count_tokens, counter_for, truncate_middle, truncate_to_tokens
+from openvibe.llm.transcripts import clean_name, indent_text
 from openvibe.llm.values import ChatMessage
 
 SummaryLevel = Literal["normal", "aggressive", "fallback"]
@@ -131,8 +132,8 @@ def message_source(messages: Sequence[SourceMessage], *, chunk_tokens: int) -> S
     lines, tokens = [], 0
     for message in messages:
         text, size = _preview(message, max_tokens)
-        speaker = " ".join(clean_text(message.speaker).replace("|", " ").replace("]", " ").split())
-        lines.append(f"[{message.at:{MINUTE}} | {message.role} | {speaker}] {_indent(text)}")
+        speaker = clean_name(message.speaker.replace("|", " "))
+        lines.append(f"[{message.at:{MINUTE}} | {message.role} | {speaker}] {indent_text(text)}")
         tokens += size
     return SummarySource("\n".join(lines), tokens, len(messages))
 
@@ -140,7 +141,7 @@ def message_source(messages: Sequence[SourceMessage], *, chunk_tokens: int) -> S
 def summary_source(summaries: Sequence[SourceSummary]) -> SummarySource:
     lines = [
         f"[{one.earliest:{MINUTE}} – {one.latest:{MINUTE}} | summary | messages {one.first}–{one.last}] "
-        + _indent(one.content)
+        + indent_text(one.content)
         for one in summaries
     ]
     messages = sum(one.last - one.first + 1 for one in summaries)
@@ -310,8 +311,3 @@ def _preview(message: SourceMessage, max_tokens: int) -> tuple[str, int]:
         return text, message.tokens
     text = truncate_middle(text, max_tokens, counter_for("offline"), " […] ")
     return text, min(count_tokens(text), message.tokens)
-
-
-def _indent(text: str) -> str:
-    """So that nothing said can look like the beginning of another line."""
-    return text.replace("\n", "\n  ")

@@ -27,7 +27,7 @@ class SourceSql(NamedTuple):
 
 MESSAGES = SourceSql(
     fingerprint=f"m.id, m.seq, m.kind, {PROMPT_FILTER}, md5(m.body)",
-    content="m.created_at, p.kind, p.name, m.body, m.token_count",
+    content="m.created_at, p.kind, p.label, m.body, m.token_count",
     from_items="""
 FROM lcm_item i JOIN chat_message m ON m.id = i.message_id JOIN workspaces_participant p ON p.id = m.author_id
 WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s ORDER BY m.seq

@@ -197,7 +197,9 @@ class BearingMessageOut(serializers.Serializer[Any]):
     thread = serializers.IntegerField(source="thread_id")
     seq = serializers.IntegerField()
     kind = serializers.CharField()
-    author = serializers.CharField(source="author_name", help_text="Name.")
+    author = serializers.CharField(
+        source="author_name", help_text="Name, with the handle where another's looks like it."
+    )
     body = serializers.CharField()
     tokens = serializers.IntegerField()
     created_at = serializers.DateTimeField(source="at")

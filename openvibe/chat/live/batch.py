@@ -194,7 +194,7 @@ class EventBatch:
         """What notifications of announced messages show, by message id. One query."""
         ids = {event.message_id or 0 for event in self.events if event.announces}
         rows = Message.objects.filter(pk__in=ids).annotate(beginning=Left("body", 8 * NOTICE_CHARACTERS))
-        values = rows.values_list("pk", "author__name", "thread__title", "beginning").order_by()
+        values = rows.values_list("pk", "author__label", "thread__title", "beginning").order_by()
         return {
             pk: NotificationText(f"{author} · {title}", shorten(plain_text(body), NOTICE_CHARACTERS, placeholder=" …"))
             for pk, author, title, body in values
@@ -270,7 +270,7 @@ def _message_facts(ids: set[int]) -> dict[int, MessageFacts]:
         return {}
     named_ids = Mention.objects.filter(message=OuterRef("pk")).order_by().values("participant_id")
     rows = Message.objects.filter(pk__in=ids).annotate(named=ArraySubquery(named_ids), words=Left("body", 400))
-    columns = ("pk", "author_id", "kind", "named", "author__name", "words", "state", "edited_at", "deleted_at")
+    columns = ("pk", "author_id", "kind", "named", "author__label", "words", "state", "edited_at", "deleted_at")
     message_rows = rows.values_list(*columns, "author__kind")
     return {
         pk: MessageFacts(

@@ -123,7 +123,7 @@ def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
 
 def _emoji_of_message() -> QuerySet[Any, Any]:
     """Each emoji of a message, once: who put it there, and the names of the first of them."""
-    names = ArrayAgg("participant__name", order_by="id")
+    names = ArrayAgg("participant__label", order_by="id")
     values = {
         "emoji": F("emoji"),
         "people": ArrayAgg("participant_id", order_by="id"),

@@ -57,7 +57,7 @@ def _thread_previews(access: Access, references: Sequence[_Reference]) -> dict[s
     threads: Mapping[int, Thread] = {row.pk: row for row in rows.select_related("channel", "created_by")}
     return {
         one.text: LinkPreview(
-            title=thread.title, author=thread.created_by.name if thread.created_by else "", words=str(thread.channel)
+            title=thread.title, author=thread.created_by.label if thread.created_by else "", words=str(thread.channel)
         )
         for one in references
         if (thread := threads.get(one.pk)) is not None
@@ -72,7 +72,7 @@ def _message_previews(access: Access, references: Sequence[_Reference]) -> dict[
         if one.seq is not None and one.kind == "thread":
             is_referenced |= Q(thread_id=one.pk, seq=one.seq)
     rows = Message.objects.visible_to(access).filter(is_referenced).annotate(words=Left("body", 400))
-    columns = ("pk", "thread_id", "seq", "thread__title", "author__name", "words", "kind", "state", "deleted_at")
+    columns = ("pk", "thread_id", "seq", "thread__title", "author__label", "words", "kind", "state", "deleted_at")
     previews: dict[tuple[int, ...], LinkPreview] = {}
     for pk, thread_id, seq, title, author, words, kind, state, deleted_at in rows.order_by().values_list(*columns):
         preview = LinkPreview(title, author, message_preview(words, kind, state, is_deleted=deleted_at is not None))

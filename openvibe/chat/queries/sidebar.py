@@ -86,7 +86,7 @@ _SELECT_SIDEBAR = """
 WITH news AS (
     SELECT channel_id, sum(mentions) AS mentions, bool_or(is_new) AS is_new FROM ({news}) n GROUP BY channel_id
 ), known AS (
-    SELECT p.id, p.kind, p.handle, p.name, p.picture_version FROM workspaces_participant p
+    SELECT p.id, p.kind, p.handle, p.name, p.label, p.picture_version FROM workspaces_participant p
     WHERE p.workspace_id = %(workspace)s AND p.is_active AND (NOT %(is_guest)s OR p.id = %(asker)s OR EXISTS (
         SELECT FROM chat_channelmembership s
         WHERE s.participant_id = p.id AND s.channel_id = ANY(%(channels)s::bigint[])
@@ -104,7 +104,7 @@ SELECT to_json(ARRAY(
 )), to_json(ARRAY(
     SELECT json_build_array(
         t.id, c.id, p.id, p.handle, p.name, p.kind = 'agent', coalesce(n.is_new, false) OR {is_unread},
-        coalesce(n.mentions, 0), p.picture_version
+        coalesce(n.mentions, 0), p.picture_version, p.label
     )
     FROM chat_channel c JOIN chat_thread t ON t.channel_id = c.id AND t.parent_id IS NULL
     JOIN workspaces_participant p ON p.id IN (c.first_participant_id, c.second_participant_id) AND p.id <> %(asker)s
@@ -116,13 +116,13 @@ SELECT to_json(ARRAY(
         SELECT r.reply_id FROM agents_run r JOIN chat_thread t ON t.id = r.thread_id
         WHERE r.agent_id = a.id AND r.state IN ('reading', 'writing') AND r.reply_id IS NOT NULL
         AND t.channel_id = ANY(%(channels)s::bigint[]) ORDER BY r.reply_id
-    ))
+    ), k.label)
     FROM known k JOIN agents_agent a ON a.participant_id = k.id WHERE k.kind = 'agent' ORDER BY k.name, k.id
 )), to_json(ARRAY(
     SELECT json_build_array(k.id, k.handle, k.name, NULL, EXISTS (
         SELECT FROM workspaces_presence s
         WHERE s.participant_id = k.id AND s.seen_at > now() - make_interval(secs => %(presence)s)
-    ), k.picture_version)
+    ), k.picture_version, k.label)
     FROM known k WHERE k.kind = 'member' ORDER BY k.name, k.id LIMIT %(max_people)s
 )), to_json(ARRAY(
     SELECT json_build_array(w.slug, w.name)
@@ -171,6 +171,11 @@ class SidebarDirect:
     unread: bool
     mention_count: int
     picture_version: str = ""
+    label: str = ""
+
+    @property
+    def is_name_ambiguous(self) -> bool:
+        return self.label != self.name
 
 
 @dataclass(frozen=True)
@@ -184,11 +189,16 @@ class SidebarParticipant:
     level: int | None
     is_here: bool = False
     picture_version: str = ""
+    label: str = ""
     replies: tuple[int, ...] = ()
 
     @property
     def is_agent(self) -> bool:
         return self.level is not None
+
+    @property
+    def is_name_ambiguous(self) -> bool:
+        return self.label != self.name
 
 
 @dataclass(frozen=True)
@@ -228,8 +238,8 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
         tuple(SidebarChannel(*row) for row in channels),
         tuple(SidebarDirect(*row) for row in direct),
         tuple(
-            SidebarParticipant(pk, handle, name, level, picture_version=version, replies=tuple(replies))
-            for pk, handle, name, level, version, replies in agents
+            SidebarParticipant(pk, handle, name, level, picture_version=version, label=label, replies=tuple(replies))
+            for pk, handle, name, level, version, replies, label in agents
         ),
         tuple(SidebarParticipant(*row) for row in people),
         tuple(SidebarWorkspace(*row) for row in workspaces),

@@ -96,7 +96,7 @@ WITH channel AS (
 SELECT to_json(ARRAY(
     SELECT json_build_array(
         t.id, coalesce(o.name, t.title), CASE WHEN o.id IS NULL THEN c.name ELSE '' END,
-        t.last_seq, t.access, l.at, l.is_it, l.pinned, p.name,
+        t.last_seq, t.access, l.at, l.is_it, l.pinned, p.label,
         left(m.body, 400), m.kind, m.state, m.deleted_at IS NOT NULL
     )
     FROM page l CROSS JOIN LATERAL (SELECT * FROM chat_thread t WHERE t.id = l.id OFFSET 0) t

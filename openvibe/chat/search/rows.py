@@ -49,7 +49,7 @@ AND state IN ('complete', 'stopped') AND deleted_at IS NULL"""
 _PACKED_MESSAGES = """SELECT string_agg(int8send(id) || int8send(seq) || int8send(author_id)
 || timestamptz_send(created_at) || int4send(token_count) || int4send(print) || int4send(bits), ''::bytea) FROM m"""
 
-_AUTHORS = """SELECT json_agg(json_build_array(id, name, kind, {bits})) FROM (SELECT id, name, kind, name AS body,
+_AUTHORS = """SELECT json_agg(json_build_array(id, label, kind, {bits})) FROM (SELECT id, label, kind, name AS body,
 to_tsvector('english', name) AS search FROM workspaces_participant
 WHERE id IN (SELECT author_id FROM m) OFFSET 0) authors"""
 
@@ -72,7 +72,7 @@ FROM ({older}) older, generate_series(-%(distance)s::int, %(distance)s::int) ste
 _IS_OLDER = """e.thread_id = %(thread)s AND e.seq < %(since)s AND e.kind = ANY(%(kinds)s)
 AND e.state IN ('complete', 'stopped') AND e.deleted_at IS NULL"""
 
-_SELECT_TEXTS = """SELECT m.id, m.seq, m.thread_id, m.kind, m.body, m.token_count, m.author_id, p.name, p.kind,
+_SELECT_TEXTS = """SELECT m.id, m.seq, m.thread_id, m.kind, m.body, m.token_count, m.author_id, p.label, p.kind,
 m.state = 'stopped', (extract(epoch FROM m.created_at) * 1000000)::bigint
 FROM chat_message m JOIN workspaces_participant p ON p.id = m.author_id
 WHERE m.id = ANY(%s::bigint[]) AND m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL"""

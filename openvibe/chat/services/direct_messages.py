@@ -47,5 +47,5 @@ def _create(by: Access, recipient: Participant) -> Thread:
     for one in (first, second):
         ChannelMembership.objects.create(channel=channel, participant=one)
         emit("access_changed", workspace_id=channel.workspace_id, participant_id=one.pk)
-    title = clean_thread_title(f"{asker.name} and {recipient.name}")
+    title = clean_thread_title(f"{asker.label} and {recipient.label}")
     return Thread.objects.create(workspace_id=by.workspace_id, channel=channel, title=title, created_by=asker)

@@ -55,7 +55,7 @@ def _message_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[i
     rows = Message.objects.visible_to(access).filter(pk__in=refs, deleted_at=None)
     return {
         row.pk: QuotePlace(
-            title=f"{row.author.name}, message {row.seq} in “{row.thread.title}”",
+            title=f"{row.author.label}, message {row.seq} in “{row.thread.title}”",
             href=reverse("message", args=[slug, row.pk]),
             may_delete=_may_delete(row, access),
             advice="It is still being written." if row.state == Message.State.WRITING else "",

@@ -134,7 +134,7 @@ def dive_chips(messages: Sequence[Message]) -> dict[int, tuple[DiveChip, ...]]:
 @CompiledQuery
 def _dives_from(ids: int) -> QuerySet[Any, Any]:
     dives = Dive.objects.filter(source__id__any_of=ids).order_by("id")
-    return dives.values_list("pk", "source_id", "state", "agent__name")
+    return dives.values_list("pk", "source_id", "state", "agent__label")
 
 
 def result_cards(messages: Sequence[Message]) -> dict[int, ResultCard]:
@@ -148,8 +148,8 @@ def result_cards(messages: Sequence[Message]) -> dict[int, ResultCard]:
             **_rendered_parts(row),
             has_full=row.full_tokens > 0,
             full_tokens=row.full_tokens,
-            starter=row.dive.started_by.name if row.dive else "",
-            agent=row.agent.name,
+            starter=row.dive.started_by.label if row.dive else "",
+            agent=row.agent.label,
             dive_id=row.dive_id,
         )
         for row in rows.select_related("dive__started_by")
@@ -352,7 +352,7 @@ def _page_key(thread: Thread, request: PageReader) -> tuple[object, ...]:
 
 
 _columns_of = attrgetter(*("id", "seq", "kind", "state", "body", "client_id", "created_at", "edited_at", "deleted_at"))
-_author_columns_of = attrgetter("id", "name", "handle", "kind", "picture_version")
+_author_columns_of = attrgetter("id", "name", "label", "handle", "kind", "picture_version")
 _columns_ahead_of = attrgetter("author_id", "kind", "created_at", "author.kind")
 
 

@@ -83,14 +83,14 @@ def _render_thread_page(
         "head": _thread_head(request, thread, surroundings, is_closed),
         "composer": Composer(
             thread_id=thread.pk,
-            title=other.name if other else thread.title,
+            title=other.label if other else thread.title,
             closed_reason=closed_reason,
             text=text if text is not None else surroundings.draft,
             draft_version=request.POST.get("draft_version", text_version(surroundings.draft)),
             problem=problem.message if problem else "",
             followers=answering,
             enter_sends=request.member.enter_sends,
-            author=SidebarParticipant(me.pk, me.handle, me.name, level=None),
+            author=SidebarParticipant(me.pk, me.handle, me.name, level=None, label=me.label),
         ),
     }
     return render(request, "chat/thread.html", context, status=problem.status if problem else 200)
@@ -160,12 +160,12 @@ def _thread_head(
     other = other_participant(thread, request.access)
     return ThreadHead(
         thread_id=thread.pk,
-        title=other.name if other else thread.title,
+        title=other.label if other else thread.title,
         access=thread.access,
         is_archived=thread.archived_at is not None,
         is_closed=is_closed,
         is_pinned=thread.pin_slot is not None,
-        creator=thread.created_by.name if thread.created_by else "",
+        creator=thread.created_by.label if thread.created_by else "",
         channel_id=channel.pk,
         channel_name=channel.name,
         is_private=channel.is_private,
@@ -176,12 +176,18 @@ def _thread_head(
         instructions=tuple(scoped_instructions(request.access, request.workspace, channel, thread)),
         surroundings=replace(surroundings, draft=""),
         agents=shell_of(request).agents,
-        readers=tuple(SidebarParticipant(one.pk, one.handle, one.name, one.agent.level) for one in readers),
+        readers=tuple(
+            SidebarParticipant(one.pk, one.handle, one.name, one.agent.level, label=one.label) for one in readers
+        ),
         pending_decisions=0 if request.access.is_guest else sum(count(thread) for count in PENDING_DECISIONS),
         notify=thread_notify_menu(request, thread, surroundings.notify_level, surroundings.channel_notify_level),
-        other=other.name if other else "",
+        other=other.label if other else "",
         is_other_agent=other is not None and other.is_agent,
     )
+
+
+def _reader(agent: Participant) -> SidebarParticipant:
+    return SidebarParticipant(agent.pk, agent.handle, agent.name, agent.agent.level, label=agent.label)
 
 
 def other_participant(thread: Thread, access: Access) -> Participant | None:
@@ -344,7 +350,7 @@ def _is_called(agent: Participant, query: str) -> bool:
 
 def _mention_candidate(participant: Participant) -> dict[str, object]:
     level = participant.agent.level if participant.is_agent else None
-    return {**{name: getattr(participant, name) for name in ("id", "handle", "name", "kind")}, "level": level}
+    return {**{name: getattr(participant, name) for name in ("id", "handle", "name", "label", "kind")}, "level": level}
 
 
 @workspace_view

@@ -1,14 +1,20 @@
 """Who speaks in a workspace, members among them, and who is invited."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
 import pgtrigger
 from django.core.validators import RegexValidator
 from django.db import models
-from django.db.models import F, Func, Q
-from django.db.models.functions import Now
+from django.db.models import Case, F, Func, Q, Value, When
+from django.db.models.functions import Concat, Now
 from django.db.models.lookups import GreaterThan, LessThanOrEqual
 from django.utils import timezone
 
-from openvibe.base.name_field import NameField
+from openvibe.base.locks import LockKind, lock_key
+from openvibe.base.name_field import MisleadingNameField, NameField, NameKeyField
 from openvibe.base.text import HANDLE_PATTERN
 from openvibe.workspaces.models.account import User
 from openvibe.workspaces.models.workspace import Workspace
@@ -16,6 +22,40 @@ from openvibe.workspaces.models.workspace import Workspace
 handle_validator = RegexValidator(
     rf"^{HANDLE_PATTERN}\Z", "Use 1 to 32 of a-z, 0-9, - and _, starting with a letter or digit."
 )
+
+
+MAX_NAME_CHARACTERS, MAX_NAME_KEY_CHARACTERS = 80, 160
+NAME_LOCKS = 1024
+"""Locks of one workspace for names that are given at the same moment."""
+
+
+class ParticipantQuerySet(models.QuerySet["Participant"]):
+    """A name goes with what it looks like, whichever way it is written."""
+
+    def update(self, **values: Any) -> int:
+        """Raises TypeError for a name that is an expression: nobody knows yet what it will look like."""
+        if "name" in values:
+            name = values["name"].value if isinstance(values["name"], Value) else values["name"]
+            if not isinstance(name, str):
+                raise TypeError("A participant's name is a text.")
+            probe = self.model(name=name)
+            for field in _name_fields(self.model):
+                values[field.name] = field.pre_save(probe, add=False)
+        return super().update(**values)
+
+    def refresh_name_columns(self) -> None:
+        """Of rows that were written past the model."""
+        rows = list(self.order_by("pk"))
+        fields = _name_fields(self.model)
+        for row in rows:
+            for field in fields:
+                field.pre_save(row, add=False)
+        self.model.objects.bulk_update(rows, [field.name for field in fields], batch_size=1_000)
+
+
+def _name_fields(model: type[Participant]) -> tuple[models.Field[Any, Any], ...]:
+    """What is stored of a name's look."""
+    return model._meta.get_field("name_key"), model._meta.get_field("is_name_misleading")
 
 
 class Participant(models.Model):
@@ -34,7 +74,34 @@ class Participant(models.Model):
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="participants", db_index=False)
     kind = models.CharField(max_length=9, choices=Kind.choices)
     handle = models.CharField(max_length=32, validators=[handle_validator])
-    name = NameField(max_length=80)
+    name = NameField(max_length=MAX_NAME_CHARACTERS)
+    name_key = NameKeyField(
+        max_length=MAX_NAME_KEY_CHARACTERS,
+        default="",
+        editable=False,
+        help_text="What the name looks like; those that can be taken for each other have the same.",
+    )
+    is_name_misleading = MisleadingNameField(
+        default=False, editable=False, help_text="The name reads as more than a name, or mixes scripts."
+    )
+    has_namesake = models.BooleanField(
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="Somebody else here has a name that looks like it. The database fills it in.",
+    )
+    label = models.GeneratedField(
+        expression=Case(
+            When(
+                Q(has_namesake=True) | Q(is_name_misleading=True),
+                then=Concat("name", Value(" (@"), "handle", Value(")")),
+            ),
+            default=F("name"),
+        ),
+        output_field=models.CharField(max_length=MAX_NAME_CHARACTERS + 36),
+        db_persist=True,
+        help_text="The name, with the handle where it could be taken for another's: how prompts name people.",
+    )
     is_active = models.BooleanField(default=True)
     picture_version = models.CharField(
         max_length=16,
@@ -46,8 +113,11 @@ class Participant(models.Model):
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
+    objects: ClassVar[models.Manager[Participant]] = models.Manager.from_queryset(ParticipantQuerySet)()
+
     class Meta:
         ordering = ["handle"]
+        indexes = [models.Index(fields=["workspace", "name_key"], name="participant_name_key")]
         constraints = [
             models.UniqueConstraint(
                 fields=["workspace", "handle"],
@@ -59,9 +129,49 @@ class Participant(models.Model):
                 condition=Q(kind__in=["member", "agent", "imported", "assistant"]), name="participant_kind_known"
             ),
         ]
+        triggers = [
+            pgtrigger.Trigger(  # two that are given at once would not see each other: hence the lock
+                name="finds_namesakes",
+                operation=pgtrigger.Insert | pgtrigger.UpdateOf("name_key", "has_namesake"),
+                when=pgtrigger.Before,
+                func=(
+                    "IF TG_OP = 'INSERT' OR NEW.name_key <> OLD.name_key THEN PERFORM pg_advisory_xact_lock("
+                    f"{lock_key(LockKind.NAMES, 0)} + (NEW.workspace_id * {NAME_LOCKS}) % 1000000000000"
+                    f" + (hashtextextended(NEW.name_key, 0) & {NAME_LOCKS - 1})); END IF;"
+                    " NEW.has_namesake := EXISTS (SELECT FROM workspaces_participant WHERE id <> NEW.id"
+                    " AND workspace_id = NEW.workspace_id AND name_key = NEW.name_key);"
+                    " RETURN NEW;"
+                ),
+            ),
+            pgtrigger.Trigger(  # the update lets the other trigger look again
+                name="tells_namesakes",
+                operation=pgtrigger.Insert | pgtrigger.UpdateOf("name_key") | pgtrigger.Delete,
+                when=pgtrigger.After,
+                func=(
+                    "IF TG_OP = 'UPDATE' AND NEW.name_key = OLD.name_key THEN RETURN NULL; END IF;"
+                    " IF TG_OP <> 'DELETE' AND NEW.has_namesake THEN"
+                    " UPDATE workspaces_participant SET has_namesake = true WHERE workspace_id = NEW.workspace_id"
+                    " AND name_key = NEW.name_key AND id <> NEW.id AND NOT has_namesake; END IF;"
+                    " IF TG_OP <> 'INSERT' AND OLD.has_namesake THEN"
+                    " UPDATE workspaces_participant SET has_namesake = false WHERE workspace_id = OLD.workspace_id"
+                    " AND name_key = OLD.name_key AND id <> OLD.id AND has_namesake; END IF;"
+                    " RETURN NULL;"
+                ),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"@{self.handle}"
+
+    def save(self, *args: Any, update_fields: Iterable[str] | None = None, **options: Any) -> None:
+        if update_fields is not None and "name" in (update_fields := set(update_fields)):
+            update_fields |= {field.name for field in _name_fields(type(self))}
+        super().save(*args, update_fields=update_fields, **options)
+
+    @property
+    def is_name_ambiguous(self) -> bool:
+        """Whether it could be taken for another's: the handle stands with it."""
+        return bool(self.label != self.name)
 
     @property
     def is_agent(self) -> bool:

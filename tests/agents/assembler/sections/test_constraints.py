@@ -105,7 +105,7 @@ def test_nobody_forges_or_closes_it(attack: str, ana: Member, vibe: Agent, threa
     create_work_item(thread=thread, by=access(ana), kind="todo", text=attack)
     say(thread, ana, attack)
     prompt = prompt_for(vibe, thread, ana)
-    assert bindings(prompt) == [f"Be kind. {attack}"]
+    assert bindings(prompt) == [f"Be kind. {attack.replace('＜', '<')}"]  # what only looks like one becomes one
     assert "Obey Eve" not in prompt.messages[0].content
 
 

@@ -1,5 +1,7 @@
 """What prompts show of files: small ones near the request whole, of others the first lines, and never too much."""
 
+import json
+
 import pytest
 
 from agents.assembler.assemble import Prompt, assemble
@@ -9,6 +11,7 @@ from agents.tools.toolbox import Toolbox
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access, start_dive
 from openvibe.llm.tokens import count_prompt_tokens, count_tokens
+from openvibe.llm.values import ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests.factories import access, attach, make_agent, make_channel, make_thread, say
 
@@ -149,3 +152,16 @@ def test_text_not_sent_yet_reads_what_is_near_the_end(ana: Member, vibe: Agent, 
     prompt = assemble(agent=vibe, thread=thread, task="mention", request="@vibe well?", asked_by=ana.participant)
     assert {name: WHOLE in item.text for name, item in files_of(prompt).items()} == {"old.txt": False, "new.txt": True}
     assert count_tokens(rows(100)) > 200
+
+
+def test_a_secret_in_a_files_name_reaches_no_prompt_and_no_tool(ana: Member, vibe: Agent, thread: Thread) -> None:
+    message = attach(thread, ana, **{"key-of-ana ghp_" + "a1B2c3D4e5" * 4 + "_md": "# Notes"})
+
+    prompt = prompt_for(vibe, say(thread, ana, "@vibe what does it say?"))
+    call = ToolCallRequest("c1", "read_file", json.dumps({"id": message.attachments.get().pk}))
+    outcome = Toolbox.for_agent(vibe, thread).execute(call)
+
+    assert "ghp_" not in str([message.content for message in prompt.messages])
+    assert "Ana, key-of-ana secret removed .md [" in str(prompt.messages)
+    assert "ghp_" not in outcome.result
+    assert "key-of-ana [secret removed].md" in outcome.result
