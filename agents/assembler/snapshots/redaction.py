@@ -37,15 +37,21 @@ CHANGED_REASON = "changed since"
 NO_ACCESS_REASON = "hidden by your access"
 
 OF_THE_RUN = frozenset(
-    "policy instructions include tool tools summary workspace channel situation reminders draft".split()
-) | {"older messages"}
+    (
+        *("policy", "instructions", "include", "tool", "tools", "summary", "older messages"),
+        *("workspace", "channel", "situation", "reminders", "draft"),
+    )
+)
 """Kinds of items that come from the run's own thread and workspace, which whoever sees the run may see."""
 
-OF_THE_AGENT = frozenset("soul block skill skills".split())
+OF_THE_AGENT = frozenset(("soul", "block", "skill", "skills"))
 """What the agent is made of: for members, not for guests."""
 
 JUDGED_BY_ROW = frozenset(
-    "message middle file episode profile knowledge topics observation work approval progress".split()
+    (
+        *("message", "middle", "file", "episode", "profile", "knowledge", "topics"),
+        *("observation", "work", "approval", "progress"),
+    )
 )
 """Kinds whose keys name the row that they came from, by which they are judged."""
 
