@@ -233,13 +233,14 @@ def visible_calls(access: Access) -> QuerySet[ToolCall]:
     """Calls whose arguments and results the asker may read now.
 
     Notes about a person are for that person, admins, and the agent that keeps them. Entries of knowledge are for who
-    may read them now and could when the call was made. An agent reads nothing from before its level was lowered.
+    may read them now and could when the call was made, blocks for all but guests. An agent reads nothing from before
+    its level was lowered.
     """
     is_readable = (
         Q(Exists(Thread.objects.visible_to(access).filter(pk=OuterRef("ref"))), kind=Kind.THREAD)
         | _readable_notes(access)
         | Q(_readable_entry(access), kind=Kind.ENTRY)
-        | Q(kind=Kind.BLOCK)
+        | Q(kind="" if access.is_guest else Kind.BLOCK)
     )
     return _with_all_sources(is_readable, _agent_of(access) if access.is_agent else None)
 

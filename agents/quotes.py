@@ -10,7 +10,6 @@ from agents.schedules.services import delete_schedule
 from openvibe.base.problems import Missing
 from openvibe.base.quotation import Quotation, quotable_since
 from openvibe.chat.models import Message
-from openvibe.chat.queries import participants_known_to
 from openvibe.chat.wiring import QuoteKind, QuotePlace, QuotingText
 from openvibe.workspaces.access import Access
 
@@ -54,11 +53,11 @@ VERSIONS_STAY = "It is an earlier version: no prompt holds it, and versions are 
 
 
 def _soul_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
+    if access.is_guest:
+        return {}
     rows = SoulVersion.objects.filter(pk__in=refs, agent__workspace=access.workspace_id)
     if access.is_agent:
         rows = rows.filter(agent__participant=access.participant_id)
-    elif access.is_guest:
-        rows = rows.filter(agent__participant__in=participants_known_to(access).order_by().values("pk"))
     return {row.pk: _describe_soul(row, access, slug) for row in rows.select_related("agent__participant")}
 
 

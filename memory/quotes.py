@@ -139,6 +139,8 @@ def _withdraw_quoting_feedback(ref: int, by: Access) -> None:
 
 def _visible_blocks(access: Access) -> QuerySet[Block]:
     blocks = Block.objects.filter(agent__workspace_id=access.workspace_id).select_related("agent")
+    if access.is_guest:
+        return blocks.none()
     return blocks.filter(agent=access.participant_id) if access.is_agent else blocks
 
 

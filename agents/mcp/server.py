@@ -18,8 +18,10 @@ import mcp_types as types
 import structlog
 from a2wsgi.wsgi import build_environ
 from django.conf import settings
+from django.core.exceptions import DisallowedHost
 from django.core.handlers.wsgi import WSGIRequest
 from django.core.signals import request_finished, request_started
+from django.http import HttpResponse, JsonResponse
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -39,8 +41,9 @@ from agents.mcp.operations import (
 )
 from openvibe.api.auth import BearerAuthentication, Caller, caller_of
 from openvibe.api.parsers import MAX_BODY_BYTES
-from openvibe.api.problems import INTERNAL_PROBLEM
+from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, error_to_problem
 from openvibe.api.views import ApiView
+from openvibe.base.hosts import check_host
 from openvibe.base.middleware import request_id_of
 from openvibe.base.problems import Refused
 
@@ -108,11 +111,21 @@ def _check_address(request: Any) -> None:
 
     Raises DisallowedHost, Refused.
     """
-    host, origin = request.get_host(), request.headers.get("Origin")
+    host, origin = check_host(request), request.headers.get("Origin")
     if settings.SECURE_SSL_REDIRECT and not request.is_secure():
         raise Refused("Call this address with https://.")
     if origin not in (None, f"{request.scheme}://{host}", *settings.CSRF_TRUSTED_ORIGINS):
         raise Refused("This call came from a page of another site. Call without Origin, or from this one.", code="csrf")
+
+
+def _foreign_host_response(environ: Mapping[str, Any]) -> HttpResponse | None:
+    """400 for a request that names a foreign host, whatever its method."""
+    try:
+        check_host(WSGIRequest({**environ, "wsgi.input": BytesIO()}))
+    except DisallowedHost as error:
+        body = error_to_problem(error)
+        return JsonResponse(body, status=400, content_type=MEDIA_TYPE)
+    return None
 
 
 class McpApplication:
@@ -125,12 +138,15 @@ class McpApplication:
         self._sign_in_view = SignInView.as_view()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        environ = build_environ(cast(Any, {**scope, "query_string": b""}), cast(Any, None))
+        if refusal := _foreign_host_response(environ):
+            await _send_response(refusal, send)
+            return
         if scope["method"] != "POST":
             head = {"type": "http.response.start", "status": 405, "headers": [(b"allow", b"POST")]}
             await send(head)  # no stream of its own, no sessions to end
             await send({"type": "http.response.body", "body": b""})
             return
-        environ = build_environ(cast(Any, {**scope, "query_string": b""}), cast(Any, None))
         caller, response = await self._run(lambda: self._sign_in(environ))
         if caller is None:
             await _send_response(response, send)
@@ -230,7 +246,7 @@ def _header_rows(response: Response) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode(), response.headers[name].encode("latin1")) for name in names]
 
 
-async def _send_response(response: Response, send: Send) -> None:
+async def _send_response(response: HttpResponse, send: Send) -> None:
     headers = [(name.lower().encode(), value.encode("latin1")) for name, value in response.headers.items()]
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": response.content})

@@ -81,10 +81,12 @@ def delete_schedule(*, schedule: Schedule, by: Access) -> None:
 
 
 @transaction.atomic
-def stop_schedules(*, schedules: Iterable[Schedule], by: Access) -> None:
-    """Switch them off: any member who sees them may, guests excepted; admins switch them on again."""
+def stop_schedules(*, schedules: Iterable[Schedule], by: Access) -> list[Schedule]:
+    """Switch them off: any member who sees them may, guests excepted; admins switch them on again. Returns those that
+    were on until now."""
     if by.is_agent or by.is_guest:
         raise Refused("Only members of the workspace stop what an agent posts on schedule.", code="people_only")
+    stopped = []
     for schedule in sorted(schedules, key=lambda schedule: schedule.pk):
         current = _lock(schedule)
         if current.is_active:
@@ -92,6 +94,23 @@ def stop_schedules(*, schedules: Iterable[Schedule], by: Access) -> None:
             current.is_active, current.next_due_at, current.note = False, None, f"{who.name} stopped it."
             current.save(update_fields=["is_active", "next_due_at", "note", "updated_at"])
             emit("agent_changed", workspace_id=current.agent.workspace_id)
+            stopped.append(current)
+    return stopped
+
+
+@dataclass(frozen=True)
+class GoingOn:
+    """How many schedules of an agent are on: where the asker reads, and elsewhere."""
+
+    seen: int
+    unseen: int
+
+
+def count_going_on(agent: Agent, access: Access) -> GoingOn:
+    """Two queries."""
+    active = Schedule.objects.filter(agent=agent, is_active=True)
+    seen_count = Schedule.objects.visible_to(access).filter(agent=agent, is_active=True).count()
+    return GoingOn(seen_count, active.count() - seen_count)
 
 
 def _lock(schedule: Schedule) -> Schedule:

@@ -34,7 +34,8 @@ MAX_RUNS, VERSIONS_ON_A_PAGE, EPISODES_ON_A_PAGE = 20, 50, 50
 
 @workspace_view
 def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
-    """SOUL, level, memory, usage and runs. Everything learned or said where the asker may not read is left out."""
+    """SOUL, level, memory, usage and runs. Everything learned or said where the asker may not read is left out. Guests
+    are shown who it is and what it may do: neither the SOUL's words nor its versions, and no blocks."""
     agent = access_agent(request, handle)
     page = {
         "agent": agent,
@@ -83,9 +84,12 @@ def _runs_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
 
 
 def _soul_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
-    """The SOUL in words, its versions, and the difference between two of them when asked for."""
-    before, after = request.GET.get("from", ""), request.GET.get("to", "")
+    """Who it is; for members also the SOUL in words, its versions, and the difference between two of them when asked
+    for."""
     soul = soul_from_dict(agent.soul.content) if agent.soul else None
+    if request.access.is_guest:
+        return {"soul": soul}
+    before, after = request.GET.get("from", ""), request.GET.get("to", "")
     page = _soul_versions(request, agent)
     return {
         "soul": soul,
@@ -155,7 +159,7 @@ def _memory_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
     suggested_page = Paginator(suggested, EPISODES_ON_A_PAGE).get_page(1)
     page = Paginator(others.exclude(pk__in=in_use), EPISODES_ON_A_PAGE).get_page(request.GET.get("episodes"))
     return {
-        **blocks_context(agent.participant, access),
+        **({} if access.is_guest else blocks_context(agent.participant, access)),
         **notes_context(agent.participant, access),
         "episodes_suggested": [_episode_row(row, access, row.pk in in_use) for row in suggested_page],
         "suggested_page": suggested_page,

@@ -1,5 +1,6 @@
 """An agent's schedules: what it posts unasked, when and where; and stopping it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from agents.schedules.recurrence import next_times, parse_time_zone
 from agents.schedules.services import (
     MAX_PROACTIVE_PER_DAY,
     ScheduleDraft,
+    count_going_on,
     create_schedule,
     delete_schedule,
     place_denied_reasons,
@@ -27,6 +29,7 @@ from agents.web.access import access_agent
 from openvibe.base.forms import ServiceForm
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem
+from openvibe.base.text import pluralize
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
@@ -128,6 +131,7 @@ def agent_schedules(request: WorkspaceRequest, handle: str) -> HttpResponse:
         "agent": agent,
         "rows": rows,
         "any_active": any(row.schedule.is_active for row in rows),
+        "unseen": "" if request.access.is_guest else unseen_words(count_going_on(agent, request.access).unseen),
         "form": form,
         "editing": editing,
         "times": times,
@@ -141,8 +145,8 @@ def agent_schedules(request: WorkspaceRequest, handle: str) -> HttpResponse:
 def schedule_stop(request: WorkspaceRequest, schedule_id: int) -> HttpResponse:
     """Switch one off, from its agent's page or from something it posted."""
     schedule = _access_schedule(request.access, schedule_id)
-    stop_schedules(schedules=[schedule], by=request.access)
-    messages.success(request, f"“{schedule.name}” is stopped. An admin can start it again.")
+    stopped = stop_schedules(schedules=[schedule], by=request.access)
+    messages.success(request, _stop_words(schedule.agent, stopped or [schedule], request.access))
     return redirect("agent-schedules", request.workspace.slug, schedule.agent.participant.handle)
 
 
@@ -151,9 +155,42 @@ def schedule_stop(request: WorkspaceRequest, schedule_id: int) -> HttpResponse:
 def schedules_stop(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """Switch off all of an agent's that the asker sees."""
     agent = access_agent(request, handle)
-    stop_schedules(schedules=_schedules(request.access).filter(agent=agent, is_active=True), by=request.access)
-    messages.success(request, f"{agent.participant.name} posts nothing unasked any more.")
+    schedules = _schedules(request.access).filter(agent=agent, is_active=True)
+    stopped = stop_schedules(schedules=schedules, by=request.access)
+    messages.success(request, _stop_words(agent, stopped, request.access))
     return redirect("agent-schedules", request.workspace.slug, handle)
+
+
+MAX_STOPPED_NAMED = 5
+
+
+def _stop_words(agent: Agent, stopped: Sequence[Schedule], access: Access) -> str:
+    """What is stopped, by name, and how many others go on: of those where the asker does not read no more than that."""
+    going_on, name = count_going_on(agent, access), agent.participant.name
+    names = [f"“{schedule.name}”" for schedule in stopped[:MAX_STOPPED_NAMED]]
+    if len(stopped) > len(names):
+        names.append(f"{len(stopped) - len(names)} more")
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    sentences = ["Nothing was stopped."]
+    if stopped:
+        are, them = ("is", "it") if len(stopped) == 1 else ("are", "them")
+        sentences = [f"{listed} {are} stopped. An admin can start {them} again."]
+    if going_on.seen:
+        go = "goes" if going_on.seen == 1 else "go"
+        sentences.append(f"{pluralize(going_on.seen, 'other schedule')} of {name} that you see {go} on.")
+    if going_on.unseen:
+        sentences.append(unseen_words(going_on.unseen))
+    if not going_on.seen and not going_on.unseen:
+        sentences.append(f"{name} posts nothing unasked any more.")
+    return " ".join(sentences)
+
+
+def unseen_words(count: int) -> str:
+    """What members are told of schedules that post where they do not read, and who stops them; empty of none."""
+    if not count:
+        return ""
+    are = f"{pluralize(count, 'schedule')} in places that you do not see {'goes' if count == 1 else 'go'} on."
+    return f"{are} Members who read there can stop {'it' if count == 1 else 'them'}; below L3 an agent posts none."
 
 
 @workspace_view

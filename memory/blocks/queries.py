@@ -83,8 +83,8 @@ def may_write_blocks(agent: Participant, by: Access) -> bool:
 
 
 def access_blocks(agent: Participant, by: Access) -> ContextBlocks:
-    """To look at. People read those of the agents they know, an agent only its own (Refused)."""
-    if by.workspace_id != agent.workspace_id:
+    """To look at. Members read those of the agents they know, guests none (Missing), an agent its own (Refused)."""
+    if by.workspace_id != agent.workspace_id or by.is_guest:
         raise Missing
     if by.is_agent and by.participant_id != agent.pk:
         raise Refused("An agent reads its own blocks only.")
@@ -151,7 +151,7 @@ class TextDraft:
 
 
 def blocks_context(agent: Participant, access: Access, draft: TextDraft | None = None) -> dict[str, Any]:
-    """What `memory/_blocks.html` needs. One query."""
+    """What `memory/_blocks.html` needs. One query. Raises as `access_blocks`."""
     predefined_labels = {block.label for block in PREDEFINED_BLOCKS}
     rows = [
         {

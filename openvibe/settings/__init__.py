@@ -130,6 +130,7 @@ MIDDLEWARE = [
     "openvibe.base.health.HealthMiddleware",
     "agents.metrics.MetricsMiddleware",
     "openvibe.base.middleware.RequestIdMiddleware",
+    "openvibe.base.hosts.HostMiddleware",
     "openvibe.base.middleware.MultipartCharsetMiddleware",
     "openvibe.base.proxy_headers.ProxyHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",

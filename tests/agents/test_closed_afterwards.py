@@ -3,7 +3,7 @@
 All that is written there holds one telling word, so that whatever is shown tells where it comes from."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from django.test import Client
@@ -11,7 +11,14 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from agents.access import visible_to
 from agents.assembler.assemble import assemble
-from agents.models import Agent, Run
+from agents.assembler.snapshots.redaction import read_snapshot
+from agents.assembler.snapshots.store import load_content, pack_content
+from agents.models import Agent, Run, Snapshot
+from agents.services import set_trust_level
+from knowledge.models import Entry
+from knowledge.services import update_entry
+from memory.episodes.models import Episode
+from memory.episodes.services import create_episode
 from memory.plugins.base import Session
 from memory.plugins.lcm.models import Summary
 from memory.plugins.lcm.provider import LcmProvider
@@ -31,7 +38,7 @@ from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, calling, told
 from tests.api.access_matrix import Place, make_place, write_block, write_dive, write_knowledge, write_work
-from tests.factories import access, make_agent, make_channel, make_thread, say, say_all, signed_in
+from tests.factories import access, make_agent, make_channel, make_entry, make_thread, say, say_all, signed_in
 
 WORD = "zq7x"
 ARGUMENT = re.compile(r"<\w+:(\w+)>")
@@ -70,7 +77,7 @@ def ids_by_name(place: Place) -> dict[str, set[object]]:
     """What may stand in an address, by its argument or by the part before it."""
     ids: dict[str, set[object]] = {name: {value} for name, value in place.ids().items()}
     ids["message"] |= {*ids["reply"], *Message.objects.filter(thread=place.thread).values_list("pk", flat=True)[40:46]}
-    ids["run"] = set(Run.objects.filter(thread=place.thread).values_list("pk", flat=True))
+    ids["run"] = set(Run.objects.filter(agent=place.run.agent).values_list("pk", flat=True))  # elsewhere, too
     ids["summary"] = set(Summary.objects.values_list("pk", flat=True))
     ids["handoff"] = set(Handoff.objects.values_list("pk", flat=True))
     ids["entry"] |= ids["suggestion"]
@@ -164,3 +171,152 @@ def test_prompts_in_another_channel_hold_no_word_of_it(is_private: bool, ana: Me
     add_to_channel(channel=channel, participant=place.run.agent.participant, by=access(ana))
     assert words_in_prompts(place, place.channel, ana) != []
     assert words_in_prompts(place, channel, ana) == []
+
+
+BESIDE, LEARNED = {"feedback", "episodes", "knowledge", "topics", "work"}, {"feedback", "episodes"}
+"""Sections in which other threads speak: of all there is, and of what the agent learned itself."""
+
+
+def ask_elsewhere(place: Place, by: Member) -> list[Run]:
+    """Two runs of the place's agent in another public channel, whose prompts hold what there is to know of the place;
+    its own words there say nothing of it."""
+    channel = make_channel(by, "elsewhere")
+    add_to_channel(channel=channel, participant=place.run.agent.participant, by=access(by))
+    thread, handle = make_thread(channel, by, "Beds"), place.run.agent.handle
+    runs = [ask(thread, by, f"@{handle} what of the roses in {month}?") for month in ("May", "June")]
+    told(runs[0], calling(("knowledge_search", {"query": "roses"})), "They are well.")
+    told(runs[1], "They are well.")
+    return runs
+
+
+def make_garden(by: Member, level: int, *, knowledge: bool, is_added: bool = True) -> Place:
+    """A public channel with an agent of this level, what was learned there, and what was pinned."""
+    channel = make_channel(by, "garden")
+    agent = make_agent(by, "rose", level=level, channel=channel if is_added else None)
+    place = make_place(by, channel, agent, WORD)
+    create_episode(agent.participant, place.thread, Episode.Kind.LEARNING_ACQUIRED, f"Roses like {WORD}.")
+    if knowledge:
+        write_knowledge(place, by)
+    return place
+
+
+def sections_telling(run: Run) -> set[str]:
+    return {item["section"] for item in load_content(Snapshot.objects.get(run=run))["items"] if WORD in item["text"]}
+
+
+def close_place(place: Place, by: Member, way: str) -> None:
+    asker, agent = access(by), place.run.agent
+    if way in ("human_only", "agent_restricted"):
+        others = [make_agent(by, "sage", channel=place.channel).participant] if way == "agent_restricted" else []
+        set_thread_access(thread=place.thread, by=asker, access=way, allowed_agents=others)
+    elif way == "taken out":
+        remove_from_channel(channel=place.channel, participant=agent.participant, by=asker)
+    elif way == "private":
+        Channel.objects.filter(pk=place.channel.pk).update(is_private=True)
+    else:
+        set_trust_level(agent=agent, by=asker, level=2, note="Too eager.")
+
+
+@pytest.mark.parametrize(
+    ("level", "way", "kinds"),
+    [
+        (2, "human_only", LEARNED),
+        (2, "agent_restricted", LEARNED),
+        (2, "taken out", LEARNED),
+        (3, "human_only", BESIDE),
+        (3, "agent_restricted", BESIDE),
+        (3, "private", LEARNED),
+        (3, "lowered", BESIDE),
+        (4, "human_only", BESIDE),
+        (4, "agent_restricted", BESIDE),
+    ],
+)
+def test_runs_in_other_threads_hold_no_word_of_a_thread_that_was_closed(
+    level: int, way: str, kinds: set[str], ana: Member
+) -> None:
+    place = make_garden(ana, level, knowledge=kinds == BESIDE, is_added=way not in ("private", "lowered"))
+    runs = ask_elsewhere(place, ana)
+    agent = place.run.agent
+    assert sections_telling(runs[1]) == kinds
+    own = {f"/api/v1/runs/{run.pk}/context/" for run in runs}
+    assert own <= read_by(agent, place)
+    close_place(place, ana, way)
+    agent.refresh_from_db()
+    assert read_by(agent, place) == set()
+    view = read_snapshot(runs[1], visible_to(agent))
+    assert view is not None
+    assert view.hidden_count >= len(kinds)
+    assert any("hidden by your access" in message.content for message in view.messages)
+    assert "what of the roses in June?" in "".join(message.content for message in view.messages)
+
+
+def test_people_who_leave_a_place_read_no_word_of_it_in_other_runs(ana: Member, dora: Member) -> None:
+    place = make_garden(ana, 3, knowledge=False)
+    runs = ask_elsewhere(place, ana)
+    paths = {f"/w/{ana.workspace.slug}/runs/{run.pk}/context/{tab}" for run in runs for tab in ("", "raw/", "dropped/")}
+    client = signed_in(dora)
+    assert len(telling(client, paths)) == 4
+    close_place(place, ana, "private")
+    assert telling(client, paths) == set()
+    assert "hidden by your access" in client.get(sorted(paths)[0]).content.decode()
+    assert len(telling(signed_in(ana), paths)) == 4
+
+
+@pytest.mark.parametrize("change", ["renamed", "cut"])
+def test_an_index_of_topics_is_withheld_in_doubt(change: str, ana: Member) -> None:
+    """An entry of the closed thread may have stood there by an earlier name, or in part."""
+    place = make_garden(ana, 3, knowledge=True)
+    run = ask_elsewhere(place, ana)[1]
+    for entry in Entry.objects.filter(source_thread=place.thread, status="active"):
+        update_entry(entry=entry, by=access(ana), topic="Shrubs")
+    if change == "cut":
+        rewrite_items(run, lambda item: {"text": item["text"].replace(f"Roses in {WORD}", f"Roses in {WORD[:2]}\n…\n")})
+    close_place(place, ana, "human_only")
+    assert hidden_keys(run) >= {"topics:shared"}
+
+
+def test_an_index_without_a_closed_entry_is_still_shown(ana: Member) -> None:
+    place = make_garden(ana, 3, knowledge=False)
+    make_entry(ana, "Tulips", "Roses and tulips like sun.")
+    run = ask_elsewhere(place, ana)[1]
+    write_knowledge(place, ana)  # after the prompt
+    close_place(place, ana, "human_only")
+    keys = hidden_keys(run)
+    assert {key for key in keys if key.startswith("episode:")}
+    assert "topics:shared" not in keys
+
+
+def test_items_of_a_kind_that_nobody_knows_are_withheld(ana: Member) -> None:
+    """A stored prompt of another version: where such an item came from cannot be told."""
+    run = ask_elsewhere(make_garden(ana, 3, knowledge=False), ana)[1]
+    rewrite_items(run, lambda item: {"key": f"rumour:{item['key'][8:]}"} if item["section"] == "feedback" else {})
+    for reader in (access(ana), visible_to(run.agent)):
+        view = read_snapshot(run, reader)
+        assert view is not None
+        shown = [(item.text, item.author) for section in view.sections for item in section.items]
+        assert f"Too short in {WORD}" not in str((shown, view.messages))
+
+
+def test_what_stands_in_another_form_in_the_prompt_as_sent_takes_the_whole_prompt_along(ana: Member) -> None:
+    place = make_garden(ana, 3, knowledge=False)
+    run = ask_elsewhere(place, ana)[1]
+    rewrite_items(run, lambda item: {"text": item["text"].upper()} if item["section"] == "feedback" else {})
+    close_place(place, ana, "human_only")
+    view = read_snapshot(run, visible_to(run.agent))
+    assert view is not None
+    assert WORD not in "".join(message.content for message in view.messages)
+
+
+def hidden_keys(run: Run) -> set[str]:
+    view = read_snapshot(run, visible_to(run.agent))
+    assert view is not None
+    return {item.key for section in view.sections for item in section.items if item.hidden}
+
+
+def rewrite_items(run: Run, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    """Stored otherwise than this version stores it."""
+    snapshot = Snapshot.objects.get(run=run)
+    content = load_content(snapshot)
+    content["items"] = [item | change(item) for item in content["items"]]
+    snapshot.content = pack_content(content)
+    snapshot.save(update_fields=["content"])

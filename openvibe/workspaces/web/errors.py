@@ -37,7 +37,8 @@ BAD_REQUESTS: tuple[tuple[type[Exception], int, str, str], ...] = (
         400,
         "OpenVibe is not at this address",
         "The address in your browser is not one that this OpenVibe answers to. If it is right, whoever runs OpenVibe "
-        "names it in OPENVIBE_ALLOWED_HOSTS, and has the proxy pass on the Host header as it is.",
+        "names it in OPENVIBE_ALLOWED_HOSTS, with a port of its own in OPENVIBE_PUBLIC_URL, too, and has the proxy "
+        "pass on the Host header as it is.",
     ),
     (
         HttpsEndsFurtherOut,

@@ -13,9 +13,12 @@ from agents.services import save_soul, set_trust_level
 from agents.statistics import agent_charts, level_suggestion, tokens_per_day
 from memory.episodes.services import give_feedback
 from memory.models import Episode
+from memory.queries import ContextBlocks
 from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.queries.quotes import access_quotes
 from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.models import Member
+from tests.agents.runs.scripted_runs import ask, calling, told
 from tests.factories import SOUL, access, make_channel, make_thread, say, signed_in
 
 
@@ -205,3 +208,50 @@ def test_a_guest_knows_only_agents_of_their_channels(ana: Member, ben: Member, v
         assert browser.get(page).status_code == 404
     ben.participant.channel_memberships.create(channel=vibe.participant.channels.get())
     assert browser.get(address).status_code == 200
+
+
+def test_a_guest_meets_an_agents_face_and_does_not_look_inside(
+    ana: Member, dora: Member, ben: Member, vibe: Agent
+) -> None:
+    """Name, role, description and what it may do; no block, no word of the SOUL, nowhere."""
+    channel = vibe.participant.channels.get()
+    channel.memberships.create(participant=ben.participant)
+    ContextBlocks(vibe.participant).set("team", "We say zq7x.")
+    thread = make_thread(channel, ana)
+    run = ask(thread, ana, "@vibe hello")
+    told(run, calling(("update_context_block", {"label": "team", "content": "We say zq7x twice."})), "Hello.")
+    home = f"/w/{ana.workspace.slug}"
+    pages = [
+        f"{home}/agents/vibe/",
+        f"{home}/agents/vibe/blocks/",
+        f"{home}/agents/vibe/blocks/team/",
+        *(f"{home}/runs/{run.pk}/context/{tab}" for tab in ("", "raw/", "tools/")),
+        "/api/v1/blocks/?agent=vibe",
+        "/api/v1/blocks/team/?agent=vibe",
+        f"/api/v1/runs/{run.pk}/context/",
+        f"/api/v1/runs/{run.pk}/",
+    ]
+    inside, principle = b"zq7x", b"Quote before you conclude"
+    of_member, of_guest = ({page: signed_in(one).get(page) for page in pages} for one in (dora, ben))
+    assert all(inside in of_member[page].content for page in pages)
+    assert not any(inside in answer.content or principle in answer.content for answer in of_guest.values())
+    assert {
+        page: answer.status_code for page, answer in of_guest.items() if answer.status_code != 200
+    } == dict.fromkeys([page for page in pages if "/blocks/" in page], 404)
+    face = of_guest[pages[0]].content.decode()
+    assert all(words in face for words in ("Vibe", "Helps the team find what was said", "What it may do"))
+    assert "Context blocks" not in face
+    assert signed_in(ben).post(f"{home}/agents/vibe/blocks/", {"label": "x", "content": "x"}).status_code == 404
+
+
+def test_a_guest_is_not_told_of_an_inside_that_repeats_her_words(ana: Member, ben: Member, vibe: Agent) -> None:
+    channel = vibe.participant.channels.get()
+    channel.memberships.create(participant=ben.participant)
+    words = "Water the roses of the lower bed before the sun is on them."
+    message = say(make_thread(channel, ben), ben, words)
+    ContextBlocks(vibe.participant).set("team", words)
+    save_soul(
+        agent=vibe, by=access(ana), text=SOUL.format(name="Vibe").replace("Invent facts", words), based_on=1, note="x"
+    )
+    assert {"block", "soul"} <= {view.quote.kind for view in access_quotes(access(ana), message.pk).quotes}
+    assert not access_quotes(access(ben), message.pk).quotes

@@ -9,6 +9,7 @@ from django.utils import timezone
 from agents.models import Agent, Run, Schedule
 from agents.schedules.services import start_due_schedules
 from openvibe.chat.models import Thread
+from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.agents.runs.scripted_runs import told
@@ -124,3 +125,50 @@ def test_a_schedule_says_that_whoever_set_it_has_left(
     shown = " ".join(enter(ana).get(page).content.decode().split())
     assert "who set it, is not in this workspace any more. It goes on" in shown
     assert Schedule.objects.get().is_active
+
+
+def test_stopping_says_what_was_stopped_and_what_goes_on_unseen(
+    ana: Member, dora: Member, ben: Member, sage: Agent, thread: Thread, enter: Enter
+) -> None:
+    """Of schedules that post where the member does not read: how many, and no more."""
+    den = factories.make_channel(ana, "den", private=True)
+    add_to_channel(channel=den, participant=sage.participant, by=factories.access(ana))
+    home = f"/w/{ana.workspace.slug}/"
+    page = f"{home}agents/sage/schedules/"
+    for name, place in (("Monday", f"t{thread.pk}"), ("Friday", f"t{thread.pk}"), ("Secret", f"c{den.pk}")):
+        assert enter(ana).post(page, fields(thread, name=name, place=place)).status_code == 302
+    monday, _, secret = Schedule.objects.order_by("pk")
+    unseen = "1 schedule in places that you do not see goes on. Members who read there can stop it"
+    of_dora = enter(dora).get(page).content.decode()
+    assert unseen in of_dora
+    assert "Secret" not in of_dora
+
+    one = enter(dora).post(f"{home}schedules/{monday.pk}/stop/", follow=True).content.decode()
+    assert "“Monday” is stopped. An admin can start it again. 1 other schedule of Sage that you see goes on." in one
+    assert unseen in one
+    every = enter(dora).post(f"{page}stop/", follow=True).content.decode()
+    assert "“Friday” is stopped. An admin can start it again. 1 schedule in places" in every
+    assert "nothing unasked" not in every
+    again = enter(dora).post(f"{page}stop/", follow=True).content.decode()
+    assert "Nothing was stopped. 1 schedule in places" in again
+    assert "nothing unasked" not in again
+    secret.refresh_from_db()
+    assert secret.is_active
+
+    assert "unasked any more" in enter(ana).post(f"{page}stop/", follow=True).content.decode()
+    assert unseen not in enter(dora).get(page).content.decode()
+
+
+def test_a_page_without_schedules_to_see_does_not_say_that_there_are_none(
+    ana: Member, dora: Member, ben: Member, sage: Agent, thread: Thread, enter: Enter
+) -> None:
+    den = factories.make_channel(ana, "den", private=True)
+    add_to_channel(channel=den, participant=sage.participant, by=factories.access(ana))
+    page = f"/w/{ana.workspace.slug}/agents/sage/schedules/"
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=factories.access(ana))
+    assert "only when it is asked" in enter(dora).get(page).content.decode()
+    enter(ana).post(page, fields(thread, place=f"c{den.pk}"))
+    of_dora, of_guest = (enter(one).get(page).content.decode() for one in (dora, ben))
+    assert "only when it is asked" not in of_dora + of_guest
+    assert "1 schedule in places that you do not see goes on." in of_dora
+    assert "in places that you do not see" not in of_guest
