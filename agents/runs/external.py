@@ -345,7 +345,7 @@ def _note_connection(run: Run, program_heard_at: datetime | None) -> None:
 
 
 def _emit_run_changed(run: Run) -> None:
-    """As the database does where the state changes."""
+    """Sends the events that the database sends where the state changes."""
     emit(
         "run_changed",
         workspace_id=run.workspace_id,

@@ -107,7 +107,7 @@ class Supervisor:
                 raise ServiceCannotStart(f"{name} ended {MAX_FIRST_EXITS} times before it served; its log is above.")
 
     def _report_states(self) -> None:
-        """With times of the wall clock: whoever reads them has no other."""
+        """Writes the states with times of the wall clock: whoever reads them has no other."""
         offset = time.time() - time.monotonic()
         states = [
             ServiceState(

@@ -185,7 +185,7 @@ def _parse_post(value: object, index: _Index) -> ImportedLine:
 
 
 def _parse_time(value: Mapping[str, object]) -> datetime:
-    """Of `create_at`: milliseconds since 1970, a number or its digits."""
+    """Reads `create_at`: milliseconds since 1970, a number or its digits."""
     created = value.get("create_at")
     if isinstance(created, str) and created.isascii() and created.isdigit():
         created = int(created[:20])

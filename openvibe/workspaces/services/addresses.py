@@ -103,7 +103,7 @@ def _end_credentials(
 
 @transaction.atomic
 def revoke_tokens_of(user: User, *, by: str, with_agents: bool) -> None:
-    """The account's own tokens, in every workspace, let nobody in any more; `with_agents`: those of agents whose
+    """Revokes the account's own tokens in every workspace; `with_agents`: those of agents whose
     secrets she was shown, too."""
     of_user = Q(participant__member__user=user)
     if with_agents:
@@ -114,7 +114,7 @@ def revoke_tokens_of(user: User, *, by: str, with_agents: bool) -> None:
 
 @transaction.atomic
 def complete_password_reset(user: User) -> None:
-    """What a reset ends beside the password, which was just set: all sessions and the account's own tokens.
+    """Ends what a reset ends beside the password, which was just set: all sessions and the account's own tokens.
 
     Second factors and passkeys stay where they were added by whoever had shown the address: a mailbox alone is no way
     around them. Where nobody had, the reset shows it now. Tokens of agents stay with a known account: they are its

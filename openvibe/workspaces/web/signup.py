@@ -30,7 +30,7 @@ _TAKEN = "This address has an account already. Sign in with it."
 
 
 class SignupForm(AllauthSignupForm):  # type: ignore[misc]  # allauth has no types
-    """With e-mail nothing is made of it but a link in the mail; without, the account at once."""
+    """Mails a link where e-mail is set up; makes the account at once where it is not."""
 
     def validate_unique_email(self, value: str) -> str:
         return value if settings.EMAIL_CONFIGURED else str(super().validate_unique_email(value))
@@ -48,7 +48,7 @@ class SignupForm(AllauthSignupForm):  # type: ignore[misc]  # allauth has no typ
 
 
 class FinishForm(NameForm):
-    """What is asked where the link is opened in another browser than the one that was signed up with."""
+    """Name and password, asked where the link is opened in another browser than the one that was signed up with."""
 
     password1 = forms.CharField(label="Password", widget=forms.PasswordInput, strip=False)
 
@@ -57,7 +57,7 @@ class FinishForm(NameForm):
 
 
 def _mail_link(request: HttpRequest, values: dict[str, str]) -> HttpResponse:
-    """The same answer, at the same cost, for an address that has an account and for one that has none."""
+    """Mails a link; the same answer, at the same cost, for an address that has an account and for one that has none."""
     email = values["email"]
     password = make_password(values["password1"])
     request.session[PENDING_SESSION_KEY] = {"name": values["name"], "email": email, "password": password}
@@ -87,7 +87,7 @@ def _join_path(invitation: str) -> str:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def finish_signup(request: HttpRequest, key: str) -> HttpResponse:
-    """What the link in the mail leads to; a POST makes the account, whose address is shown to be the person's."""
+    """Answers the link in the mail; a POST makes the account, whose address is shown to be the person's."""
     try:
         email, invitation = signing.loads(key, salt=_SALT, max_age=LINK_SECONDS)
     except signing.BadSignature:
