@@ -32,6 +32,15 @@ def has_proven_address(user: User) -> bool:
     return bool(EmailAddress.objects.filter(user=user, email=user.email, verified=True).exists())
 
 
+def is_address_taken(email: str, *, other_than: User | None = None) -> bool:
+    """Whether an account has the address, or somebody has shown that it is theirs beside their own; other than that of
+    one user."""
+    accounts, proven = User.objects.filter(email=email), EmailAddress.objects.filter(email=email, verified=True)
+    if other_than is not None:
+        accounts, proven = accounts.exclude(pk=other_than.pk), proven.exclude(user=other_than)
+    return accounts.exists() or bool(proven.exists())
+
+
 @transaction.atomic
 def prove_address(
     *,
@@ -66,7 +75,7 @@ def confirm_own_address(user: User) -> None:
 
 
 def _store_proven(user: User, email: str) -> None:
-    if _is_taken(email, user):
+    if is_address_taken(email, other_than=user):
         raise Conflict("This address belongs to another account.")
     rows = EmailAddress.objects.filter(user=user)
     rows.filter(Q(verified=False) | Q(email=email)).delete()
@@ -74,13 +83,6 @@ def _store_proven(user: User, email: str) -> None:
     EmailAddress.objects.create(user=user, email=email, verified=True, primary=True)
     User.objects.filter(pk=user.pk).update(email=email)
     user.email = email
-
-
-def _is_taken(email: str, user: User) -> bool:
-    return (
-        User.objects.filter(email=email).exclude(pk=user.pk).exists()
-        or EmailAddress.objects.filter(email=email, verified=True).exclude(user=user).exists()
-    )
 
 
 def _end_credentials(

@@ -19,7 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from openvibe.workspaces.models import User
-from openvibe.workspaces.services import check_name
+from openvibe.workspaces.services import check_name, is_address_taken
 from openvibe.workspaces.web.adapters import INVITATION_SESSION_KEY, NameForm
 
 LINK_SECONDS = 3 * 86_400
@@ -69,15 +69,10 @@ def _mail_link(request: HttpRequest, values: dict[str, str]) -> HttpResponse:
         "password_reset_url": request.build_absolute_uri(reverse("account_reset_password")),
         "days": LINK_SECONDS // 86_400,
     }
-    template = "account_already_exists" if _has_account(email) else "finish_signup"
+    template = "account_already_exists" if is_address_taken(email) else "finish_signup"
     if ratelimit.consume(request, action="signup_mail", key=email):
         get_adapter().send_mail(f"account/email/{template}", email, context)
     return redirect("account_email_verification_sent")
-
-
-def _has_account(email: str) -> bool:
-    rows = EmailAddress.objects.filter(email=email, verified=True)
-    return User.objects.filter(email=email).exists() or rows.exists()
 
 
 def _join_path(invitation: str) -> str:
@@ -92,7 +87,7 @@ def finish_signup(request: HttpRequest, key: str) -> HttpResponse:
         email, invitation = signing.loads(key, salt=_SALT, max_age=LINK_SECONDS)
     except signing.BadSignature:
         return render(request, "account/finish_signup.html", status=404)
-    if request.user.is_authenticated or _has_account(email):
+    if request.user.is_authenticated or is_address_taken(email):
         messages.info(request, _TAKEN)
         return redirect(_join_path(invitation) or "home")
     if invitation:
