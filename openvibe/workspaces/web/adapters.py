@@ -37,8 +37,8 @@ class NameForm(forms.Form):
             raise forms.ValidationError(problem.message) from None
 
 
-class SignupForm(NameForm):
-    """What sign-up asks beside e-mail and password."""
+class SignupNameForm(NameForm):
+    """The name, which sign-up asks for beside e-mail and password."""
 
     field_order = ("name", "email", "password1")
 
