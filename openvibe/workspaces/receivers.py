@@ -18,8 +18,8 @@ FACTOR_SESSION_KEY = "second_factor"
 
 @receiver(authenticator_added)
 def remember_factor(sender: object, request: HttpRequest, authenticator: Authenticator, **_: object) -> None:
-    """Keeps with the session that its person has a factor. One that was added in a session that has ended meanwhile goes:
-    its account may be somebody else's by now."""
+    """Keeps with the session that its person has a factor. One that was added in a session that has ended meanwhile
+    goes: its account may be somebody else's by now."""
     if not Session.objects.filter(session_key=request.session.session_key).exists():
         authenticator.delete()
         raise PermissionDenied
