@@ -31,6 +31,7 @@ from openvibe.chat.importing.readers import (
 )
 
 PUBLIC = "O"
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
 _PERSONS_POSTS = frozenset(("", "me", "slack_attachment"))
 """Types of posts that somebody wrote; all others tell of the room: joined, renamed, deleted."""
 
@@ -157,9 +158,6 @@ def _post_lines(post: dict[str, object], index: _Index, left_out: LeftOut, place
     if first is not None:
         yield first
     yield from sorted((line for line in others if line is not None), key=lambda line: line.at or _LONG_AGO)
-
-
-_LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 def _line_or_none(value: object, index: _Index, left_out: LeftOut, place: str) -> ImportedLine | None:
