@@ -46,7 +46,7 @@ def shown_to_readers(access: Access, thread_id: int) -> Access:
 
 
 def shown_while_answering(access: Access) -> Access:
-    """The same for an agent that answers through the API, in all threads where it was asked and is not done."""
+    """`shown_to_readers` of all threads in which an agent that answers through the API was asked and is not done."""
     if not _reads_restricted(access):
         return access
     return _narrow(access, _shut_out_of_runs.rows(access.workspace_id, access.participant_id))
@@ -205,7 +205,8 @@ def _restricted_uses(agent_id: int, thread_id: int) -> QuerySet[Any, Any]:
 
 
 def check_nothing_restricted(access: Access, thread_id: int, what: str) -> None:
-    """Before an agent writes what stands in its prompts everywhere (your blocks, your notes). Raises Refused."""
+    """Called before an agent writes what stands in its prompts everywhere: `what`, as "your blocks" or "your notes".
+    Raises Refused where it has read restricted knowledge in the thread."""
     if has_read_restricted(access, thread_id):
         raise Refused(
             f"You have read restricted knowledge in this conversation, and {what} stand in your prompts everywhere."

@@ -111,7 +111,8 @@ def _compaction_metrics() -> Iterator[Metric]:
 
 
 def _waiting_metrics() -> Iterator[Metric]:
-    """How long what waits has waited. A run counts until a worker takes it, whatever carried it there."""
+    """Ages of the oldest run, job and webhook delivery that wait. A run counts until a worker takes it, whatever
+    carried it there."""
     run = _fetch(_OLDEST_RUN)[0][0]
     yield GaugeMetricFamily("openvibe_oldest_queued_run_seconds", "Age of the oldest run that waits.", value=run)
     oldest = oldest_pending_at()
@@ -156,7 +157,7 @@ def _heartbeat_metrics() -> Iterator[Metric]:
 
 
 def _service_metrics() -> Iterator[Metric]:
-    """Of `manage.py serve`, where it runs; containers and units have their own."""
+    """Exits of the services of `manage.py serve`, where it runs; containers and units have their own."""
     exits = GaugeMetricFamily(
         "openvibe_service_consecutive_exits", "Ends of a service in a row, none after a minute.", labels=["service"]
     )

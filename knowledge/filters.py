@@ -94,7 +94,7 @@ def visible_sql(access: Access) -> str:
 
 
 def known_sql(access: Access) -> str:
-    """The same without regard to who reads what an agent answers."""
+    """Returns the same condition without regard to who reads what an agent answers."""
     if access.knowledge == "none":
         return "FALSE"
     parts = ["e.workspace_id = %(workspace)s"]

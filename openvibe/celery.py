@@ -67,8 +67,8 @@ class OpenVibeCelery(Celery):
 
 @signals.setup_logging.connect
 def _keep_logging(loglevel: int | None = None, **_signal: Any) -> None:
-    """In workers and the scheduler lines are written as in all processes, by `LOGGING`; Celery adds no form of its own.
-    `--loglevel` holds."""
+    """Keeps Celery from setting up logging. In workers and the scheduler lines are written as in all processes, by
+    `LOGGING`; Celery adds no form of its own. `--loglevel` holds."""
     from django.conf import settings
 
     from openvibe.base.logs import log_uncaught_exceptions

@@ -48,8 +48,8 @@ def delete_workspace(*, workspace: Workspace) -> int:
 
 @transaction.atomic
 def _delete_all(workspace_id: int) -> int:
-    """How many rows. Locks threads before the workspace, as whoever writes does: a message holds its thread and then
-    asks for the workspace it belongs to."""
+    """Deletes every row of the workspace and returns how many there were. Locks threads before the workspace, as
+    whoever writes does: a message holds its thread and then asks for the workspace it belongs to."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
     threads = Thread.objects.filter(workspace=workspace_id).order_by("pk")

@@ -88,7 +88,7 @@ def is_keepable(value: Any) -> bool:
 
 
 def without_unreadable(value: Any) -> Any:
-    """The same with a � where something could not be read, and without NUL."""
+    """Returns the value with a � where something could not be read, and without NUL."""
     if isinstance(value, str):
         return value.replace(UNREADABLE, "\ufffd").replace("\x00", "")
     if isinstance(value, dict):

@@ -294,7 +294,7 @@ def _end(
 
 
 def _prompt_tokens(run: Run) -> int:
-    """Of the prompt that this attempt was given; that of an earlier one was counted at its end."""
+    """Tokens of the prompt that this attempt was given; that of an earlier one was counted at its end."""
     if not any(step["kind"] == "assembled" and step.get("attempt") == run.attempt for step in run.steps):
         return 0
     return Snapshot.objects.filter(run=run).values_list("tokens", flat=True).first() or 0
@@ -313,9 +313,9 @@ def fail_silent_runs() -> None:
     """End external runs whose agent was not heard any more or did not begin, whose message was deleted, or whose thread
     it lost."""
     awaited = Run.objects.filter(heard_at__isnull=False, state__in=EXTERNAL_RUNS.unfinished)
-    asked = list(awaited.order_by("pk").values_list("pk", "agent__participant")[:BATCH_SIZE])
-    heard_at = programs_heard_at({participant_id for _, participant_id in asked}) if asked else {}
-    for run_id, participant_id in asked:
+    unfinished = list(awaited.order_by("pk").values_list("pk", "agent__participant")[:BATCH_SIZE])
+    heard_at = programs_heard_at({participant_id for _, participant_id in unfinished}) if unfinished else {}
+    for run_id, participant_id in unfinished:
         with transaction.atomic():
             rows = awaited.select_for_update(no_key=True, of=("self",), skip_locked=True)
             run = rows.select_related("agent__participant", "thread__channel", "trigger").filter(pk=run_id).first()
@@ -345,7 +345,7 @@ def _note_connection(run: Run, program_heard_at: datetime | None) -> None:
 
 
 def _emit_run_changed(run: Run) -> None:
-    """As the database does where the state changes."""
+    """Sends the events that the database sends where the state changes."""
     emit(
         "run_changed",
         workspace_id=run.workspace_id,
@@ -357,14 +357,16 @@ def _emit_run_changed(run: Run) -> None:
 
 
 def finish_posted_runs(message: Message) -> None:
-    """The agent posted a message where its program was waited for: that is the answer to all that was asked there
+    """Ends the runs that waited where the agent posted a message: that is the answer to all that was asked there
     before, in the transaction of the message. Not while it writes another answer there. A run that was not begun in
     time is answered late."""
     is_waiting = Q(state=Run.State.QUEUED)
     is_late = Q(state=Run.State.FAILED, error_code=NOT_BEGUN, finished_at__gt=timezone.now() - MAX_LATENESS)
-    asked = Run.objects.filter(EXTERNAL_RUNS.condition, agent__participant=message.author_id, thread=message.thread_id)
-    rows = asked.filter(is_waiting | is_late, trigger__seq__lt=message.seq).order_by("pk")
-    if message.kind != Message.Kind.TEXT or asked.filter(state__in=EXTERNAL_RUNS.active).exists():
+    runs_here = Run.objects.filter(
+        EXTERNAL_RUNS.condition, agent__participant=message.author_id, thread=message.thread_id
+    )
+    rows = runs_here.filter(is_waiting | is_late, trigger__seq__lt=message.seq).order_by("pk")
+    if message.kind != Message.Kind.TEXT or runs_here.filter(state__in=EXTERNAL_RUNS.active).exists():
         return
     runs = list(rows.select_for_update(no_key=True, of=("self",)).select_related("thread"))
     for run in runs:

@@ -15,7 +15,7 @@ from openvibe.webhooks.models import Delivery, Webhook
 
 
 def programs_heard_at(participant_ids: Collection[int]) -> dict[int, datetime]:
-    """By the agent's participant id; none for those never heard. Three queries."""
+    """Returns times by the agent's participant id; none for those never heard. Three queries."""
     tokens = Token.objects.filter(participant__in=participant_ids).exclude(last_used_at=None)
     begun = Run.objects.filter(EXTERNAL_RUNS.condition, agent__participant__in=participant_ids)
     begun = begun.filter(state__in=EXTERNAL_RUNS.active)

@@ -70,7 +70,7 @@ knowledge_search = tool_factory(
 
 
 def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
-    """It belongs to whoever asked, and stays among those who may read what it was made from."""
+    """Suggests an entry, which belongs to whoever asked, and stays among those who may read what it was made from."""
     run = context.run
     topic, content = str(arguments["topic"]), str(arguments["content"])
     fingerprint = hashlib.sha256(f"{topic}\x00{content}".encode()).hexdigest()[:16]
@@ -95,7 +95,8 @@ def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> ToolO
 
 
 def _suggested_visibility(context: ToolContext) -> str:
-    """As what people pin from the conversation; restricted where the agent has read restricted knowledge in it."""
+    """Returns the visibility of what people pin from the conversation; restricted where the agent has read restricted
+    knowledge in it."""
     if has_read_restricted(context.access, context.thread.pk):
         return Entry.Visibility.RESTRICTED
     return default_visibility(context.thread)

@@ -21,7 +21,7 @@ class Cause(StrEnum):
 
 
 class ConnectionProblem(NamedTuple):
-    """Its cause, what is so, and what to do."""
+    """A cause, a sentence that says what is so, and one that says what to do."""
 
     cause: Cause
     state: str
@@ -70,29 +70,29 @@ _WORDS: dict[Cause, tuple[str, str]] = {
 
 
 def explain_connection_error(error: Error | psycopg.Error) -> ConnectionProblem:
-    """Of an error that was met when the connection was made. Asks the server whether it is there. Why the embedded
-    server cannot be used, the error says itself."""
+    """Explains an error that was met when the connection was made. Asks the server whether it is there. Why the
+    embedded server cannot be used, the error says itself."""
     if connection.settings_dict["ENGINE"] == "openvibe.runner.postgres":
         return ConnectionProblem(
             Cause.UNREACHABLE, f"the embedded PostgreSQL cannot be used: {error}", "Do what it says."
         )
     parameters = connection.get_connection_params()
-    said = " ".join(str(error).split())
-    cause = _cause(said, parameters)
+    message = " ".join(str(error).split())
+    cause = _cause(message, parameters)
     host, port = str(parameters.get("host") or "this machine"), parameters.get("port")
     words, advice = _WORDS[cause]
     state = words.format(
         address=f"{host}:{port}" if port else host, user=parameters.get("user"), name=parameters.get("dbname")
     )
-    return ConnectionProblem(cause, f"{state}: {said.rstrip('.')}.", advice)
+    return ConnectionProblem(cause, f"{state}: {message.rstrip('.')}.", advice)
 
 
-def _cause(said: str, parameters: dict[str, object]) -> Cause:
+def _cause(message: str, parameters: dict[str, object]) -> Cause:
     for cause, words in _REFUSALS:
-        if any(word in said for word in words):
+        if any(word in message for word in words):
             return cause
-    if "does not exist" in said:
-        return Cause.NO_DATABASE if f'database "{parameters.get("dbname")}"' in said else Cause.NO_ROLE
+    if "does not exist" in message:
+        return Cause.NO_DATABASE if f'database "{parameters.get("dbname")}"' in message else Cause.NO_ROLE
     ping = pq.PGconn.ping(_ping_conninfo(parameters))
     if ping == pq.Ping.REJECT:
         return Cause.STARTING
@@ -100,7 +100,7 @@ def _cause(said: str, parameters: dict[str, object]) -> Cause:
 
 
 def _ping_conninfo(parameters: dict[str, object]) -> bytes:
-    """Where the server is, and no more: a ping wants no password."""
+    """Returns where the server is, and no more: a ping wants no password."""
     names = ("host", "port", "hostaddr", "sslmode")
     address = {name: str(parameters[name]) for name in names if parameters.get(name)}
     return make_conninfo("connect_timeout=5", **address).encode()

@@ -29,7 +29,7 @@ def written_folders() -> list[Path]:
 
 
 def least_room(folders: Iterable[Path], *, free_bytes: Callable[[Path], int] | None = None) -> Room:
-    """Of these folders the one with the least room. Raises OSError when a disk cannot be asked."""
+    """Returns the folder with the least room. Raises OSError when a disk cannot be asked."""
     ask = free_bytes or (lambda path: shutil.disk_usage(path).free)
     return min((Room(folder, ask(_existing(folder))) for folder in folders), key=lambda room: room.free)
 

@@ -33,7 +33,7 @@ FROM base_queueprobe"""
 
 
 class HeartbeatAge(NamedTuple):
-    """Who it is, what kind (`worker` or `scheduler`), the queues a worker takes, and the seconds since it was heard."""
+    """A name, a kind (`worker` or `scheduler`), the queues a worker takes, and the seconds since it was heard."""
 
     name: str
     kind: str
@@ -56,13 +56,13 @@ def _record(name: str, kind: str, queues: Sequence[str]) -> None:
 
 
 def forget_worker(name: str) -> None:
-    """Of one that was told to stop."""
+    """Deletes the heartbeat of a worker that was told to stop."""
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM base_heartbeat WHERE name = %s", [name[:200]])
 
 
 def read_heartbeats() -> list[HeartbeatAge]:
-    """Of the scheduler, and of all workers that are not forgotten."""
+    """Returns those of the scheduler and of all workers that are not forgotten."""
     with connection.cursor() as cursor:
         cursor.execute(_READ)
         return [HeartbeatAge(*row) for row in cursor.fetchall()]
@@ -77,14 +77,14 @@ def begin_probe(queue: str) -> bool:
 
 
 def end_probe(queue: str) -> None:
-    """A worker took it."""
+    """Notes that a worker took the probe."""
     with connection.cursor() as cursor:
         cursor.execute("UPDATE base_queueprobe SET sent_at = NULL WHERE queue = %s", [queue])
 
 
 def probe_ages() -> dict[str, float]:
-    """By queue, for how many seconds the oldest job that was sent there has waited, to some ten seconds; 0 where each
-    was taken. Measured where the broker cannot be asked."""
+    """Returns by queue for how many seconds the oldest job that was sent there has waited, to some ten seconds; 0 where
+    each was taken. Measured where the broker cannot be asked."""
     with connection.cursor() as cursor:
         cursor.execute(_READ_PROBES)
         ages = dict(cursor.fetchall())

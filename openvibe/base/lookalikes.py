@@ -76,7 +76,8 @@ def is_unseen(character: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def fold_character(character: str) -> str:
-    """What it looks like, without case and marks: usually one character, none for what cannot be seen."""
+    """Returns what the character looks like, without case and marks: usually one character, none for what cannot be
+    seen."""
     if character in _LOWER_LOOKS:
         return _LOWER_LOOKS[character]
     return _fold(character)
@@ -89,7 +90,7 @@ def _fold(text: str) -> str:
 
 
 def name_key(name: str) -> str:
-    """What two names have in common that can be taken for each other; empty for a name of which nothing is seen."""
+    """Returns a key that two names share if they can be taken for each other; empty where nothing of a name is seen."""
     folded = _fold(name)
     words = "".join(each for each in folded if unicodedata.category(each)[0] != "P") or folded
     for group, letter in _LETTER_GROUPS:

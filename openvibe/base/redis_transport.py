@@ -9,7 +9,7 @@ from kombu.transport import redis
 
 
 class _Channel:
-    """What both kinds of channels have in common."""
+    """The mended part of both kinds of channels."""
 
     connection: Any
 

@@ -1,5 +1,5 @@
-"""How the services of `manage.py serve` are, in a file that every process of the machine reads: the supervisor has no
-database, and a service that keeps dying may be the reason why there is none."""
+"""The states of the services of `manage.py serve`, in a file that every process of the machine reads: the supervisor
+has no database, and a service that keeps dying may be the reason why there is none."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -40,7 +40,7 @@ class ServiceState:
 
 
 def write_service_states(states: list[ServiceState]) -> None:
-    """Of this process, which keeps them running. Raises OSError."""
+    """Writes the states of the services that this process keeps running. Raises OSError."""
     own = psutil.Process()
     report = {"pid": own.pid, "begun": own.create_time(), "services": [asdict(state) for state in states]}
     with atomic_write(_path()) as file:
@@ -52,8 +52,8 @@ def forget_service_states() -> None:
 
 
 def read_service_states() -> list[ServiceState]:
-    """Of the `serve` of this machine that runs now; none where services are started one by one, or when it was
-    killed."""
+    """Returns the states of the `serve` that runs on this machine now; none where services are started one by one, or
+    when it was killed."""
     try:
         report = json.loads(_path().read_bytes())
         if psutil.Process(report["pid"]).create_time() != report["begun"]:

@@ -42,7 +42,7 @@ class Worker(CeleryWorker):
         super().__init__(app=app, hostname=node_name(hostname), **options)
 
     def emit_banner(self) -> None:
-        """Its lines are no lines of the log."""
+        """Prints nothing: a banner's lines are no lines of the log."""
 
     def stop(self, in_sighandler: bool = False, exitcode: int | None = None) -> None:
         """Stops after what is under way. After a failure it ends in any case: jobs that hang, and connections that are
@@ -89,7 +89,7 @@ class Pulse(threading.Thread):
 
 
 def _write(write: Any) -> None:
-    """What cannot be written now is written with the next beat."""
+    """Carries out `write`; what cannot be written now is written with the next beat."""
     try:
         write()
     except Exception as error:

@@ -14,7 +14,7 @@ MAX_STATEMENT_BYTES = 1024 * 1024
 
 
 class ForeignStatement(ValueError):
-    """What no backup of ours holds. The message quotes the beginning of it."""
+    """A statement that no backup of ours holds. The message quotes the beginning of it."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"it holds what no backup of ours does: {' '.join(text.split())[:100]!r}")
@@ -104,7 +104,7 @@ class _Token:
 
     @property
     def word(self) -> str:
-        """In lower case, without quotes; empty for what is no name."""
+        """The name in lower case, without quotes; empty for what is no name."""
         return self.text.strip('"').lower() if self.kind in ("word", "quoted") else ""
 
 
@@ -210,7 +210,8 @@ _BEFORE_TABLE = frozenset(__BEFORE_TABLE_WORDS.split())
 
 
 def _check_body(quoted: str) -> None:
-    """Of a function in PL/pgSQL: nothing but statements on rows, conditions, and what it returns or raises."""
+    """Checks the body of a function in PL/pgSQL: nothing but statements on rows, conditions, and what it returns or
+    raises."""
     body = re.sub(r"^\$\w*\$|\$\w*\$$", "", quoted)
     tokens = [token for token in _tokens(body) if token.kind != "space"]
     if not tokens or any(token.kind == "body" for token in tokens):

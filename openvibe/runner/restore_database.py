@@ -53,7 +53,7 @@ CHUNK_BYTES = 1024 * 1024
 
 
 def restore_database(dump: Path, *, max_bytes: int) -> None:
-    """In one transaction: what was there goes only when all of it is back.
+    """Restores in one transaction: what was there goes only when all of it is back.
 
     What the dump says is carried out as far as `dump_reader` knows it, by this process and not by `psql`, and as a role
     without a superuser's rights, so that nothing of it reaches the machine.

@@ -88,14 +88,14 @@ class Supervisor:
             before, code = running.restarts, running.process.exitcode
             if code is None:
                 if before.consecutive_exits and before.is_steady(now):
-                    running.restarts = before.settled()
+                    running.restarts = before.after_steady_run()
             elif before.restart_at is None:
                 _kill_group(running.process)  # what it left behind
-                running.restarts = before.ended(now, code)
+                running.restarts = before.after_exit(now, code)
                 pause = (running.restarts.restart_at or now) - now
                 self._write_line(f"{running.name} ended (exit code {code}); it starts again in {pause:g} s.")
             elif now >= before.restart_at:
-                running.process, running.restarts = self._fork(running.name), before.started(now)
+                running.process, running.restarts = self._fork(running.name), before.after_start(now)
             has_changed = has_changed or running.restarts is not before
         if has_changed:
             self._report_states()
@@ -107,7 +107,7 @@ class Supervisor:
                 raise ServiceCannotStart(f"{name} ended {MAX_FIRST_EXITS} times before it served; its log is above.")
 
     def _report_states(self) -> None:
-        """With times of the wall clock: whoever reads them has no other."""
+        """Writes the states with times of the wall clock: whoever reads them has no other."""
         offset = time.time() - time.monotonic()
         states = [
             ServiceState(

@@ -268,7 +268,7 @@ ACCOUNT_FORMS = {
     "reset_password": "openvibe.workspaces.web.password_reset.RequestLinkForm",
     "reset_password_from_key": "openvibe.workspaces.web.password_reset.NewPasswordForm",
 }
-ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.web.adapters.SignupForm"
+ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.web.adapters.SignupNameForm"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_EMAIL_SUBJECT_PREFIX = "OpenVibe: "

@@ -115,8 +115,10 @@ def _open_senders() -> Iterator[_Senders]:
 
 
 def _run_turn(senders: _Senders, seconds: float) -> int:
-    """Once its time is up, it goes on only beside attempts begun before that have no answer yet, and with nobody whose
-    last one failed: a receiver that stalls holds up no other, and no turn goes on for ever."""
+    """Sends what is due for so many seconds; returns how many attempts were begun.
+
+    Once the time is up, the turn goes on only beside attempts begun before that have no answer yet, and with nobody
+    whose last one failed: a receiver that stalls holds up no other, and no turn goes on for ever."""
     ends_at, look_at, attempts, has_more = time.monotonic() + seconds, 0.0, 0, False
     is_over, begun_in_time = False, set[Future[AttemptResult]]()
     while True:
@@ -256,8 +258,8 @@ WHERE d.id = v.id
 
 @transaction.atomic
 def record(answers: Sequence[tuple[Delivery, AttemptResult]]) -> None:
-    """What came of attempts, one of each webhook, and when the next ones are due. Nothing of webhooks that were deleted
-    meanwhile. As many queries for many as for one, but one more for each that failed."""
+    """Stores what came of attempts, one of each webhook, and when the next ones are due. Nothing of webhooks that were
+    deleted meanwhile. As many queries for many as for one, but one more for each that failed."""
     now = timezone.now()
     webhook_ids, delivery_ids = ({getattr(row, name) for row, _ in answers} for name in ("webhook_id", "pk"))
     webhooks, deliveries = lock_webhooks(webhook_ids), lock_deliveries(delivery_ids)

@@ -88,7 +88,7 @@ class ReceiverConnection:
         return status, response_body, error
 
     def _trace(self, name: str, info: dict[str, Any]) -> None:
-        """Of the client: a new connection begins, or has a socket."""
+        """Called by the client: a new connection begins, or has a socket."""
         if name == "connection.connect_tcp.started":
             self._is_reused = False
         elif name in NEW_SOCKET_EVENTS and "return_value" in info:

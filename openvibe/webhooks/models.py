@@ -72,7 +72,7 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
         return rows.filter(participant=access.participant_id) if access.is_agent else rows.none()
 
     def with_backlog(self) -> WebhookQuerySet:
-        """With how many deliveries wait (`pending`), and since when the oldest does (`oldest_pending_at`)."""
+        """Adds how many deliveries wait (`pending`), and since when the oldest does (`oldest_pending_at`)."""
         pending = Delivery.objects.filter(webhook=OuterRef("pk"), state=Delivery.State.PENDING).order_by()
         count = pending.values("webhook").annotate(count=Count("pk")).values("count")
         waiting = Delivery.objects.waiting().filter(webhook=OuterRef("pk")).order_by()
@@ -157,7 +157,8 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         return rows.filter(own | Q(webhook__participant__in=token_owners(access).order_by().values("pk")))
 
     def waiting(self) -> DeliveryQuerySet:
-        """Those that wait to be sent since they were written; not those that were sent and are to be sent again."""
+        """Keeps those that wait to be sent since they were written; not those that were sent and are to be sent
+        again."""
         return self.filter(Q(attempts__gt=0) | Q(attempted_at=None), state=Delivery.State.PENDING)
 
 

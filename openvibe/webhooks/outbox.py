@@ -44,8 +44,8 @@ def _write_batch(webhook_id: int) -> bool:
 
 
 def _deliveries(webhook: Webhook, viewer: Viewer, batch: EventBatch) -> list[Delivery]:
-    """Of a batch what the webhook asks for and its participant sees. Of changes that follow one another the last, and
-    none of a reply while it is written."""
+    """Returns what the webhook asks for of a batch and its participant sees. Of changes that follow one another the
+    last, and none of a reply while it is written."""
     changed_ids = {e.message_id for e in batch.events if e.kind == "message_changed" and e.message_id}
     pending_deliveries = webhook.deliveries.filter(state=Delivery.State.PENDING, attempts=0, kind="message_changed")
     untold = (

@@ -1,4 +1,4 @@
-"""Whose eyes webhooks see with, as they are now. Those that may be told nothing any more rest."""
+"""The access by which each webhook is told things, as it is now. Those that may be told nothing any more rest."""
 
 from collections.abc import Iterable
 
@@ -15,8 +15,8 @@ MAKER_MAY_NOT_READ = (
 
 
 def access_viewers(webhooks: Iterable[Webhook]) -> dict[int, Viewer]:
-    """By webhook. Left out are those without access, and those that whoever said where they send could not make now:
-    they rest from here on. As many queries for many as for one, but where others' agents tell."""
+    """Returns viewers by webhook. Left out are those without access, and those that whoever said where they send could
+    not make now: they rest from here on. As many queries for many as for one, but where others' agents tell."""
     webhooks = list(webhooks)
     pairs = {(webhook.workspace_id, webhook.participant_id) for webhook in webhooks}
     pairs |= {(webhook.workspace_id, webhook.made_by_id) for webhook in webhooks if webhook.made_by_id}

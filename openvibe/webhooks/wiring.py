@@ -29,7 +29,7 @@ def wire() -> None:
 
 
 def rest_webhooks_of(user: User) -> None:
-    """Those that tell what the account sees, or whose address it gave, tell nobody until an admin lets them go on."""
+    """Lets those rest that tell what the account sees, or whose address it gave, until an admin lets them go on."""
     rows = Webhook.objects.filter(Q(participant__member__user=user) | Q(made_by__member__user=user))
     rows = rows.exclude(state=Webhook.State.RESTING)
     rows.update(state=Webhook.State.RESTING, reason=REASON_CLEARED, updated_at=timezone.now())

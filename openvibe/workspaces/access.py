@@ -34,7 +34,8 @@ class Access:
         return replace(self, workspace_id=0, participant_id=0, shut_out="")
 
     def shown_to(self, shut_out: str) -> Self:
-        """The same for an answer that others read: `shut_out` as the field says. What was looked up is kept."""
+        """Returns the same access for an answer that others read: `shut_out` as the field says. What was looked up is
+        kept."""
         narrowed = replace(self, shut_out=shut_out)
         narrowed.memo.update(self.memo)
         return narrowed

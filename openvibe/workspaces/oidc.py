@@ -77,8 +77,8 @@ class OidcSession:
 
 
 def clean_claims(claims: object) -> dict[str, Any]:
-    """What is read and kept of a provider's claims, each of its own type: others may be anything, and no column takes
-    a NUL or half a character. Raises ValueError for claims of nobody: without a subject that can be kept."""
+    """Returns the claims that are read and kept, each of its own type: others may be anything, and no column takes a
+    NUL or half a character. Raises ValueError for claims of nobody: without a subject that can be kept."""
     if not isinstance(claims, dict):
         raise ValueError("The claims are no object.")
     subject = claims.get("sub")
@@ -130,7 +130,8 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  
         return bool(get_account_adapter(request).is_open_for_signup(request))
 
     def authenticate_by_email(self, sociallogin: SocialLogin) -> tuple[User, str] | None:
-        """Whose address it is, or who has shown it beside her own. A row that somebody only claims is nobody's."""
+        """Returns the user whose address it is, or who has shown it beside her own. A row that somebody only claims is
+        nobody's."""
         email = proven_email(sociallogin)
         address = EmailAddress.objects.filter(email=email, verified=True).select_related("user").first()
         user = address.user if address else User.objects.filter(email=email).first()

@@ -18,7 +18,8 @@ FACTOR_SESSION_KEY = "second_factor"
 
 @receiver(authenticator_added)
 def remember_factor(sender: object, request: HttpRequest, authenticator: Authenticator, **_: object) -> None:
-    """Not of a session that ended while the factor was on its way: its account may be somebody else's by now."""
+    """Keeps with the session that its person has a factor. One that was added in a session that has ended meanwhile
+    goes: its account may be somebody else's by now."""
     if not Session.objects.filter(session_key=request.session.session_key).exists():
         authenticator.delete()
         raise PermissionDenied
@@ -27,7 +28,8 @@ def remember_factor(sender: object, request: HttpRequest, authenticator: Authent
 
 @receiver(social_account_added)
 def confirm_linked_address(sender: object, request: HttpRequest, sociallogin: SocialLogin, **_: object) -> None:
-    """Linked by whoever is signed in: she keeps what she has. Anybody else came by `pre_social_login`."""
+    """Confirms the address of whoever is signed in and links the provider: she keeps what she has. Anybody else came by
+    `pre_social_login`."""
     from openvibe.workspaces.oidc import proven_email  # with the provider's client: no command needs it
 
     user = sociallogin.user

@@ -8,7 +8,7 @@ from openvibe.runner.restarts import MAX_PAUSE_SECONDS, STEADY_SECONDS, Restarts
 def ended(restarts: Restarts, *, lived: float, code: int = 1) -> tuple[Restarts, float]:
     """It is started when it is due, lives so long and ends; with the pause before its next start."""
     now = restarts.started_at if restarts.restart_at is None else restarts.restart_at
-    restarts = restarts.started(now).ended(now + lived, code)
+    restarts = restarts.after_start(now).after_exit(now + lived, code)
     assert restarts.restart_at is not None
     return restarts, restarts.restart_at - (now + lived)
 
@@ -37,6 +37,6 @@ def test_it_settles_once_it_ran_for_a_while(lived: float, is_steady: bool) -> No
     restarts, _ = ended(Restarts(started_at=0.0), lived=1.0)
     assert not restarts.is_steady(1e9)  # it does not run
     assert restarts.restart_at is not None
-    running = restarts.started(restarts.restart_at)
+    running = restarts.after_start(restarts.restart_at)
     assert running.is_steady(running.started_at + lived) == is_steady
-    assert running.settled().consecutive_exits == 0
+    assert running.after_steady_run().consecutive_exits == 0

@@ -23,7 +23,7 @@ MAX_NUMBER = 2**31 - 1
 
 
 class UnreadableContent(ValueError):
-    """What is stored as a prompt is none. The message says what is wrong with it."""
+    """A stored value is no prompt. The message says what is wrong with it."""
 
 
 def pack_content(content: Mapping[str, Any]) -> bytes:

@@ -31,6 +31,7 @@ from openvibe.chat.importing.readers import (
 )
 
 PUBLIC = "O"
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
 _PERSONS_POSTS = frozenset(("", "me", "slack_attachment"))
 """Types of posts that somebody wrote; all others tell of the room: joined, renamed, deleted."""
 
@@ -159,9 +160,6 @@ def _post_lines(post: dict[str, object], index: _Index, left_out: LeftOut, place
     yield from sorted((line for line in others if line is not None), key=lambda line: line.at or _LONG_AGO)
 
 
-_LONG_AGO = datetime.fromtimestamp(0, UTC)
-
-
 def _line_or_none(value: object, index: _Index, left_out: LeftOut, place: str) -> ImportedLine | None:
     try:
         return _parse_post(value, index)
@@ -185,7 +183,7 @@ def _parse_post(value: object, index: _Index) -> ImportedLine:
 
 
 def _parse_time(value: Mapping[str, object]) -> datetime:
-    """Of `create_at`: milliseconds since 1970, a number or its digits."""
+    """Reads `create_at`: milliseconds since 1970, a number or its digits."""
     created = value.get("create_at")
     if isinstance(created, str) and created.isascii() and created.isdigit():
         created = int(created[:20])

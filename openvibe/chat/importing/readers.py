@@ -50,7 +50,7 @@ MAX_NAMED, MAX_REASONS = 20, 50
 
 
 class LeftOut:
-    """What of a file was not imported: how many records for each reason, and where they stand."""
+    """The records of a file that were not imported: how many records for each reason, and where they stand."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -68,7 +68,7 @@ class LeftOut:
         return self._counts.total()
 
     def sentences(self) -> list[str]:
-        """One for each reason, the most frequent first: how many, why, and where."""
+        """Returns one sentence for each reason, the most frequent first: how many, why, and where."""
         sentences = []
         for reason, count in self._counts.most_common():
             surplus = count - len(self._places[reason])
@@ -212,7 +212,7 @@ def shorten(text: str, limit: int) -> str:
 
 @dataclass(slots=True)
 class _ThreadIndex:
-    """Where the lines of one thread stand in the file, in bytes."""
+    """The places of one thread's lines in the file, in bytes."""
 
     external_id: str
     former_id: str = ""

@@ -224,8 +224,8 @@ class ListedMessage(NamedTuple):
 def list_page_messages(
     messages: Sequence[Message], access: Access, *, before: Message | None = None, read_seq: int | None = None
 ) -> list[ListedMessage]:
-    """In order. `before` is the message just ahead of the first; `read_seq` places the "New" line, never above a reply
-    that is being written: who opens the page sees it grow."""
+    """Returns the messages in order. `before` is the message just ahead of the first; `read_seq` places the "New" line,
+    never above a reply that is being written: who opens the page sees it grow."""
     extras, dives, results = decorate_messages(messages, access), dive_chips(messages), result_cards(messages)
     new_seq = read_seq + 1 if read_seq else None
     for message in messages:

@@ -44,7 +44,7 @@ class ParticipantQuerySet(models.QuerySet["Participant"]):
         return super().update(**values)
 
     def refresh_name_columns(self) -> None:
-        """Of rows that were written past the model."""
+        """Fills in the columns of rows that were written past the model."""
         rows = list(self.order_by("pk"))
         fields = _name_fields(self.model)
         for row in rows:
@@ -54,7 +54,7 @@ class ParticipantQuerySet(models.QuerySet["Participant"]):
 
 
 def _name_fields(model: type[Participant]) -> tuple[models.Field[Any, Any], ...]:
-    """What is stored of a name's look."""
+    """Returns the values of the columns that say what a name looks like."""
     return model._meta.get_field("name_key"), model._meta.get_field("is_name_misleading")
 
 

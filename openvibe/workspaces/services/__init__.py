@@ -7,6 +7,7 @@ from openvibe.workspaces.services.addresses import (
     complete_password_reset,
     confirm_own_address,
     has_proven_address,
+    is_address_taken,
     prove_address,
 )
 from openvibe.workspaces.services.instructions import (
@@ -75,6 +76,7 @@ __all__ = [
     "end_sessions",
     "generate_handle",
     "has_proven_address",
+    "is_address_taken",
     "meter_client",
     "note_opened_context",
     "note_presence",

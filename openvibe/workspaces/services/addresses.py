@@ -32,6 +32,15 @@ def has_proven_address(user: User) -> bool:
     return bool(EmailAddress.objects.filter(user=user, email=user.email, verified=True).exists())
 
 
+def is_address_taken(email: str, *, other_than: User | None = None) -> bool:
+    """Whether an account has the address, or somebody has shown that it is theirs beside their own; other than that of
+    one user."""
+    accounts, proven = User.objects.filter(email=email), EmailAddress.objects.filter(email=email, verified=True)
+    if other_than is not None:
+        accounts, proven = accounts.exclude(pk=other_than.pk), proven.exclude(user=other_than)
+    return accounts.exists() or bool(proven.exists())
+
+
 @transaction.atomic
 def prove_address(
     *,
@@ -66,7 +75,7 @@ def confirm_own_address(user: User) -> None:
 
 
 def _store_proven(user: User, email: str) -> None:
-    if _is_taken(email, user):
+    if is_address_taken(email, other_than=user):
         raise Conflict("This address belongs to another account.")
     rows = EmailAddress.objects.filter(user=user)
     rows.filter(Q(verified=False) | Q(email=email)).delete()
@@ -74,13 +83,6 @@ def _store_proven(user: User, email: str) -> None:
     EmailAddress.objects.create(user=user, email=email, verified=True, primary=True)
     User.objects.filter(pk=user.pk).update(email=email)
     user.email = email
-
-
-def _is_taken(email: str, user: User) -> bool:
-    return (
-        User.objects.filter(email=email).exclude(pk=user.pk).exists()
-        or EmailAddress.objects.filter(email=email, verified=True).exclude(user=user).exists()
-    )
 
 
 def _end_credentials(
@@ -103,7 +105,7 @@ def _end_credentials(
 
 @transaction.atomic
 def revoke_tokens_of(user: User, *, by: str, with_agents: bool) -> None:
-    """The account's own tokens, in every workspace, let nobody in any more; `with_agents`: those of agents whose
+    """Revokes the account's own tokens in every workspace; `with_agents`: those of agents whose
     secrets she was shown, too."""
     of_user = Q(participant__member__user=user)
     if with_agents:
@@ -114,7 +116,7 @@ def revoke_tokens_of(user: User, *, by: str, with_agents: bool) -> None:
 
 @transaction.atomic
 def complete_password_reset(user: User) -> None:
-    """What a reset ends beside the password, which was just set: all sessions and the account's own tokens.
+    """Ends what a reset ends beside the password, which was just set: all sessions and the account's own tokens.
 
     Second factors and passkeys stay where they were added by whoever had shown the address: a mailbox alone is no way
     around them. Where nobody had, the reset shows it now. Tokens of agents stay with a known account: they are its

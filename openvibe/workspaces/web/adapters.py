@@ -37,8 +37,8 @@ class NameForm(forms.Form):
             raise forms.ValidationError(problem.message) from None
 
 
-class SignupForm(NameForm):
-    """What sign-up asks beside e-mail and password."""
+class SignupNameForm(NameForm):
+    """The name, which sign-up asks for beside e-mail and password."""
 
     field_order = ("name", "email", "password1")
 
@@ -67,15 +67,15 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
         return f"/join/{token}/" if token else str(settings.LOGIN_REDIRECT_URL)
 
     def clean_email(self, email: str) -> str:
-        """As it is kept. The field's own limit is longer than what a column takes."""
+        """Returns the address as it is kept. The field's own limit is longer than what a column takes."""
         lower_email = str(super().clean_email(email)).lower()
         if len(lower_email) > MAX_EMAIL_CHARACTERS:
             raise forms.ValidationError(f"An address has at most {MAX_EMAIL_CHARACTERS} characters.")
         return lower_email
 
     def confirm_email(self, request: HttpRequest, email_address: EmailAddress) -> bool:
-        """By a link that was mailed to it. Whoever is signed in to the account keeps what she has; anybody else who
-        reads the mail shows that the account is theirs, and what was there before ends.
+        """Confirms by a link that was mailed there. Whoever is signed in to the account keeps what she has; anybody
+        else who reads the mail shows that the account is theirs, and what was there before ends.
 
         A second address of an account confirms only who is signed in: it would make an account theirs that is not."""
         user = email_address.user

@@ -25,7 +25,7 @@ def _has_shown(user: User, email: str) -> bool:
 
 
 class NewPasswordForm(ResetPasswordKeyForm):  # type: ignore[misc]  # allauth has no types
-    """What the reset ends, ends with the old password or not at all."""
+    """Sets the new password and ends what a reset ends, both or neither."""
 
     def save(self) -> None:
         with transaction.atomic():

@@ -19,7 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from openvibe.workspaces.models import User
-from openvibe.workspaces.services import check_name
+from openvibe.workspaces.services import check_name, is_address_taken
 from openvibe.workspaces.web.adapters import INVITATION_SESSION_KEY, NameForm
 
 LINK_SECONDS = 3 * 86_400
@@ -30,7 +30,7 @@ _TAKEN = "This address has an account already. Sign in with it."
 
 
 class SignupForm(AllauthSignupForm):  # type: ignore[misc]  # allauth has no types
-    """With e-mail nothing is made of it but a link in the mail; without, the account at once."""
+    """Mails a link where e-mail is set up; makes the account at once where it is not."""
 
     def validate_unique_email(self, value: str) -> str:
         return value if settings.EMAIL_CONFIGURED else str(super().validate_unique_email(value))
@@ -48,7 +48,7 @@ class SignupForm(AllauthSignupForm):  # type: ignore[misc]  # allauth has no typ
 
 
 class FinishForm(NameForm):
-    """What is asked where the link is opened in another browser than the one that was signed up with."""
+    """Name and password, asked where the link is opened in another browser than the one that was signed up with."""
 
     password1 = forms.CharField(label="Password", widget=forms.PasswordInput, strip=False)
 
@@ -57,7 +57,7 @@ class FinishForm(NameForm):
 
 
 def _mail_link(request: HttpRequest, values: dict[str, str]) -> HttpResponse:
-    """The same answer, at the same cost, for an address that has an account and for one that has none."""
+    """Mails a link; the same answer, at the same cost, for an address that has an account and for one that has none."""
     email = values["email"]
     password = make_password(values["password1"])
     request.session[PENDING_SESSION_KEY] = {"name": values["name"], "email": email, "password": password}
@@ -69,15 +69,10 @@ def _mail_link(request: HttpRequest, values: dict[str, str]) -> HttpResponse:
         "password_reset_url": request.build_absolute_uri(reverse("account_reset_password")),
         "days": LINK_SECONDS // 86_400,
     }
-    template = "account_already_exists" if _has_account(email) else "finish_signup"
+    template = "account_already_exists" if is_address_taken(email) else "finish_signup"
     if ratelimit.consume(request, action="signup_mail", key=email):
         get_adapter().send_mail(f"account/email/{template}", email, context)
     return redirect("account_email_verification_sent")
-
-
-def _has_account(email: str) -> bool:
-    rows = EmailAddress.objects.filter(email=email, verified=True)
-    return User.objects.filter(email=email).exists() or rows.exists()
 
 
 def _join_path(invitation: str) -> str:
@@ -87,12 +82,12 @@ def _join_path(invitation: str) -> str:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def finish_signup(request: HttpRequest, key: str) -> HttpResponse:
-    """What the link in the mail leads to; a POST makes the account, whose address is shown to be the person's."""
+    """Answers the link in the mail; a POST makes the account, whose address is shown to be the person's."""
     try:
         email, invitation = signing.loads(key, salt=_SALT, max_age=LINK_SECONDS)
     except signing.BadSignature:
         return render(request, "account/finish_signup.html", status=404)
-    if request.user.is_authenticated or _has_account(email):
+    if request.user.is_authenticated or is_address_taken(email):
         messages.info(request, _TAKEN)
         return redirect(_join_path(invitation) or "home")
     if invitation:

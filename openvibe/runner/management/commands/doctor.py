@@ -181,16 +181,19 @@ def extensions() -> CheckResult:
 
 def _extension_problem(error: Error, *, is_installed: bool) -> tuple[str, str]:
     cause = error.__cause__
-    said = str(error).splitlines()[0].rstrip(".")
+    message = str(error).splitlines()[0].rstrip(".")
     if isinstance(cause, psycopg.errors.InsufficientPrivilege):
         user = connection.get_connection_params().get("user")
         return (
-            f"vector is not installed, and {user} may not do it: {said}.",
+            f"vector is not installed, and {user} may not do it: {message}.",
             "Have a superuser run `CREATE EXTENSION vector` in this database.",
         )
     if is_installed:
-        return f"vector is installed, but does not work: {said}.", "Install the pgvector of this PostgreSQL's version."
-    return f"vector cannot be installed: {said}.", "Install pgvector on the database server."
+        return (
+            f"vector is installed, but does not work: {message}.",
+            "Install the pgvector of this PostgreSQL's version.",
+        )
+    return f"vector cannot be installed: {message}.", "Install pgvector on the database server."
 
 
 def migrations() -> CheckResult:

@@ -122,7 +122,7 @@ class Command(BaseCommand):
         return str(sign_in)
 
     def supervise(self, supervisor: Supervisor, stop: threading.Event, *, host: str, port: int, ready: str) -> None:
-        """Until told to stop: keeps the services running, and says once that they answer: `ready`.
+        """Keeps the services running until told to stop, and says once that they answer: `ready`.
 
         Raises ServiceCannotStart where pages never come: what is set wrong is said, not tried for ever. Once they came,
         whatever dies is started again.
