@@ -33,8 +33,11 @@ IGNORABLE_RANGES = (
 """Unicode's property Default_Ignorable_Code_Point, first and last of each range: `unicodedata` does not know it."""
 
 _UNSEEN_CATEGORIES = frozenset({"Mn", "Me", "Cf", "Cc", "Cs", "Zs", "Zl", "Zp"})
+_UNREAD_CATEGORIES = frozenset({"Mc", "Cn", "Co"})
+"""Marks that take room of their own, and what is no character or only privately one: between letters of ours they stand
+for nothing. Names of other scripts are told apart by such marks."""
 _IGNORABLE = re.compile(
-    "[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in IGNORABLE_RANGES) + "\ufffd\u2800]"
+    "[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in IGNORABLE_RANGES) + "\ufffc\ufffd\u2800\U0001d159]"
 )
 
 
@@ -77,10 +80,10 @@ def is_unseen(character: str) -> bool:
 @lru_cache(maxsize=4_096)
 def fold_character(character: str) -> str:
     """Returns what the character looks like, without case and marks: usually one character, none for what cannot be
-    seen."""
-    if character in _LOWER_LOOKS:
-        return _LOWER_LOOKS[character]
-    return _fold(character)
+    seen or says nothing in a word of ours."""
+    if unicodedata.category(character) in _UNREAD_CATEGORIES:
+        return ""
+    return _LOWER_LOOKS.get(character) or _fold(character)
 
 
 def _fold(text: str) -> str:

@@ -59,8 +59,8 @@ COPY = rf"COPY {NAME} {NAMES} FROM stdin"
 FUNCTION = rf"CREATE FUNCTION {NAME}\((?:\w+ \w+)?\) RETURNS (?:trigger|boolean) LANGUAGE plpgsql AS \$\$"
 
 _FUNCTIONS_WORDS = """
-any array_length binary_quantize coalesce count current_setting encode exists greatest least left length lower
-max md5 min nextval now nullif octet_length pg_advisory_xact_lock pg_notify regexp_replace right setval
+any array_length binary_quantize coalesce count current_setting encode exists greatest hashtextextended least left
+length lower max md5 min nextval now nullif octet_length pg_advisory_xact_lock pg_notify regexp_replace right setval
 setweight sha256 statement_timestamp sum to_tsvector unnest upper _pgtrigger_should_ignore
 """
 FUNCTIONS = frozenset(_FUNCTIONS_WORDS.split())
@@ -86,7 +86,7 @@ execute copy case call load
 BODY_NEVER = frozenset(_BODY_NEVER_WORDS.split())
 
 TOKEN = re.compile(
-    r"""(?P<space>\s+|--[^\n]*)
+    r"""(?P<space>[ \t\n\r\f\v]+|--[^\n\r]*)
     |(?P<string>[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*')
     |(?P<body>\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
     |(?P<quoted>"[^"]+")
@@ -95,6 +95,8 @@ TOKEN = re.compile(
     |(?P<sign>[-+*/<>=~!@#%^&|?:.,;()\[\]])""",
     re.VERBOSE | re.DOTALL,
 )
+"""As PostgreSQL reads it: what is a string or a comment here and a statement there would not be looked at. Where the
+two could differ, the text is refused: comments in `/*`, and strings that go on in another one."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,8 @@ def _checked_statement(sql: str, tokens: list[_Token]) -> Statement | None:
     tokens = [token for token in tokens if token.kind != "space"]
     if sql == SEARCH_PATH or any(re.fullmatch(pattern, shape) for pattern in OMITTED_STATEMENTS):
         return None
-    if re.fullmatch(COPY, shape):
+    if re.fullmatch(COPY, sql):
+        _check_names(tokens)
         return Statement(sql, rows=True)
     is_function = re.fullmatch(FUNCTION, shape) is not None
     if not is_function and not any(re.fullmatch(pattern, shape) for pattern in STATEMENTS):
@@ -176,14 +179,20 @@ _SHAPES = {"space": " ", "string": "''", "body": "$$"}
 """What stands for a token when the whole is compared with what is allowed."""
 
 
-def _check_calls(tokens: list[_Token]) -> None:
-    """Nothing is called but FUNCTIONS, and nothing of the catalogs is named. A table's name stands before a parenthesis
-    where its columns follow."""
+def _check_names(tokens: list[_Token]) -> None:
+    """Nothing of the server's catalogs is named, and nothing is written in a way that it reads otherwise."""
     for at, token in enumerate(tokens):
-        if (token.word.startswith(("pg_", "information_schema", "lo_")) and token.word not in CATALOG_WORDS) or (
-            token.text == "&" and tokens[at - 1].word == "u"
-        ):
+        pair = "".join(each.text for each in tokens[at : at + 2])
+        is_catalog = token.word.startswith(("pg_", "information_schema", "lo_")) and token.word not in CATALOG_WORDS
+        is_continued = at > 0 and token.kind == tokens[at - 1].kind == "string"
+        if is_catalog or is_continued or pair == "/*" or (token.text == "&" and tokens[at - 1].word == "u"):
             raise _foreign(tokens, at)
+
+
+def _check_calls(tokens: list[_Token]) -> None:
+    """Nothing is called but FUNCTIONS. A table's name stands before a parenthesis where its columns follow."""
+    _check_names(tokens)
+    for at, token in enumerate(tokens):
         if token.word and at + 1 < len(tokens) and tokens[at + 1].text == "(" and not _calls_nothing(tokens, at):
             raise _foreign(tokens, at)
 
@@ -225,7 +234,7 @@ def _check_body(quoted: str) -> None:
             is_declaring = False
         if may_start and not is_declaring and token.text != ";" and not _may_begin(tokens, at):
             raise _foreign(tokens, at)
-        if token.word == "declare":
+        if may_start and token.kind == "word" and token.word == "declare":
             is_declaring = True
         may_start = token.text == ";" or (token.kind == "word" and token.word in _BEFORE_STATEMENT)
 

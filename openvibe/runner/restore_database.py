@@ -45,10 +45,13 @@ QUEUE_SCHEMA = "pgmq"  # its functions are made anew; what waits in it is sent a
 UNRESTORED_ENTRIES = (
     " SCHEMA - public ",
     " COMMENT - SCHEMA public ",
+    " EXTENSION - ",
     " COMMENT - EXTENSION ",
     f" SCHEMA - {QUEUE_SCHEMA} ",
     f" ACL - SCHEMA {QUEUE_SCHEMA} ",
-)  # whoever owns them says
+)
+"""Whoever owns them says. Extensions are the server's: pgvector is there before, and what else an operator put beside
+it (for monitoring, say) stays as it is."""
 CHUNK_BYTES = 1024 * 1024
 
 
@@ -132,10 +135,11 @@ def _script_of(program: str, *arguments: str, max_bytes: int) -> Iterator[_Scrip
 def _carry_out(session: psycopg.Connection[Any], script: _Script) -> None:
     session.execute("SET LOCAL check_function_bodies = off; SET LOCAL client_min_messages = warning")
     session.execute("SELECT set_config('search_path', '', true), set_config('statement_timeout', '0', true)")
-    with session.cursor() as cursor:
+    session.execute("SET LOCAL standard_conforming_strings = on")
+    with psycopg.Cursor(session) as cursor:
         for statement in read_statements(script):
             if not statement.rows:
-                cursor.execute(statement.sql.encode())
+                cursor.execute(statement.sql.encode(), binary=True)  # by the protocol that takes one statement alone
                 continue
             with cursor.copy(statement.sql.encode()) as copy:
                 for line in script.rows():

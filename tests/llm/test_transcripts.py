@@ -97,8 +97,9 @@ UNSEEN = sorted(
     | {
         chr(code)
         for code in range(sys.maxunicode + 1)
-        if unicodedata.category(chr(code)) in {"Mn", "Me", "Cf", "Zs", "Zl", "Zp", "Cc"}
+        if unicodedata.category(chr(code)) in {"Mn", "Mc", "Me", "Cf", "Zs", "Zl", "Zp", "Cc"}
     }
+    | set("\ufffc\U0001d159\ufdd0\uffff\ue000\U000f0000\U000e1000")
 )
 
 

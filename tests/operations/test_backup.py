@@ -341,6 +341,10 @@ def test_what_a_restore_carries_out_has_no_rights_beyond_its_tables(
     monkeypatch.setattr(restore_database, "read_statements", lambda _: iter([Statement(statement)]))
     with pytest.raises(CommandError, match=r"permission denied.*Nothing was changed"):
         restore(kept)
+    both = "SELECT 1; RESET ROLE"
+    monkeypatch.setattr(restore_database, "read_statements", lambda _: iter([Statement(both)]))
+    with pytest.raises(CommandError, match=r"multiple commands.*Nothing was changed"):
+        restore(kept)
     monkeypatch.setattr(restore_database, "read_statements", lambda _: iter([Statement("CREATE ROLE eve")]))
     with pytest.raises(CommandError, match=r"permission denied.*Nothing was changed"):
         restore(kept)

@@ -66,6 +66,14 @@ FOREIGN = [
     "ALTER TABLE public.x OWNER TO eve;",
     "CREATE TABLE public.x (y text",
     "CREATE TABLE public.x (y text DEFAULT 'open",
+    "COMMENT ON TABLE public.x /*'*/ IS NULL; RESET ROLE; COPY x TO PROGRAM $$id$$; COMMENT ON TABLE x /*'*/ IS 'y';",
+    "CREATE INDEX x ON public.y USING btree (z) WHERE /*'*/ pg_sleep(9) IS NULL /*'*/;",
+    "CREATE TABLE public.x (y int --\r, z text DEFAULT pg_read_file('/etc/passwd'), a int\n);",
+    "COPY public.x (y) --\r TO PROGRAM 'id'; COPY public.x (y)\n FROM stdin;",
+    "CREATE TABLE public.x (y text DEFAULT E'a'\n'\\' '); RESET ROLE; --');",
+    "CREATE TABLE public.x (y text DEFAULT E'a' --\n'\\' '); RESET ROLE; --');",
+    "CREATE TABLE public.x (y text DEFAULT 'a'\n'b');",
+    "COPY pg_authid (rolname) FROM stdin;",
 ]
 BODIES = [
     "COPY public.x TO PROGRAM 'id';",
@@ -87,6 +95,9 @@ BODIES = [
     "CASE WHEN true THEN COPY x TO PROGRAM 'id'; END CASE;",
     "<<here>> COPY x TO PROGRAM 'id';",
     "x COPY y TO PROGRAM 'id';",
+    "\"declare\" := 1; ALTER SYSTEM SET archive_command = 'id';",
+    "PERFORM 1 AS \"declare\"; DO 'x';",
+    "NULL; /*'*/ RESET ROLE; /*'*/",
 ]
 
 
