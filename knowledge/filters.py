@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from django.db.models import Q
 from django.utils import timezone
@@ -77,7 +77,7 @@ IS_CURRENT_SQL = "e.status = 'active' AND (e.expires_at IS NULL OR e.expires_at 
 IS_CURRENT_OR_EXPIRED_SQL = "(e.status = 'active' OR (e.status = 'needs_review' AND e.reason = 'expired'))"
 """`filter_current` as SQL."""
 
-_NEWEST_TOPICS = """SELECT e.visibility, e.kind, e.topic FROM knowledge_entry e WHERE {visible} AND {current}
+_NEWEST_TOPICS = """SELECT e.visibility, e.kind, e.topic, e.id FROM knowledge_entry e WHERE {visible} AND {current}
 ORDER BY e.id DESC LIMIT %(most)s"""
 
 _IS_OPEN_SQL = """(e.source_thread_id IS NULL OR EXISTS (SELECT FROM chat_thread t WHERE t.id = e.source_thread_id
@@ -154,13 +154,22 @@ class EntryScope:
         return {entry.pk: entry for entry in entries}
 
 
-def newest_topics(access: Access, most: int, *, now: datetime) -> list[tuple[str, str, str]]:
-    """Visibility, kind and topic of the newest `most` entries that the asker may read and that hold at `now` (UTC)."""
+class EntryTopic(NamedTuple):
+    """What an index says of an entry."""
+
+    visibility: str
+    kind: str
+    topic: str
+    entry_id: int
+
+
+def newest_topics(access: Access, most: int, *, now: datetime) -> list[EntryTopic]:
+    """Of the newest `most` entries that the asker may read and that hold at `now` (UTC)."""
     if access.knowledge == "none":
         return []
     statement = sql.SQL(_NEWEST_TOPICS).format(visible=sql.SQL(visible_sql(access)), current=sql.SQL(IS_CURRENT_SQL))
     values = {**asker_sql_values(access), "now": now, "most": most}
-    return [(visibility, kind, topic) for visibility, kind, topic in fetch_unprepared(statement.as_string(), values)]
+    return [EntryTopic._make(row) for row in fetch_unprepared(statement.as_string(), values)]
 
 
 def filter_current(entries: EntryQuerySet, *, include_expired: bool, now: datetime) -> EntryQuerySet:

@@ -9,19 +9,20 @@ from itertools import groupby
 from django.db.models import Case, Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Subquery, Value, When
 
 from knowledge.expiry import EXPIRING_WITHIN, compute_freshness, parse_expiry
-from knowledge.filters import freshness_condition, newest_topics
+from knowledge.filters import EntryTopic, freshness_condition, newest_topics
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
 from knowledge.search import CandidateEntry, EntryHit, NearCopy, Subject, find_entries, find_usable_entries
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.base.registers import Register
-from openvibe.chat.models import AccessQuery, Thread, access_by, open_to_agent
+from openvibe.chat.models import AccessQuery, Thread, access_by
 from openvibe.workspaces.access import Access
 
 __all__ = [
     "EXPIRING_WITHIN",
     "CandidateEntry",
     "EntryHit",
+    "EntryTopic",
     "NearCopy",
     "Subject",
     "compute_freshness",
@@ -129,20 +130,6 @@ def was_any_restricted_since(access: Access, at: datetime) -> bool:
     narrower_visibilities = [Entry.Visibility.SHARED, Entry.Visibility.RESTRICTED]
     revisions = Revision.objects.filter(entry__workspace=access.workspace_id, changes__visibility=narrower_visibilities)
     return revisions.filter(created_at__gt=at).exists()
-
-
-def topics_closed_to(access: Access, at: datetime) -> set[str]:
-    """Every name that entries have or had which are older than `at` and come from a thread that is closed to the agent
-    now. Two queries at most."""
-    open_threads = Thread.objects.filter(open_to_agent(access), pk=OuterRef("source_thread_id")).order_by()
-    closed = Entry.objects.filter(
-        ~Exists(open_threads), workspace_id=access.workspace_id, source_thread__isnull=False, created_at__lte=at
-    )
-    topics = dict(closed.order_by().values_list("pk", "topic"))
-    if not topics:
-        return set()
-    changes = Revision.objects.filter(entry__in=topics, changes__has_key="topic").values_list("changes", flat=True)
-    return {*topics.values(), *(topic for change in changes for topic in change["topic"] if topic)}
 
 
 def restricted_at(access: Access, entry_ids: Collection[int], at: datetime) -> set[int]:

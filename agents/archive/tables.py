@@ -107,14 +107,14 @@ _KEY = re.compile(r"([a-z]+):(-?\d{1,18}(?::-?\d{1,18})?)\Z")
 
 
 def _translate_keys(value: Any, row: Mapping[str, Any], translate: Translate) -> Any:
-    """JSON with the ids in what is called `key` or `ref`, such as `message:7`, translated."""
+    """JSON with the ids in what is called `key`, `ref` or `origins`, such as `message:7`, translated."""
     if isinstance(value, list):
         return [_translate_keys(each, row, translate) for each in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: _translate_key(each, translate)
-        if name in ("key", "ref") and isinstance(each, str)
+        name: " ".join(_translate_key(key, translate) for key in each.split(" "))
+        if name in ("key", "ref", "origins") and isinstance(each, str)
         else _translate_keys(each, row, translate)
         for name, each in value.items()
     }

@@ -50,6 +50,8 @@ class Item:
     `order` sorts the items of one section, lowest first.
     `opening` opens the transcript in which the text is a line; empty for text that stands by itself. `opening_tokens`
     is what the transcript's own wrapping takes where this line begins one.
+    `origins` are the keys of what it was made of, apart by spaces, where its own key does not name that: the entries of
+    an index of topics. Who may not see all of these is not shown the item once it is stored.
     """
 
     layer: LayerName
@@ -66,6 +68,7 @@ class Item:
     order: int = 0
     opening: str = ""
     opening_tokens: int = 0
+    origins: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from allauth.usersessions.models import UserSession
 from django.apps import apps
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
-from django.db.models import BinaryField, JSONField, Value
+from django.db.models import BinaryField, JSONField, Model, Value
 from django.test import Client, override_settings
 from django.utils import timezone
 
@@ -241,6 +241,18 @@ def test_names_that_look_alike_are_found_out_when_they_come_in(willow: Member, t
     back = import_workspace(path=tmp_path / "willow.zip", slug="elm")
     assert set(back.participants.filter(name="Ana").values_list("label", flat=True)) == {"Ana (@ana)", "Ana (@vibe)"}
     assert b"name_key" not in (tmp_path / "willow.zip").read_bytes()
+
+
+def test_an_index_of_topics_names_its_entries_where_it_comes_in() -> None:
+    """Whoever may not see them would be shown it, or nobody at all."""
+    reference = REFERENCES[Snapshot, "content"]
+    item = {"key": "topics:shared", "ref": "topics:shared", "text": "knowledge:7", "origins": "knowledge:7 knowledge:9"}
+
+    def translate(model: type[Model], pk: int) -> int:
+        return pk + 100 if model is Entry else pk
+
+    (back,) = reference.translate({"items": [item]}, {}, translate)["items"]
+    assert back == item | {"origins": "knowledge:107 knowledge:109"}
 
 
 def test_every_table_of_ours_is_in_the_archive_or_left_out_with_a_reason() -> None:

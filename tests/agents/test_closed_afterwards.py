@@ -57,6 +57,7 @@ def place(ana: Member, dora: Member, ben: Member) -> Place:
     place = make_place(ana, channel, sage, WORD)
     for write in (write_work, write_knowledge, write_dive, write_block):
         write(place, ana)
+    Run.objects.filter(pk=place.run.pk).update(state=Run.State.DONE)  # or those after it would wait for it
     rows = [f"{WORD} roses want water and mulch and a little patience. " * 9] * 40
     say_all(place.thread, ana, rows)
     looks = calling(("memory", {"action": "search", "query": "roses"}), ("log_progress", {"checkpoint": WORD}))

@@ -11,7 +11,8 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from agents.assembler.snapshots.entry_erasure import erase_entries
-from agents.assembler.snapshots.redaction import DELETED_REASON, read_snapshot
+from agents.assembler.snapshots.origins import DELETED_REASON
+from agents.assembler.snapshots.redaction import read_snapshot
 from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, EntryErasure, Run, Snapshot, ToolCall
 from knowledge.models import Entry

@@ -7,6 +7,7 @@ was left out, with its reason.
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
@@ -29,7 +30,15 @@ from agents.assembler.items import (
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.sections.work import WORK_ITEMS
 from knowledge.models import Entry
-from knowledge.queries import CandidateEntry, NearCopy, Subject, compute_freshness, find_usable_entries, newest_topics
+from knowledge.queries import (
+    CandidateEntry,
+    EntryTopic,
+    NearCopy,
+    Subject,
+    compute_freshness,
+    find_usable_entries,
+    newest_topics,
+)
 from memory.queries import messages_for_prompts
 from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
@@ -222,21 +231,31 @@ def _entry_item(counter: TokenCounter, entry: EntryText, order: int, limit: int)
 def _topic_index_items(request: PromptRequest, now: datetime, limit: int) -> tuple[list[Item], list[DroppedItem]]:
     """Topics by kind, for shared and for restricted entries apart: not everybody may look at both. What of them is left
     out because of who reads the answer is one item."""
-    rows = set(newest_topics(request.access, MAX_INDEX_TOPICS, now=now))
+    rows = newest_topics(request.access, MAX_INDEX_TOPICS, now=now)
     known_rows = rows
     if request.access.shut_out:
-        known_rows = set(newest_topics(request.access.shown_to(""), MAX_INDEX_TOPICS, now=now))
-    left_out = _index_items_of(request.counter, known_rows - rows, limit)
+        known_rows = newest_topics(request.access.shown_to(""), MAX_INDEX_TOPICS, now=now)
+    lines = set(map(_index_line, rows))
+    left_out = _index_items_of(request.counter, (row for row in known_rows if _index_line(row) not in lines), limit)
     return _index_items_of(request.counter, rows, limit), [
         make_dropped_item(item, "not for everybody here") for item in left_out if item.key == RESTRICTED_INDEX
     ]
 
 
-def _index_items_of(counter: TokenCounter, rows: Iterable[tuple[str, str, str]], limit: int) -> list[Item]:
-    return [
-        _topic_index_item(counter, visibility, tuple((kind, topic) for _, kind, topic in group), limit)
-        for visibility, group in groupby(sorted(rows), key=lambda row: row[0])
-    ]
+def _index_line(row: EntryTopic) -> tuple[str, str, str]:
+    """What stands there once, of however many entries."""
+    return row.visibility, row.kind, row.topic
+
+
+def _index_items_of(counter: TokenCounter, rows: Iterable[EntryTopic], limit: int) -> list[Item]:
+    """An item for each visibility, which knows the entries that it names."""
+    items = []
+    for visibility, group in groupby(sorted(rows), key=lambda row: row.visibility):
+        entries = list(group)
+        topics = tuple(dict.fromkeys((row.kind, row.topic) for row in entries))
+        origins = " ".join(f"knowledge:{row.entry_id}" for row in entries)
+        items.append(replace(_topic_index_item(counter, visibility, topics, limit), origins=origins))
+    return items
 
 
 @lru_cache(maxsize=1_024)

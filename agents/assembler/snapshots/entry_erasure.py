@@ -3,7 +3,7 @@ prompts, of which there may be very many, by a job, and nobody is shown what pro
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from html import escape
 from typing import Any
@@ -84,7 +84,8 @@ def _erase_from_prompts(entry: Entry, topics: Collection[str]) -> None:
     """Prompts stored since the entry was made say it no more, neither as an item nor by one of the `topics`, in the
     index of topics. Unpacks every one of them, a tenth of a millisecond each."""
     keys = {f"knowledge:{entry.pk}", *(f"observation:{pk}" for pk in _calls_about(entry.pk))}
-    names = names_in_prompts(topics)
+    masked = [mask_secrets(topic) for topic in topics]
+    names = {*map(escape_text, masked), *(escape(topic, quote=False) for topic in masked)}  # as prompts stood before
 
     def tells(item: Mapping[str, Any]) -> bool:
         return item["key"] in keys or (item["section"] == "topics" and any(name in item["text"] for name in names))
@@ -104,12 +105,6 @@ def _erase_from_prompts(entry: Entry, topics: Collection[str]) -> None:
     rows = Snapshot.objects.select_for_update(of=("self",)).filter(pk__in=named_ids, content__isnull=False)
     for snapshot in rows.order_by("pk").iterator(chunk_size=20):
         rewrite_snapshot(snapshot, tells, Quotation(()), named=keys)
-
-
-def names_in_prompts(topics: Iterable[str]) -> set[str]:
-    """These topics as an index of topics may write them, of this version and of earlier ones."""
-    masked = [mask_secrets(topic) for topic in topics]
-    return {*map(escape_text, masked), *(escape(topic, quote=False) for topic in masked)}
 
 
 def _erase_from_answers(entry: Entry) -> None:

@@ -9,12 +9,21 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet
+from django.db.models import Max, Q
 
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import DroppedItem, Item
 from agents.assembler.snapshots.content import UnreadableContent, content_messages
-from agents.assembler.snapshots.entry_erasure import erased_entry_keys, names_in_prompts
+from agents.assembler.snapshots.entry_erasure import erased_entry_keys
+from agents.assembler.snapshots.origins import (
+    DELETED_REASON,
+    KNOWN_KINDS,
+    NO_ACCESS_REASON,
+    item_kind,
+    withheld_by_thread,
+    withheld_kinds,
+    withheld_knowledge,
+)
 from agents.assembler.snapshots.store import (
     is_seq,
     key_ids,
@@ -26,45 +35,12 @@ from agents.assembler.snapshots.store import (
 )
 from agents.audience import visible_calls
 from agents.models import Run, Snapshot, ToolCall, ToolSource
-from knowledge.models import Entry
-from knowledge.queries import restricted_at, topics_closed_to, was_any_restricted_since
-from memory.models import Approval, CarriedVersion, Episode, ProgressEntry, WorkItem
-from openvibe.chat.models import Message, Thread
+from memory.models import CarriedVersion, WorkItem
+from openvibe.chat.models import Message
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.access import Access
 
-DELETED_REASON = "deleted since"
 CHANGED_REASON = "changed since"
-NO_ACCESS_REASON = "hidden by your access"
-
-OF_THE_RUN = frozenset(
-    (
-        *("policy", "instructions", "include", "tool", "tools", "summary", "older messages"),
-        *("workspace", "channel", "situation", "reminders", "draft"),
-    )
-)
-"""Kinds of items that come from the run's own thread and workspace, which whoever sees the run may see."""
-
-OF_THE_AGENT = frozenset(("soul", "block", "skill", "skills"))
-"""What the agent is made of: for members, not for guests."""
-
-JUDGED_BY_ROW = frozenset(
-    (
-        *("message", "middle", "file", "episode", "profile", "knowledge", "topics"),
-        *("observation", "work", "approval", "progress"),
-    )
-)
-"""Kinds whose keys name the row that they came from, by which they are judged."""
-
-KNOWN_KINDS = OF_THE_RUN | OF_THE_AGENT | JUDGED_BY_ROW
-CUT_INDEX = "\n…\n"
-"""Stands in an index of topics where lines were left out, in the middle of topics."""
-
-WORK_MODELS: Mapping[str, type[WorkItem | Approval | ProgressEntry]] = {
-    "work": WorkItem,
-    "approval": Approval,
-    "progress": ProgressEntry,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +101,13 @@ def read_snapshot(run: Run, access: Access) -> SnapshotView | None:
 def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> SnapshotView:
     keys = [entry["key"] for entry in (*content["items"], *content["dropped"])]
     withheld = {
-        **_withheld_kinds(keys, access),
+        **withheld_kinds(keys, access),
         **_withheld_instructions(keys, access),
         **_withheld_messages(keys, access, snapshot),
         **_withheld_files(keys, access),
-        **_withheld_work(keys, access),
-        **_withheld_episodes(keys, access),
+        **withheld_by_thread(keys, access),
         **_withheld_profile_notes(keys, access),
-        **_withheld_knowledge(keys, access, snapshot.created_at),
-        **_withheld_indexes(content["items"], access, snapshot.created_at),
+        **withheld_knowledge(keys, content["items"], access, snapshot.created_at),
         **_withheld_observations(keys, access),
         **_changed_quotations(content["items"], snapshot),
         **_withdrawn_sources([entry["key"] for entry in content["items"]], snapshot),
@@ -160,17 +134,6 @@ def previous_snapshot(run: Run) -> Snapshot | None:
     """The snapshot before this run's, of the same agent and thread."""
     earlier = Snapshot.objects.filter(run__agent_id=run.agent_id, run__thread_id=run.thread_id, run_id__lt=run.pk)
     return earlier.order_by("-run_id").first()
-
-
-def item_kind(key: str) -> str:
-    """`message` of `message:7`."""
-    return key.partition(":")[0]
-
-
-def _withheld_kinds(keys: Iterable[str], access: Access) -> dict[str, str]:
-    """What the agent is made of, from guests; and from everybody what a version that is not this one put there."""
-    shown_kinds = KNOWN_KINDS - OF_THE_AGENT if access.is_guest else KNOWN_KINDS
-    return {key: NO_ACCESS_REASON for key in keys if item_kind(key) not in shown_kinds}
 
 
 def _withheld_instructions(keys: Iterable[str], access: Access) -> dict[str, str]:
@@ -211,73 +174,11 @@ def _read_at(snapshot: Snapshot) -> datetime | None:
     return min(filter(None, (snapshot.run.started_at, snapshot.created_at)))
 
 
-def _withheld_work(keys: Iterable[str], access: Access) -> dict[str, str]:
-    """Work, approvals and progress of threads that the viewer may not see. A query for each that is there."""
-    reasons: dict[str, str] = {}
-    for kind, model in WORK_MODELS.items():
-        if ids := key_ids(keys, kind):
-            rows = model.objects.filter(pk__in=ids)
-            reasons |= _by_thread(kind, ids, rows, access)
-    return reasons
-
-
-def _withheld_episodes(keys: Iterable[str], access: Access) -> dict[str, str]:
-    """What was learned in a thread that the viewer may not see, wherever the run was that read it."""
-    ids = key_ids(keys, "episode")
-    if not ids:
-        return {}
-    episodes = Episode.objects.filter(pk__in=ids)
-    reasons = _by_thread("episode", ids, episodes.exclude(thread=None, channel=None), access)
-    nowhere = episodes.filter(thread=None, channel=None).values_list("pk", flat=True)
-    return {key: reason for key, reason in reasons.items() if key not in {f"episode:{pk}" for pk in nowhere}}
-
-
-def _by_thread(kind: str, ids: Collection[int], rows: QuerySet[Any], access: Access) -> dict[str, str]:
-    """Which of these rows are gone, or stand in threads that the viewer may not see. Where only a row's channel is
-    known, it may have come from a thread of it that is closed to agents."""
-    threads = Thread.objects.visible_to(access).filter(pk=OuterRef("thread_id")).order_by()
-    is_visible = dict(rows.order_by().annotate(is_seen=Exists(threads)).values_list("pk", "is_seen"))
-    reasons = {pk: NO_ACCESS_REASON if pk in is_visible else DELETED_REASON for pk in ids if not is_visible.get(pk)}
-    return {f"{kind}:{pk}": reason for pk, reason in reasons.items()}
-
-
 def _withheld_profile_notes(keys: Iterable[str], access: Access) -> dict[str, str]:
     """What an agent noted about a person is for that person, the admins and the agent."""
     if access.administers or access.is_agent:
         return {}
     return {f"profile:{pk}": NO_ACCESS_REASON for pk in key_ids(keys, "profile") - {access.participant_id}}
-
-
-def _withheld_knowledge(keys: Iterable[str], access: Access, at: datetime | None) -> dict[str, str]:
-    """Entries that the viewer may not read or could not at that time, and for those who read shared ones only the
-    index of restricted ones."""
-    ids = key_ids(keys, "knowledge")
-    readable_ids = (
-        set(Entry.objects.visible_to(access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
-    )
-    restricted_ids = restricted_at(access, readable_ids, at) if at else set()
-    reasons = {f"knowledge:{pk}": NO_ACCESS_REASON for pk in ids - readable_ids | restricted_ids}
-    if access.knowledge != "restricted":
-        reasons["topics:restricted"] = NO_ACCESS_REASON
-    is_narrowed = access.knowledge == "shared" and at is not None and was_any_restricted_since(access, at)
-    if access.knowledge == "none" or is_narrowed:
-        reasons["topics:shared"] = NO_ACCESS_REASON
-    return reasons
-
-
-def _withheld_indexes(items: Iterable[Mapping[str, Any]], access: Access, at: datetime | None) -> dict[str, str]:
-    """Indexes of topics that may name an entry of a thread that is closed to the agent by now. A line does not tell
-    which entry it is of, so one that had such a name once, and every index that was cut, counts."""
-    indexes = [item for item in items if item_kind(item["key"]) == "topics"]
-    closed_topics = topics_closed_to(access, at) if access.is_agent and at is not None and indexes else set()
-    if not closed_topics:
-        return {}
-    names = names_in_prompts(closed_topics)
-    return {
-        item["key"]: NO_ACCESS_REASON
-        for item in indexes
-        if CUT_INDEX in item["text"] or any(name in item["text"] for name in names)
-    }
 
 
 def _withheld_observations(keys: Iterable[str], access: Access) -> dict[str, str]:
@@ -367,19 +268,20 @@ def _section_views(items: list[ItemView]) -> tuple[SectionView, ...]:
 
 
 def _redacted_messages(content: Mapping[str, Any], withheld: Mapping[str, str]) -> tuple[ChatMessage, ...]:
-    """The prompt as sent, with a note where a withheld item stood. What cannot be found in it stands there in another
-    form: then nothing of the prompt is shown."""
-    messages, texts = content_messages(content), set()
+    """The prompt as sent, with a note where a withheld item stood. One that does not stand there as it was stored may
+    stand there in another form: then nothing of the prompt is shown."""
+    messages = sent_messages = content_messages(content)
     hidden_items = [item for item in content["items"] if item["text"] and item["key"] in withheld]
-    for item in sorted(hidden_items, key=lambda item: -len(item["text"])):
+    for item in sorted(hidden_items, key=lambda item: -len(item["text"])):  # what holds another one goes first
         note = f"[1 item {withheld[item['key']]}]\n\n"
-        redacted = tuple(replace(each, content=replace_item(each.content, item, note)) for each in messages)
-        form = (item["text"], item.get("role"), bool(item.get("opening")))
-        if redacted == messages and form not in texts:
-            return tuple(replace(each, content=f"[Not shown: {note.strip()[1:]}") for each in messages)
-        messages = redacted
-        texts.add(form)
+        if _without_item(sent_messages, item, "") == sent_messages:
+            return tuple(replace(each, content=f"[Not shown: {note.strip()[1:]}") for each in sent_messages)
+        messages = _without_item(messages, item, note)
     return messages
+
+
+def _without_item(messages: tuple[ChatMessage, ...], item: Mapping[str, Any], note: str) -> tuple[ChatMessage, ...]:
+    return tuple(replace(each, content=replace_item(each.content, item, note)) for each in messages)
 
 
 ITEM_FIELDS = ("layer", "section", "key", "source", "author", "ref", "trust", "tokens", "text")

@@ -19,6 +19,8 @@ import pytest
 
 from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
+from agents.assembler.snapshots.origins import KNOWN_KINDS, item_kind
+from agents.assembler.snapshots.store import replace_item
 from agents.models import Agent, LoadedSkill, Run, Snapshot, ToolCall
 from agents.services import save_soul, set_trust_level
 from agents.tools.toolbox import Toolbox
@@ -72,8 +74,20 @@ def readable(prompt: Prompt) -> str:
     return normalise("\n\n".join(parts)) + "\n"
 
 
+def check_withholdable(prompt: Prompt) -> None:
+    """Of each item it is known what it came from, and it stands in the prompt as sent as it is stored: who may not see
+    it is shown a prompt without it."""
+    keys = [item.key for item in prompt.included] + [item.key for item in prompt.dropped]
+    assert set(map(item_kind, keys)) <= KNOWN_KINDS
+    sent = [message.content for message in prompt.messages]
+    for item in prompt.included:
+        if item.section != "tools":
+            assert [replace_item(content, asdict(item), "") for content in sent] != sent
+
+
 def check_golden(name: str, prompt: Prompt) -> None:
     """The prompt reads as its file does. Recording writes the file instead."""
+    check_withholdable(prompt)
     path, text = GOLDEN / f"{name}.md", readable(prompt)
     if IS_RECORDING:
         path.parent.mkdir(exist_ok=True)

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from agents.assembler.snapshots.redaction import DELETED_REASON, NO_ACCESS_REASON, read_snapshot, visible_tool_calls
+from agents.assembler.snapshots.origins import DELETED_REASON, NO_ACCESS_REASON
+from agents.assembler.snapshots.redaction import read_snapshot, visible_tool_calls
 from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, Run, Snapshot, ToolCall
 from agents.tools.toolbox import Toolbox
