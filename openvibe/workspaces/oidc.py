@@ -3,6 +3,7 @@
 The provider named in `OPENVIBE_OIDC_URL` may stand on a private address, for the operator chose it. What its discovery
 document names besides is checked like any address (`base.ssrf_guard`); redirects are not followed."""
 
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
-from openvibe.base.problems import Problem
+from openvibe.base.problems import Conflict, Problem
 from openvibe.base.ssrf_guard import GuardedTransport
 from openvibe.base.text import remove_invisible
 from openvibe.workspaces import services
@@ -136,13 +137,17 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  
         return (user, email) if email and user else None
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
-        """The provider shows whose the address is before anybody is signed in by it."""
+        """The provider shows whose the address is before anybody is signed in by it. What somebody else has shown to be
+        theirs stays so; who has an account here comes in all the same, and nothing of it ends."""
         user, email = sociallogin.user, proven_email(sociallogin)
         is_linking = sociallogin.state.get("process") == AuthProcess.CONNECT
         if is_linking or not email or not sociallogin.is_existing or email != user.email:
             return
         if not services.has_proven_address(user):
-            services.prove_address(user=user, by="the identity provider", keep_social_account=sociallogin.account.pk)
+            with suppress(Conflict):
+                services.prove_address(
+                    user=user, by="the identity provider", keep_social_account=sociallogin.account.pk
+                )
 
     def is_auto_signup_allowed(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
         """Without an address of its own nobody has an account; there is no form that asks for one, which would tell
