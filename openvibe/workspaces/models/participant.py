@@ -155,7 +155,7 @@ class Participant(models.Model):
                 operation=pgtrigger.Insert | pgtrigger.UpdateOf("name_key") | pgtrigger.Delete,
                 when=pgtrigger.After,
                 func=(
-                    "IF TG_OP = 'UPDATE' AND NEW.name_key = OLD.name_key THEN RETURN NULL; END IF;"
+                    "IF TG_OP = 'UPDATE' AND NEW.name_key = OLD.name_key THEN RETURN NULL; END IF;"  # noqa: S608
                     " IF TG_OP <> 'DELETE' AND NEW.has_namesake THEN"
                     " UPDATE workspaces_participant SET has_namesake = true WHERE workspace_id = NEW.workspace_id"
                     " AND name_key = NEW.name_key AND id <> NEW.id AND NOT has_namesake; END IF;"
@@ -165,7 +165,7 @@ class Participant(models.Model):
                     " OLD.workspace_id AND name_key = OLD.name_key AND id <> OLD.id LIMIT 2) AS others) = 1 THEN"
                     " UPDATE workspaces_participant SET has_namesake = false WHERE workspace_id = OLD.workspace_id"
                     " AND name_key = OLD.name_key AND id <> OLD.id AND has_namesake; END IF;"
-                    " RETURN NULL;"  # noqa: S608 - only constants
+                    " RETURN NULL;"
                 ),
             ),
         ]
