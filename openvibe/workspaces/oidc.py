@@ -138,15 +138,17 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  
         return (user, email) if email and user else None
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
-        """The provider shows whose the address is before anybody is signed in by it."""
+        """The provider shows whose the address is before anybody is signed in by it. What somebody else has shown to be
+        theirs stays so; who has an account here comes in all the same, and nothing of it ends."""
         user, email = sociallogin.user, proven_email(sociallogin)
         is_linking = sociallogin.state.get("process") == AuthProcess.CONNECT
         if is_linking or not email or not sociallogin.is_existing or email != user.email:
             return
-        if services.has_proven_address(user):
-            return
-        with suppress(Conflict):  # somebody else has shown that it is theirs: nothing is confirmed, and nothing ends
-            services.prove_address(user=user, by="the identity provider", keep_social_account=sociallogin.account.pk)
+        if not services.has_proven_address(user):
+            with suppress(Conflict):
+                services.prove_address(
+                    user=user, by="the identity provider", keep_social_account=sociallogin.account.pk
+                )
 
     def is_auto_signup_allowed(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
         """Without an address of its own nobody has an account; there is no form that asks for one, which would tell

@@ -5,6 +5,7 @@ from threading import Barrier, Thread
 
 import pytest
 from django.db import connections, transaction
+from django.db.models.expressions import RawSQL
 
 from openvibe.base.lookalikes import is_misleading_name, name_key
 from openvibe.base.text import remove_invisible
@@ -91,6 +92,30 @@ def test_it_goes_when_the_other_goes(ana: Member) -> None:
     assert labels(ana.workspace) == {"ana": "Ana (@ana)", "ana-3": "ANA (@ana-3)"}
     Participant.objects.filter(handle="ana-3").delete()
     assert labels(ana.workspace) == {"ana": "Ana"}
+
+
+@pytest.mark.django_db
+def test_among_many_of_one_name_a_change_writes_no_row_of_the_others(ana: Member) -> None:
+    rows = [
+        Participant(workspace=ana.workspace, kind="imported", handle=f"bot-{number}", name="Bot") for number in range(9)
+    ]
+    Participant.objects.bulk_create(rows)
+    before = versions(ana.workspace)
+    Participant.objects.filter(handle__in=("bot-0", "bot-1")).update(name="Other")
+    Participant.objects.filter(handle__in=("bot-2", "bot-3")).delete()
+    joins(ana.workspace, "Bot", "bot-9")
+    after = versions(ana.workspace)
+    assert {handle for handle in before if before[handle] != after.get(handle)} == {f"bot-{at}" for at in range(4)}
+    Participant.objects.filter(handle__in=[f"bot-{at}" for at in range(4, 9)]).delete()
+    assert labels(ana.workspace)["bot-9"] == "Bot"
+
+
+def versions(workspace: Workspace) -> dict[str, str]:
+    """Where each row stands: elsewhere once it was written anew."""
+    rows = Participant.objects.filter(workspace=workspace).annotate(
+        place=RawSQL("workspaces_participant.ctid::text", ())
+    )
+    return dict(rows.values_list("handle", "place"))
 
 
 @pytest.mark.django_db

@@ -60,7 +60,8 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddIndex(
-            model_name="participant", index=models.Index(fields=["workspace", "name_key"], name="participant_name_key")
+            model_name="participant",
+            index=models.Index(fields=["workspace", "name_key", "has_namesake"], name="participant_name_key"),
         ),
         migrations.RunPython(fill_in, migrations.RunPython.noop),
         migrations.RunSQL(NAMESAKES, migrations.RunSQL.noop),
@@ -84,8 +85,8 @@ class Migration(migrations.Migration):
             trigger=pgtrigger.compiler.Trigger(
                 name="tells_namesakes",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    func="IF TG_OP = 'UPDATE' AND NEW.name_key = OLD.name_key THEN RETURN NULL; END IF; IF TG_OP <> 'DELETE' AND NEW.has_namesake THEN UPDATE workspaces_participant SET has_namesake = true WHERE workspace_id = NEW.workspace_id AND name_key = NEW.name_key AND id <> NEW.id AND NOT has_namesake; END IF; IF TG_OP <> 'INSERT' AND OLD.has_namesake THEN UPDATE workspaces_participant SET has_namesake = false WHERE workspace_id = OLD.workspace_id AND name_key = OLD.name_key AND id <> OLD.id AND has_namesake; END IF; RETURN NULL;",
-                    hash="84650c020012bc78521bbc37bf79a5f70719e207",
+                    func="IF TG_OP = 'UPDATE' AND NEW.name_key = OLD.name_key THEN RETURN NULL; END IF; IF TG_OP <> 'DELETE' AND NEW.has_namesake THEN UPDATE workspaces_participant SET has_namesake = true WHERE workspace_id = NEW.workspace_id AND name_key = NEW.name_key AND id <> NEW.id AND NOT has_namesake; END IF; IF TG_OP = 'INSERT' OR NOT OLD.has_namesake THEN RETURN NULL; END IF; PERFORM pg_advisory_xact_lock(7720770650243072 + (OLD.workspace_id * 1024) % 1000000000000 + (hashtextextended(OLD.name_key, 0) & 1023)); IF (SELECT count(*) FROM (SELECT FROM workspaces_participant WHERE workspace_id = OLD.workspace_id AND name_key = OLD.name_key AND id <> OLD.id LIMIT 2) AS others) = 1 THEN UPDATE workspaces_participant SET has_namesake = false WHERE workspace_id = OLD.workspace_id AND name_key = OLD.name_key AND id <> OLD.id AND has_namesake; END IF; RETURN NULL;",
+                    hash="e7d6224532a82d0cf3b7c94fa7e96b3a94acc055",
                     operation='INSERT OR UPDATE OF "name_key" OR DELETE',
                     pgid="pgtrigger_tells_namesakes_b38c9",
                     table="workspaces_participant",

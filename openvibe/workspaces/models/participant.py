@@ -53,6 +53,15 @@ class ParticipantQuerySet(models.QuerySet["Participant"]):
         self.model.objects.bulk_update(rows, [field.name for field in fields], batch_size=1_000)
 
 
+def _lock_name(row: str) -> str:
+    """The statement, in a trigger, by which those who give or leave the name of `row` wait for one another."""
+    return (
+        f"PERFORM pg_advisory_xact_lock({lock_key(LockKind.NAMES, 0)}"
+        f" + ({row}.workspace_id * {NAME_LOCKS}) % 1000000000000"
+        f" + (hashtextextended({row}.name_key, 0) & {NAME_LOCKS - 1}));"
+    )
+
+
 def _name_fields(model: type[Participant]) -> tuple[models.Field[Any, Any], ...]:
     """Returns the values of the columns that say what a name looks like."""
     return model._meta.get_field("name_key"), model._meta.get_field("is_name_misleading")
@@ -117,7 +126,7 @@ class Participant(models.Model):
 
     class Meta:
         ordering = ["handle"]
-        indexes = [models.Index(fields=["workspace", "name_key"], name="participant_name_key")]
+        indexes = [models.Index(fields=["workspace", "name_key", "has_namesake"], name="participant_name_key")]
         constraints = [
             models.UniqueConstraint(
                 fields=["workspace", "handle"],
@@ -135,9 +144,7 @@ class Participant(models.Model):
                 operation=pgtrigger.Insert | pgtrigger.UpdateOf("name_key", "has_namesake"),
                 when=pgtrigger.Before,
                 func=(
-                    "IF TG_OP = 'INSERT' OR NEW.name_key <> OLD.name_key THEN PERFORM pg_advisory_xact_lock("
-                    f"{lock_key(LockKind.NAMES, 0)} + (NEW.workspace_id * {NAME_LOCKS}) % 1000000000000"
-                    f" + (hashtextextended(NEW.name_key, 0) & {NAME_LOCKS - 1})); END IF;"
+                    f"IF TG_OP = 'INSERT' OR NEW.name_key <> OLD.name_key THEN {_lock_name('NEW')} END IF;"
                     " NEW.has_namesake := EXISTS (SELECT FROM workspaces_participant WHERE id <> NEW.id"
                     " AND workspace_id = NEW.workspace_id AND name_key = NEW.name_key);"
                     " RETURN NEW;"
@@ -148,11 +155,14 @@ class Participant(models.Model):
                 operation=pgtrigger.Insert | pgtrigger.UpdateOf("name_key") | pgtrigger.Delete,
                 when=pgtrigger.After,
                 func=(
-                    "IF TG_OP = 'UPDATE' AND NEW.name_key = OLD.name_key THEN RETURN NULL; END IF;"
+                    "IF TG_OP = 'UPDATE' AND NEW.name_key = OLD.name_key THEN RETURN NULL; END IF;"  # noqa: S608
                     " IF TG_OP <> 'DELETE' AND NEW.has_namesake THEN"
                     " UPDATE workspaces_participant SET has_namesake = true WHERE workspace_id = NEW.workspace_id"
                     " AND name_key = NEW.name_key AND id <> NEW.id AND NOT has_namesake; END IF;"
-                    " IF TG_OP <> 'INSERT' AND OLD.has_namesake THEN"
+                    " IF TG_OP = 'INSERT' OR NOT OLD.has_namesake THEN RETURN NULL; END IF;"
+                    f" {_lock_name('OLD')}"  # of two who leave one behind, the second sees that it is one
+                    " IF (SELECT count(*) FROM (SELECT FROM workspaces_participant WHERE workspace_id ="
+                    " OLD.workspace_id AND name_key = OLD.name_key AND id <> OLD.id LIMIT 2) AS others) = 1 THEN"
                     " UPDATE workspaces_participant SET has_namesake = false WHERE workspace_id = OLD.workspace_id"
                     " AND name_key = OLD.name_key AND id <> OLD.id AND has_namesake; END IF;"
                     " RETURN NULL;"
