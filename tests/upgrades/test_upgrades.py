@@ -131,8 +131,9 @@ def message_ids(workspace: Workspace) -> list[object]:
     return [*kinds.values(), *others.values_list("pk", flat=True)[:MAX_ROWS]]
 
 
-def addresses(route: str, values: Mapping[str, list[object]]) -> set[str]:
-    """The route with each value of each argument; the others are the newest meanwhile. Lists are asked for more."""
+def addresses(route: str, values: Mapping[str, list[object]], *, with_queries: bool) -> set[str]:
+    """The route with each value of each argument; the others are the newest meanwhile. Lists are asked for more where
+    there are `with_queries`."""
     found = list(ARGUMENT.finditer(route))
     choices = {}
     for argument in found:
@@ -146,7 +147,7 @@ def addresses(route: str, values: Mapping[str, list[object]]) -> set[str]:
         path = fill_in(route, {"<slug>": values["slug"][0]})
         first = {name: (several or [1])[0] for name, several in values.items()}
         queries = (query.format(**first, agent=(values["handle"] or ["none"])[0]) for query in QUERIES)
-        paths |= {path, *(f"{path}?{query}" for query in queries)}
+        paths |= {path, *(f"{path}?{query}" for query in queries if with_queries)}
     return paths
 
 
@@ -201,10 +202,11 @@ def read_workspace(reading: Reading, workspace: Workspace, every_route: Collecti
     for role in ("owner", "member"):
         if member := members.filter(role=role).first():
             client, token = browser(member.user), token_of(member.participant)
-            ids = values if role == "owner" else newest
-            for route, path in addresses_of(pages, ids):
+            is_owner = role == "owner"
+            ids = values if is_owner else newest
+            for route, path in addresses_of(pages, ids, with_queries=is_owner):
                 reading.open(role, client, route, path)
-            for route, path in addresses_of(endpoints, ids):
+            for route, path in addresses_of(endpoints, ids, with_queries=is_owner):
                 reading.open(role, browser(), route, path, token)
     if agent:
         token = token_of(agent.participant)
@@ -213,8 +215,12 @@ def read_workspace(reading: Reading, workspace: Workspace, every_route: Collecti
                 reading.open("agent", browser(), route, path, token)
 
 
-def addresses_of(some_routes: Iterable[str], values: Mapping[str, list[object]]) -> Iterator[tuple[str, str]]:
-    return ((route, path) for route in some_routes for path in sorted(addresses(route, values)))
+def addresses_of(
+    some_routes: Iterable[str], values: Mapping[str, list[object]], *, with_queries: bool = True
+) -> Iterator[tuple[str, str]]:
+    return (
+        (route, path) for route in some_routes for path in sorted(addresses(route, values, with_queries=with_queries))
+    )
 
 
 def read_installation(reading: Reading, user: User, every_route: Collection[str]) -> None:
