@@ -176,9 +176,7 @@ def _thread_head(
         instructions=tuple(scoped_instructions(request.access, request.workspace, channel, thread)),
         surroundings=replace(surroundings, draft=""),
         agents=shell_of(request).agents,
-        readers=tuple(
-            SidebarParticipant(one.pk, one.handle, one.name, one.agent.level, label=one.label) for one in readers
-        ),
+        readers=tuple(map(_reader, readers)),
         pending_decisions=0 if request.access.is_guest else sum(count(thread) for count in PENDING_DECISIONS),
         notify=thread_notify_menu(request, thread, surroundings.notify_level, surroundings.channel_notify_level),
         other=other.label if other else "",
