@@ -43,8 +43,9 @@ SELECT extract(epoch FROM max((step ->> 'at')::timestamptz) FILTER (WHERE step -
  - max((step ->> 'at')::timestamptz) FILTER (WHERE step ->> 'kind' = 'claimed'))::float AS seconds
 FROM agents_run, jsonb_array_elements(steps) step WHERE queued_at > now() - interval '1 hour' GROUP BY agents_run.id) s
 WHERE seconds >= 0"""
+# Not of agents elsewhere, which wait for their programs.
 _OLDEST_RUN = """SELECT coalesce(max(extract(epoch FROM clock_timestamp() - queued_at)), 0)::float FROM agents_run
-WHERE state = 'queued'"""
+WHERE state = 'queued' AND heard_at IS NULL"""
 _QUEUES = "SELECT queue_name, queue_length FROM pgmq.metrics_all() ORDER BY queue_name"
 _OLDEST_JOB = SQL(
     "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - enqueued_at)), 0)::float FROM pgmq.{} WHERE read_ct = 0"

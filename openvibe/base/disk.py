@@ -1,5 +1,6 @@
 """Room on the disks that OpenVibe writes to."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -8,15 +9,20 @@ from typing import NamedTuple
 from django.conf import settings
 from django.db import connection
 
+DiskUsage = tuple[int, int, int]
+
 MIN_FREE_BYTES = 64 * 1024**2
 """Below it a disk counts as full: PostgreSQL wants 16 MiB for each next file of its log, and stops without."""
+MIN_FREE_DIVISOR = 20
+"""A small disk, as a container's volume may be, counts as full when less than a twentieth of it is free."""
 
 
 class Room(NamedTuple):
-    """A folder, or the nearest one above it that is there, and the free bytes of its disk."""
+    """A folder, and of its disk the free bytes and how many of them are needed."""
 
     folder: Path
     free: int
+    needed: int
 
 
 def written_folders() -> list[Path]:
@@ -28,10 +34,20 @@ def written_folders() -> list[Path]:
     return folders
 
 
-def least_room(folders: Iterable[Path], *, free_bytes: Callable[[Path], int] | None = None) -> Room:
-    """Returns the folder with the least room. Raises OSError when a disk cannot be asked."""
-    ask = free_bytes or (lambda path: shutil.disk_usage(path).free)
-    return min((Room(folder, ask(_existing(folder))) for folder in folders), key=lambda room: room.free)
+def least_room(folders: Iterable[Path], *, disk_usage: Callable[[Path], DiskUsage] = shutil.disk_usage) -> Room:
+    """Returns the folder with the least room beyond what it needs; those that nobody may write to want none.
+
+    `disk_usage` gives total, used and free bytes. Raises OSError when a disk cannot be asked.
+    """
+    all_folders = list(folders)
+    writable = [folder for folder in all_folders if os.access(_existing(folder), os.W_OK)]
+    rooms = (_room(folder, disk_usage) for folder in writable or all_folders)
+    return min(rooms, key=lambda room: room.free - room.needed)
+
+
+def _room(folder: Path, disk_usage: Callable[[Path], DiskUsage]) -> Room:
+    total, _, free = disk_usage(_existing(folder))
+    return Room(folder, free, min(MIN_FREE_BYTES, total // MIN_FREE_DIVISOR))
 
 
 def _existing(folder: Path) -> Path:

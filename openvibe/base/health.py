@@ -6,7 +6,7 @@ from collections.abc import Callable
 from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed, JsonResponse
 
-from openvibe.base.disk import MIN_FREE_BYTES, least_room, written_folders
+from openvibe.base.disk import least_room, written_folders
 from openvibe.base.outages import unavailable_from
 from openvibe.base.streams import Send, stream_response
 
@@ -32,11 +32,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
         room = least_room(written_folders())
     except OSError as error:
         return _not_ready("disk", f"A disk cannot be asked for its free space: {error.strerror}.")
-    if room.free < MIN_FREE_BYTES:
-        free = f"{room.free / 1024**2:,.0f} MiB"
-        return _not_ready(
-            "disk_full", f"The server's disk is full: {free} are left, {MIN_FREE_BYTES >> 20} are needed."
-        )
+    if room.free < room.needed:
+        free, needed = (f"{size / 1024**2:,.0f}" for size in (room.free, room.needed))
+        return _not_ready("disk_full", f"The server's disk is full: {free} MiB are left, {needed} are needed.")
     return JsonResponse({"status": "ready"})
 
 

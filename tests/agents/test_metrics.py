@@ -90,6 +90,8 @@ def test_it_says_how_long_the_oldest_of_each_kind_has_waited(
         run = Run.objects.get(trigger=say(thread, ana, f"@vibe {words}"))
         Run.objects.filter(pk=run.pk).update(queued_at=long_ago)
         long_ago += timedelta(minutes=20)
+    elsewhere = Run.objects.get(trigger=say(thread, ana, "@vibe and the pond?"))  # waits for a program, no worker
+    Run.objects.filter(pk=elsewhere.pk).update(queued_at=long_ago - timedelta(days=1), heard_at=timezone.now())
     hooks = [
         Webhook.objects.create(
             workspace=ana.workspace, participant=ana.participant, url="https://a.example/", kinds=["mention"], **state
