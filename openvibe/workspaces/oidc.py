@@ -151,8 +151,8 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  
                 )
 
     def is_auto_signup_allowed(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
-        """Without an address of its own nobody has an account; there is no form that asks for one, which would tell
-        whose addresses have."""
+        """Signs up everybody whose provider tells an address that is free, without a form: one that asked for an
+        address would tell whose addresses have accounts."""
         email = next((address.email.lower() for address in sociallogin.email_addresses), "")
         if not email or User.objects.filter(email=email).exists():
             raise ImmediateHttpResponse(render(request, "socialaccount/address_unusable.html"))
