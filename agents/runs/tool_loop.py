@@ -110,7 +110,7 @@ class RunSession:
                 results.append(ToolResult(without_endless_arguments(call), outcome.result, is_refused))
                 if toolbox.is_remote(call):  # it may have taken long: people may have taken tools away meanwhile
                     toolbox = self._toolbox()
-            transcript.add(Round(completion.text, tuple(results), completion.thinking))
+            transcript.add(Round(completion.text, tuple(results), completion.provider_fields))
 
     def _is_last(self, completion: Completion, turn: ModelTurn) -> bool:
         """Whether the turn had no tools to call: what it said ends the run. Raises EmptyAnswer if it only called."""

@@ -9,7 +9,7 @@ counter."""
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agents.assembler.assemble import Prompt
@@ -48,11 +48,11 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Round:
-    """What the model said and called in one turn, with every result; `thinking` as in ChatMessage."""
+    """What the model said and called in one turn, with every result; `provider_fields` as in ChatMessage."""
 
     text: str
     results: tuple[ToolResult, ...]
-    thinking: tuple[Mapping[str, Any], ...] = ()
+    provider_fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ def _truncate_result(result: ToolResult, max_tokens: int, counter: TokenCounter)
 def _round_messages(rounds: Iterable[Round]) -> Iterable[ChatMessage]:
     for finished in rounds:
         calls = tuple(result.call for result in finished.results)
-        yield ChatMessage("assistant", finished.text, tool_calls=calls, thinking=finished.thinking)
+        yield ChatMessage("assistant", finished.text, tool_calls=calls, provider_fields=finished.provider_fields)
         for result in finished.results:
             message = _result_message(result.call, result.result)
             yield replace(message, ends_stable_part=True) if result is finished.results[-1] else message

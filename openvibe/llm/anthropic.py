@@ -35,6 +35,8 @@ from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_r
 from openvibe.llm.thoughts import AnswerText
 from openvibe.llm.tool_calls import arguments_object, check_arguments, clean_identifier
 from openvibe.llm.values import (
+    NO_OPTIONS,
+    CallOptions,
     ChatMessage,
     Completion,
     StreamEnd,
@@ -86,14 +88,24 @@ class AnthropicModel:
         return build_request(self.model, messages, tools, max_output_tokens)
 
     def complete(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> Completion:
-        *_, end = self.stream(messages, tools=tools, max_output_tokens=max_output_tokens)
+        *_, end = self.stream(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
         assert isinstance(end, StreamEnd)
         return end.completion
 
     def stream(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
         retries = Retries(self._retry_policy)
         while True:
@@ -229,7 +241,7 @@ def _encode_blocks(message: ChatMessage) -> list[dict[str, Any]]:
         call_id = clean_identifier(message.tool_call_id or "")
         return [{"type": "tool_result", "tool_use_id": call_id, "content": text}]
     return [
-        *(dict(block) for block in message.thinking),
+        *(dict(block) for block in message.provider_fields.get("thinking", ())),
         *([{"type": "text", "text": text}] if text.strip() else ()),
         *(
             {
@@ -323,7 +335,9 @@ class _StreamAccumulator:
             if self._stop_reason == "model_context_window_exceeded":
                 raise ContextTooLong("The prompt leaves the model no room for an answer.")
             raise empty
-        return Completion(self.answer.text, calls, self._total_usage(), reason, tuple(_thinking(blocks)))
+        thinking = tuple(_thinking(blocks))
+        fields = {"thinking": thinking} if thinking else {}
+        return Completion(self.answer.text, calls, self._total_usage(), reason, fields)
 
     def _add_end(self, end: Any) -> None:
         self._stop_reason = getattr(end, "stop_reason", None) or self._stop_reason

@@ -10,7 +10,7 @@ from openvibe.base.text import pluralize
 from openvibe.llm.errors import AuthRefused, ModelTimeout, ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient, ModelStream
-from openvibe.llm.values import ChatMessage, Completion, ToolSpec
+from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, ToolSpec
 
 
 class EndpointBreaker(CircuitBreaker):
@@ -33,13 +33,23 @@ class BreakerClient:
         self._endpoint = endpoint
 
     def complete(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> Completion:
         with self._breaker.guard(self._endpoint):
-            return self._client.complete(messages, tools=tools, max_output_tokens=max_output_tokens)
+            return self._client.complete(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
 
     def stream(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
         with self._breaker.guard(self._endpoint):
-            yield from self._client.stream(messages, tools=tools, max_output_tokens=max_output_tokens)
+            yield from self._client.stream(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)

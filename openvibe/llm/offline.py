@@ -17,7 +17,7 @@ from openvibe.llm.extractive_summary import Passage, best_passages, extractive_s
 from openvibe.llm.fences import Fence
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.transcripts import parse_blocks
-from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolSpec, Usage
+from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, TextDelta, ToolSpec, Usage
 
 OPENING = "I am the offline model: I do not think, I quote what I was shown."
 CONNECT_LINE = "[Connect a model](/connect-model/) and agents answer with it instead."
@@ -46,7 +46,12 @@ class OfflineModel:
     is_free = True
 
     def complete(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> Completion:
         counter = tokens.counter_for(self.model)
         full_text = compose_answer(messages, max_output_tokens)
@@ -57,7 +62,12 @@ class OfflineModel:
         return Completion(text, (), usage, "stop" if text == full_text else "length")
 
     def stream(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
         completion = self.complete(messages, tools=tools, max_output_tokens=max_output_tokens)
         pieces = re.findall(r"\s*\S+\s*", completion.text)

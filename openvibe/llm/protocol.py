@@ -8,9 +8,20 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Protocol
 
-from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, TextReset, ToolSpec
+from openvibe.llm.values import (
+    NO_OPTIONS,
+    CallNotice,
+    CallOptions,
+    ChatMessage,
+    Completion,
+    ReasoningDelta,
+    StreamEnd,
+    TextDelta,
+    TextReset,
+    ToolSpec,
+)
 
-ModelStream = Generator[TextDelta | TextReset | StreamEnd, None, None]
+ModelStream = Generator[TextDelta | ReasoningDelta | TextReset | CallNotice | StreamEnd, None, None]
 
 
 class ModelClient(Protocol):
@@ -25,12 +36,22 @@ class ModelClient(Protocol):
         """Whether its answers cost nothing: they use no token budget."""
 
     def complete(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> Completion:
         """The whole answer at once. Never empty: an answer has text, tool calls, or both."""
 
     def stream(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
-        """Pieces of text as they come, then one `StreamEnd`; a `TextReset` takes back those before it. Closing the
-        generator cancels the call."""
+        """Pieces of text and of reasoning as they come, then one `StreamEnd`; a `TextReset` takes back those before it.
+        A `CallNotice` says what the client did to be answered. Closing the generator cancels the call."""

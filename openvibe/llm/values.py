@@ -11,11 +11,28 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True)
 class ToolCallRequest:
-    """One call a model asks for. `arguments` is JSON text as the model wrote it: it may be invalid JSON."""
+    """One call a model asks for. `arguments` is JSON text as the model wrote it: it may be invalid JSON.
+
+    `provider_fields`: what the provider added to the call, such as a signature, given back as it came.
+    """
 
     id: str
     name: str
     arguments: str
+    provider_fields: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class ImagePart:
+    """An image that goes with a message's text. `data` is the file as the provider takes it (PNG, JPEG or WebP, already
+    scaled), `width` and `height` its size in pixels, `description` what a person wrote about it."""
+
+    media_type: str
+    data: bytes = field(repr=False)
+    width: int
+    height: int
+    name: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True)
@@ -23,7 +40,9 @@ class ChatMessage:
     """One message of a prompt. `tool_call_id` names the call that a message of role `tool` answers.
 
     `ends_stable_part`: the prompt up to its end is likely to come again, so that a provider does well to cache it.
-    `thinking`: what the model thought before it called tools, in blocks of its provider's own, given back as they came.
+    `provider_fields`: what the provider added to an answer of the model (thinking, encrypted items), given back as it
+    came, to the same endpoint and model only.
+    `images`: for models that see; whoever builds the message has left them out for others.
     """
 
     role: Role
@@ -31,7 +50,31 @@ class ChatMessage:
     tool_calls: tuple[ToolCallRequest, ...] = ()
     tool_call_id: str | None = None
     ends_stable_part: bool = field(default=False, compare=False)
-    thinking: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    provider_fields: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    images: tuple[ImagePart, ...] = ()
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """How a model is to answer, besides its prompt. None everywhere: as the endpoint does by default.
+
+    `effort`: how long a reasoning model may think; each client says it in its protocol's words. `response_format` is
+    the chat-completions protocol's value for JSON, with or without a schema. A client leaves out what its endpoint does
+    not take and says so in a `CallNotice`.
+    """
+
+    effort: Literal["off", "low", "medium", "high"] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: Mapping[str, Any] | None = None
+
+
+NO_OPTIONS = CallOptions()
 
 
 @dataclass(frozen=True)
@@ -46,24 +89,46 @@ class ToolSpec:
 @dataclass(frozen=True)
 class Usage:
     """Tokens of one call. `cached_tokens` is the part of `input_tokens` the provider read from its cache,
-    `cache_write_tokens` the part it wrote there; None where it did not say."""
+    `cache_write_tokens` the part it wrote there, `reasoning_tokens` the part of `output_tokens` that the model thought;
+    None where it did not say."""
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 @dataclass(frozen=True)
 class Completion:
     """A finished answer. `stop_reason` is `stop`, `length`, `tool_calls`, `content_filter`, `pause` (the provider
-    did not let the model end) or the provider's own word; `thinking` as in ChatMessage."""
+    did not let the model end) or the provider's own word; `provider_fields` as in ChatMessage. `reasoning`
+    is what the model thought, as far as its provider shows it: no part of the answer. `notices`: every CallNotice of
+    the call."""
 
     text: str
     tool_calls: tuple[ToolCallRequest, ...]
     usage: Usage
     stop_reason: str
-    thinking: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    provider_fields: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    reasoning: str = field(default="", compare=False)
+    notices: tuple[CallNotice, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True)
+class CallNotice:
+    """What a client did to be answered, such as leaving out tools that the endpoint refuses. `code` is for programs,
+    `text` a sentence for people."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class ReasoningDelta:
+    """The next piece of what the model thinks, never empty. A TextReset takes back these pieces, too."""
+
+    text: str
 
 
 @dataclass(frozen=True)

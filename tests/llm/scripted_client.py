@@ -9,7 +9,17 @@ from threading import Event
 from openvibe.llm import tokens
 from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError
 from openvibe.llm.protocol import ModelStream
-from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
+from openvibe.llm.values import (
+    NO_OPTIONS,
+    CallOptions,
+    ChatMessage,
+    Completion,
+    StreamEnd,
+    TextDelta,
+    ToolCallRequest,
+    ToolSpec,
+    Usage,
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,12 @@ class ScriptedModel:
         self._last: ScriptedReply = BadAnswer("The scripted model has no reply.")
 
     def complete(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> Completion:
         for event in self.stream(messages, tools=tools, max_output_tokens=max_output_tokens):
             if isinstance(event, StreamEnd):
@@ -65,7 +80,12 @@ class ScriptedModel:
         raise BadAnswer("The scripted model did not finish.")
 
     def stream(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
         self.calls.append(RecordedCall(tuple(messages), tuple(tools), max_output_tokens))
         answer = self._next(messages)

@@ -332,7 +332,7 @@ class TestAnthropic:
             answer = self.read(shape)
             assert (answer.text, answer.stop_reason, answer.usage) == ("Prune it.", "tool_calls", Usage(25, 3, 5))
             assert answer.tool_calls == (ToolCallRequest("toolu_1", "a", '{"x": 1}'),)
-            assert answer.thinking == (self.blocks[0],)
+            assert answer.provider_fields == {"thinking": (self.blocks[0],)}
 
     def test_a_whole_refusal_is_a_refusal(self) -> None:
         details = {"type": "refusal", "explanation": "Not this."}

@@ -59,7 +59,7 @@ def test_a_tool_round_goes_back_with_what_the_model_thought() -> None:
     with serving(Answer(thinking="Roses, then.", tool_calls=(("toolu_1", TOOL.name, "{}"),)), Answer(TEXT)) as server:
         first = answer_of(server)
         assert first.text == ""
-        spoken = ChatMessage("assistant", "Let me see.", first.tool_calls, thinking=first.thinking)
+        spoken = ChatMessage("assistant", "Let me see.", first.tool_calls, provider_fields=first.provider_fields)
         odd = ToolCallRequest("call:2", TOOL.name, "[not an object]")
         answer_of(
             server,

@@ -41,7 +41,7 @@ UNOPENED = [
 """The prompts of some models end with `<think>`, so their answers do not begin with it."""
 
 
-def heard(events: Iterable[TextDelta | TextReset | StreamEnd]) -> str:
+def heard(events: Iterable[object]) -> str:
     """What somebody who listens takes for the answer in the end."""
     text = ""
     for event in events:

@@ -10,7 +10,7 @@ from openvibe.base.registers import Register
 from openvibe.llm.errors import BudgetExceeded
 from openvibe.llm.protocol import ModelClient, ModelStream
 from openvibe.llm.tokens import count_prompt_tokens, counter_for
-from openvibe.llm.values import ChatMessage, Completion, StreamEnd, ToolSpec, Usage
+from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, ToolSpec, Usage
 from openvibe.workspaces.models import Spending
 
 TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.spending.TOKENS_LEFT")
@@ -43,18 +43,28 @@ class _MeteredClient:
         return self.client.model
 
     def complete(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> Completion:
         spending = self._start_spending(messages, tools)
-        completion = self.client.complete(messages, tools=tools, max_output_tokens=max_output_tokens)
+        completion = self.client.complete(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
         _record_usage(spending, completion.usage)
         return completion
 
     def stream(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+        options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
         spending = self._start_spending(messages, tools)
-        for event in self.client.stream(messages, tools=tools, max_output_tokens=max_output_tokens):
+        for event in self.client.stream(messages, tools=tools, max_output_tokens=max_output_tokens, options=options):
             if isinstance(event, StreamEnd):
                 _record_usage(spending, event.completion.usage)
             yield event

@@ -87,11 +87,11 @@ def reminders_in(turn: ModelTurn) -> list[str]:
 
 def test_what_the_model_thought_goes_back_and_each_round_ends_a_stable_part() -> None:
     calls = [ToolCallRequest(f"c{n}", "spade", "{}") for n in range(2)]
-    finished = Round("", tuple(ToolResult(call, "Done.") for call in calls), ({"type": "thinking"},))
+    finished = Round("", tuple(ToolResult(call, "Done.") for call in calls), {"thinking": ({"type": "thinking"},)})
     messages = fit_rounds([finished, finished], 10_000, COUNTER)
     assert messages is not None
     assert [message.ends_stable_part for message in messages] == [False, False, True] * 2
-    assert [message.thinking for message in messages[:2]] == [({"type": "thinking"},), ()]
+    assert [message.provider_fields for message in messages[:2]] == [{"thinking": ({"type": "thinking"},)}, {}]
 
 
 def test_the_last_rounds_are_counted_down() -> None:
