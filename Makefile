@@ -89,13 +89,15 @@ unit: setup-test
 journeys: browser
 	$(PYTEST) $(WAITING) tests/journeys
 
-# The checks run beside the tests, and say at the end what they found and how long they took.
+# The checks run beside the tests, and say at the end how long they took and, where they failed, what they found: what
+# stands last is what one reads first.
 test nightly: browser
 	@mkdir -p $(OPENVIBE_VAR)
 	@{ started=$$(date +%s); $(MAKE_AGAIN) --no-print-directory check; status=$$?; \
 		echo "make check: $$(($$(date +%s) - started)) s"; exit $$status; } > $(OPENVIBE_VAR)/check.log 2>&1 & checks=$$!; \
 	$(PYTEST) $(WAITING) $(if $(filter nightly,$@),--hypothesis-profile=nightly); tests=$$?; \
-	wait $$checks; checked=$$?; cat $(OPENVIBE_VAR)/check.log; exit $$((tests | checked))
+	wait $$checks; checked=$$?; \
+	if [ $$checked = 0 ]; then tail -n 1 $(OPENVIBE_VAR)/check.log; else cat $(OPENVIBE_VAR)/check.log; fi; exit $$((tests | checked))
 
 lock: setup-test
 	$(IN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
