@@ -14,12 +14,12 @@ from openvibe.chat.services import delete_message, update_message
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
 from tests.factories import access, say, signed_in
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
+from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel, ScriptedReply
 
 HTMX = {"HX-Request": "true"}
 
 
-def ask_again(run: Run, by: Member, *answers: str | ScriptedAnswer | Exception) -> Run:
+def ask_again(run: Run, by: Member, *answers: ScriptedReply) -> Run:
     """Another answer to the same message; the run as it ended."""
     again = regenerate_run(run=run, by=access(by))
     execute_run(again.pk, client=ScriptedModel(list(answers)))
