@@ -14,6 +14,7 @@ import pytest
 from _pytest import runner
 from django.db import connection, transaction
 from django.test import TransactionTestCase
+from hypothesis import settings
 from pytest_django import DjangoDbBlocker
 
 from agents.models import Agent
@@ -68,16 +69,26 @@ def _call_with_room(function: Callable[..., Any], *arguments: object) -> Any:
 _call_with_room.__code__ = _call_with_room.__code__.replace(co_stacksize=33_000)
 
 
+RETRIED_KINDS = ("processes", "journeys")
+"""Kinds that wait for programs beside this one, which a busy machine may starve: tried a second time, and named."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> object:
+    if item.get_closest_marker("flaky"):
+        return None  # pytest-rerunfailures carries it out
     return _call_with_room(runner.pytest_runtest_protocol, item, nextitem)
 
 
 @pytest.hookimpl(tryfirst=True, wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Marks every test with its kind before `-m` looks at it; the longest come first."""
+    is_strict = settings.get_current_profile_name() == "nightly"
     for item in items:
-        item.add_marker(kind_of(item.nodeid))
+        kind = kind_of(item.nodeid)
+        item.add_marker(kind)
+        if kind in RETRIED_KINDS and not is_strict:
+            item.add_marker(pytest.mark.flaky(reruns=1))
     yield
     items.sort(key=lambda item: rank_of(item.nodeid))
 
@@ -105,6 +116,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 tests[kind_of(report.nodeid)].add(report.nodeid)
     for kind in tests:
         terminalreporter.write_line(f"{kind:<10}{len(tests[kind]):>5} tests {seconds[kind]:>6.0f} s of work")
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.write_line(f"failed once and was tried again: {report.nodeid}")
 
 
 @pytest.fixture(scope="session")
