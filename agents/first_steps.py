@@ -1,11 +1,30 @@
 """The first steps of a newcomer, each ticked by what the database says was done."""
 
+from collections.abc import Sequence
+
 from django.urls import reverse
 
 from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.chat.models import Thread
 from openvibe.chat.wiring import FirstStep
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
+
+SAMPLE_THREAD = "demo:spring-planting"
+"""Where the thread of the sample workspace says that it came from."""
+
+SAMPLE_QUESTIONS = (
+    "@vibe when do we prune the roses, and why not earlier?",
+    "@vibe who brings the mulch, and how many bags?",
+    "@vibe what was decided about the leaking valve?",
+)
+
+
+def sample_questions(thread: Thread, member: Member) -> Sequence[str]:
+    """What a newcomer may ask in the sample thread with one click, as long as the first steps are shown."""
+    is_newcomer = member.first_steps_since is not None
+    return SAMPLE_QUESTIONS if is_newcomer and thread.external_id == SAMPLE_THREAD else ()
+
 
 # What was done since the steps began; the last answer to the member, and the agent who is asked first.
 _SELECT_FACTS = """
@@ -40,6 +59,10 @@ SELECT
             WHERE own.participant_id = %(me)s AND b.participant_id = p.id
         ))
         ORDER BY a.id LIMIT 1
+    ), (
+        SELECT t.id FROM chat_thread t JOIN chat_channel c ON c.id = t.channel_id
+        WHERE t.workspace_id = %(workspace)s AND t.external_id = %(sample)s AND NOT %(is_guest)s AND NOT c.is_private
+        AND t.archived_at IS NULL AND c.archived_at IS NULL ORDER BY t.id LIMIT 1
     )
 """
 
@@ -52,11 +75,15 @@ def list_first_steps(member: Member, access: Access) -> list[FirstStep]:
         "workspace": member.workspace_id,
         "since": member.first_steps_since,
         "is_guest": access.is_guest,
+        "sample": SAMPLE_THREAD,
     }
     (row,) = fetch_prepared(_SELECT_FACTS, values)
-    has_question, has_feedback, has_result, has_entry, has_endpoint, has_invitation, answer, agent = row
+    has_question, has_feedback, has_result, has_entry, has_endpoint, has_invitation, answer, agent, sample = row
     slug = member.workspace.slug
-    if agent:
+    if agent and sample:
+        words = f"Ask {agent[1]} something: three questions wait in a thread"
+        ask = reverse("thread", args=[slug, sample])
+    elif agent:
         words, ask = f"Ask {agent[1]} something", f"{reverse('direct-message', args=[slug])}?to={agent[0]}"
     elif access.administers:
         words, ask = "Make an agent and ask it something", reverse("agent-new", args=[slug])

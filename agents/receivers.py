@@ -10,6 +10,7 @@ from agents.assembler.snapshots.store import erase_calls_about, erase_tool_calls
 from agents.models import Agent, Run
 from agents.runs.external import finish_posted_runs
 from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
+from agents.runs.store import restore_answer
 from agents.tasks import enqueue_run_on_commit
 from agents.trust import may_respond
 from knowledge.models import Entry
@@ -89,6 +90,13 @@ def erase_quoting_tool_calls(sender: type[Message], message: Message, **_: Any) 
     """What tools were asked and answered may quote a deleted message."""
     if message.is_deleted:
         erase_tool_calls(message.thread_id, message.pk)
+
+
+@receiver(message_revised, dispatch_uid="agents.restore_answer")
+def restore_earlier_answer(sender: type[Message], message: Message, **_: Any) -> None:
+    """Where the newest version of an answer was deleted, the one before it is the answer again."""
+    if message.is_deleted and message.author.is_agent:
+        restore_answer(message)
 
 
 @receiver(entry_erased, dispatch_uid="agents.forget_entry")

@@ -21,7 +21,7 @@ from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_sna
 from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
 from agents.audience import shown_while_answering, visible_calls
-from agents.first_steps import list_first_steps
+from agents.first_steps import list_first_steps, sample_questions
 from agents.knowledge_uses import recent_entry_uses
 from agents.mcp.tools import allowed_tools
 from agents.models import Agent, LoadedSkill, ToolCall
@@ -48,6 +48,7 @@ from openvibe.chat.models import Thread
 from openvibe.chat.wiring import (
     FIRST_STEPS,
     MESSAGE_DECORATORS,
+    QUESTION_IDEAS,
     QUOTE_KINDS,
     REPLY_DENIED_REASONS,
     TEXT_ERASERS,
@@ -73,6 +74,7 @@ def wire() -> None:
     TOKENS_LEFT.add(tokens_left)
     MESSAGE_DECORATORS.add(runs_by_message)
     FIRST_STEPS.add(list_first_steps)
+    QUESTION_IDEAS.add(sample_questions)
     REPLY_DENIED_REASONS.add(dive_denied_reasons)
     for kind in AGENT_QUOTES:
         QUOTE_KINDS.add(kind)

@@ -16,6 +16,7 @@ from agents.access import endpoint_for
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, ClientTurn, Run
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds
+from agents.runs.offline_places import offline_model_for
 from agents.runs.steps import add_step
 from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, finish_run, save_unfinished_turn
 from agents.runs.tool_loop import RunSession, read_message_changes, readers_of, toolbox_for_run
@@ -102,7 +103,8 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     specs = () if run.task == Run.Task.PUBLISH else toolbox.specs  # a draft is made of the dive and nothing else
     specs = (*client_specs(turn), *specs)
     endpoint = endpoint_for(run.agent)
-    client = client or client_for(endpoint)
+    is_offline = endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE
+    client = client or (offline_model_for(run) if is_offline else client_for(endpoint))
     assemble_prompt = partial(
         assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model
     )

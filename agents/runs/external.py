@@ -23,7 +23,7 @@ from agents.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
 from agents.runs.programs import programs_heard_at
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import StepKind, add_step
-from agents.runs.store import clean_reply_body, emit_answered_again, emit_reply_changed
+from agents.runs.store import clean_reply_body, emit_reply_changed, replace_earlier_answers
 from openvibe.base.events import emit
 from openvibe.base.jobs import JobLost
 from openvibe.base.masking import mask_secrets
@@ -222,8 +222,6 @@ def append_words(*, run: Run, offset: int, words: str) -> ReplyState:
 
 def _create_reply(run: Run) -> Message:
     """The empty reply of this attempt; that of an earlier one is written again."""
-    if run.reply_id is None:
-        emit_answered_again(run, run.thread)
     run.reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
     run.state, run.first_word_at = Run.State.WRITING, timezone.now()
     return run.reply
@@ -280,6 +278,8 @@ def _end(
     """Write the end of a locked run: its reply's last words, and its tokens, once."""
     if reply is not None:
         finish_reply(reply=reply, body=body, state=reply_state)
+        if body and reply_state != Message.State.FAILED:
+            replace_earlier_answers(run)
     tokens = _prompt_tokens(run) if usage.input_tokens is None else usage.input_tokens
     output_tokens = count_tokens(body) if usage.output_tokens is None else usage.output_tokens
     most = run.agent.daily_token_budget  # nobody checks what it says: it must not use up the whole workspace's

@@ -23,7 +23,7 @@ from openvibe.base.problems import Problem
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import create_reply, finish_reply
+from openvibe.chat.services import create_reply, finish_reply, replace_replies, restore_reply
 from openvibe.llm.errors import BadAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.models import Endpoint
@@ -128,8 +128,6 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     if said:
         Message.objects.filter(pk=reply.pk).update(body=said)
         reply.body = said
-    if current.reply_id is None:
-        emit_answered_again(current, run.thread)
     current.state, current.reply, current.model = Run.State.WRITING, reply, prompt.model
     current.is_free = is_free and (current.is_free or not current.input_tokens)
     current.price_in, current.price_out = prices.tokens_in, prices.tokens_out
@@ -154,16 +152,26 @@ def emit_reply_changed(run: Run) -> None:
         )
 
 
-def emit_answered_again(run: Run, thread: Thread) -> None:
-    """The reply that this run replaces, if any, says from now on that there is another."""
-    if run.regenerates is not None and run.regenerates.reply_id is not None:
-        emit(
-            "run_changed",
-            workspace_id=thread.workspace_id,
-            channel_id=thread.channel_id,
-            thread_id=thread.pk,
-            message_id=run.regenerates.reply_id,
-        )
+def answer_versions(run: Run) -> QuerySet[Run]:
+    """The runs with a reply that answer the same message for the same agent, in order: versions of one answer."""
+    return Run.objects.filter(trigger=run.trigger_id, agent=run.agent_id, reply__isnull=False).order_by("pk")
+
+
+def replace_earlier_answers(run: Run) -> None:
+    """The run's reply takes the place of those given before to the same message, in the caller's transaction."""
+    if run.regenerates_id is not None:
+        replace_replies(answer_versions(run).filter(pk__lt=run.pk).values_list("reply", flat=True))
+
+
+def restore_answer(deleted: Message) -> None:
+    """The newest version that is left takes the place of a deleted answer, in the caller's transaction."""
+    run = Run.objects.filter(reply=deleted.pk).first()
+    if run is None:
+        return
+    left = answer_versions(run).filter(reply__deleted_at=None).exclude(reply__state=Message.State.WRITING)
+    newest = left.order_by("-pk").values_list("reply", flat=True).first()
+    if newest is not None:
+        restore_reply(newest)
 
 
 def text_before_pause(run: Run) -> str:
@@ -270,6 +278,8 @@ def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
     finished = finish_reply(reply=reply, body=text, state=state)
     if not answer.is_stopped:
         check_open(finished.thread.access)
+    if text:
+        replace_earlier_answers(current)
     current.state = Run.State.STOPPED if answer.is_stopped else Run.State.DONE
     current.finished_at = timezone.now()
     current.output_tokens += count_tokens(answer.current_round)  # empty unless it was stopped in the middle of a turn

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Left
 from django.utils.text import Truncator
 
@@ -15,6 +16,9 @@ from agents.models import Run, TrustChange
 from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
+
+VERSION_STATES = (Message.State.COMPLETE, Message.State.STOPPED, Message.State.REPLACED)
+"""Of replies that are versions of an answer: one that is being written is none yet, one that failed never."""
 
 MAX_QUESTION_CHARACTERS = 60
 """Characters of the question that a run shows."""
@@ -27,8 +31,8 @@ class RunCard:
     `tokens_read`: of its prompt, of which `budget` was the ceiling (0 where none was assembled here), as the context
     viewer counts; `tokens_written`: of all answers of the model.
 
-    `question`: the beginning of the message it answers. `regenerates` and `answered_again`: the replies before and
-    after it to the same message, by id.
+    `question`: the beginning of the message it answers, `trigger_id`. `versions`: the ids of all replies that the agent
+    gave to it, in order, this one's among them once it is written.
     """
 
     pk: int
@@ -42,11 +46,13 @@ class RunCard:
     error: str
     has_context: bool
     question: str
-    regenerates: int | None
-    answered_again: int | None
+    trigger_id: int
+    reply_id: int | None
+    versions: tuple[int, ...]
     may_stop: bool
     may_retry: bool
     may_regenerate: bool
+    may_ask_again: bool
     thread_id: int
     approval_id: int | None
     """What it waits for now."""
@@ -59,20 +65,41 @@ class RunCard:
         """Not over: also while it waits for an approval."""
         return self.state not in Run.FINISHED_STATES
 
+    @property
+    def version(self) -> int:
+        """Which of the versions it is, from 1; 0 where it is the only one, or none yet."""
+        has_others = len(self.versions) > 1 and self.reply_id in self.versions
+        return self.versions.index(self.reply_id) + 1 if has_others and self.reply_id is not None else 0
+
+    @property
+    def earlier_version(self) -> int | None:
+        """The reply before it, by id."""
+        return self.versions[self.version - 2] if self.version > 1 else None
+
+    @property
+    def later_version(self) -> int | None:
+        """The reply after it, by id."""
+        return self.versions[self.version] if 0 < self.version < len(self.versions) else None
+
 
 def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, Any]]:
-    """`run` for replies, `waiting` for messages whose runs have no reply yet, `level` the author's at that time.
+    """`run` for replies, `waiting` for messages whose runs have no reply yet, `ask_again` for those that were edited
+    since they were answered, `level` the author's at that time.
 
     One query, two where agents wrote without a run.
     """
     runs: list[Run] = _runs_at.objects(array_literal(message.id for message in messages)) if messages else []
     decorations: dict[int, dict[str, Any]] = defaultdict(dict)
     for run in runs:
-        if run.reply_id is not None:
-            decorations[run.reply_id] |= {"run": _run_card(run, access), "level": getattr(run, "level_then", None)}
-        else:
-            extras = decorations[run.trigger_id]
-            extras["waiting"] = (*extras.get("waiting", ()), _run_card(run, access))
+        card, extras = _run_card(run, access), decorations[run.trigger_id]
+        if run.reply_id is None:
+            extras["waiting"] = (*extras.get("waiting", ()), card)
+            continue
+        if getattr(run, "is_outdated", False) and card.may_ask_again:
+            extras["ask_again"] = (*extras.get("ask_again", ()), card)
+        decorations[run.reply_id] |= {"run": card, "level": getattr(run, "level_then", None)}
+    page = {message.pk for message in messages}
+    decorations = defaultdict(dict, {pk: extras for pk, extras in decorations.items() if pk in page and extras})
     for message_id, level in _levels_then([m for m in messages if m.author.is_agent and m.pk not in decorations]):
         decorations[message_id]["level"] = level
     return decorations
@@ -100,7 +127,7 @@ def _levels_then(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 
 RUN_CARD_FIELDS = (
     *("state", "model", "input_tokens", "output_tokens", "error", "stop_requested_at", "heard_at", "reply", "trigger"),
-    *("agent__deactivated_at", "agent__participant__name", "approval__what", "regenerates__reply"),
+    *("agent__deactivated_at", "agent__participant__name", "approval__what"),
     *("thread", "task", "schedule__is_active"),
 )
 
@@ -108,7 +135,8 @@ RUN_CARD_FIELDS = (
 @CompiledQuery
 def _runs_at(ids: int) -> QuerySet[Run]:
     is_unanswered = Q(trigger__id__any_of=ids, reply=None) & ~Q(state=Run.State.DONE)
-    return _card_rows(Run.objects.filter(Q(reply__id__any_of=ids) | is_unanswered))
+    is_edited = Q(trigger__id__any_of=ids, trigger__edited_at__gt=F("queued_at"), reply__isnull=False)
+    return _card_rows(Run.objects.filter(Q(reply__id__any_of=ids) | is_unanswered | is_edited))
 
 
 @CompiledQuery
@@ -117,16 +145,19 @@ def _runs_by_id(pk: int) -> QuerySet[Run]:
 
 
 def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """With what a card needs; `answered_again` is the newest reply of a run that was asked for in its place, and
-    `level_then` the agent's level when it replied."""
-    later_runs = Run.objects.filter(regenerates=OuterRef("pk"), reply__isnull=False).order_by("-id").values("reply")
+    """With what a card needs; `versions` are the replies that stand, `is_outdated` says that the question was edited
+    since and not asked again, and `level_then` is the agent's level when it replied."""
+    same = Run.objects.filter(trigger=OuterRef("trigger"), agent=OuterRef("agent"))
+    versions = same.filter(reply__deleted_at=None, reply__state__in=VERSION_STATES).order_by("id").values("reply")
+    is_edited = Q(trigger__edited_at__gt=F("queued_at"), trigger__deleted_at=None)
     later_changes = TrustChange.objects.filter(agent=OuterRef("agent"), created_at__gt=OuterRef("reply__created_at"))
-    runs = runs.select_related("agent__participant", "approval", "regenerates", "schedule").only(*RUN_CARD_FIELDS)
+    runs = runs.select_related("agent__participant", "approval", "schedule").only(*RUN_CARD_FIELDS)
     return runs.annotate(
         prompt_tokens=F("snapshot__tokens"),
         prompt_budget=F("snapshot__budget"),
         question=Left("trigger__body", 2 * MAX_QUESTION_CHARACTERS),
-        answered_again=Subquery(later_runs[:1]),
+        versions=ArraySubquery(versions),
+        is_outdated=Q(is_edited) & ~Exists(same.filter(pk__gt=OuterRef("pk"))),
         level_then=Coalesce(Subquery(later_changes.order_by("id").values("level_before")[:1]), F("agent__level")),
     ).order_by("id")
 
@@ -146,12 +177,14 @@ def _run_card(run: Run, access: Access) -> RunCard:
         tokens_written=run.output_tokens,
         error=run.error,
         has_context=getattr(run, "prompt_budget", None) is not None,
-        regenerates=run.regenerates.reply_id if run.regenerates else None,
+        trigger_id=run.trigger_id,
+        reply_id=run.reply_id,
+        versions=tuple(getattr(run, "versions", ())),
         question=Truncator(" ".join(getattr(run, "question", "").split())).chars(MAX_QUESTION_CHARACTERS),
-        answered_again=getattr(run, "answered_again", None),
         may_stop=is_person and not run.is_over and run.stop_requested_at is None,
         may_retry=is_person and is_retriable and run.agent.is_active,
         may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,
+        may_ask_again=is_person and run.is_over and run.agent.is_active,
         thread_id=run.thread_id,
         approval_id=run.approval_id if run.state == Run.State.WAITING else None,
         is_scheduled=run.task == Run.Task.SCHEDULED,

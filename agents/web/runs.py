@@ -68,7 +68,7 @@ def _render_runs(request: WorkspaceRequest, run: Run) -> HttpResponse:
     run = access_run(request.access, run.pk)
     if "on_run" in request.POST:
         return _render_run_page(request, run) if request.htmx else redirect("run", request.workspace.slug, run.pk)
-    message = run.reply or run.trigger
+    message = run.trigger if run.reply is None or "on_question" in request.POST else run.reply
     if not request.htmx:
         return redirect("message", request.workspace.slug, message.pk)
     extras = runs_by_message([message], request.access).get(message.pk, {})

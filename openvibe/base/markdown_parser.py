@@ -15,12 +15,15 @@ from markdown_it.token import Token
 _SAFE_LINK_PATTERN = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
 OWN_PAGES = frozenset({"/connect-model/"})
 """Pages of OpenVibe that texts which know no workspace link to by their path."""
+_OWN_PLACE_PATTERN = re.compile(r"/w/[a-z0-9-]{1,100}/[tm]/[0-9]{1,18}/")
+"""Threads and messages, by their path: it leads nowhere else."""
 _BARE_URL_PATTERN = re.compile(r"(?<![\w@/])https?://[^\s<>\"'`|\\^{}\[\]\x00-\x1f\x7f]{1,2000}", re.IGNORECASE)
 
 
 def is_safe_link(url: str) -> bool:
-    """Whether an address leads to the web or an e-mail (http, https, mailto), or is one of OWN_PAGES; nothing else."""
-    return url in OWN_PAGES or _SAFE_LINK_PATTERN.fullmatch(url) is not None
+    """Whether an address leads to the web or an e-mail (http, https, mailto), or is the path of one of OWN_PAGES, a
+    thread or a message; nothing else."""
+    return url in OWN_PAGES or any(pattern.fullmatch(url) for pattern in (_OWN_PLACE_PATTERN, _SAFE_LINK_PATTERN))
 
 
 def _link_urls_and_images(children: list[Token]) -> list[Token]:

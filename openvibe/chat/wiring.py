@@ -97,6 +97,10 @@ FIRST_STEPS: Register[Callable[[Member, Access], Sequence[FirstStep]]] = Registe
 """The checklist of the inbox, in its order, for a member to whom it is shown. One query."""
 
 
+QUESTION_IDEAS: Register[Callable[[Thread, Member], Sequence[str]]] = Register("openvibe.chat.wiring.QUESTION_IDEAS")
+"""Questions that a member may ask in a thread with one click. No query."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Somewhere to go. `key`: a letter for its kind and its id; `detail`: what it is, in words."""

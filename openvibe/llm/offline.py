@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from openvibe.llm import tokens
 from openvibe.llm.drafts import DRAFT_FORMAT, OFFLINE_NOTE, extract_draft, parse_draft, render_draft, strip_markdown
@@ -21,8 +22,8 @@ from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion
 
 OPENING = "I am the offline model: I do not think, I quote what I was shown."
 CONNECT_LINE = "[Connect a model](/connect-model/) and agents answer with it instead."
-_NO_MATCH = "Nothing I was shown bears on this request."
-_NO_TERMS = "This request names nothing that I could look for. Ask about something by its name."
+_NO_MATCH = "Nothing of it bears on your question."
+_NO_TERMS = "Ask me about something by its name."
 _FEEDBACK_MARKER = "[RECENT FEEDBACK]"
 _MAX_QUOTES = 5
 _MAX_QUOTE_CHARACTERS = 420
@@ -30,6 +31,8 @@ _WORDS_PER_DELTA = 6
 _SUMMARY_TOKENS = 500
 _DRAFT_TOKENS = 600
 _EMPTY_SUMMARY = "Nothing was said."
+_LINK_SIGNS = re.compile(r"[\[\]()<>`*_\\\s]+")
+"""Signs of a title that would end its link, or mark it."""
 _MENTION = re.compile(r"(?<![\w.])@[\w.-]+")
 _NOTE = re.compile(r"\[… [^\[\]\n]{1,200} …\]")
 """What a prompt says about a text that it does not show whole."""
@@ -39,11 +42,26 @@ _CONTEXT_SOURCES = frozenset(
 """Sources that say how and where to answer, or name what could be looked up, not what."""
 
 
+@dataclass(frozen=True)
+class KnownPlace:
+    """A conversation to ask in. `href`: a path of OpenVibe; `has_hit`: its words bear on the question."""
+
+    title: str
+    href: str
+    has_hit: bool
+
+
 class OfflineModel:
-    """A ModelClient without a model. Tools are accepted and never called."""
+    """A ModelClient without a model. Tools are accepted and never called.
+
+    `places`: the conversations to offer where nothing in the prompt bears on the question.
+    """
 
     model = "offline"
     is_free = True
+
+    def __init__(self, places: Sequence[KnownPlace] = ()) -> None:
+        self._places = places
 
     def complete(
         self,
@@ -54,7 +72,7 @@ class OfflineModel:
         options: CallOptions = NO_OPTIONS,
     ) -> Completion:
         counter = tokens.counter_for(self.model)
-        full_text = compose_answer(messages, max_output_tokens)
+        full_text = compose_answer(messages, max_output_tokens, self._places)
         text = (
             full_text if max_output_tokens is None else tokens.truncate_to_tokens(full_text, max_output_tokens, counter)
         )
@@ -76,7 +94,9 @@ class OfflineModel:
         yield StreamEnd(completion)
 
 
-def compose_answer(messages: Sequence[ChatMessage], max_output_tokens: int | None = None) -> str:
+def compose_answer(
+    messages: Sequence[ChatMessage], max_output_tokens: int | None = None, places: Sequence[KnownPlace] = ()
+) -> str:
     """The answer in Markdown. With a limit, the best quotes that fit are kept whole."""
     fences = [fence for m in messages if m.role != "system" for fence in parse_blocks(m.content)]
     request = next((fence.attributes for fence in reversed(fences) if fence.tag == "request"), {})
@@ -91,8 +111,8 @@ def compose_answer(messages: Sequence[ChatMessage], max_output_tokens: int | Non
         _quotable_passages(fences, question), terms, max_passages=_MAX_QUOTES, max_characters=_MAX_QUOTE_CHARACTERS
     )
     if not passages:
-        reason = _NO_MATCH if terms else _NO_TERMS
-        return "\n\n".join(filter(None, (f"{OPENING} {reason}", feedback, CONNECT_LINE)))
+        seen = f"{OPENING} {_describe_prompt(fences, question)} {_NO_MATCH if terms else _NO_TERMS}"
+        return "\n\n".join(filter(None, (seen, _offer_places(places), feedback, CONNECT_LINE)))
     best_first = sorted(passages, key=lambda p: (-p.score, p.position))
     for count in range(len(best_first), 0, -1):
         chosen_passages = [p for p in passages if p in best_first[:count]]
@@ -102,6 +122,24 @@ def compose_answer(messages: Sequence[ChatMessage], max_output_tokens: int | Non
         if max_output_tokens is None or tokens.count_tokens(text) <= max_output_tokens:
             return text
     return text
+
+
+def _describe_prompt(fences: Sequence[Fence], question: str) -> str:
+    """What of the conversation and of knowledge was shown, as a sentence."""
+    refs = {p.reference for p in _quotable_passages(fences, question)}
+    said = sum(ref.startswith("message ") for ref in refs)
+    others = len(refs) - said
+    parts = [f"{said} other message{'s' * (said != 1)}"] if said else ["nothing said before"]
+    parts += [f"{others} more passage{'s' * (others != 1)} (knowledge, results, summaries)"] if others else []
+    return f"Of this conversation I was shown {' and '.join(parts)}."
+
+
+def _offer_places(places: Sequence[KnownPlace]) -> str:
+    """Where else to ask; empty without places."""
+    if not places:
+        return ""
+    links = ", ".join(f"[{_LINK_SIGNS.sub(' ', place.title).strip()}]({place.href})" for place in places)
+    return f"{'It was talked about in' if places[0].has_hit else 'I also read'} {links}: ask me there."
 
 
 def _draft_result(messages: Sequence[ChatMessage], max_output_tokens: int | None) -> str:

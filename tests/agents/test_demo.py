@@ -1,5 +1,6 @@
 """A fresh installation has something to look at, once, and a way in."""
 
+import html
 import io
 import stat
 from pathlib import Path
@@ -10,12 +11,16 @@ from pytest_django.fixtures import Settings
 
 from agents.access import visible_to
 from agents.assembler.assemble import assemble
+from agents.first_steps import SAMPLE_QUESTIONS, list_first_steps
 from agents.management.commands.demo import MEETING_MESSAGES, VIBE_SOUL, create_demo_workspace
 from agents.models import Agent, Run
+from agents.runs.executor import execute_run
 from agents.services import check_soul
 from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.services import open_direct_messages
 from openvibe.llm.offline import OfflineModel
 from openvibe.workspaces.models import Member, User, Workspace
+from tests.factories import access, make_member, say, signed_in
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +119,48 @@ def test_the_question_of_the_welcome_is_answered_from_the_meeting(db: None) -> N
     answer = OfflineModel().complete(prompt.messages).text
     assert "last week of March" in answer
     assert "I bring the mulch" in answer
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    list(zip(SAMPLE_QUESTIONS, ("last week of March", "twelve bags", "Buy the valve"), strict=True)),
+)
+def test_each_question_of_the_sample_thread_is_answered(db: None, question: str, words: str) -> None:
+    owner = create_demo_workspace(password="x" * 12)
+    thread = Thread.objects.get(title="Spring planting")
+    client, url = signed_in(owner), f"/w/willow/t/{thread.pk}/"
+    assert list_first_steps(owner, access(owner))[0].href == url
+    assert question in html.unescape(client.get(url).content.decode())
+    client.post(url, {"body": question})
+    run = Run.objects.get()
+    execute_run(run.pk)
+    assert words in Message.objects.get(run=run).body
+
+
+def test_in_direct_messages_it_offers_the_thread_that_knows(db: None) -> None:
+    owner = create_demo_workspace(password="x" * 12)
+    thread = Thread.objects.get(title="Spring planting")
+    vibe = Agent.objects.get(participant__handle="vibe")
+    direct = open_direct_messages(by=access(owner), recipient=vibe.participant)[0]
+    answers = []
+    for body in ("Who has seen the leaking irrigation valve?", "What can you do?"):
+        execute_run(Run.objects.get(trigger=say(direct, owner, body)).pk)
+        answers.append(Message.objects.filter(thread=direct).latest("seq").body)
+    assert [f"(/w/willow/t/{thread.pk}/)" in answer for answer in answers] == [True, True], answers
+    page = signed_in(owner).get(f"/w/willow/t/{direct.pk}/", follow=True).content.decode()
+    assert f'href="/w/willow/t/{thread.pk}/"' in page
+
+
+def test_it_offers_no_thread_that_the_asker_does_not_read(db: None) -> None:
+    owner = create_demo_workspace(password="x" * 12)
+    Channel.objects.filter(name__in=("meetings", "general")).update(is_private=True)
+    dora = make_member("Dora", owner.workspace)
+    vibe = Agent.objects.get(participant__handle="vibe")
+    direct = open_direct_messages(by=access(dora), recipient=vibe.participant)[0]
+    execute_run(Run.objects.get(trigger=say(direct, dora, "Who has seen the leaking irrigation valve?")).pk)
+    answer = Message.objects.filter(thread=direct).latest("seq").body
+    assert "ask me there" not in answer
+    assert "I was shown" in answer
 
 
 def test_what_was_decided_in_one_channel_is_known_in_another(db: None) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from openvibe.llm import tokens
 from openvibe.llm.fences import fence
-from openvibe.llm.offline import OPENING, OfflineModel
+from openvibe.llm.offline import OPENING, KnownPlace, OfflineModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.values import ChatMessage
 from tests.llm.conformance import PROMPT, ModelClientSuite
@@ -46,8 +46,16 @@ def test_quotes_stand_in_the_order_they_were_said() -> None:
 
 def test_it_says_plainly_when_nothing_bears_on_the_question() -> None:
     text = ask("What about penguins?", ("Ana", "The launch is in May."))
-    assert "Nothing I was shown bears on this request." in text
+    assert "I was shown 1 other message. Nothing of it bears on your question." in text
     assert ">" not in text
+
+
+def test_where_nothing_bears_on_it_it_offers_the_conversations_that_know() -> None:
+    places = [KnownPlace("Spring](x) *planting*", "/w/willow/t/5/", True), KnownPlace("Order", "/w/willow/t/6/", True)]
+    question = [ChatMessage("user", fence("request", "@vibe when are the roses pruned?"))]
+    text = OfflineModel(places).complete(question).text
+    assert "talked about in [Spring x planting](/w/willow/t/5/), [Order](/w/willow/t/6/): ask me there." in text
+    assert "ask me there" not in OfflineModel().complete(question).text
 
 
 def test_without_any_words_to_look_for_it_still_answers() -> None:

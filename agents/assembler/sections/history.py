@@ -124,7 +124,8 @@ def count_unsaid(request: PromptRequest, spans: Sequence[range]) -> tuple[int, i
 
 
 _COUNT_UNSAID = """SELECT count(*), count(*) FILTER (WHERE (seq <@ ANY(%s::int8range[])) IS NOT TRUE)
-FROM chat_message WHERE (body = '' OR kind = 'system' OR state = 'failed') AND thread_id = %s AND seq < %s"""
+FROM chat_message WHERE (body = '' OR kind = 'system' OR state IN ('failed', 'replaced'))
+AND thread_id = %s AND seq < %s"""
 """The condition of the index `message_not_said`, as it stands there."""
 
 

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.access import visible_to
+from agents.first_steps import SAMPLE_THREAD
 from agents.models import Agent
 from agents.services import create_agent, set_trust_level
 from knowledge.queries import parse_expiry
@@ -236,7 +237,7 @@ def create_demo_workspace(*, password: str) -> Member:
         post_message(thread=welcome, by=by, body=body)
     post_message(thread=welcome, by=visible_to(vibe), body=INTRODUCTION_MESSAGE)
     lines = [ImportedLine(author, text) for author, text in MEETING_MESSAGES]
-    import_thread(channel=meetings, imported=ImportedThread("demo:spring-planting", "Spring planting", lines))
+    import_thread(channel=meetings, imported=ImportedThread(SAMPLE_THREAD, "Spring planting", lines))
     meeting = Thread.objects.get(channel=meetings, title="Spring planting")
     for kind, text in WORK_ITEMS:
         create_work_item(thread=meeting, by=by, kind=kind, text=text)

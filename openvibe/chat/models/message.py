@@ -70,6 +70,7 @@ class Message(models.Model):
         WRITING = "writing", "Being written"
         STOPPED = "stopped", "Stopped"
         FAILED = "failed", "Failed"
+        REPLACED = "replaced", "Replaced by a later answer"
 
     # Both are the first of an index below.
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="messages", db_index=False)
@@ -106,7 +107,8 @@ class Message(models.Model):
                 name="message_kind_known",
             ),
             models.CheckConstraint(
-                condition=Q(state__in=["complete", "writing", "stopped", "failed"]), name="message_state_known"
+                condition=Q(state__in=["complete", "writing", "stopped", "failed", "replaced"]),
+                name="message_state_known",
             ),
             models.CheckConstraint(
                 condition=Q(deleted_at=None) | Q(body="", token_count=0), name="message_deleted_is_empty"
@@ -123,7 +125,7 @@ class Message(models.Model):
             ),
             models.Index(
                 fields=["thread", "seq"],
-                condition=Q(body="") | Q(kind="system") | Q(state="failed"),
+                condition=Q(body="") | Q(kind="system") | Q(state__in=["failed", "replaced"]),
                 name="message_not_said",
             ),  # what prompts leave out, and count
         ]

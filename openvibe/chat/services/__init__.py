@@ -22,6 +22,8 @@ from openvibe.chat.services.messages import (
     delete_message,
     finish_reply,
     post_message,
+    replace_replies,
+    restore_reply,
     update_message,
 )
 from openvibe.chat.services.notifications import (
@@ -86,7 +88,9 @@ __all__ = [
     "publish_dive",
     "remove_from_channel",
     "remove_reaction",
+    "replace_replies",
     "request_draft",
+    "restore_reply",
     "revoke_outsiders_tokens",
     "save_draft",
     "save_message",

@@ -1,6 +1,6 @@
 """Create, update and delete messages, replies and mentions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -261,6 +261,19 @@ def finish_reply(*, reply: Message, body: str, state: str) -> Message:
     current.save(update_fields=["body", "token_count", "state"])
     create_mentions(current)
     return current
+
+
+def replace_replies(reply_ids: Iterable[int]) -> None:
+    """An agent gave another answer to the same message: these are earlier versions of it from now on, in the caller's
+    transaction. They can still be read and are in no prompt, search or new summary."""
+    earlier = Message.objects.filter(pk__in=list(reply_ids), deleted_at=None)
+    earlier.exclude(state__in=(Message.State.WRITING, Message.State.REPLACED)).update(state=Message.State.REPLACED)
+
+
+def restore_reply(reply_id: int) -> None:
+    """The version after it was deleted: this one is the answer again, in the caller's transaction."""
+    replaced = Message.objects.filter(pk=reply_id, deleted_at=None, state=Message.State.REPLACED)
+    replaced.update(state=Message.State.COMPLETE)
 
 
 @transaction.atomic

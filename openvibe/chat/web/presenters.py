@@ -305,6 +305,7 @@ def _is_same_day(one: datetime, other: datetime) -> bool:
 def _continues_group(message: Message, before: Message | None) -> bool:
     return (
         before is not None
+        and before.state != Message.State.REPLACED  # a page shows the later answer in its place
         and before.author_id == message.author_id
         and before.kind == message.kind == Message.Kind.TEXT
         and timedelta(0) <= message.created_at - before.created_at < GROUPING_INTERVAL
@@ -357,7 +358,7 @@ def _page_key(thread: Thread, request: PageReader) -> tuple[object, ...]:
 
 _columns_of = attrgetter(*("id", "seq", "kind", "state", "body", "client_id", "created_at", "edited_at", "deleted_at"))
 _author_columns_of = attrgetter("id", "name", "label", "handle", "kind", "picture_version")
-_columns_ahead_of = attrgetter("author_id", "kind", "created_at", "author.kind")
+_columns_ahead_of = attrgetter("author_id", "kind", "state", "created_at", "author.kind")
 
 
 def _message_key(row: ListedMessage, participant_id: int) -> tuple[object, ...]:

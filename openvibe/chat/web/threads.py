@@ -38,7 +38,7 @@ from openvibe.chat.services.permissions import departure, may_manage_thread
 from openvibe.chat.web.notifications import NotifyMenu, thread_notify_menu
 from openvibe.chat.web.presenters import list_page_messages, message_page_context, message_row
 from openvibe.chat.web.shell import shell_of
-from openvibe.chat.wiring import PENDING_DECISIONS
+from openvibe.chat.wiring import PENDING_DECISIONS, QUESTION_IDEAS
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
@@ -80,6 +80,7 @@ def _render_thread_page(
         "channel": thread.channel,
         **message_page_context(request, thread),
         "at": int_param(request.GET, "at"),
+        "question_ideas": () if is_closed else [q for ideas in QUESTION_IDEAS for q in ideas(thread, request.member)],
         "head": _thread_head(request, thread, surroundings, is_closed),
         "composer": Composer(
             thread_id=thread.pk,

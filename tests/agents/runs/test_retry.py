@@ -10,7 +10,6 @@ from agents.access import tokens_used_today
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run, retry_run
-from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import archive_channel, delete_message
@@ -71,19 +70,6 @@ def test_a_run_that_is_not_over_is_neither_tried_again_nor_answered_again(ana: M
         with pytest.raises(Conflict):
             verb(run=failed, by=access(ana))
     assert list(Run.objects.values_list("state", flat=True)) == [state]
-
-
-def test_a_reply_tells_once_that_there_is_another_answer(ana: Member, failed: Run) -> None:
-    first = Message.objects.get(run=failed)
-    run_events = Event.objects.filter(message_id=first.pk, kind="run_changed")
-    new_run = regenerate_run(run=failed, by=access(ana))
-    assert run_events.count() == 0  # there is none yet
-    execute_run(new_run.pk, client=ScriptedModel([ModelUnavailable("It is gone.")]))
-    assert run_events.count() == 1
-    retry_run(run=new_run, by=access(ana))
-    execute_run(new_run.pk, client=ScriptedModel(["In March."]))
-    assert Message.objects.get(run=new_run).body == "In March."
-    assert run_events.count() == 1
 
 
 def test_a_reply_deleted_while_its_run_waits_is_not_written_into(ana: Member, failed: Run) -> None:

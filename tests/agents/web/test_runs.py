@@ -155,9 +155,10 @@ def test_answers_point_at_each_other_and_keep_the_level_of_their_day(ana: Member
     messages = list(Message.objects.select_related("author"))
     extras = runs_by_message(messages, access(ana))
     run.refresh_from_db()
-    assert extras[answered.reply_id or 0]["run"].answered_again == run.reply_id
-    assert extras[run.reply_id or 0]["run"].regenerates == answered.reply_id
+    earlier, later = (extras[pk or 0]["run"] for pk in (answered.reply_id, run.reply_id))
+    assert (earlier.version, earlier.earlier_version, earlier.later_version) == (1, None, run.reply_id)
+    assert (later.version, later.earlier_version, later.later_version) == (2, answered.reply_id, None)
     assert [extras[pk or 0]["level"] for pk in (answered.reply_id, outside.pk)] == [2, 3]
     page = signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{answered.thread_id}/").content.decode()
-    assert "Replaced by another answer below" in page
+    assert 'aria-label="Earlier answer"' in page
     assert "“@vibe when do we prune the apple trees?”" in page

@@ -19,7 +19,7 @@ from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.lcm.summary_sources import DELETED_CONTENT
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import delete_message, update_message
+from openvibe.chat.services import delete_message, replace_replies, update_message
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
@@ -53,6 +53,14 @@ def renew(session: Session, *replies: ScriptedReply) -> ScriptedModel:
     scripted_model = ScriptedModel(replies or ("They spoke of roses.",))
     rebuild_conversation(session, config={}, client=scripted_model)
     return scripted_model
+
+
+def test_an_answer_that_was_replaced_is_in_no_summary(thread: Thread, folded: list[Summary], session: Session) -> None:
+    replace_replies([message(thread, 3).pk])
+    assert [content == STALE_CONTENT for content in contents()] == [True, True, False]
+    scripted_model = renew(session)
+    assert SECRET not in scripted_model.calls[0].messages[-1].content
+    assert find_violations(thread.pk) == []
 
 
 def test_deleted_text_is_in_no_summary_from_the_moment_it_is_deleted(
