@@ -257,7 +257,7 @@ def find_endpoint_problem(*, endpoint: Endpoint, seconds: int) -> str:
     if endpoint.kind == Endpoint.Kind.OFFLINE:
         return ""
     try:
-        _fetch_server_models(endpoint, seconds)
+        _fetch_server_models(endpoint, seconds, with_details=False)
     except BadAnswer:  # it answered: many offer no list of models
         return ""
     except ModelError as error:
@@ -267,7 +267,7 @@ def find_endpoint_problem(*, endpoint: Endpoint, seconds: int) -> str:
 
 def fetch_models(*, endpoint: Endpoint, seconds: float | None = None) -> ModelList:
     """What the endpoint, saved or not, offers. Never raises: where it offers no list, the sentence says so."""
-    if endpoint.kind not in (Endpoint.Kind.OPENAI, Endpoint.Kind.ANTHROPIC):
+    if endpoint.kind not in CLIENT_FACTORIES or endpoint.kind == Endpoint.Kind.OFFLINE:
         return ModelList((), "The offline model has no list of models.")
     if not endpoint.base_url or not endpoint.api_key.isascii() or not endpoint.api_key.isprintable():
         return ModelList((), "Enter the address, and the key as its provider shows it, first.")
@@ -288,6 +288,8 @@ def fetch_models(*, endpoint: Endpoint, seconds: float | None = None) -> ModelLi
     return ModelList(listed, f"{sentence} Choose one, or type another name.", is_list=True)
 
 
-def _fetch_server_models(endpoint: Endpoint, seconds: float) -> tuple[ServerModel, ...]:
+def _fetch_server_models(endpoint: Endpoint, seconds: float, *, with_details: bool = True) -> tuple[ServerModel, ...]:
     is_anthropic = endpoint.kind == Endpoint.Kind.ANTHROPIC
-    return fetch_server_models(_connection(endpoint), is_anthropic=is_anthropic, seconds=seconds)
+    return fetch_server_models(
+        _connection(endpoint), is_anthropic=is_anthropic, seconds=seconds, with_details=with_details
+    )

@@ -54,11 +54,12 @@ class ServerModel:
 
 
 def fetch_server_models(
-    connection: Connection, *, is_anthropic: bool = False, seconds: float
+    connection: Connection, *, is_anthropic: bool = False, with_details: bool = True, seconds: float
 ) -> tuple[ServerModel, ...]:
     """The models of an endpoint, each name once, in the order of the alphabet, within so many seconds in all.
 
-    Raises ModelError where it does not answer with a list. Its other facts are taken where they come in time.
+    Raises ModelError where it does not answer with a list. What it tells elsewhere is asked for `with_details`, and
+    taken where it comes in time.
     """
     root = connection.base_url.rstrip("/")
     headers = {"Authorization": f"Bearer {connection.api_key or 'none'}"}
@@ -72,10 +73,14 @@ def fetch_server_models(
         models = _read_list(
             _request_list(http, f"{root}/models{'?limit=1000' if is_anthropic else ''}", key, seconds), head, key
         )
-        host = urlsplit(root).hostname or ""
-        if models and not is_anthropic and not any(host == each or host.endswith(f".{each}") for each in _HOSTED):
+        if models and with_details and not is_anthropic and not _is_hosted(root):
             models = _with_details(http, root.removesuffix("/v1"), models, ends_at)
     return tuple(sorted(models.values(), key=lambda model: model.name))
+
+
+def _is_hosted(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return any(host == each or host.endswith(f".{each}") for each in _HOSTED)
 
 
 def _request_list(http: httpx2.Client, url: str, key: str, seconds: float) -> Any:
@@ -220,13 +225,14 @@ def _with_details(
             return None
 
     with ThreadPoolExecutor(8) as pool:
-        paths = ("/api/tags", "/api/v0/models", "/props", "/api/ps")
-        tags, studio, props, running = pool.map(ask, paths)
+        paths = ("/api/tags", "/api/v0/models", "/api/v1/models", "/props", "/api/ps")
+        tags, studio, newer_studio, props, running = pool.map(ask, paths)
         tagged = [_name(entry) for entry in _dicts(_mapping(tags).get("models")) if entry.get("digest")]  # of Ollama
         shown = [name for name in tagged if name in models][:MAX_SHOWN_MODELS]
         answers = pool.map(lambda name: ask("/api/show", {"model": name}), shown)
         models = models | _apply(models, zip(shown, answers, strict=True), with_ollama_show)
-    entries = _dicts(_mapping(studio).get("data"))
+    newer_entries = map(_as_earlier_entry, _dicts(_mapping(newer_studio).get("models")))
+    entries = [*newer_entries, *_dicts(_mapping(studio).get("data"))]
     models = models | _apply(models, ((_name(entry), entry) for entry in entries), with_lm_studio_entry)
     loaded = {_name(entry): entry for entry in _dicts(_mapping(running).get("models"))}
     models = models | _apply(models, loaded.items(), with_ollama_process)
@@ -278,6 +284,14 @@ def with_lm_studio_entry(model: ServerModel, entry: Mapping[str, Any]) -> Server
         abilities=_either(_told_abilities(entry), model.abilities),
         is_loaded=entry.get("state") == "loaded",
     )
+
+
+def _as_earlier_entry(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An entry of LM Studio's `/api/v1/models` (from 0.4 on) as `/api/v0/models` writes it."""
+    instances = _dicts(entry.get("loaded_instances"))
+    sizes = [_mapping(instance.get("config")).get("context_length") for instance in instances]
+    state = "loaded" if instances else "not-loaded"
+    return {**entry, "id": entry.get("key"), "state": state, "loaded_context_length": _first_size(*sizes)}
 
 
 def with_llama_props(model: ServerModel, props: Mapping[str, Any]) -> ServerModel:

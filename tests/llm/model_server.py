@@ -117,7 +117,8 @@ def _handler(endpoint: FakeEndpoint) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             asked = Asked(self.path, {k.lower(): v for k, v in self.headers.items()}, {"model": "", "messages": []})
-            _give(self, asked, endpoint.answer(asked))
+            with suppress(BrokenPipeError, ConnectionResetError):
+                _give(self, asked, endpoint.answer(asked))
             self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:

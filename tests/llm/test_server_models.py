@@ -4,8 +4,10 @@ import json
 from threading import Event
 from typing import Any
 
+import httpx2
 import pytest
 
+from openvibe.llm.endpoint_errors import connection_error
 from openvibe.llm.errors import AuthRefused, BadAnswer, ModelError, ModelLoading, ModelTimeout, ModelUnavailable
 from openvibe.llm.http_client import Connection
 from openvibe.llm.model_names import ModelKind
@@ -131,7 +133,7 @@ def test_ollama_says_what_each_is_for_and_how_much_it_reads() -> None:
     assert models["notes:latest"].kind is ModelKind.EMBEDDING, "whose name says nothing"
     assert models["bge-m3:latest"].trained_window == 8_192
     assert {asked.path for asked in server.asked} == {
-        *("/v1/models", "/api/tags", "/api/v0/models", "/props", "/api/ps", "/api/show")
+        *("/v1/models", "/api/tags", "/api/v0/models", "/api/v1/models", "/props", "/api/ps", "/api/show")
     }
 
 
@@ -147,6 +149,28 @@ def test_lm_studio_says_types_and_what_is_loaded() -> None:
         True,
     )
     assert (eyes.context_window, eyes.trained_window, eyes.is_loaded) == (None, 32_768, False)
+
+
+def test_lm_studios_newer_list_says_the_same() -> None:
+    entry = {
+        "type": "llm",
+        "publisher": "qwen",
+        "key": "qwen/qwen3.5-9b",
+        "loaded_instances": [{"id": "qwen/qwen3.5-9b", "config": {"context_length": 4096}}],
+        "max_context_length": 262144,
+        "capabilities": {"vision": True, "trained_for_tool_use": True},
+    }
+    notes = {"type": "embedding", "key": "notes", "loaded_instances": [], "max_context_length": 2048}
+    pages = {
+        "/v1/models": {"data": [{"id": "qwen/qwen3.5-9b"}, {"id": "notes"}]},
+        "/api/v1/models": {"models": [entry, notes]},
+    }
+    with serving(script=answering(pages)) as server:
+        models = models_of(server)
+    assert models["notes"] == ServerModel("notes", ModelKind.EMBEDDING, trained_window=2_048, is_loaded=False)
+    assert models["qwen/qwen3.5-9b"] == ServerModel(
+        "qwen/qwen3.5-9b", ModelKind.CHAT, 4_096, 262_144, None, frozenset((TOOLS, IMAGES)), is_loaded=True
+    )
 
 
 def test_llama_cpp_says_its_window_and_that_it_sees() -> None:
@@ -256,6 +280,31 @@ def test_a_dead_or_silent_server_is_said_in_time() -> None:
         never.set()
     with pytest.raises(ModelUnavailable, match="own network"):
         fetch_server_models(Connection("http://127.0.0.1:1/v1", ""), seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("The name gpu-bx cannot be found.", "cannot be reached: the name gpu-bx cannot be found"),
+        ("[Errno 113] No route to host", "no network leads to its address"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", "its certificate is not one"),
+        ("[SSL] record layer failure (_ssl.c:1006)", "it does not speak HTTPS"),
+        ("something else", "cannot be reached."),
+    ],
+)
+def test_why_there_is_no_connection_is_said(words: str, reason: str) -> None:
+    failure = connection_error(httpx2.ConnectError(words))
+    assert failure is not None
+    assert reason in str(failure)
+    assert failure.advice
+
+
+def test_https_at_a_plain_port_is_said() -> None:
+    with serving(Answer("m")) as server:
+        address = server.base_url.replace("http://", "https://")
+        with pytest.raises(ModelUnavailable, match="does not speak HTTPS") as failure:
+            fetch_server_models(Connection(address, "", allow_private=True), seconds=10)
+    assert "http://" in failure.value.advice
 
 
 def test_details_that_do_not_come_in_time_are_done_without() -> None:
