@@ -180,8 +180,20 @@ def _list_models(endpoint: Endpoint, addresses: Sequence[str], model: str) -> tu
     if not result.server_models and not model:
         if result.is_list:
             raise ConnectionFailed(f"{endpoint.name} answered, but offers no model. Load one there first.")
-        raise ConnectionFailed(f"{result.error} {result.error.advice}" if result.error else result.message)
+        raise ConnectionFailed(_no_list_words(result, addresses))
     return result.server_models
+
+
+def _no_list_words(result: ModelList, addresses: Sequence[str]) -> str:
+    """Why no models came, and what to do: where an address was typed, perhaps another one."""
+    if result.error is None:
+        return result.message
+    if len(addresses) == 1 or not isinstance(result.error, BadAnswer):
+        return f"{result.error} {result.error.advice}"
+    return (
+        f"Neither {addresses[0]} nor {addresses[1]} lists models. {result.error} Check host and port: the address is "
+        "that of the API, which often ends in /v1. Where it keeps no list, type the model's name under Model."
+    )
 
 
 def _choose_model(endpoint: Endpoint, models: Sequence[ServerModel], preset: Preset) -> str:

@@ -22,7 +22,7 @@ from openvibe.base.problems import Missing, Problem
 from openvibe.base.rate_limits import check_rate
 from openvibe.chat.models import Channel
 from openvibe.llm.models import Endpoint
-from openvibe.llm.presets import LOCAL_PRESETS, PRESETS, Preset, find_local_servers
+from openvibe.llm.presets import LOCAL_PRESETS, PRESETS, Preset, find_local_servers, recognize_preset
 from openvibe.workspaces.decorators import LAST_WORKSPACE_SESSION_KEY, WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import list_memberships
@@ -77,6 +77,13 @@ class ConnectForm(ServiceForm):
         super().__init__(request.POST if request.method == "POST" else None)
         agents = Agent.objects.filter(workspace=request.workspace, deactivated_at=None).select_related("participant")
         self.fields["agent"].queryset = agents  # type: ignore[attr-defined]  # a field of models
+
+    @property
+    def server(self) -> str:
+        """Whom a valid form names: models that another one offered are not this one's."""
+        recognised = recognize_preset(self.cleaned_data["api_key"])
+        named = self.cleaned_data["base_url"] or self.cleaned_data["provider"]
+        return named or (recognised.name if recognised else "")
 
     def preset(self) -> Preset | None:
         """None: recognised by the key, or at the address. Raises Problem for an address that is missing or too many."""
@@ -145,7 +152,8 @@ def _connect(request: WorkspaceRequest, form: ConnectForm) -> ModelConnection:
         model_request = ModelRequest(preset=preset, model=_chosen_model(request, "local_model"))
     else:
         values = form.cleaned_data
-        model = _chosen_model(request, "other_model") or values["model"]
+        is_same_server = request.POST.get("offered_by", form.server) == form.server
+        model = (_chosen_model(request, "other_model") if is_same_server else "") or values["model"]
         model_request = ModelRequest(values["api_key"], form.preset(), model, values["agent"], values["base_url"])
     return connect_model(
         workspace=request.workspace, by=request.access, request=model_request, is_superuser=request.user.is_superuser
@@ -165,6 +173,7 @@ def _render_page(
     context: dict[str, Any] = {"form": form, "failure": failure}
     if isinstance(failure, ConnectionFailed):
         context |= {"models": failure.models[:MAX_CHOICES], "more_models": _more_models(failure.models)}
+        context["offered_by"] = form.server if form.is_bound and form.is_valid() else ""
     if request.htmx:
         return render(request, "agents/_connect_result.html", context)
     if request.access.administers:

@@ -37,6 +37,7 @@ from openvibe.llm.thoughts import AnswerText
 from openvibe.llm.tool_calls import arguments_object, check_arguments, clean_identifier
 from openvibe.llm.values import (
     NO_OPTIONS,
+    CallNotice,
     CallOptions,
     ChatMessage,
     Completion,
@@ -108,7 +109,8 @@ class AnthropicModel:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
-        retries, notices = Retries(self._retry_policy), ()
+        retries = Retries(self._retry_policy)
+        notices: tuple[CallNotice, ...] = ()
         while True:
             has_text = False
             try:

@@ -68,7 +68,8 @@ class OpenAIModel:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> Completion:
-        retries, notices = _Retries(self), ()
+        retries = _Retries(self)
+        notices: tuple[CallNotice, ...] = ()
         while True:
             try:
                 request = self._build_request(messages, tools, max_output_tokens)
@@ -87,7 +88,8 @@ class OpenAIModel:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
-        retries, notices = _Retries(self), ()
+        retries = _Retries(self)
+        notices: tuple[CallNotice, ...] = ()
         while True:
             has_text = False
             try:

@@ -13,7 +13,7 @@ from openvibe.llm.values import CallNotice
 
 _MAX_PAUSE = 30.0  # seconds; an endpoint that asks for more is not waited for
 _LOADING_PAUSE = 2.0  # seconds between two questions whether a model is loaded
-LOADING_NOTICE = CallNotice("model_loading", "The model is being loaded. It is waited for, up to a minute.")
+LOADING_NOTICE = CallNotice("model_loading", "The model has to be loaded first. It is waited for, up to a minute.")
 
 
 @dataclass(frozen=True)

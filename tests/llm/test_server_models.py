@@ -128,7 +128,7 @@ def test_ollama_says_what_each_is_for_and_how_much_it_reads() -> None:
         models = models_of(server)
     assert list(models) == ["bge-m3:latest", "notes:latest", "qwen2.5-coder:7b"]
     coder = models["qwen2.5-coder:7b"]
-    assert (coder.kind, coder.abilities, coder.is_loaded) == (ModelKind.CHAT, {TOOLS}, True)
+    assert (coder.kind, coder.abilities, coder.is_loaded) == (ModelKind.CHAT, frozenset([TOOLS]), True)
     assert (coder.context_window, coder.trained_window) == (4_096, 32_768), "as it stands in memory"
     assert models["notes:latest"].kind is ModelKind.EMBEDDING, "whose name says nothing"
     assert models["bge-m3:latest"].trained_window == 8_192
@@ -145,7 +145,7 @@ def test_lm_studio_says_types_and_what_is_loaded() -> None:
     assert (llama.context_window, llama.trained_window, llama.abilities, llama.is_loaded) == (
         4_096,
         131_072,
-        {TOOLS},
+        frozenset([TOOLS]),
         True,
     )
     assert (eyes.context_window, eyes.trained_window, eyes.is_loaded) == (None, 32_768, False)

@@ -219,6 +219,38 @@ def test_a_server_at_any_port_is_added_where_the_operator_allows_it(
     assert neighbour.asked == []
 
 
+def test_a_model_that_another_server_offered_is_not_asked_for(ana: Member, page: str, settings: Settings) -> None:
+    """Its choice stands in the form until the next answer comes."""
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with serving(script=provider) as first, serving(Answer("second-model")) as second:
+        browser, htmx = signed_in(ana), {"HX-Request": "true"}
+        text = browser.post(page, {"base_url": first.base_url, "model": "broken"}, headers=htmx).content.decode()
+        assert f'name="offered_by" value="{first.base_url}"' in text
+        choice = {"other_model": "good-mini", "offered_by": first.base_url}
+        browser.post(page, {"base_url": second.base_url, **choice}, headers=htmx)
+        assert Endpoint.objects.get().model == "second-model"
+        browser.post(page, {"base_url": first.base_url, **choice}, headers=htmx)
+    assert Endpoint.objects.filter(model="good-mini").exists()
+
+
+def test_an_address_without_an_api_is_said_with_what_was_asked(ana: Member, page: str, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with serving(Answer(status=404)) as server:
+        text = signed_in(ana).post(page, {"base_url": f"127.0.0.1:{server.port}"}).content.decode()
+    root = f"http://127.0.0.1:{server.port}"
+    assert f"Neither {root}/v1 nor {root} lists models." in text
+    assert "type the model&#x27;s name under Model" in text
+
+
+def test_a_dead_server_is_said_with_what_to_do(ana: Member, page: str, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with serving(Answer("m")) as server:
+        pass
+    text = signed_in(ana).post(page, {"base_url": server.base_url}).content.decode()
+    assert "nothing listens at this address and port" in text
+    assert "has to listen on 0.0.0.0" in text
+
+
 def test_the_operators_hosts_are_shown_to_superusers_alone(ana: Member, page: str, settings: Settings) -> None:
     settings.ALLOWED_ENDPOINT_HOSTS = ["gpu-box.lan:11434"]
     assert "gpu-box.lan" not in signed_in(ana).get(page).content.decode()
@@ -258,7 +290,7 @@ def test_what_a_client_did_to_be_answered_is_said(ana: Member, vibe: Agent, page
     with serving(Answer("m"), loading, Answer("Hello!")) as server:
         text = signed_in(ana).post(page, {"base_url": server.base_url}, follow=True).content.decode()
     assert "Vibe answers with m from now on." in text
-    assert "The model is being loaded." in text
+    assert "The model has to be loaded first." in text
 
 
 def test_a_server_that_refuses_prompts_is_not_connected(ana: Member, page: str, settings: Settings) -> None:
