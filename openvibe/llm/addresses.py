@@ -6,7 +6,7 @@ import re
 from ipaddress import ip_address
 from urllib.parse import urlsplit, urlunsplit
 
-_BARE = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?(/[!-~]*)?\Z")
+_BARE = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?(?:/[!-~]*)?\Z")
 _VISIBLE = re.compile(r"[!-~]+\Z")
 _OPERATIONS = re.compile(
     r"/(?:chat/completions|completions|responses|messages|embeddings|models|api|api/(?:chat|generate|tags|show|v0/models))"
@@ -22,7 +22,7 @@ def base_urls(text: str) -> tuple[str, ...]:
     """
     text = text.strip()
     if bare := _BARE.match(text):
-        text = f"{_scheme(bare[1], bare[2])}://{text}"
+        text = f"{_scheme(bare[1])}://{text}"
     try:
         if not _VISIBLE.match(text):  # which reading it would mend in silence
             return (text,)
@@ -38,12 +38,11 @@ def base_urls(text: str) -> tuple[str, ...]:
     return (as_written,) if re.search(r"/v\d[a-z0-9]*(?:/|\Z)", path) else (as_written, f"{as_written}/v1")
 
 
-def _scheme(host: str, port: str | None) -> str:
-    """Servers of one's own network rarely speak HTTPS, and those at a port of their own neither."""
+def _scheme(host: str) -> str:
+    """Servers of one's own network rarely speak HTTPS; to any other no key goes in the clear unless somebody says so."""
     name = host.strip("[]").lower()
     try:
-        ip_address(name)
-        is_own = True
+        is_own = ip_address(name).is_private
     except ValueError:
         is_own = "." not in name or name.endswith(_OWN_NETWORK)
-    return "http" if is_own or port not in (None, "443") else "https"
+    return "http" if is_own else "https"

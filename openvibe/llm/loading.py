@@ -21,7 +21,7 @@ _LOADING_OF_BUSY = re.compile(
     r"model_?not_?ready|\bmodel\b.{0,120}\b(?:not(?: yet)? ready|(?:re)?loading)\b", re.IGNORECASE
 )
 """Where the status itself says that too much was asked."""
-_FAILED = re.compile(
+_FAILURE = re.compile(
     r"\b(?:fail(?:ed|ure|s)?|unable|could ?n[o']t|cannot|can ?not|crashed|exited|out of memory)\b.{0,40}"
     r"\b(?:load(?:ing)?|start(?:ing)?|initiali[sz](?:e|ing))\b"
     r"|\berror[ :]+(?:(?:while|when|during|in) )?(?:load|start|initiali)|\bload(?:ing)? (?:failed|error)\b",
@@ -34,6 +34,6 @@ def loading_error(status: int, text: str, detail: str = "") -> ModelLoading | No
     if status not in _STATUSES or text.lstrip().startswith("<"):
         return None
     pattern = _LOADING_OF_BUSY if status == 429 else _LOADING
-    if not pattern.search(text[:4_000]) or _FAILED.search(text[:4_000]):
+    if not pattern.search(text[:4_000]) or _FAILURE.search(text[:4_000]):
         return None
     return ModelLoading(f"The model is still being loaded (HTTP {status}).{detail}")

@@ -29,7 +29,15 @@ MAX_SHOWN_MODELS = 40
 """Of Ollama's models, about which it is asked one by one."""
 TOOLS, IMAGES, REASONING = "tools", "images", "reasoning"
 """Abilities of models."""
-_HOSTED = ("openai.com", "anthropic.com", "googleapis.com", "deepseek.com", "groq.com", "mistral.ai", "openrouter.ai")
+_PROVIDER_HOSTS = (
+    "openai.com",
+    "anthropic.com",
+    "googleapis.com",
+    "deepseek.com",
+    "groq.com",
+    "mistral.ai",
+    "openrouter.ai",
+)
 """Their lists hold what they tell."""
 _MAX_TOKENS = 100_000_000
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
@@ -80,7 +88,7 @@ def fetch_server_models(
 
 def _is_hosted(url: str) -> bool:
     host = urlsplit(url).hostname or ""
-    return any(host == each or host.endswith(f".{each}") for each in _HOSTED)
+    return any(host == each or host.endswith(f".{each}") for each in _PROVIDER_HOSTS)
 
 
 def _request_list(http: httpx2.Client, url: str, key: str, seconds: float) -> Any:
