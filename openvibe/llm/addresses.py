@@ -39,7 +39,7 @@ def base_urls(text: str) -> tuple[str, ...]:
 
 
 def _scheme(host: str) -> str:
-    """Servers of one's own network rarely speak HTTPS; to any other no key goes in the clear unless somebody says so."""
+    """Servers of one's own network rarely speak HTTPS; to others no key goes in the clear unless somebody says so."""
     name = host.strip("[]").lower()
     try:
         is_own = ip_address(name).is_private
