@@ -7,7 +7,7 @@ from django.urls import reverse
 from agents.access import visible_to
 from agents.models import Run
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.search.workspace import best_messages
+from openvibe.chat.queries import best_messages
 from openvibe.llm.offline import KnownPlace, OfflineModel
 from openvibe.workspaces.queries import participant_access
 

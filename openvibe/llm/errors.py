@@ -48,6 +48,10 @@ class ModelTimeout(ModelError):
     advice = "Try again. Admins can give the model more time: Settings, Models."
 
 
+class LimitReached(ModelTimeout):
+    """A limit of ours ended the call. `Retries` says which one."""
+
+
 class ContextTooLong(ModelError):
     """The prompt does not fit the model's window."""
 
@@ -63,6 +67,13 @@ class ModelUnavailable(ModelError):
     advice = "Try again in a minute. If it stays away, admins can test the model: Settings, Models."
 
 
+class ModelLoading(ModelUnavailable):
+    """The server is there, and its model not yet. Waited for longer than other errors."""
+
+    code = "model_loading"
+    advice = "Try again in a minute. A large model takes a while to load; its server's own output says how far it is."
+
+
 class BadAnswer(ModelError):
     """The endpoint answered, but with nothing or with something that is not an answer."""
 
@@ -72,6 +83,10 @@ class BadAnswer(ModelError):
 
 class EmptyAnswer(BadAnswer):
     """The model came to its end without a word or a tool call."""
+
+
+class ThoughtTooLong(EmptyAnswer):
+    """The model used all its output tokens before it said a word."""
 
 
 class BudgetExceeded(ModelError):

@@ -15,6 +15,8 @@ from openvibe.base.fields import EncryptedTextField, secret_hint
 from openvibe.base.models import TimestampedModel
 from openvibe.base.ssrf_guard import AddressRefused, check_url
 
+MAX_TIMEOUT_SECONDS = 3_600
+
 
 class Endpoint(TimestampedModel):
     """A model that admins of a workspace set up. The key is stored encrypted and never shown again."""
@@ -68,7 +70,7 @@ class Endpoint(TimestampedModel):
     )
     timeout_seconds = models.PositiveIntegerField(
         default=120,
-        validators=[MinValueValidator(1), MaxValueValidator(3_600)],
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_TIMEOUT_SECONDS)],
         help_text="How long one answer may take in all.",
     )
     is_default = models.BooleanField(default=False, help_text="Used by agents that name no endpoint of their own.")

@@ -60,6 +60,7 @@ from openvibe.chat.queries.thread_lists import (
 )
 from openvibe.chat.queries.thread_page import NamedAgent, ThreadSurroundings, read_surroundings
 from openvibe.chat.search.thread import MessageHit, find_messages
+from openvibe.chat.search.workspace import best_messages
 
 __all__ = [
     "ATTACHMENT_FIELDS",
@@ -92,6 +93,7 @@ __all__ = [
     "access_thread",
     "agents_with_access",
     "attachments_of_thread",
+    "best_messages",
     "channels_for_admin",
     "chosen_notification_level",
     "export_filename",
