@@ -21,9 +21,10 @@ BUILD_DOCS := .venv/bin/zensical build --strict --clean
 # Under another name: a line that names it outright is started by `make -n`, too.
 MAKE_AGAIN = $(MAKE)
 PYTEST := $(IN) -m pytest
+NIGHTLY := --hypothesis-profile=nightly
 WAITING := -n 3  # browsers and processes wait as much as they work: on two processors three keep them busy
 
-.PHONY: help python setup setup-test multilingual browser run check check-deploy docs screenshots unit journeys test nightly lock clean
+.PHONY: help python setup setup-test multilingual browser run check check-deploy docs screenshots unit journeys test nightly local-model lock clean
 
 help:
 	@echo "make run       start OpenVibe on http://127.0.0.1:$(PORT)/ (the first time sets everything up)"
@@ -33,7 +34,8 @@ help:
 	@echo "make unit      run the tests that need no browser and no second process"
 	@echo "make journeys  run the tests in real browsers"
 	@echo "make test      run every check and test"
-	@echo "make nightly   the same, with many more made-up examples"
+	@echo "make nightly   the same, with many more made-up examples, and with real small models (1.6 GB of downloads)"
+	@echo "make local-model  a small model on this machine, without a key (SIZE=1.5b: a larger one; MODEL_PORT=8090)"
 	@echo "make setup     only install what make run needs, into .venv"
 	@echo "make multilingual  install the multilingual search embedder as well (33 MB)"
 	@echo "make lock      choose the versions of all dependencies anew"
@@ -89,13 +91,19 @@ unit: setup-test
 journeys: browser
 	$(PYTEST) $(WAITING) tests/journeys
 
+# A name of Make's own for each option: SIZE, MODEL_PORT, and CACHE for the folder of downloads.
+local-model: setup
+	@exec $(IN) -m openvibe.runner.local_model $(if $(SIZE),--size "$(SIZE)") $(if $(MODEL_PORT),--port "$(MODEL_PORT)") \
+		$(if $(CACHE),--cache "$(CACHE)")
+
 # The checks run beside the tests, and say at the end how long they took and, where they failed, what they found: what
 # stands last is what one reads first.
 test nightly: browser
 	@mkdir -p $(OPENVIBE_VAR)
 	@{ started=$$(date +%s); $(MAKE_AGAIN) --no-print-directory check; status=$$?; \
 		echo "make check: $$(($$(date +%s) - started)) s"; exit $$status; } > $(OPENVIBE_VAR)/check.log 2>&1 & checks=$$!; \
-	$(PYTEST) $(WAITING) $(if $(filter nightly,$@),--hypothesis-profile=nightly); tests=$$?; \
+	$(PYTEST) $(WAITING) $(if $(filter nightly,$@),$(NIGHTLY) --ignore=tests/nightly); tests=$$?; \
+	$(if $(filter nightly,$@),$(PYTEST) -n 0 $(NIGHTLY) tests/nightly; tests=$$((tests | $$?));) \
 	wait $$checks; checked=$$?; \
 	if [ $$checked = 0 ]; then tail -n 1 $(OPENVIBE_VAR)/check.log; else cat $(OPENVIBE_VAR)/check.log; fi; exit $$((tests | checked))
 

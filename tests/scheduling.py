@@ -7,6 +7,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped] 
 KINDS = {
     "journeys": "people in real browsers, and programs beside them, at a served installation",
     "processes": "start other processes and wait for what they do",
+    "nightly": "a real small model, which `make nightly` alone starts",
     "bench": "what `manage.py bench` runs, on tiny numbers",
     "unit": "this process and its database",
 }
@@ -15,6 +16,7 @@ KIND_OF = {
     "tests/operations/test_bootstrap_venv.py": "processes",
     "tests/operations/test_serve.py": "processes",
     "tests/operations/test_supervisor.py": "processes",
+    "tests/operations/test_local_model.py": "processes",
     "tests/operations/test_external_database.py": "processes",
     "tests/operations/test_embedded.py": "processes",
     "tests/operations/test_backup.py": "processes",
@@ -28,6 +30,7 @@ KIND_OF = {
     "tests/memory/plugins/test_conformance.py::test_an_author_runs_it_by_the_name_of_the_package": "processes",
     "tests/llm/test_tokens.py::test_vocabularies_are_loaded_when_needed_and_without_the_network": "processes",
     "tests/client/test_command.py": "processes",
+    "tests/nightly/": "nightly",
     "tests/bench/test_benches.py": "bench",
     "tests/bench/test_plans.py": "bench",
 }

@@ -284,7 +284,7 @@ def fail(text: str) -> NoReturn:
 def fail_with_hint(output: str) -> NoReturn:
     """Ends with what pip's or venv's words mean, or with their last lines."""
     for pattern, hint in ERROR_HINTS:
-        if pattern in output:
+        if pattern.lower() in output.lower():  # pip shouts about hashes
             fail(hint)
     fail(
         "The dependencies could not be installed. The last words were:\n" + "\n".join(output.strip().splitlines()[-8:])

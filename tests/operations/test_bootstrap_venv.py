@@ -114,6 +114,7 @@ def test_what_is_installed_stays_whichever_patch_level_asks(
     ("reason", "words"),
     [
         ("[Errno 30] Read-only file system", r"its disk is read-only\. Put OpenVibe into a folder"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.", "differs from the locked one"),
         ("No matching distribution found", r"no ready-made file for the Python of .*\.venv on .*: `make PYTHON="),
     ],
 )

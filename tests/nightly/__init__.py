@@ -1,0 +1,1 @@
+"""Real small models, started on this machine and asked through OpenVibe: `make nightly` alone runs these."""
