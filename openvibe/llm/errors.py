@@ -6,14 +6,20 @@ None of them ever holds a key.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openvibe.llm.endpoint_errors import ErrorReport
+
 
 class ModelError(Exception):
     """Any failure of a model client. `may_pass` says whether the same call may succeed a moment later, `retry_after` in
-    how many seconds (None where unknown)."""
+    how many seconds (None where unknown); `report` what the endpoint said, where it did, without its key."""
 
     code = "model_error"
     advice = "Try again. If it happens again, admins can test the model: Settings, Models."
     may_pass = False
+    report: ErrorReport | None = None
 
     def __init__(
         self, message: str, *, advice: str | None = None, may_pass: bool | None = None, retry_after: float | None = None
