@@ -141,10 +141,7 @@ def _without_quotations(words: str, messages: Iterable[ChatMessage]) -> str:
     kept, start, place = "", 0, 0
     while place < len(matches):
         length = 0
-        while (
-            place + length < len(matches)
-            and f" {' '.join(m[0] for m in matches[place : place + length + 1])} " in prompt
-        ):
+        while place + length < len(matches) and f" {' '.join(words_in[place : place + length + 1])} " in prompt:
             length += 1
         if length >= _QUOTED_WORDS:
             kept += f"{words[start : matches[place].start()]}…"
@@ -400,7 +397,22 @@ _BAD_SCHEMA = _any(
     r"(?:invalid|unsupported|bad|incompatible)[^\n]{0,40}schema",
     r"schema[^\n]{0,120}(?:invalid|unsupported|not (?:valid|support|permit|allow))",
 )
-_OF_TOOLS = r"(?:tools?(?:[ _-]?(?:use|usage|calls?|calling))?|functions?(?:[ _-]?call(?:s|ing)?)?)"
+_OF_TOOLS = r"\btools?\b|functions?\b|function_declarations|parameters|input_?schema"
+
+
+def _plain_schemas(refusal: Refusal, plan: CallPlan) -> str | None:
+    is_of_tools = refusal.says(_OF_TOOLS) or re.search("tool|function", refusal.param)
+    return _flag(bool(is_of_tools) and refusal.says(_BAD_SCHEMA))
+
+
+def _no_provider_fields(refusal: Refusal, plan: CallPlan) -> str | None:
+    names = {name for message in plan.messages for name in message.provider_fields}
+    names |= {name for message in plan.messages for call in message.tool_calls for name in call.provider_fields}
+    own = (re.escape(name.lower()) for name in names)
+    return _flag(bool(names) and refusal.is_about(*own, r"signature", r"encrypted_content", r"thinking(?: blocks?)?"))
+
+
+_TOOLS = r"(?:tools?(?:[ _-]?(?:use|usage|calls?|calling))?|functions?(?:[ _-]?call(?:s|ing)?)?)"
 _NO_TOOLS = _any(
     rf"{_DOES_NOT} (?:for |of )?(?:the |any )?(?:use of )?'?{_TOOLS}\b(?!_| role| message)",
     rf"(?<!\w){_TOOLS}'? (?:support )?(?:is|are)(?: currently)? ?{_NOT}",

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 from django.conf import settings
@@ -17,6 +17,8 @@ from django.utils import timezone
 from openvibe.base.fields import UnreadableSecret
 from openvibe.base.registers import Register
 from openvibe.base.ssrf_guard import AddressRefused, check_url
+from openvibe.llm.adaptation_store import StoredAdaptations, TestedAdaptations
+from openvibe.llm.adapted_calls import AdaptationMemory
 from openvibe.llm.breaker import BreakerClient, EndpointBreaker
 from openvibe.llm.errors import BadAnswer, ModelError
 from openvibe.llm.fences import fence
@@ -50,19 +52,33 @@ ENDPOINT_CHECK: Register[Callable[[Endpoint], None]] = Register("openvibe.llm.en
 endpoint_answered = Signal()
 
 
-def _openai_client(endpoint: Endpoint) -> OpenAIModel:
+def _openai_client(
+    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, hands_back_tools: bool = False
+) -> OpenAIModel:
     from openvibe.llm.openai import OpenAIModel  # its SDK takes a second to import: only when it is used
 
     return OpenAIModel(
-        _connection(endpoint), model=endpoint.model, retry_policy=_retry_policy(endpoint), is_free=endpoint.is_free
+        _connection(endpoint),
+        model=endpoint.model,
+        retry_policy=_retry_policy(endpoint),
+        is_free=endpoint.is_free,
+        adaptations=StoredAdaptations(endpoint) if adaptations is None else adaptations,
+        hands_back_tools=hands_back_tools,
     )
 
 
-def _anthropic_client(endpoint: Endpoint) -> AnthropicModel:
+def _anthropic_client(
+    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, hands_back_tools: bool = False
+) -> AnthropicModel:
     from openvibe.llm.anthropic import AnthropicModel
 
     return AnthropicModel(
-        _connection(endpoint), model=endpoint.model, retry_policy=_retry_policy(endpoint), is_free=endpoint.is_free
+        _connection(endpoint),
+        model=endpoint.model,
+        retry_policy=_retry_policy(endpoint),
+        is_free=endpoint.is_free,
+        adaptations=StoredAdaptations(endpoint) if adaptations is None else adaptations,
+        hands_back_tools=hands_back_tools,
     )
 
 
@@ -79,8 +95,16 @@ def _retry_policy(endpoint: Endpoint) -> RetryPolicy:
     )
 
 
-CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {
-    "offline": lambda endpoint: OfflineModel(),
+class ClientFactory(Protocol):
+    """Makes the client of an endpoint. `adaptations`: what is known of it, without one what is stored of it."""
+
+    def __call__(
+        self, endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, hands_back_tools: bool = False
+    ) -> ModelClient: ...
+
+
+CLIENT_FACTORIES: dict[str, ClientFactory] = {
+    "offline": lambda endpoint, adaptations=None, *, hands_back_tools=False: OfflineModel(),
     "openai": _openai_client,
     "anthropic": _anthropic_client,
 }
@@ -97,15 +121,22 @@ def import_client_packages() -> None:
         connection.close()
 
 
-def client_for(endpoint: Endpoint | None) -> ModelClient:
+def client_for(endpoint: Endpoint | None, *, hands_back_tools: bool = False) -> ModelClient:
     """The client of an endpoint, behind its circuit breaker; without an endpoint, the offline model.
 
-    An endpoint that was changed starts with a fresh breaker.
+    An endpoint that was changed starts with a fresh breaker. `hands_back_tools`: where the endpoint takes no tools, the
+    caller is told by ToolsRefused, before anything was answered.
     """
     if endpoint is None:
         return OfflineModel()
-    client = CLIENT_FACTORIES[endpoint.kind](endpoint)
+    client = CLIENT_FACTORIES[endpoint.kind](endpoint, hands_back_tools=hands_back_tools)
     return BreakerClient(client, breaker=CIRCUIT_BREAKER, endpoint=endpoint)
+
+
+def is_adapted(client: ModelClient, kind: str) -> bool:
+    """Whether it is known that what the client asks needs this kind of adaptation, such as `no_tools`."""
+    memory = getattr(client, "adaptations", None)
+    return isinstance(memory, AdaptationMemory) and kind in memory.values()
 
 
 @dataclass(frozen=True)
@@ -150,7 +181,7 @@ def _ask_endpoint(endpoint: Endpoint) -> EndpointTryResult:
     start_time = time.monotonic()
     hasty_endpoint = copy(endpoint)
     hasty_endpoint.timeout_seconds = min(endpoint.timeout_seconds, TRY_SECONDS_LIMIT)
-    client = CLIENT_FACTORIES[endpoint.kind](hasty_endpoint)
+    client = CLIENT_FACTORIES[endpoint.kind](hasty_endpoint, TestedAdaptations(endpoint))
     try:
         completion = client.complete(question, max_output_tokens=TRY_OUTPUT_TOKENS)
     except ModelError as error:
