@@ -120,7 +120,7 @@ def read_refusal(error: ModelError, messages: Iterable[ChatMessage] = ()) -> Ref
     """What the endpoint said against the request, without what it quotes of the messages; None where the error is no
     refusal: an answer that had begun, a fault of the endpoint's own, too many requests, a prompt that is too long."""
     report = error.report
-    if report is None or isinstance(error, ContextTooLong | EmptyAnswer):
+    if report is None or report.is_in_answer or isinstance(error, ContextTooLong | EmptyAnswer):
         return None
     words = f"{report.message} {report.code}".lower()
     words = re.sub('[`\u2018\u2019\u201c\u201d"]', "'", words)
@@ -414,7 +414,7 @@ def _no_provider_fields(refusal: Refusal, plan: CallPlan) -> str | None:
 
 _TOOLS = r"(?:tools?(?:[ _-]?(?:use|usage|calls?|calling))?|functions?(?:[ _-]?call(?:s|ing)?)?)"
 _NO_TOOLS = _any(
-    rf"{_DOES_NOT} (?:for |of )?(?:the |any )?(?:use of )?'?{_TOOLS}\b(?!_| role| message)",
+    rf"{_DOES_NOT} (?:support )?(?:for |of )?(?:the |any )?(?:use of )?'?{_TOOLS}\b(?!_| role| message)",
     rf"(?<!\w){_TOOLS}'? (?:support )?(?:is|are)(?: currently)? ?{_NOT}",
     rf"endpoints found that support {_TOOLS}",
     r"--enable-auto-tool-choice|--tool-call-parser|requires? --jinja",

@@ -127,9 +127,8 @@ class AnthropicModel:
         """One request: the pieces of its answer, then the whole."""
         events, accumulator = EventStream(_adapt_event), _StreamAccumulator()
         request = build_request(self.model, plan.messages, plan.tools, plan.max_output_tokens)
-        request |= messages_options(plan.options, has_tools=bool(plan.tools))
-        if not plan.streams:
-            request["extra_body"] = {"stream": False}
+        more = messages_options(plan.options, has_tools=bool(plan.tools))  # the package knows not all of them
+        request["extra_body"] = more if plan.streams else more | {"stream": False}
         read_timeout = retries.first_answer_seconds() if plan.streams else retries.remaining_seconds()
         with self._connect(retries, read_timeout, events) as sdk:
             with sdk.messages.create(**request, stream=True) as stream:

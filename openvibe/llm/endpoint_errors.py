@@ -78,13 +78,14 @@ _CONTENT_PHRASES = (
 @dataclass(frozen=True)
 class ErrorReport:
     """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words, and
-    the field of the request that it names."""
+    the field of the request that it names. `is_in_answer`: it came where an answer was to come, with HTTP 200."""
 
     status: int
     code: str = ""
     message: str = ""
     retry_after: str | None = None
     param: str = ""
+    is_in_answer: bool = False
 
     def to_model_error(self, key: str) -> ModelError:
         report = replace(self, **{name: _without(key, getattr(self, name)) for name in ("code", "message", "param")})
@@ -252,9 +253,9 @@ def read_response(response: httpx2.Response) -> ErrorReport:
 def read_error(error: Any, status: int = 200) -> ErrorReport:
     """What an error says, as text or as the value of its JSON. Where the answer had begun, its code may be an HTTP
     status."""
-    reason = read_reason(error)
-    status = reason.status or status if status == 200 else status
-    return ErrorReport(status, reason.code, reason.message, param=reason.param)
+    reason, is_in_answer = read_reason(error), status == 200
+    status = reason.status or status if is_in_answer else status
+    return ErrorReport(status, reason.code, reason.message, param=reason.param, is_in_answer=is_in_answer)
 
 
 def report_in(answer: Any) -> ErrorReport | None:

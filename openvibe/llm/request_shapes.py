@@ -67,8 +67,8 @@ def with_alternating_roles(messages: Messages) -> Messages:
     for message in with_calls_as_text(messages):
         if not message.content.strip() and not message.images:
             continue
-        before = changed[-1].role if changed else "system"
-        if before == "system" and message.role == "assistant":
+        before = changed[-1].role if changed else ""
+        if before in ("", "system") and message.role == "assistant":
             changed.append(ChatMessage("user", OPENING))
         if before == message.role:
             changed[-1] = _joined([changed[-1], message])
