@@ -103,7 +103,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     specs = () if run.task == Run.Task.PUBLISH else toolbox.specs  # a draft is made of the dive and nothing else
     specs = (*client_specs(turn), *specs)
     endpoint = endpoint_for(run.agent)
-    client = client or client_for(endpoint, hands_back_tools=True)
+    client = client or client_for(endpoint, for_run=True)
     if is_adapted(client, "no_tools"):
         specs = ()
     assemble_prompt = partial(

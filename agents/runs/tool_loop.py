@@ -41,6 +41,7 @@ from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.chat.models import Dive, Message
 from openvibe.llm.adapted_calls import ToolsRefused
+from openvibe.llm.endpoints import save_adaptations
 from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
@@ -210,6 +211,7 @@ class RunSession:
                 first_word_at = timezone.now()
                 self.answer.first_word_at = self.answer.first_word_at or first_word_at
             if events and isinstance(events[-1], StreamEnd):  # all of it is saved in a moment
+                save_adaptations(self.client)
                 self._end_round(events[-1].completion, turn, round_number, first_word_at)
                 return events[-1].completion
             is_due = not events or monotonic() - saved_at >= STREAM_TIMEOUT

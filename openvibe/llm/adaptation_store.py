@@ -16,12 +16,13 @@ log = structlog.get_logger(__name__)
 
 
 class StoredAdaptations(AdaptationMemory):
-    """Those of one endpoint and its model. Read once; what is learned is written down at once, apart from what the
-    caller saves, and only while the endpoint is what it was when it was read. Of an unsaved one nothing is written."""
+    """Those of one endpoint and its model. Read once; what is learned is written down at once, or with `defers` by
+    `save`, and only while the endpoint is what it was when it was read. Of an unsaved one nothing is written."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, *, defers: bool = False) -> None:
         super().__init__()
-        self._endpoint = endpoint
+        self._endpoint, self._defers = endpoint, defers
+        self._unsaved: list[Adaptation] = []
         self._is_read = endpoint.pk is None
 
     def values(self) -> Mapping[str, str]:
@@ -35,8 +36,15 @@ class StoredAdaptations(AdaptationMemory):
     def remember(self, learned: Sequence[Adaptation], plan: CallPlan) -> None:
         news = [each for each in learned if self._values.get(each.kind) != each.value]
         super().remember(learned, plan)
-        if news and self._endpoint.pk is not None:
-            self._write(news, ())
+        if self._endpoint.pk is not None:
+            self._unsaved += news
+        if not self._defers:
+            self.save()
+
+    def save(self) -> None:
+        unsaved, self._unsaved = self._unsaved, []
+        if unsaved:
+            self._write(list({each.kind: each for each in unsaved}.values()), ())
 
     def _rows(self) -> models.QuerySet[EndpointAdaptation]:
         return EndpointAdaptation.objects.filter(endpoint=self._endpoint.pk, model=self._endpoint.model)

@@ -37,6 +37,9 @@ class AdaptationMemory:
         """Keep what helped to get `plan` answered."""
         self._values |= {adaptation.kind: adaptation.value for adaptation in learned}
 
+    def save(self) -> None:
+        """Write down for others what was learned, where that is done later than it is learned."""
+
 
 class ToolsRefused(ModelError):
     """The endpoint takes no tools. Raised where the caller wants to make its prompt anew, without a word of them."""

@@ -53,7 +53,7 @@ endpoint_answered = Signal()
 
 
 def _openai_client(
-    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, hands_back_tools: bool = False
+    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
 ) -> OpenAIModel:
     from openvibe.llm.openai import OpenAIModel  # its SDK takes a second to import: only when it is used
 
@@ -62,13 +62,13 @@ def _openai_client(
         model=endpoint.model,
         retry_policy=_retry_policy(endpoint),
         is_free=endpoint.is_free,
-        adaptations=StoredAdaptations(endpoint) if adaptations is None else adaptations,
-        hands_back_tools=hands_back_tools,
+        adaptations=adaptations or StoredAdaptations(endpoint, defers=for_run),
+        hands_back_tools=for_run,
     )
 
 
 def _anthropic_client(
-    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, hands_back_tools: bool = False
+    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
 ) -> AnthropicModel:
     from openvibe.llm.anthropic import AnthropicModel
 
@@ -77,8 +77,8 @@ def _anthropic_client(
         model=endpoint.model,
         retry_policy=_retry_policy(endpoint),
         is_free=endpoint.is_free,
-        adaptations=StoredAdaptations(endpoint) if adaptations is None else adaptations,
-        hands_back_tools=hands_back_tools,
+        adaptations=adaptations or StoredAdaptations(endpoint, defers=for_run),
+        hands_back_tools=for_run,
     )
 
 
@@ -96,15 +96,16 @@ def _retry_policy(endpoint: Endpoint) -> RetryPolicy:
 
 
 class ClientFactory(Protocol):
-    """Makes the client of an endpoint. `adaptations`: what is known of it, without one what is stored of it."""
+    """Makes the client of an endpoint. `adaptations`: what is known of it, without one what is stored of it; `for_run`
+    as in `client_for`."""
 
     def __call__(
-        self, endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, hands_back_tools: bool = False
+        self, endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
     ) -> ModelClient: ...
 
 
 CLIENT_FACTORIES: dict[str, ClientFactory] = {
-    "offline": lambda endpoint, adaptations=None, *, hands_back_tools=False: OfflineModel(),
+    "offline": lambda endpoint, adaptations=None, *, for_run=False: OfflineModel(),
     "openai": _openai_client,
     "anthropic": _anthropic_client,
 }
@@ -121,15 +122,16 @@ def import_client_packages() -> None:
         connection.close()
 
 
-def client_for(endpoint: Endpoint | None, *, hands_back_tools: bool = False) -> ModelClient:
+def client_for(endpoint: Endpoint | None, *, for_run: bool = False) -> ModelClient:
     """The client of an endpoint, behind its circuit breaker; without an endpoint, the offline model.
 
-    An endpoint that was changed starts with a fresh breaker. `hands_back_tools`: where the endpoint takes no tools, the
-    caller is told by ToolsRefused, before anything was answered.
+    An endpoint that was changed starts with a fresh breaker. `for_run`: where the endpoint takes no tools, the caller
+    is told by ToolsRefused, before anything was answered; and as it reads streams in a thread of their own, it writes
+    down what was learned by `save_adaptations`.
     """
     if endpoint is None:
         return OfflineModel()
-    client = CLIENT_FACTORIES[endpoint.kind](endpoint, hands_back_tools=hands_back_tools)
+    client = CLIENT_FACTORIES[endpoint.kind](endpoint, for_run=for_run)
     return BreakerClient(client, breaker=CIRCUIT_BREAKER, endpoint=endpoint)
 
 
@@ -137,6 +139,13 @@ def is_adapted(client: ModelClient, kind: str) -> bool:
     """Whether it is known that what the client asks needs this kind of adaptation, such as `no_tools`."""
     memory = getattr(client, "adaptations", None)
     return isinstance(memory, AdaptationMemory) and kind in memory.values()
+
+
+def save_adaptations(client: ModelClient) -> None:
+    """Write down what the client of a run learned, where it learned anything."""
+    memory = getattr(client, "adaptations", None)
+    if isinstance(memory, AdaptationMemory):
+        memory.save()
 
 
 @dataclass(frozen=True)
