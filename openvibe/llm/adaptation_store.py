@@ -52,10 +52,10 @@ class StoredAdaptations(AdaptationMemory):
     def _write(self, learned: Sequence[Adaptation], needless: Sequence[str]) -> None:
         """Two who learn one thing write it one after the other; nobody does where the endpoint was changed."""
         endpoint = self._endpoint
+        stored = Endpoint.objects.select_for_update(no_key=True).filter(pk=endpoint.pk, updated_at=endpoint.updated_at)
         try:
             with transaction.atomic():
-                stored = Endpoint.objects.select_for_update(no_key=True)
-                if not stored.filter(pk=endpoint.pk, updated_at=endpoint.updated_at).exists():
+                if not stored.exists():
                     return
                 if needless:
                     self._rows().filter(kind__in=needless).delete()
@@ -75,10 +75,10 @@ class StoredAdaptations(AdaptationMemory):
                     unique_fields=["endpoint", "model", "kind"],
                     update_fields=["value", "words", "learned_at"],
                 )
+                kinds = [each.kind for each in learned]
+                log.info("endpoint_adapted", endpoint=endpoint.pk, kinds=kinds, forgot=list(needless))
         except DatabaseError:  # the answer is there: what helped is learned again another time
             log.warning("adaptations_not_saved", endpoint=endpoint.pk, exc_info=True)
-            return
-        log.info("endpoint_adapted", endpoint=endpoint.pk, kinds=[each.kind for each in learned], forgot=list(needless))
 
 
 class TestedAdaptations(StoredAdaptations):

@@ -88,7 +88,8 @@ class ErrorReport:
     is_in_answer: bool = False
 
     def to_model_error(self, key: str) -> ModelError:
-        report = replace(self, **{name: _without(key, getattr(self, name)) for name in ("code", "message", "param")})
+        code, message, param = (_without(key, text) for text in (self.code, self.message, self.param))
+        report = replace(self, code=code, message=message, param=param)
         error = report._to_model_error(key)
         error.report = report
         return error

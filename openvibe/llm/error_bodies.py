@@ -150,7 +150,7 @@ def _own_reason(value: Mapping[Any, Any], depth: int) -> Reason:
         nested = _read(value.get(key), depth + 1)
         if nested and nested.message:
             message = nested.message
-            if isinstance(value[key], str) and value[key].strip() != message:  # JSON inside of a text
+            if not isinstance(value[key], str) or value[key].strip() != message:  # said within it, or in its JSON
                 return _join(_with_codes(value, ""), nested)
             break
     location = value.get("loc")

@@ -131,7 +131,9 @@ def asked_with(recording: dict[str, Any]) -> tuple[tuple[ChatMessage, ...], dict
     asks = recording.get("asks", "")
     options = CallOptions()
     if isinstance(asks, dict):
-        values = {name: tuple(value) if name == "stop" else value for name, value in asks["options"].items()}
+        values: dict[str, Any] = {
+            name: tuple(value) if name == "stop" else value for name, value in asks["options"].items()
+        }
         options = CallOptions(**values)
     tools = [RICH_TOOL] if asks == "rich_tool" else [TOOL]
     prompt = PROMPTS.get(asks if isinstance(asks, str) else "", PROMPT)
