@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -22,6 +22,7 @@ from openvibe.llm.errors import (
     BadAnswer,
     ContextTooLong,
     EmptyAnswer,
+    EndpointReport,
     ModelError,
     ModelTimeout,
     ModelUnavailable,
@@ -75,17 +76,8 @@ _CONTENT_PHRASES = (
 )
 
 
-@dataclass(frozen=True)
-class ErrorReport:
-    """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words, and
-    the field of the request that it names. `is_in_answer`: it came where an answer was to come, with HTTP 200."""
-
-    status: int
-    code: str = ""
-    message: str = ""
-    retry_after: str | None = None
-    param: str = ""
-    is_in_answer: bool = False
+class ErrorReport(EndpointReport):
+    """The same, as the error that it is."""
 
     def to_model_error(self, key: str) -> ModelError:
         code, message, param = (_without(key, text) for text in (self.code, self.message, self.param))

@@ -6,10 +6,20 @@ None of them ever holds a key.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-if TYPE_CHECKING:
-    from openvibe.llm.endpoint_errors import ErrorReport
+
+@dataclass(frozen=True)
+class EndpointReport:
+    """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words, and
+    the field of the request that it names. `is_in_answer`: it came where an answer was to come, with HTTP 200."""
+
+    status: int
+    code: str = ""
+    message: str = ""
+    retry_after: str | None = None
+    param: str = ""
+    is_in_answer: bool = False
 
 
 class ModelError(Exception):
@@ -19,7 +29,7 @@ class ModelError(Exception):
     code = "model_error"
     advice = "Try again. If it happens again, admins can test the model: Settings, Models."
     may_pass = False
-    report: ErrorReport | None = None
+    report: EndpointReport | None = None
 
     def __init__(
         self, message: str, *, advice: str | None = None, may_pass: bool | None = None, retry_after: float | None = None
