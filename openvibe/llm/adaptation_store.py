@@ -23,7 +23,8 @@ class StoredAdaptations(AdaptationMemory):
         super().__init__()
         self._endpoint, self._defers = endpoint, defers
         self._unsaved: list[Adaptation] = []
-        self._is_read = endpoint.pk is None
+        self._is_saved: bool = endpoint.pk is not None
+        self._is_read = not self._is_saved
 
     def values(self) -> Mapping[str, str]:
         if not self._is_read:
@@ -36,7 +37,7 @@ class StoredAdaptations(AdaptationMemory):
     def remember(self, learned: Sequence[Adaptation], plan: CallPlan) -> None:
         news = [each for each in learned if self._values.get(each.kind) != each.value]
         super().remember(learned, plan)
-        if self._endpoint.pk is not None:
+        if self._is_saved:
             self._unsaved += news
         if not self._defers:
             self.save()
@@ -89,7 +90,7 @@ class TestedAdaptations(StoredAdaptations):
         return {}
 
     def remember(self, learned: Sequence[Adaptation], plan: CallPlan) -> None:
-        if self._endpoint.pk is None:
+        if not self._is_saved:
             return
         kinds = {each.kind for each in learned}
         known = {kind: value for kind, value in self._rows().values_list("kind", "value") if _is_known(kind, value)}
