@@ -100,7 +100,7 @@ class Adaptation:
         return KINDS[self.kind].effect.format(self.value)
 
 
-_REFUSED = (
+_REFUSAL_WORDS = (
     r"(?:unsupported|not (?:currently |yet )?support|n't (?:currently |yet )?support|unknown|unrecogni[sz]ed|unexpected"
     r"|not (?:currently )?(?:permitted|allowed|available|enabled|implemented|recogni[sz]ed|compatible)|extra inputs"
     r"|extra_forbidden|disallowed|unavailable|deprecated|can ?not be|can't be|cannot both|only the default|invalid"
@@ -109,7 +109,7 @@ _REFUSED = (
 
 
 def _near(name: str) -> str:
-    return rf"{name}[^\n]{{0,160}}?{_REFUSED}|{_REFUSED}[^\n]{{0,160}}?{name}"
+    return rf"{name}[^\n]{{0,160}}?{_REFUSAL_WORDS}|{_REFUSAL_WORDS}[^\n]{{0,160}}?{name}"
 
 
 def _flag(is_recognised: bool) -> str | None:
@@ -425,7 +425,7 @@ _NO_TOOLS = _any(
 
 
 def _no_tools(refusal: Refusal, plan: CallPlan) -> str | None:
-    is_field = refusal.param in ("tools", "functions") and refusal.says(_REFUSED)
+    is_field = refusal.param in ("tools", "functions") and refusal.says(_REFUSAL_WORDS)
     return _flag(is_field or refusal.says(_NO_TOOLS))
 
 
