@@ -15,6 +15,7 @@ from agents.models import Agent, Run
 from agents.trust import Occasion, may_respond, trust_level
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import Dive, Thread, load_visibility, sees_thread, visibility_of
+from openvibe.llm.adaptation_store import StoredAdaptations
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Spending
@@ -204,6 +205,12 @@ def answers_for_free(agent: Agent) -> bool:
         return False
     endpoint = endpoint_for(agent)
     return endpoint is None or endpoint.is_free
+
+
+def model_takes_tools(agent: Agent) -> bool:
+    """Whether its prompts offer tools: not where its model is known to refuse them."""
+    endpoint = None if agent.answers_itself else endpoint_for(agent)
+    return endpoint is None or "no_tools" not in StoredAdaptations(endpoint).values()
 
 
 def budget_denial(agent: Agent, tokens_by_agent: Mapping[int, int]) -> ReplyDenial | None:

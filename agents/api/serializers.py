@@ -378,8 +378,8 @@ class TimelineEventOut(serializers.Serializer[Any]):
 
     at = serializers.DateTimeField()
     kind = serializers.CharField(
-        help_text="queued, claimed, assembled, called, answered, tool, waiting, resumed, stop_requested, stopped, "
-        "retried, failed or done."
+        help_text="queued, claimed, assembled, called, adapted, answered, tool, waiting, resumed, stop_requested, "
+        "stopped, retried, failed or done."
     )
     text = serializers.CharField()
     detail = serializers.CharField(allow_blank=True, help_text="Figures of it, or what went wrong; may be empty.")

@@ -9,7 +9,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.access import visible_to
+from agents.access import model_takes_tools, visible_to
 from agents.api.serializers import (
     AgentChange,
     AgentOut,
@@ -361,7 +361,7 @@ class Assemble(ApiView):
             asked_by=cast(Participant, caller_of(request).participant),
             budget=data["budget"],
             model=data["model"],
-            tools=Toolbox.for_agent(agent, thread).specs,
+            tools=Toolbox.for_agent(agent, thread).specs if model_takes_tools(agent) else (),
         )
         shared = shared_prefix_with_last_run(None, prompt, agent_id=agent.pk, thread_id=thread.pk)
         return Response(AssembledOut(prompt_payload(prompt, shared, shown_to_readers(access, thread.pk))).data)

@@ -36,12 +36,13 @@ from openvibe.api.models import IdempotencyKey, Token
 from openvibe.base.fields import EncryptedTextField
 from openvibe.base.models import AuditRecord, Event
 from openvibe.chat.models import Attachment, Channel, Message, Quote, Thread
-from openvibe.llm.models import Endpoint
+from openvibe.llm.models import Endpoint, EndpointAdaptation
 from openvibe.search.models import VectorSpace
 from openvibe.webhooks.models import Webhook
 from openvibe.workspaces.models import Invitation, Participant, Presence, Snippet, User, Workspace
 
 LEFT_OUT: dict[type[Model], str] = {
+    EndpointAdaptation: "is learned again from the endpoint itself",
     AuditRecord: "says what happened in this installation, which a file from elsewhere cannot know",
     EntryErasure: "no archive is written while there is one",
     Event: "tells open pages what changed, and is kept for hours",

@@ -25,10 +25,11 @@ from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Problem
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.llm.endpoints import client_for
+from openvibe.llm.endpoints import client_for, is_adapted
 from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
+from openvibe.llm.values import ToolSpec
 
 log = structlog.get_logger(__name__)
 
@@ -104,19 +105,25 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     specs = (*client_specs(turn), *specs)
     endpoint = endpoint_for(run.agent)
     is_offline = endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE
-    client = client or (offline_model_for(run) if is_offline else client_for(endpoint))
+    client = client or (offline_model_for(run) if is_offline else client_for(endpoint, for_run=True))
+    if is_adapted(client, "no_tools"):
+        specs = ()
     assemble_prompt = partial(
         assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model
     )
     changes_read, readers = read_message_changes(run.thread_id), readers_of(run)
     prompt = assemble_prompt(tools=specs)
-    if turn and len(prompt.tools) < len(turn.tools):
+    if turn and specs and len(prompt.tools) < len(turn.tools):
         raise Problem("The client's tools do not fit into the agent's prompt. Send fewer.", code="tools_too_large")
     if len(prompt.tools) < len(specs):
         log.warning("tools_left_out", why="over budget", tools=[spec.name for spec in specs[len(prompt.tools) :]])
 
-    def reassemble(budget: int) -> Prompt:
-        return assemble_prompt(budget=budget, tools=prompt.tools, may_drop_tools=False)  # their calls are under way
+    offered_tools = prompt.tools
+
+    def reassemble(budget: int, tools: tuple[ToolSpec, ...] | None = None) -> Prompt:
+        nonlocal offered_tools
+        offered_tools = offered_tools if tools is None else tools
+        return assemble_prompt(budget=budget, tools=offered_tools, may_drop_tools=False)  # their calls are under way
 
     with transaction.atomic():
         reply = begin_reply(run, prompt, is_free=client.is_free, prices=Prices.of(endpoint))

@@ -22,6 +22,7 @@ StepKind = Literal[
     "claimed",
     "assembled",
     "called",
+    "adapted",
     "answered",
     "waiting",
     "done",
@@ -35,7 +36,8 @@ StepKind = Literal[
 
 Step = dict[str, Any]
 """`kind` and `at` (ISO 8601), and where they apply `attempt`, `round`, `tokens`, `output_tokens`, `cached_tokens`,
-`first_word_at`, `cut_reason`, `model`, `error`, `characters` (of the reply) and `by` (a participant's id)."""
+`first_word_at`, `cut_reason`, `model`, `error`, `characters` (of the reply), `by` (a participant's id), and of a
+`CallNotice` its `code` and, as `notice`, its text."""
 
 
 def make_step(kind: StepKind, **facts: Any) -> Step:

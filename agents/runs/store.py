@@ -28,7 +28,7 @@ from openvibe.llm.errors import BadAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tokens
-from openvibe.llm.values import Usage
+from openvibe.llm.values import CallNotice, Usage
 
 TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
 
@@ -197,6 +197,21 @@ def begin_request(run: Run, tokens: int, round_number: int) -> bool:
     if rows.update(input_tokens=F("input_tokens") + tokens, steps=append_step(step)):
         return True
     return not is_stop_requested(run)
+
+
+def save_notice(run: Run, notice: CallNotice) -> None:
+    """What the client did to be answered, as a step; once in a run. Raises JobLost."""
+    is_told = {"kind": "adapted", "code": notice.code}
+    if any(is_told.items() <= step.items() for step in run.steps):
+        return
+    step = make_step("adapted", attempt=run.attempt, code=notice.code, notice=notice.text)
+    RUNS.update_owned(run, steps=append_step(step))
+    run.steps = [*run.steps, step]
+
+
+def uncount_request(run: Run, tokens: int) -> None:
+    """A request that `begin_request` counted was refused, and is asked anew in another form. Raises JobLost."""
+    RUNS.update_owned(run, input_tokens=F("input_tokens") - tokens)
 
 
 def answered_turn(

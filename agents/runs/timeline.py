@@ -91,6 +91,8 @@ def _step_words(run: Run, step: Step, name: str, before: str, approval: Approval
             return "Prompt assembled", tokens
         case "called":
             return "Asked the model", f"{run.model or 'model'} · {tokens} sent"
+        case "adapted":
+            return "Asked in the way the model needs", step.get("notice", "")
         case "answered":
             return "The model answered", _answer_figures(step)
         case "waiting":

@@ -27,7 +27,9 @@ from agents.runs.store import (
     is_stop_requested,
     run_as_it_is,
     save_answered_turn,
+    save_notice,
     save_partial,
+    uncount_request,
 )
 from agents.runs.stream_reader import STREAM_TIMEOUT, iter_with_timeout
 from agents.runs.tool_calls import CALL_MAY_QUOTE, CallExecutor
@@ -38,10 +40,12 @@ from openvibe.base.problems import Problem
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.chat.models import Dive, Message
+from openvibe.llm.adapted_calls import ToolsRefused
+from openvibe.llm.endpoints import save_adaptations
 from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
-from openvibe.llm.values import Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest
+from openvibe.llm.values import CallNotice, Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest
 from openvibe.workspaces.access import Access
 
 NEW_READERS_NOTICE = "[Left out: somebody reads along by now who may not see all of it.]"
@@ -90,7 +94,11 @@ class RunSession:
                 transcript.tokens_left_today = self._check_budget()
             self._renew_if_changed(transcript)
             turn = transcript.next_turn()
-            completion = self._stream_turn(turn, transcript.number)
+            try:
+                completion = self._stream_turn(turn, transcript.number)
+            except ToolsRefused as refusal:
+                self._withdraw_tools(transcript, turn, refusal.notice)
+                continue
             if completion is None or not completion.tool_calls or self._is_last(completion, turn):
                 return True
             if self._hand_over(completion, transcript.number):
@@ -150,6 +158,15 @@ class RunSession:
             RUNS.lock_owned(self.run)
             store_snapshot(self.run, prompt)
 
+    def _withdraw_tools(self, transcript: Transcript, turn: ModelTurn, notice: CallNotice) -> None:
+        """The model takes no tools, as it says now: it is asked anew, and its prompt says nothing of them."""
+        uncount_request(self.run, turn.tokens)
+        save_notice(self.run, notice)
+        prompt = transcript.withdraw_tools()
+        with transaction.atomic():
+            RUNS.lock_owned(self.run)
+            store_snapshot(self.run, prompt)
+
     def _check_trust_level(self) -> None:
         """What tools answered before is not shown at a lower trust level. Raises Problem once it was lowered."""
         level = Agent.objects.values_list("level", flat=True).get(pk=self.run.agent_id)
@@ -186,12 +203,15 @@ class RunSession:
             for event in events:
                 if isinstance(event, TextReset):
                     self.answer.current_round = ""
+                elif isinstance(event, CallNotice):
+                    save_notice(self.run, event)
                 elif isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
                     self.answer.current_round += clean_text(event.text)
             if first_word_at is None and self.answer.current_round:
                 first_word_at = timezone.now()
                 self.answer.first_word_at = self.answer.first_word_at or first_word_at
             if events and isinstance(events[-1], StreamEnd):  # all of it is saved in a moment
+                save_adaptations(self.client)
                 self._end_round(events[-1].completion, turn, round_number, first_word_at)
                 return events[-1].completion
             is_due = not events or monotonic() - saved_at >= STREAM_TIMEOUT

@@ -65,12 +65,13 @@ class ModelTurn:
 
 
 class Transcript:
-    """One run's exchange with the model. `reassemble(budget)` assembles its prompt anew within so many tokens.
+    """One run's exchange with the model. `reassemble(budget)` assembles its prompt anew within so many tokens, with
+    `tools=()` from then on without tools.
 
     Ids of calls are unique in the whole exchange. `tokens_left_today`: of the daily budgets, None where nobody looked.
     """
 
-    def __init__(self, prompt: Prompt, reassemble: Callable[[int], Prompt]) -> None:
+    def __init__(self, prompt: Prompt, reassemble: Callable[..., Prompt]) -> None:
         self._prompt = prompt
         self._reassemble = reassemble
         self._ceiling = prompt.ceiling
@@ -98,6 +99,15 @@ class Transcript:
         self.rounds = [
             Round("", tuple(_empty_result(result, notice) for result in finished.results)) for finished in self.rounds
         ]
+        return self._prompt
+
+    def withdraw_tools(self) -> Prompt:
+        """The prompt anew, without tools and without a word of them: the model takes none.
+
+        Raises Problem where what every prompt needs does not fit any more.
+        """
+        self._prompt = self._reassemble(self._ceiling, tools=())
+        self._may_shrink = True
         return self._prompt
 
     def next_turn(self) -> ModelTurn:

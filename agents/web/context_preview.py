@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from agents.access import reply_denied_reason
+from agents.access import model_takes_tools, reply_denied_reason
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.fit import RequiredPartsTooLarge
 from agents.assembler.snapshots.redaction import view_of_prompt
@@ -130,5 +130,5 @@ def _assemble_preview(request: WorkspaceRequest, agent: Agent, thread: Thread, t
         task=task,
         request=text or None,
         asked_by=request.member.participant,
-        tools=Toolbox.for_agent(agent, thread).specs,
+        tools=Toolbox.for_agent(agent, thread).specs if model_takes_tools(agent) else (),
     )

@@ -18,7 +18,7 @@ from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models,
 from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
 from openvibe.llm.presets import PRESETS
-from openvibe.llm.services import delete_endpoint, save_endpoint
+from openvibe.llm.services import delete_endpoint, forget_adaptations, save_endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
@@ -49,7 +49,8 @@ def endpoint_create(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def endpoint_change(request: WorkspaceRequest, endpoint_id: int) -> HttpResponse:
-    """The form of one; with `act` = `test` it is asked a tiny question, with `delete` it goes."""
+    """The form of one; with `act` = `test` it is asked a tiny question, with `forget` it is asked again without what it
+    wanted otherwise (`adaptation`: one of it), with `delete` it goes."""
     endpoint, act = _access_endpoint(request, endpoint_id), request.POST.get("act", "")
     if act == "test":
         try:
@@ -60,6 +61,13 @@ def endpoint_change(request: WorkspaceRequest, endpoint_id: int) -> HttpResponse
         except Refused as problem:
             messages.error(request, problem.message)
         return redirect("settings-models", request.workspace.slug)
+    if act == "forget":
+        count = forget_adaptations(
+            endpoint=endpoint, by=request.access, adaptation_id=int_param(request.POST, "adaptation")
+        )
+        if count:
+            messages.success(request, f"Forgotten. {endpoint} is asked without it again.")
+        return redirect("settings-model", request.workspace.slug, endpoint.pk)
     if act == "delete":
         delete_endpoint(endpoint=endpoint, by=request.access)
         messages.success(request, f"{endpoint} is deleted. Its agents answer with the workspace's default model.")
@@ -96,7 +104,8 @@ def _save_form(request: WorkspaceRequest, endpoint: Endpoint) -> HttpResponse:
         save_endpoint(endpoint=form.instance, by=request.access, changes=field_changes(form))
         messages.success(request, f"{form.instance} is saved. Test it to see that it answers.")
         return redirect("settings-models", request.workspace.slug)
-    page = {"form": form, "endpoint": endpoint, "presets": PRESETS}
+    adaptations = endpoint.adaptations.all() if endpoint.pk else ()
+    page = {"form": form, "endpoint": endpoint, "presets": PRESETS, "adaptations": adaptations}
     return render(request, "agents/settings_model.html", page, status=400 if form.errors else 200)
 
 

@@ -8,9 +8,10 @@ from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, JsonResponse
 from django.urls import URLPattern, path
+from django.utils.html import format_html_join
 from unfold.decorators import action
 
-from openvibe.base.admin import AuditedAdmin, secret_input
+from openvibe.base.admin import AuditedAdmin, admin_actor, secret_input
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Refused
 from openvibe.base.rate_limits import check_rate
@@ -18,6 +19,7 @@ from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models,
 from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
 from openvibe.llm.presets import PRESETS
+from openvibe.llm.services import forget_adaptations
 
 
 class EndpointAdminForm(EndpointForm):
@@ -34,7 +36,8 @@ class EndpointAdmin(AuditedAdmin):
     list_select_related = ("workspace",)
     search_fields = ("name", "model")
     ordering = ("workspace", "name")
-    actions_detail = ("test_endpoint",)
+    actions_detail = ("test_endpoint", "forget_adaptations")
+    readonly_fields = ("adaptations_known",)
     change_form_before_template = "admin/llm/presets.html"
     fieldsets = (
         (None, {"fields": ("workspace", "name", "kind", "is_default", "is_for_summaries")}),
@@ -46,6 +49,7 @@ class EndpointAdmin(AuditedAdmin):
                 "description": "A model whose two prices are 0 uses no token budget.",
             },
         ),
+        ("What it wants otherwise", {"fields": ("adaptations_known",)}),
     )
 
     class Media:
@@ -93,6 +97,27 @@ class EndpointAdmin(AuditedAdmin):
     @admin.display(description="Key")
     def key(self, endpoint: Endpoint) -> str:
         return endpoint.key_hint or "–"
+
+    @admin.display(description="Learned from what it refused")
+    def adaptations_known(self, endpoint: Endpoint) -> str:
+        rows = endpoint.adaptations.all() if endpoint.pk else ()
+        lines = [
+            (f"{row.effect} ({row.model}, learned {row.learned_at:%d %b %Y %H:%M} UTC)", row.words) for row in rows
+        ]
+        return format_html_join("", "<p>{}<br>{}</p>", lines) or "Nothing."
+
+    @action(description="Forget", url_path="forget")  # type: ignore[untyped-decorator]  # the theme has no types
+    def forget_adaptations(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """What was learned of it: it is asked as any other again."""
+
+        def forget(endpoint: Endpoint) -> None:
+            count = forget_adaptations(endpoint=endpoint, by=admin_actor(request))
+            message = f"Forgotten. {endpoint} is asked as any other again." if count else "There was nothing to forget."
+            self.message_user(request, message)
+
+        return self.ask_then(
+            request, object_id, forget, "admin/llm/forget.html", title="Forget what {} wants otherwise", verb="Forget"
+        )
 
     @action(description="Test", url_path="test")  # type: ignore[untyped-decorator]  # the theme has no types
     def test_endpoint(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -10,20 +10,23 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import anthropic
 
 from openvibe.llm import tokens
+from openvibe.llm.adaptations import CallPlan
+from openvibe.llm.adapted_calls import AdaptationMemory, AdaptedCall, last_completion, stream_adapted
 from openvibe.llm.endpoint_errors import (
     DECODE_ERRORS,
-    ErrorReport,
     connection_error,
     content_filter_error,
     empty_answer_error,
     no_answer_error,
     read_error,
+    read_response,
 )
 from openvibe.llm.errors import BadAnswer, ContextTooLong, EmptyAnswer, ModelError, ModelUnavailable
 from openvibe.llm.event_stream import Event, EventStream
@@ -31,13 +34,13 @@ from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.loading import loading_error
 from openvibe.llm.protocol import ModelStream
+from openvibe.llm.request_options import MESSAGES_LACKS, messages_options
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
 from openvibe.llm.thoughts import AnswerText
 from openvibe.llm.tool_calls import arguments_object, check_arguments, clean_identifier
 from openvibe.llm.values import (
     NO_OPTIONS,
-    CallNotice,
     CallOptions,
     ChatMessage,
     Completion,
@@ -72,22 +75,25 @@ _THINKING_BLOCKS = ("thinking", "redacted_thinking")
 
 
 class AnthropicModel:
-    """A ModelClient for one endpoint. Opens a connection per call and keeps none."""
+    """A ModelClient for one endpoint. Opens a connection per call and keeps none. `adaptations` and `hands_back_tools`
+    as in `openai`."""
 
     def __init__(
-        self, connection: Connection, *, model: str, retry_policy: RetryPolicy | None = None, is_free: bool = False
+        self,
+        connection: Connection,
+        *,
+        model: str,
+        retry_policy: RetryPolicy | None = None,
+        is_free: bool = False,
+        adaptations: AdaptationMemory | None = None,
+        hands_back_tools: bool = False,
     ) -> None:
         base_url = connection.base_url.rstrip("/").removesuffix("/v1")  # the package adds it
         self.model, self.is_free = model, is_free
+        self.adaptations = AdaptationMemory() if adaptations is None else adaptations
         self._connection = replace(connection, base_url=base_url)
         self._retry_policy = retry_policy or RetryPolicy()
-
-    def _build_request(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None
-    ) -> dict[str, Any]:
-        if may_read_special_tokens(self._connection.base_url):
-            messages, tools = break_in_messages(messages), break_in_tools(tools)
-        return build_request(self.model, messages, tools, max_output_tokens)
+        self._hands_back_tools = hands_back_tools
 
     def complete(
         self,
@@ -97,9 +103,8 @@ class AnthropicModel:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> Completion:
-        *_, end = self.stream(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
-        assert isinstance(end, StreamEnd)
-        return end.completion
+        stream = self.stream(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
+        return last_completion(stream).completion
 
     def stream(
         self,
@@ -109,36 +114,35 @@ class AnthropicModel:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
+        if may_read_special_tokens(self._connection.base_url):
+            messages, tools = break_in_messages(messages), break_in_tools(tools)
+        limit = max_output_tokens or DEFAULT_OUTPUT_TOKENS
+        plan = CallPlan(tuple(messages), tuple(tools), limit, options, limit_names=(), asks_for_usage=False)
         retries = Retries(self._retry_policy)
-        notices: tuple[CallNotice, ...] = ()
-        while True:
-            has_text = False
-            try:
-                events = EventStream(_adapt_event)
-                with self._connect(retries, events) as sdk:
-                    accumulator = _StreamAccumulator()
-                    request = self._build_request(messages, tools, max_output_tokens)
-                    with sdk.messages.create(**request, stream=True) as stream:
-                        for event in stream:
-                            for piece in accumulator.add(event):
-                                has_text = True
-                                yield piece
-                    for piece in accumulator.answer.end():
-                        has_text = True
-                        yield piece
-                    completion = tokens.with_usage(accumulator.completion(events), self.model, messages, tools)
-                yield StreamEnd(replace(completion, notices=(*notices, *completion.notices)))
-                return
-            except ModelError as error:
-                if has_text:
-                    raise
-                notices += (more := retries.notices(error))
-                yield from more
-                retries.wait_or_raise(error)
-                yield TextReset()
+        call = AdaptedCall(
+            plan, self.adaptations, hands_back_tools=self._hands_back_tools, protocol_lacks=MESSAGES_LACKS
+        )
+        yield from stream_adapted(call, retries, partial(self._read, retries), key=self._connection.api_key)
+
+    def _read(self, retries: Retries, plan: CallPlan) -> ModelStream:
+        """One request: the pieces of its answer, then the whole."""
+        events, accumulator = EventStream(_adapt_event), _StreamAccumulator()
+        request = build_request(self.model, plan.messages, plan.tools, plan.max_output_tokens)
+        more = messages_options(plan.options, has_tools=bool(plan.tools))  # the package knows not all of them
+        request["extra_body"] = more if plan.streams else more | {"stream": False}
+        read_timeout = retries.first_answer_seconds() if plan.streams else retries.remaining_seconds()
+        with self._connect(retries, read_timeout, events) as sdk:
+            with sdk.messages.create(**request, stream=True) as stream:
+                for event in stream:
+                    yield from accumulator.add(event)
+            yield from accumulator.answer.end()
+            completion = tokens.with_usage(accumulator.completion(events), self.model, plan.messages, plan.tools)
+        yield StreamEnd(completion)
 
     @contextmanager
-    def _connect(self, retries: Retries, events: EventStream | None = None) -> Iterator[anthropic.Anthropic]:
+    def _connect(
+        self, retries: Retries, read_timeout: float, events: EventStream | None = None
+    ) -> Iterator[anthropic.Anthropic]:
         """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError.
 
         The key stands in `x-api-key`, as the API documents it for keys; the package itself sends it as a bearer token.
@@ -147,10 +151,7 @@ class AnthropicModel:
         headers: dict[str, Any] = {"X-Api-Key": key or "none", "Authorization": anthropic.Omit()}
         try:
             with open_http_client(
-                self._connection,
-                read_timeout=retries.first_answer_seconds(),
-                total_seconds=retries.remaining_seconds(),
-                events=events,
+                self._connection, read_timeout=read_timeout, total_seconds=retries.remaining_seconds(), events=events
             ) as (http, head):
                 yield anthropic.Anthropic(
                     base_url=self._connection.base_url,
@@ -173,13 +174,12 @@ def _to_model_error(error: Exception, key: str, head: ResponseHead) -> ModelErro
     if isinstance(error, anthropic.APIStatusError):
         if loading := loading_error(error.status_code, head.text):
             return loading
-        retry_after = error.response.headers.get("retry-after")
-        if error.status_code == 200 and error.type is None:  # an `error` event in a form of somebody's own
-            return no_answer_error(head, key, read_error(error.body).to_model_error(key))
-        report = ErrorReport(error.status_code, str(error.type or ""), str(error.api_message or ""), retry_after)
-        return report.to_model_error(key)
-    if failure := connection_error(error):
-        return failure
+        if error.status_code != 200:
+            return read_response(error.response).to_model_error(key)
+        failure = read_error(error.body).to_model_error(key)
+        return failure if error.type is not None else no_answer_error(head, key, failure)  # a form of somebody's own
+    if connection_failure := connection_error(error):
+        return connection_failure
     if isinstance(error, anthropic.APIConnectionError):
         return ModelUnavailable("The model endpoint cannot be reached, or it broke off its answer.")
     return no_answer_error(head, key, BadAnswer("The endpoint did not answer in the format of the Messages API."))
@@ -241,7 +241,7 @@ def _encode_blocks(message: ChatMessage) -> list[dict[str, Any]]:
     text = clean_text(message.content)
     if message.role == "tool":
         call_id = clean_identifier(message.tool_call_id or "")
-        return [{"type": "tool_result", "tool_use_id": call_id, "content": text}]
+        return [{"type": "tool_result", "tool_use_id": call_id, "content": text if text.strip() else "(empty)"}]
     return [
         *(dict(block) for block in message.provider_fields.get("thinking", ())),
         *([{"type": "text", "text": text}] if text.strip() else ()),

@@ -7,6 +7,7 @@ from typing import Any
 
 from openvibe.base.circuit_breaker import CircuitBreaker
 from openvibe.base.text import pluralize
+from openvibe.llm.adapted_calls import AdaptationMemory
 from openvibe.llm.errors import AuthRefused, ModelTimeout, ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient, ModelStream
@@ -28,6 +29,7 @@ class BreakerClient:
 
     def __init__(self, client: ModelClient, *, breaker: EndpointBreaker, endpoint: Endpoint) -> None:
         self.model, self.is_free = client.model, client.is_free
+        self.adaptations: AdaptationMemory | None = getattr(client, "adaptations", None)
         self._client = client
         self._breaker = breaker
         self._endpoint = endpoint

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -15,11 +16,13 @@ import httpx2
 from openvibe.base.masking import MASK, mask_secrets
 from openvibe.base.ssrf_guard import AddressRefused, ResponseTooLarge
 from openvibe.base.text import has_visible_character
+from openvibe.llm.error_bodies import is_web_page, read_reason
 from openvibe.llm.errors import (
     AuthRefused,
     BadAnswer,
     ContextTooLong,
     EmptyAnswer,
+    EndpointReport,
     LimitReached,
     ModelError,
     ModelTimeout,
@@ -30,6 +33,7 @@ from openvibe.llm.errors import (
 from openvibe.llm.fences import clean_text
 from openvibe.llm.http_client import ResponseHead
 from openvibe.llm.loading import loading_error
+from openvibe.llm.special_tokens import break_special_tokens
 
 DECODE_ERRORS = (  # what the vendors' packages trip over in answers that are none
     httpx2.HTTPError,
@@ -40,6 +44,10 @@ DECODE_ERRORS = (  # what the vendors' packages trip over in answers that are no
     ArithmeticError,
     RecursionError,
 )
+MAX_LINE_CHARACTERS = 300
+"""Of an endpoint's own words, as people and tables get to see them."""
+
+_MARKUP = re.compile(r"</?[A-Za-z!][^<>]{0,200}>")
 _TOO_LONG_PHRASES = ("context_length", "maximum context", "context window", "context size", "prompt is too long")
 _QUOTA_PHRASES = ("insufficient_quota", "billing_error", "credit balance")
 _DEAD_ADVICE = (
@@ -47,24 +55,55 @@ _DEAD_ADVICE = (
     "container, has to listen on 0.0.0.0 and not on localhost alone."
 )
 _ADDRESS_ADVICE = "Admins can check the address (Settings, Models): it is that of the API, which often ends in /v1."
+_PROVIDER_ADVICE = (
+    (
+        ("data policy", "privacy settings", "guardrail restrictions"),
+        "Admins can allow this model in the privacy settings of the provider's account, or choose another model.",
+    ),
+    (
+        ("must be verified", "verify organization", "terms acceptance", "accept the terms", "gated repo"),
+        "Whoever holds the key has to verify the account, or accept the model's terms, at the provider first.",
+    ),
+    (
+        ("unsupported_country", "location is not supported", "not available in your", "region is not supported"),
+        "The provider does not serve the country this server stands in. Admins can choose another provider.",
+    ),
+    (
+        ("decommissioned", "model_not_found", "no such model", "unknown model", "not a valid model", "model not found"),
+        "Admins can choose a model that it offers: Settings, Models, Fetch models.",
+    ),
+)
+"""Words of providers, and what helps then. Their HTTP statuses differ."""
+
+_MODEL_GONE = re.compile(
+    r"model\W[^.]{0,120}(does not exist|not found|not exist|deprecated|retired|not supported by any provider)"
+)
+_CONTENT_PHRASES = (
+    *("content management policy", "content_policy", "content_filter", "flagged", "data_inspection_failed"),
+)
 
 
-@dataclass(frozen=True)
-class ErrorReport:
-    """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words."""
-
-    status: int
-    code: str = ""
-    message: str = ""
-    retry_after: str | None = None
+class ErrorReport(EndpointReport):
+    """The same, as the error that it is."""
 
     def to_model_error(self, key: str) -> ModelError:
+        code, message, param = (_without(key, text) for text in (self.code, self.message, self.param))
+        report = replace(self, code=code, message=message, param=param)
+        error = report._to_model_error(key)
+        error.report = report
+        return error
+
+    def _to_model_error(self, key: str) -> ModelError:
         detail = _quoted(self.message, key)
         words = f"{self.code} {self.message}".lower()
         if loading := loading_error(self.status, words, detail):
             return loading
         if self.status == 402 or any(phrase in words for phrase in _QUOTA_PHRASES):
             return _quota_error(detail)
+        if self.status in (400, 403) and any(phrase in words for phrase in _CONTENT_PHRASES):
+            return content_filter_error(self.message)
+        if self.status in (400, 403, 404, 422) and (advice := self._advice(words)):
+            return BadAnswer(f"The endpoint did not accept the request{self._http}.{detail}", advice=advice)
         if self.status in (401, 403) or self.code in ("authentication_error", "permission_error"):
             return AuthRefused(f"The endpoint refused the key{self._http}.{detail}")
         if self.status == 429 or "rate" in self.code.split("_"):
@@ -79,6 +118,10 @@ class ErrorReport:
     @property
     def _http(self) -> str:
         return f" (HTTP {self.status})" if self.status != 200 else ""
+
+    def _advice(self, words: str) -> str:
+        found = (advice for phrases, advice in _PROVIDER_ADVICE if any(phrase in words for phrase in phrases))
+        return next(found, _PROVIDER_ADVICE[-1][1] if _MODEL_GONE.search(words) else "")
 
     def _other_error(self, detail: str) -> ModelError:
         if self.status == 200:
@@ -143,7 +186,8 @@ def no_answer_error(head: ResponseHead, key: str, default: ModelError) -> ModelE
     if not text:
         return BadAnswer("The endpoint answered with nothing at all: its answer is empty.", advice=_ADDRESS_ADVICE)
     if text.startswith("<"):
-        return BadAnswer("The endpoint answered with a web page, not as a model does.", advice=_ADDRESS_ADVICE)
+        title = _quoted(read_reason(text).message if is_web_page(text) else "", key)
+        return BadAnswer(f"The endpoint answered with a web page, not as a model does.{title}", advice=_ADDRESS_ADVICE)
     if text.startswith(("data:", "event:", "id:", "retry:", ":", '"')):
         return default
     if text.startswith(("{", "[")):
@@ -204,11 +248,14 @@ def parse_retry_after(header: str | None) -> float | None:
 
 
 def masked_line(text: str, key: str) -> str:
-    """What the endpoint itself said, in one short line that can be stored, without secrets."""
-    text = " ".join(clean_text(text[:2_000]).split())
-    if len(key) >= 4:
-        text = text.replace(key, MASK)
-    return mask_secrets(text)[:300]
+    """What the endpoint itself said, in one short line that can be stored, without secrets, tags and special tokens."""
+    text = _without(key, " ".join(clean_text(text[:2_000]).split()))
+    text = mask_secrets(break_special_tokens(_MARKUP.sub(" ", text)))
+    return " ".join(text.split())[:MAX_LINE_CHARACTERS]
+
+
+def _without(key: str, text: str) -> str:
+    return text.replace(key, MASK) if len(key) >= 4 else text
 
 
 def _quota_error(detail: str) -> RateLimited:
@@ -219,19 +266,21 @@ def _quota_error(detail: str) -> RateLimited:
     )
 
 
+def read_response(response: httpx2.Response) -> ErrorReport:
+    """What a response that is no success says, whatever its form."""
+    try:
+        text = response.text
+    except httpx2.HTTPError:  # it broke off, or nobody read it
+        text = ""
+    return replace(read_error(text, response.status_code), retry_after=response.headers.get("retry-after"))
+
+
 def read_error(error: Any, status: int = 200) -> ErrorReport:
-    """What an error says, as common servers write it. Where the answer had begun, its code may be an HTTP status."""
-    if isinstance(error, list) and error:
-        error = error[0]
-    if isinstance(error, dict) and isinstance(error.get("error"), dict | str):
-        error = error["error"]
-    if not isinstance(error, dict):
-        return ErrorReport(status, "", str(error or ""))
-    code, message = error.get("code"), error.get("message")
-    if status == 200 and _is_status(code):
-        status = int(str(code))
-    code = error.get("type") if code is None or _is_status(code) else code
-    return ErrorReport(status, str(code or ""), message if isinstance(message, str) else "")
+    """What an error says, as text or as the value of its JSON. Where the answer had begun, its code may be an HTTP
+    status."""
+    reason, is_in_answer = read_reason(error), status == 200
+    status = reason.status or status if is_in_answer else status
+    return ErrorReport(status, reason.code, reason.message, param=reason.param, is_in_answer=is_in_answer)
 
 
 def report_in(answer: Any) -> ErrorReport | None:
@@ -240,12 +289,12 @@ def report_in(answer: Any) -> ErrorReport | None:
         answer = answer[0]
     if not isinstance(answer, dict) or answer.get("choices") or answer.get("content"):
         return None
-    if isinstance(error := answer.get("error"), dict | str) and error:
-        return read_error(error)
-    if answer.get("object") == "error" or answer.get("type") == "error":
-        return read_error(answer)
-    detail = answer.get("detail") or answer.get("message")
-    return ErrorReport(200, "", detail) if isinstance(detail, str) else None
+    is_error = answer.get("object") == "error" or answer.get("type") == "error"
+    names = ("error", "errors", "detail", "message")
+    if not is_error and not any(isinstance(answer.get(name), dict | list | str) and answer[name] for name in names):
+        return None
+    report = read_error(answer)
+    return report if report.message or report.code else None
 
 
 def _parse(text: str) -> Any:
@@ -253,10 +302,6 @@ def _parse(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _is_status(code: Any) -> bool:
-    return isinstance(code, int | str) and str(code).isdecimal() and 400 <= int(code) < 600
 
 
 def _exception_chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 from django.conf import settings
@@ -18,6 +18,8 @@ from openvibe.base.fields import UnreadableSecret
 from openvibe.base.registers import Register
 from openvibe.base.ssrf_guard import AddressRefused, check_url
 from openvibe.base.text import pluralize
+from openvibe.llm.adaptation_store import StoredAdaptations, TestedAdaptations
+from openvibe.llm.adapted_calls import AdaptationMemory
 from openvibe.llm.breaker import BreakerClient, EndpointBreaker
 from openvibe.llm.errors import BadAnswer, LimitReached, ModelError, ThoughtTooLong
 from openvibe.llm.fences import fence
@@ -77,19 +79,33 @@ ENDPOINT_CHECK: Register[Callable[[Endpoint], None]] = Register("openvibe.llm.en
 endpoint_answered = Signal()
 
 
-def _openai_client(endpoint: Endpoint) -> OpenAIModel:
+def _openai_client(
+    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
+) -> OpenAIModel:
     from openvibe.llm.openai import OpenAIModel  # its SDK takes a second to import: only when it is used
 
     return OpenAIModel(
-        _connection(endpoint), model=endpoint.model, retry_policy=_retry_policy(endpoint), is_free=endpoint.is_free
+        _connection(endpoint),
+        model=endpoint.model,
+        retry_policy=_retry_policy(endpoint),
+        is_free=endpoint.is_free,
+        adaptations=adaptations or StoredAdaptations(endpoint, defers=for_run),
+        hands_back_tools=for_run,
     )
 
 
-def _anthropic_client(endpoint: Endpoint) -> AnthropicModel:
+def _anthropic_client(
+    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
+) -> AnthropicModel:
     from openvibe.llm.anthropic import AnthropicModel
 
     return AnthropicModel(
-        _connection(endpoint), model=endpoint.model, retry_policy=_retry_policy(endpoint), is_free=endpoint.is_free
+        _connection(endpoint),
+        model=endpoint.model,
+        retry_policy=_retry_policy(endpoint),
+        is_free=endpoint.is_free,
+        adaptations=adaptations or StoredAdaptations(endpoint, defers=for_run),
+        hands_back_tools=for_run,
     )
 
 
@@ -130,8 +146,17 @@ def timeout_help() -> str:
     return words
 
 
-CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {
-    "offline": lambda endpoint: OfflineModel(),
+class ClientFactory(Protocol):
+    """Makes the client of an endpoint. `adaptations`: what is known of it, without one what is stored of it; `for_run`
+    as in `client_for`."""
+
+    def __call__(
+        self, endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
+    ) -> ModelClient: ...
+
+
+CLIENT_FACTORIES: dict[str, ClientFactory] = {
+    "offline": lambda endpoint, adaptations=None, *, for_run=False: OfflineModel(),
     "openai": _openai_client,
     "anthropic": _anthropic_client,
 }
@@ -148,15 +173,30 @@ def import_client_packages() -> None:
         connection.close()
 
 
-def client_for(endpoint: Endpoint | None) -> ModelClient:
+def client_for(endpoint: Endpoint | None, *, for_run: bool = False) -> ModelClient:
     """The client of an endpoint, behind its circuit breaker; without an endpoint, the offline model.
 
-    An endpoint that was changed starts with a fresh breaker.
+    An endpoint that was changed starts with a fresh breaker. `for_run`: where the endpoint takes no tools, the caller
+    is told by ToolsRefused, before anything was answered; and as it reads streams in a thread of their own, it writes
+    down what was learned by `save_adaptations`.
     """
     if endpoint is None:
         return OfflineModel()
-    client = CLIENT_FACTORIES[endpoint.kind](endpoint)
+    client = CLIENT_FACTORIES[endpoint.kind](endpoint, for_run=for_run)
     return BreakerClient(client, breaker=CIRCUIT_BREAKER, endpoint=endpoint)
+
+
+def is_adapted(client: ModelClient, kind: str) -> bool:
+    """Whether it is known that what the client asks needs this kind of adaptation, such as `no_tools`."""
+    memory = getattr(client, "adaptations", None)
+    return isinstance(memory, AdaptationMemory) and kind in memory.values()
+
+
+def save_adaptations(client: ModelClient) -> None:
+    """Write down what the client of a run learned, where it learned anything."""
+    memory = getattr(client, "adaptations", None)
+    if isinstance(memory, AdaptationMemory):
+        memory.save()
 
 
 @dataclass(frozen=True)
@@ -203,7 +243,8 @@ def _ask_endpoint(endpoint: Endpoint) -> EndpointTryResult:
     start_time = time.monotonic()
     hasty_endpoint = copy(endpoint)
     hasty_endpoint.timeout_seconds = min(endpoint.timeout_seconds, TRY_SECONDS_LIMIT)
-    client, usage, notices = CLIENT_FACTORIES[endpoint.kind](hasty_endpoint), None, list[str]()
+    client = CLIENT_FACTORIES[endpoint.kind](hasty_endpoint, TestedAdaptations(endpoint))
+    usage, notices = None, list[str]()
     try:
         for piece in client.stream(TRIAL_PROMPT, tools=[TRIAL_TOOL], max_output_tokens=TRY_OUTPUT_TOKENS):
             if isinstance(piece, CallNotice):

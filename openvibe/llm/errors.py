@@ -6,14 +6,30 @@ None of them ever holds a key.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EndpointReport:
+    """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words, and
+    the field of the request that it names. `is_in_answer`: it came where an answer was to come, with HTTP 200."""
+
+    status: int
+    code: str = ""
+    message: str = ""
+    retry_after: str | None = None
+    param: str = ""
+    is_in_answer: bool = False
+
 
 class ModelError(Exception):
     """Any failure of a model client. `may_pass` says whether the same call may succeed a moment later, `retry_after` in
-    how many seconds (None where unknown)."""
+    how many seconds (None where unknown); `report` what the endpoint said, where it did, without its key."""
 
     code = "model_error"
     advice = "Try again. If it happens again, admins can test the model: Settings, Models."
     may_pass = False
+    report: EndpointReport | None = None
 
     def __init__(
         self, message: str, *, advice: str | None = None, may_pass: bool | None = None, retry_after: float | None = None

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
+from django.utils import timezone
 
 from openvibe.base.fields import EncryptedTextField, secret_hint
 from openvibe.base.models import TimestampedModel
 from openvibe.base.ssrf_guard import AddressRefused, check_url
+from openvibe.llm.adaptations import KINDS
 
 MAX_TIMEOUT_SECONDS = 3_600
 
@@ -123,11 +125,18 @@ class Endpoint(TimestampedModel):
         return self.name
 
     def save(self, **options: Any) -> None:
-        """What was changed begins without failures, and untested."""
+        """What was changed begins without failures, and untested; with another address, model or kind it forgets what
+        the one before wanted of requests."""
         self.failures = self.query_failures = 0
         self.rests_until = self.query_rests_until = self.tested_at = None
         self.test_problem = ""
-        super().save(**options)
+        with transaction.atomic():
+            as_before = {"kind": self.kind, "base_url": self.base_url, "model": self.model}
+            before = Endpoint.objects.filter(pk=self.pk).exclude(**as_before) if self.pk else Endpoint.objects.none()
+            is_another = self.pk is not None and before.select_for_update(no_key=True).exists()
+            super().save(**options)
+            if is_another:
+                self.adaptations.all().delete()
 
     @property
     def key_hint(self) -> str:
@@ -152,3 +161,30 @@ class Endpoint(TimestampedModel):
             problems["output_reserve"] = "The reserve has to be smaller than the context window."
         if problems:
             raise ValidationError(problems)
+
+
+class EndpointAdaptation(models.Model):
+    """How requests to an endpoint's model differ, since it refused them otherwise. `kind` and `value` as in
+    `openvibe.llm.adaptations`; one of a kind that this version does not know changes nothing."""
+
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="adaptations", db_index=False)
+    model = models.CharField(max_length=200)
+    kind = models.CharField(max_length=40)
+    value = models.CharField(max_length=100, blank=True, default="")
+    words = models.CharField(max_length=300, blank=True, default="", help_text="What the endpoint said, without keys.")
+    learned_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering: ClassVar = ["kind"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["endpoint", "model", "kind"], name="llm_adaptation_once_per_model")
+        ]
+
+    def __str__(self) -> str:
+        return self.effect
+
+    @property
+    def effect(self) -> str:
+        """What it means, in plain words."""
+        kind = KINDS.get(self.kind)
+        return kind.effect.format(self.value) if kind else "Something that this version of OpenVibe does not know."

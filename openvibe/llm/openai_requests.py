@@ -6,28 +6,73 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from openvibe.llm.adaptations import CallPlan
 from openvibe.llm.fences import clean_text
+from openvibe.llm.request_options import chat_options
 from openvibe.llm.tool_calls import arguments_object, clean_identifier
 from openvibe.llm.values import ChatMessage
 
+NO_WORDS = "(It begins here.)"
+NO_RESULT = "(empty)"
+"""What is said in place of nothing: endpoints refuse a text without a character."""
+
+
+def encode_request(model: str, plan: CallPlan) -> dict[str, Any]:
+    """The body of a request. Whether it streams is told apart from the package, which always reads a stream."""
+    request: dict[str, Any] = {"model": model, "messages": encode_messages(plan.messages)}
+    if plan.tools:
+        request["tools"] = [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+            }
+            for tool in plan.tools
+        ]
+        if plan.tool_choice is not None:
+            request["tool_choice"] = plan.tool_choice
+    if plan.max_output_tokens is not None and plan.limit_name in ("max_tokens", "max_completion_tokens"):
+        request[plan.limit_name] = plan.max_output_tokens
+    elif plan.max_output_tokens is not None and plan.limit_name:
+        request["extra_body"] = {plan.limit_name: plan.max_output_tokens}
+    request |= chat_options(plan.options, has_tools=bool(plan.tools))
+    if not plan.streams:
+        request["extra_body"] = {**request.get("extra_body", {}), "stream": False}
+    elif plan.asks_for_usage:
+        request["stream_options"] = {"include_usage": True}
+    return request
+
 
 def encode_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Neighbours of one role as one message: the templates of many open models want people and model by turns."""
+    """Neighbours of one role as one message: the templates of many open models want people and model by turns. A
+    message without a visible character is none; beside calls there is no text then, and a result of nothing says so."""
     encoded: list[dict[str, Any]] = []
-    for message in map(_encode_message, messages):
+    for message in map(_encode_message, filter(_says_something, messages)):
         before = encoded[-1] if encoded else {}
         is_answer = message["role"] == "tool" or "tool_calls" in before
         if is_answer or before.get("role") != message["role"]:
             encoded.append(message)
         else:
-            gap = "" if before["content"].endswith("\n") else "\n\n"
-            encoded[-1] = before | message | {"content": f"{before['content']}{gap}{message['content']}"}
-    return encoded
+            encoded[-1] = before | message | {"content": _join(before["content"], message["content"])}
+    return encoded or [{"role": "user", "content": NO_WORDS}]
+
+
+def _join(before: str | None, after: str | None) -> str | None:
+    if not before or not after:
+        return before or after
+    return f"{before}{'' if before.endswith(chr(10)) else chr(10) * 2}{after}"
+
+
+def _says_something(message: ChatMessage) -> bool:
+    is_answer = message.role == "tool" or message.tool_calls or message.provider_fields or message.images
+    return bool(is_answer) or bool(clean_text(message.content).strip())
 
 
 def _encode_message(message: ChatMessage) -> dict[str, Any]:
     """One message as the protocol writes it, without control characters or lone surrogates."""
-    encoded_message: dict[str, Any] = {"role": message.role, "content": clean_text(message.content)}
+    text: str | None = clean_text(message.content)
+    if text is not None and not text.strip():
+        text = NO_RESULT if message.role == "tool" else None
+    encoded_message: dict[str, Any] = {"role": message.role, "content": text}
     if message.tool_calls:
         encoded_message["tool_calls"] = [
             {

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import openai
 
-from openvibe.llm.endpoint_errors import DECODE_ERRORS, ErrorReport, connection_error, no_answer_error, read_error
+from openvibe.llm.endpoint_errors import DECODE_ERRORS, connection_error, no_answer_error, read_error, read_response
 from openvibe.llm.errors import BadAnswer, ModelError, ModelUnavailable
 from openvibe.llm.event_stream import EventStream
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.loading import loading_error
 
 SDK_ERRORS = (openai.OpenAIError, *DECODE_ERRORS)
-_OUTPUT_LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 
 
 @contextmanager
@@ -46,33 +44,12 @@ def to_model_error(error: Exception, *, key: str, head: ResponseHead) -> ModelEr
     if isinstance(error, openai.APIStatusError):
         if loading := loading_error(error.status_code, head.text):
             return loading
-        return _report(error, error.status_code, error.response.headers.get("retry-after")).to_model_error(key)
+        return read_response(error.response).to_model_error(key)
     if failure := connection_error(error):
         return failure
     if isinstance(error, openai.APIConnectionError):
         return ModelUnavailable("The model endpoint cannot be reached, or it broke off its answer.")
     if isinstance(error, openai.APIError) and not isinstance(error, openai.APIResponseValidationError):
-        return _report(error, 200, None).to_model_error(key)  # inside a stream
+        return read_error(error.body).to_model_error(key)  # inside a stream
     default = BadAnswer("The endpoint answered with something that is not a chat completion.")
     return no_answer_error(head, key, default)
-
-
-def other_output_limit_name(error: Exception) -> str | None:
-    """The name the endpoint wants the output limit to be called by, where it complains of that."""
-    if not isinstance(error, openai.BadRequestError) or error.param not in _OUTPUT_LIMIT_NAMES:
-        return None
-    other = _OUTPUT_LIMIT_NAMES[1 - _OUTPUT_LIMIT_NAMES.index(error.param)]
-    return other if other in error.message else None
-
-
-def refuses_stream_options(error: Exception) -> bool:
-    """Whether the endpoint does not know how to say in a stream what was used."""
-    is_refusal = isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError)
-    return is_refusal and "stream_options" in str(error)
-
-
-def _report(error: openai.APIError, status: int, retry_after: str | None) -> ErrorReport:
-    """What the endpoint itself said: of an answer that is no JSON only what it said inside of a stream."""
-    if isinstance(error.body, str) and status != 200:
-        return ErrorReport(status, "", "", retry_after)
-    return replace(read_error(error.body, status), retry_after=retry_after)

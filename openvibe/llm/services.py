@@ -29,7 +29,20 @@ def delete_endpoint(*, endpoint: Endpoint, by: Actor) -> None:
     endpoint.delete()
 
 
-def _audit(endpoint: Endpoint, by: Actor, *, after: str, before: str = "", what: str = "") -> None:
+@transaction.atomic
+def forget_adaptations(*, endpoint: Endpoint, by: Actor | str, adaptation_id: int | None = None) -> int:
+    """How many things were forgotten that the endpoint wanted of requests: one, or all. It is asked without them again.
+    The caller has checked that `by` administers the workspace."""
+    Endpoint.objects.select_for_update(no_key=True).get(pk=endpoint.pk)
+    rows = endpoint.adaptations.all()
+    forgotten = list(rows if adaptation_id is None else rows.filter(pk=adaptation_id))
+    for row in forgotten:
+        _audit(endpoint, by, what="What was learned of ", before=f"{row.model}: {row.effect}", after="forgotten")
+    rows.filter(pk__in=[row.pk for row in forgotten]).delete()
+    return len(forgotten)
+
+
+def _audit(endpoint: Endpoint, by: Actor | str, *, after: str, before: str = "", what: str = "") -> None:
     record_audit(
         AuditAction.ENDPOINT,
         workspace_id=endpoint.workspace_id,

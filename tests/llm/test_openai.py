@@ -61,7 +61,7 @@ def test_neighbours_of_one_role_are_one_message() -> None:
         ("user", "<data>\nBed 1\n</data>\n\n<messages>\n1 Ana: Hello\n</messages>"),
         ("assistant", "Hello.\n\nIn March."),
         ("user", "When?"),
-        ("assistant", ""),
+        ("assistant", None),
         ("tool", "Nothing found."),
         ("tool", "Nothing found."),
         ("user", "Answer now."),

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 from django.core.management.base import BaseCommand, CommandError
 
+from agents.access import model_takes_tools
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.snapshots.redaction import prompt_payload
 from agents.assembler.snapshots.store import shared_prefix_with_last_run
@@ -42,7 +43,7 @@ class Command(BaseCommand):
                 task=options["task"],
                 request=options["request"],
                 budget=options["budget"],
-                tools=Toolbox.for_agent(agent, thread).specs,
+                tools=Toolbox.for_agent(agent, thread).specs if model_takes_tools(agent) else (),
             )
         except Missing:
             raise CommandError(

@@ -1,0 +1,105 @@
+"""What is known of how an endpoint wants its requests, in the database: for every process, until it is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import structlog
+from django.db import DatabaseError, models, transaction
+from django.utils import timezone
+
+from openvibe.llm.adaptations import KINDS, Adaptation, CallPlan, changing_kinds
+from openvibe.llm.adapted_calls import AdaptationMemory
+from openvibe.llm.models import Endpoint, EndpointAdaptation
+
+log = structlog.get_logger(__name__)
+
+
+class StoredAdaptations(AdaptationMemory):
+    """Those of one endpoint and its model. Read once; what is learned is written down at once, or with `defers` by
+    `save`, and only while the endpoint is what it was when it was read. Of an unsaved one nothing is written."""
+
+    def __init__(self, endpoint: Endpoint, *, defers: bool = False) -> None:
+        super().__init__()
+        self._endpoint, self._defers = endpoint, defers
+        self._unsaved: list[Adaptation] = []
+        self._is_saved: bool = endpoint.pk is not None
+        self._is_read = not self._is_saved
+
+    def values(self) -> Mapping[str, str]:
+        if not self._is_read:
+            self._is_read = True
+            self._values |= {
+                kind: value for kind, value in self._rows().values_list("kind", "value") if _is_known(kind, value)
+            }
+        return self._values
+
+    def remember(self, learned: Sequence[Adaptation], plan: CallPlan) -> None:
+        news = [each for each in learned if self._values.get(each.kind) != each.value]
+        super().remember(learned, plan)
+        if self._is_saved:
+            self._unsaved += news
+        if not self._defers:
+            self.save()
+
+    def save(self) -> None:
+        unsaved, self._unsaved = self._unsaved, []
+        if unsaved:
+            self._write(list({each.kind: each for each in unsaved}.values()), ())
+
+    def _rows(self) -> models.QuerySet[EndpointAdaptation]:
+        return EndpointAdaptation.objects.filter(endpoint=self._endpoint.pk, model=self._endpoint.model)
+
+    def _write(self, learned: Sequence[Adaptation], needless: Sequence[str]) -> None:
+        """Two who learn one thing write it one after the other; nobody does where the endpoint was changed."""
+        endpoint = self._endpoint
+        stored = Endpoint.objects.select_for_update(no_key=True).filter(pk=endpoint.pk, updated_at=endpoint.updated_at)
+        try:
+            with transaction.atomic():
+                if not stored.exists():
+                    return
+                if needless:
+                    self._rows().filter(kind__in=needless).delete()
+                EndpointAdaptation.objects.bulk_create(
+                    [
+                        EndpointAdaptation(
+                            endpoint_id=endpoint.pk,
+                            model=endpoint.model,
+                            kind=each.kind,
+                            value=each.value[:100],
+                            words=each.words[:300],
+                            learned_at=timezone.now(),
+                        )
+                        for each in learned
+                    ],
+                    update_conflicts=True,
+                    unique_fields=["endpoint", "model", "kind"],
+                    update_fields=["value", "words", "learned_at"],
+                )
+                kinds = [each.kind for each in learned]
+                log.info("endpoint_adapted", endpoint=endpoint.pk, kinds=kinds, forgot=list(needless))
+        except DatabaseError:  # the answer is there: what helped is learned again another time
+            log.warning("adaptations_not_saved", endpoint=endpoint.pk, exc_info=True)
+
+
+class TestedAdaptations(StoredAdaptations):
+    """For a try of the endpoint: asks as if nothing was known. Once it is answered, what it took is forgotten, and what
+    it still refused is kept; what the try did not show stays."""
+
+    def values(self) -> Mapping[str, str]:
+        return {}
+
+    def remember(self, learned: Sequence[Adaptation], plan: CallPlan) -> None:
+        if not self._is_saved:
+            return
+        kinds = {each.kind for each in learned}
+        known = {kind: value for kind, value in self._rows().values_list("kind", "value") if _is_known(kind, value)}
+        needless = [kind.name for kind in changing_kinds(plan, known) if kind.name not in kinds]
+        news = [each for each in learned if known.get(each.kind) != each.value]
+        if news or needless:
+            self._write(news, needless)
+
+
+def _is_known(kind: str, value: str) -> bool:
+    """Whether this version has the kind, and the value is one of its: a row may come from another one."""
+    return kind in KINDS and (kind != "lower_limit" or value.isdecimal())

@@ -1,0 +1,179 @@
+"""Prompts and tools in the shapes that some models want: changes of `ChatMessage`s and `ToolSpec`s. Pure.
+
+Fences stay as they are: what is told in another role is told in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from openvibe.llm.fences import fence
+from openvibe.llm.values import ChatMessage, ImagePart, ToolSpec
+
+Messages = tuple[ChatMessage, ...]
+
+OPENING = "(It begins here.)"
+CONTINUATION = "Go on."
+ACKNOWLEDGEMENT = "I have read it."
+"""What is put in where a model wants a turn that nobody took."""
+
+_PLAIN_KEYWORDS = frozenset({"type", "properties", "required", "description", "enum", "items"})
+"""Of JSON schema, what every endpoint reads that takes tools at all."""
+
+_MAX_SCHEMA_DEPTH = 32
+
+
+def with_system_first(messages: Messages) -> Messages:
+    """All of the system's texts as one message before all others."""
+    texts = [message for message in messages if message.role == "system"]
+    if not texts or (messages[0].role == "system" and len(texts) == 1):
+        return messages
+    return (_joined(texts), *(message for message in messages if message.role != "system"))
+
+
+def without_system(messages: Messages) -> Messages:
+    """The system's texts at the beginning of the first message of the user."""
+    texts = [message for message in messages if message.role == "system"]
+    if not texts:
+        return messages
+    others = [message for message in messages if message.role != "system"]
+    first = next((place for place, message in enumerate(others) if message.role == "user"), None)
+    before = replace(_joined(texts), role="user")
+    if first is None:
+        return (before, *others)
+    others[first] = replace(_joined([before, others[first]]), ends_stable_part=others[first].ends_stable_part)
+    return tuple(others)
+
+
+def with_calls_as_text(messages: Messages) -> Messages:
+    """Calls and their results told in words, for models that know no role for them. Results keep their fences."""
+    changed = []
+    for message in messages:
+        if message.role == "tool":
+            message = replace(message, role="user", tool_call_id=None)
+        elif message.tool_calls:
+            calls = "\n".join(f"[I called {call.name} with {call.arguments}]" for call in message.tool_calls)
+            text = f"{message.content}\n\n{calls}" if message.content.strip() else calls
+            message = replace(message, content=text, tool_calls=(), provider_fields={})
+        changed.append(message)
+    return tuple(changed) if changed != list(messages) else messages
+
+
+def with_alternating_roles(messages: Messages) -> Messages:
+    """After the system's texts the user and the model by turns, beginning with the user."""
+    changed: list[ChatMessage] = []
+    for message in with_calls_as_text(messages):
+        if not message.content.strip() and not message.images:
+            continue
+        before = changed[-1].role if changed else ""
+        if before in ("", "system") and message.role == "assistant":
+            changed.append(ChatMessage("user", OPENING))
+        if before == message.role:
+            changed[-1] = _joined([changed[-1], message])
+        else:
+            changed.append(message)
+    return tuple(changed)
+
+
+def with_user_last(messages: Messages) -> Messages:
+    if not messages or messages[-1].role == "user":
+        return messages
+    return (*messages, ChatMessage("user", CONTINUATION))
+
+
+def with_answers_after_results(messages: Messages) -> Messages:
+    """A word of the model between the results of its calls and what the user says next."""
+    changed: list[ChatMessage] = []
+    for message in messages:
+        if message.role == "user" and changed and changed[-1].role == "tool":
+            changed.append(ChatMessage("assistant", ACKNOWLEDGEMENT))
+        changed.append(message)
+    return tuple(changed)
+
+
+def without_images(messages: Messages) -> Messages:
+    """Each image as a sentence with its name, size and description."""
+    if not any(message.images for message in messages):
+        return messages
+    return tuple(_with_described_images(message) if message.images else message for message in messages)
+
+
+def without_provider_fields(messages: Messages) -> Messages:
+    if not any(has_provider_fields(message) for message in messages):
+        return messages
+    return tuple(
+        replace(
+            message,
+            provider_fields={},
+            tool_calls=tuple(replace(call, provider_fields={}) for call in message.tool_calls),
+        )
+        for message in messages
+    )
+
+
+def has_provider_fields(message: ChatMessage) -> bool:
+    return bool(message.provider_fields) or any(call.provider_fields for call in message.tool_calls)
+
+
+def with_plain_schemas(tools: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """The tools with the keywords of their schemas that every endpoint reads. Arguments are still checked by all."""
+    return tuple(replace(tool, parameters=_plain_object(tool.parameters)) for tool in tools)
+
+
+def _plain_object(schema: Mapping[str, Any]) -> dict[str, Any]:
+    plain = _plain_schema(schema, 0)
+    return plain | {"type": "object", "properties": plain.get("properties", {})}
+
+
+def _plain_schema(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """The schema in _PLAIN_KEYWORDS: of alternatives the first that says something, of several types the first but
+    null, for a constant a list of one."""
+    if depth > _MAX_SCHEMA_DEPTH:
+        return {}
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        choices = schema.get(keyword)
+        if isinstance(choices, list) and "type" not in schema:
+            named = (each for each in choices if isinstance(each, Mapping) and each.get("type") != "null")
+            schema = {**next(named, {}), **{key: value for key, value in schema.items() if key != keyword}}
+    plain: dict[str, Any] = {key: value for key, value in schema.items() if key in _PLAIN_KEYWORDS}
+    if "const" in schema and "enum" not in plain:
+        plain["enum"] = [schema["const"]]
+    if isinstance(kinds := plain.get("type"), list):
+        plain["type"] = next((kind for kind in kinds if kind != "null"), "string")
+    if isinstance(properties := plain.get("properties"), Mapping):
+        plain["properties"] = {
+            name: _plain_schema(each, depth + 1) if isinstance(each, Mapping) else {}
+            for name, each in properties.items()
+        }
+    if "items" in plain:
+        items = plain["items"]
+        plain["items"] = _plain_schema(items, depth + 1) if isinstance(items, Mapping) else {}
+    if "enum" in plain and any(not isinstance(choice, str) for choice in plain["enum"]):
+        del plain["enum"]  # some take words only
+    return plain
+
+
+def _joined(messages: Sequence[ChatMessage]) -> ChatMessage:
+    """One message of the first one's role with the words of all."""
+    texts = [message.content for message in messages if message.content.strip()]
+    content = ""
+    for text in texts:
+        gap = "" if not content or content.endswith("\n") else "\n\n"
+        content = f"{content}{gap}{text}"
+    images: tuple[ImagePart, ...] = tuple(image for message in messages for image in message.images)
+    return replace(messages[0], content=content, images=images, ends_stable_part=messages[-1].ends_stable_part)
+
+
+def _with_described_images(message: ChatMessage) -> ChatMessage:
+    lines = [_describe(image) for image in message.images]
+    note = fence("data", "\n".join(lines), source="image")
+    content = f"{message.content}\n\n{note}" if message.content.strip() else note
+    return replace(message, content=content, images=())
+
+
+def _describe(image: ImagePart) -> str:
+    name = image.name or "without a name"
+    description = f" {image.description}" if image.description else ""
+    return f"An image that this model cannot see: {name}, {image.width} × {image.height} pixels.{description}"
