@@ -18,7 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from openvibe.llm.fences import clean_text
-from openvibe.llm.values import ChatMessage, ToolSpec
+from openvibe.llm.provider_fields import map_texts
+from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 
 _PROVIDERS_THAT_READ_TEXT = (
     "openai.com",
@@ -82,10 +83,16 @@ def break_in_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
         replace(
             message,
             content=break_special_tokens(clean_text(message.content)),
-            tool_calls=tuple(replace(call, arguments=_break_in_json(call.arguments)) for call in message.tool_calls),
+            tool_calls=tuple(map(_break_in_call, message.tool_calls)),
+            provider_fields=map_texts(message.provider_fields, break_special_tokens),
         )
         for message in messages
     ]
+
+
+def _break_in_call(call: ToolCallRequest) -> ToolCallRequest:
+    fields = map_texts(call.provider_fields, break_special_tokens)
+    return replace(call, arguments=_break_in_json(call.arguments), provider_fields=fields)
 
 
 def break_in_tools(tools: Iterable[ToolSpec]) -> list[ToolSpec]:
