@@ -177,6 +177,16 @@ EXTERNAL_RUNS = JobKind(
 """Runs that an agent carries out elsewhere, through the API: no worker claims or recovers them."""
 
 
+ERASED_FIELDS = "{}"
+"""`ToolCall.provider_fields` where there was something that is not kept any more."""
+
+
+class ToolCallQuerySet(models.QuerySet["ToolCall"]):
+    def erase_provider_fields(self) -> int:
+        """Forget what may tell, unreadably, of what was read; how many. The calls are told as text from then on."""
+        return self.exclude(provider_fields__in=("", ERASED_FIELDS)).update(provider_fields=ERASED_FIELDS)
+
+
 class ToolCall(models.Model):
     """A tool call of a run: what was asked, what was decided, what came of it.
 
@@ -197,6 +207,12 @@ class ToolCall(models.Model):
     effect = models.CharField(max_length=10, blank=True, help_text="agents.trust.Effect; empty: no such tool.")
     decision = models.CharField(max_length=8, choices=Decision.choices)
     why = models.CharField(max_length=300, blank=True, help_text="Why it was refused, in words for people.")
+    provider_fields = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What the model's provider wants back with the call, and with its message: agents.runs.kept_fields.",
+    )
     approval = models.ForeignKey(
         "memory.Approval",
         null=True,
@@ -211,6 +227,8 @@ class ToolCall(models.Model):
     finished_at = models.DateTimeField(
         null=True, db_default=Now(), help_text="Empty while a remote tool is called, and for ever if its worker died."
     )
+
+    objects: ClassVar[models.Manager[ToolCall]] = ToolCallQuerySet.as_manager()
 
     class Meta:
         ordering = ["id"]

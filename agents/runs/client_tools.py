@@ -4,7 +4,9 @@ A turn that calls one of them ends the run: the calls are on its record, the cli
 results with its next request, whose run goes on from there. Whether a call is carried out is the client's to
 decide, with its own rights, so the agent's trust level says nothing of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -12,7 +14,9 @@ from django.utils import timezone
 
 from agents.audience import CallSource, save_sources
 from agents.models import RUNS, ClientTurn, Run, ToolCall, ToolSource
-from agents.runs.transcript import Round, ToolResult
+from agents.runs.kept_fields import dump_fields, may_be_sent, message_fields
+from agents.runs.previous_attempts import request_of
+from agents.runs.transcript import Round, ToolResult, with_renamed_calls, without_fields
 from openvibe.base.masking import mask_secrets
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.llm.fences import clean_text
@@ -45,30 +49,39 @@ def call_id(run_id: int, attempt: int, number: int) -> str:
     return f"call_{run_id}_{attempt}_{number}"
 
 
-def earlier_rounds(turn: ClientTurn | None) -> list[Round]:
-    """Calls of the turns that this one continues, with the results that the client brought, the oldest first."""
+def earlier_rounds(turn: ClientTurn | None, origin: str = "") -> list[Round]:
+    """Calls of the turns that this one continues, with the results that the client brought, the oldest first. `origin`:
+    of the client that is asked now, which gets back what it gave."""
     rounds: list[Round] = []
     while turn is not None and turn.continues is not None:
         turn = turn.continues
-        results = (ToolResult(_request(row), row.result or NO_RESULT) for row in client_calls(turn.run))
-        rounds.insert(0, Round(model_text(turn.run), tuple(results)))
+        rows = list(client_calls(turn.run))
+        results = tuple(ToolResult(request_of(row), row.result or NO_RESULT) for row in rows)
+        text = model_text(turn.run)
+        if may_be_sent(rows, origin):
+            rounds.insert(0, Round(text, results, message_fields(rows)))
+        else:
+            rounds.insert(0, Round(text, without_fields(results), is_told=True))
     return rounds
 
 
-def _request(row: ToolCall) -> ToolCallRequest:
-    return ToolCallRequest(row.call_id, row.name, row.arguments)
-
-
 @transaction.atomic
-def record_client_calls(run: Run, calls: Sequence[ToolCallRequest], round_number: int) -> str:
-    """Put the calls of a turn on the run's record; the line that tells readers of the thread. Raises JobLost."""
+def record_client_calls(
+    run: Run, calls: Sequence[ToolCallRequest], round_number: int, provider_fields: Mapping[str, Any]
+) -> str:
+    """Put the calls of a turn on the run's record, with what its provider wants back with its message; the line that
+    tells readers of the thread. Raises JobLost."""
     RUNS.lock_owned(run)
-    for number, call in enumerate(calls[:MAX_CLIENT_CALLS], start=1):
+    calls = calls[:MAX_CLIENT_CALLS]
+    renamed = [replace(call, id=call_id(run.pk, run.attempt, number)) for number, call in enumerate(calls, start=1)]
+    kept_fields = dump_fields(with_renamed_calls(provider_fields, calls, renamed), renamed)
+    for call, kept in zip(renamed, kept_fields, strict=True):
         row = ToolCall.objects.create(
             run=run,
             attempt=run.attempt,
             round=round_number,
-            call_id=call_id(run.pk, run.attempt, number),
+            call_id=call.id,
+            provider_fields=kept,
             name=call.name,
             arguments=clean_text(call.arguments) or "{}",
             effect=CLIENT_EFFECT,
@@ -77,7 +90,7 @@ def record_client_calls(run: Run, calls: Sequence[ToolCallRequest], round_number
             finished_at=None,
         )
         save_sources(row, [CallSource(ToolSource.Kind.THREAD, run.thread_id)])
-    return handover_line([call.name for call in calls[:MAX_CLIENT_CALLS]])
+    return handover_line([call.name for call in calls])
 
 
 def save_client_results(run: Run, results: dict[str, str]) -> None:

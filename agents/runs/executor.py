@@ -16,6 +16,7 @@ from agents.access import endpoint_for
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, ClientTurn, Run
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds
+from agents.runs.kept_fields import forget_fields
 from agents.runs.offline_places import offline_model_for
 from agents.runs.steps import add_step
 from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, finish_run, save_unfinished_turn
@@ -29,6 +30,7 @@ from openvibe.llm.endpoints import client_for, is_adapted
 from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
+from openvibe.llm.provider_fields import origin_of
 from openvibe.llm.values import ToolSpec
 
 log = structlog.get_logger(__name__)
@@ -132,12 +134,14 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     session = RunSession(run, reply, client, limit, block_stamps, changes_read, readers, client_tools)
     session.answer.finished_rounds += filter(None, [reply.body])
     transcript = Transcript(prompt, reassemble)
-    transcript.rounds.extend(earlier_rounds(turn))
+    transcript.rounds.extend(earlier_rounds(turn, origin_of(client)))
     try:
         is_over = session.run_turns(transcript)
         if is_over:
             with transaction.atomic():
                 finish_run(run, reply, session.answer)
+                if session.keeps_fields and not turn and not session.answer.is_stopped:
+                    forget_fields(run)
                 if turn:
                     ClientTurn.objects.filter(pk=turn.pk).update(stop_reason=session.stop_reason[:20])
     except (ModelError, Problem):

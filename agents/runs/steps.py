@@ -36,8 +36,8 @@ StepKind = Literal[
 
 Step = dict[str, Any]
 """`kind` and `at` (ISO 8601), and where they apply `attempt`, `round`, `tokens`, `output_tokens`, `cached_tokens`,
-`first_word_at`, `cut_reason`, `model`, `error`, `characters` (of the reply), `by` (a participant's id), and of a
-`CallNotice` its `code` and, as `notice`, its text."""
+`reasoning_tokens`, `first_word_at`, `cut_reason`, `model`, `error`, `characters` (of the reply), `by` (a participant's
+id), and of a `CallNotice` its `code` and, as `notice`, its text."""
 
 
 def make_step(kind: StepKind, **facts: Any) -> Step:

@@ -235,6 +235,7 @@ def answered_turn(
         cached_tokens=usage.cached_tokens,
         first_word_at=first_word_at and first_word_at.isoformat(),
         **({"cut_reason": cut_reason} if cut_reason else {}),
+        **({"reasoning_tokens": usage.reasoning_tokens} if usage.reasoning_tokens else {}),
     )
     return AnsweredTurn(planned_tokens, input_tokens, output_tokens, usage.cached_tokens, first_word_at, step)
 

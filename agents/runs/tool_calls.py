@@ -49,8 +49,10 @@ class CallExecutor:
         round_number: int,
         refusal: ToolOutcome | None,
         approval: Approval | None = None,
+        provider_fields: str = "",
     ) -> ToolOutcome:
         """Execute the call unless there is a `refusal`, with its record. `approval`: people granted this very call.
+        `provider_fields`: as the record keeps them.
 
         What a tool of ours changes and the record stand together or not at all. A remote call is on record before it
         is sent, so that no other attempt takes it for one that was never made.
@@ -63,7 +65,7 @@ class CallExecutor:
                 outcome = toolbox.execute(call, is_approved=is_approved)
             if outcome is not None and outcome.decision == ToolCall.Decision.WAITS and outcome.approval is None:
                 outcome, approval = self._request_approval(toolbox, call, outcome)
-            row = self._create_call(toolbox, call, round_number, approval)
+            row = self._create_call(toolbox, call, round_number, approval, provider_fields)
             if outcome is not None:
                 _finish_call(row, outcome, start_time)
                 self._react_to(outcome, current)
@@ -84,10 +86,15 @@ class CallExecutor:
             refusal = toolbox.refuse(call, STOPPED_CALL_MESSAGE)
         elif not row.arguments:
             refusal = toolbox.refuse(call, CALL_MAY_QUOTE)
-        return self.execute(toolbox, call, 1, refusal, approval)
+        return self.execute(toolbox, call, 1, refusal, approval, row.provider_fields)
 
     def _create_call(
-        self, toolbox: Toolbox, call: ToolCallRequest, round_number: int, approval: Approval | None
+        self,
+        toolbox: Toolbox,
+        call: ToolCallRequest,
+        round_number: int,
+        approval: Approval | None,
+        provider_fields: str,
     ) -> ToolCall:
         tool = toolbox.tools.get(call.name)
         row = ToolCall.objects.create(
@@ -97,6 +104,7 @@ class CallExecutor:
             call_id=call.id,
             name=call.name,
             arguments=call.arguments,
+            provider_fields=provider_fields,
             effect=tool.effect if tool else "",
             decision=ToolCall.Decision.ALLOWED,
             approval=approval,

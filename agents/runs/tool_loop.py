@@ -2,6 +2,7 @@
 
 `RunSession` asks what the `Transcript` holds, has a `CallExecutor` execute each call, and saves the answer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import monotonic
@@ -17,8 +18,10 @@ from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.assembler.snapshots.store import store_snapshot
 from agents.audience import has_new_readers, shown_to_readers
 from agents.models import RUNS, Agent, Run, ToolCall
+from agents.models.run import ERASED_FIELDS
 from agents.runs.client_tools import client_turn_of, record_client_calls
-from agents.runs.previous_attempts import decided_calls, previous_results, request_of
+from agents.runs.kept_fields import dump_fields
+from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of
 from agents.runs.store import (
     PartialReply,
     answered_turn,
@@ -33,7 +36,15 @@ from agents.runs.store import (
 )
 from agents.runs.stream_reader import STREAM_TIMEOUT, iter_with_timeout
 from agents.runs.tool_calls import CALL_MAY_QUOTE, CallExecutor
-from agents.runs.transcript import ModelTurn, Round, ToolResult, Transcript, with_unique_ids, without_endless_arguments
+from agents.runs.transcript import (
+    ModelTurn,
+    Round,
+    ToolResult,
+    Transcript,
+    with_renamed_calls,
+    with_unique_ids,
+    without_endless_arguments,
+)
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS, Toolbox, too_long_arguments
 from agents.tools.values import ToolOutcome
 from openvibe.base.problems import Problem
@@ -45,6 +56,7 @@ from openvibe.llm.endpoints import save_adaptations
 from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
+from openvibe.llm.provider_fields import origin_of
 from openvibe.llm.values import CallNotice, Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest
 from openvibe.workspaces.access import Access
 
@@ -76,6 +88,7 @@ class RunSession:
     readers: Access
     client_tools: frozenset[str] = frozenset()
     stop_reason: str = ""
+    keeps_fields: bool = False
     answer: PartialReply = field(default_factory=PartialReply)
     calls: CallExecutor = field(init=False)
 
@@ -103,22 +116,26 @@ class RunSession:
                 return True
             if self._hand_over(completion, transcript.number):
                 return True
+            asked = completion.tool_calls[:MAX_CALLS_ON_RECORD]
             toolbox = self._toolbox()
             used_ids = (result.call.id for earlier in transcript.rounds for result in earlier.results)
             results = []
-            calls = with_unique_ids(completion.tool_calls[:MAX_CALLS_ON_RECORD], used_ids)
-            for position, call in enumerate(calls):
+            calls = with_unique_ids(asked, used_ids)
+            fields = with_renamed_calls(completion.provider_fields, asked, calls)
+            kept_fields = dump_fields(fields, calls)
+            self.keeps_fields = self.keeps_fields or any(kept_fields)
+            for position, (call, kept) in enumerate(zip(calls, kept_fields, strict=True)):
                 if is_stop_requested(self.run):
                     self.answer.is_stopped = True
                     return True
-                outcome = self._execute_tool_call(toolbox, call, transcript.number, position)
+                outcome = self._execute_tool_call(toolbox, call, transcript.number, position, kept)
                 if outcome.approval is not None:
                     return False
                 is_refused = outcome.decision == ToolCall.Decision.REFUSED
                 results.append(ToolResult(without_endless_arguments(call), outcome.result, is_refused))
                 if toolbox.is_remote(call):  # it may have taken long: people may have taken tools away meanwhile
                     toolbox = self._toolbox()
-            transcript.add(Round(completion.text, tuple(results), completion.provider_fields))
+            transcript.add(Round(completion.text, tuple(results), fields))
 
     def _is_last(self, completion: Completion, turn: ModelTurn) -> bool:
         """Whether the turn had no tools to call: what it said ends the run. Raises EmptyAnswer if it only called."""
@@ -139,7 +156,10 @@ class RunSession:
         """Whether the model called tools of the client: that ends the run. Our own beside them are not called."""
         calls = [call for call in completion.tool_calls if call.name in self.client_tools]
         if calls:
-            self.answer.finished_rounds.append(record_client_calls(self.run, calls, round_number))
+            fields: Mapping[str, Any] = completion.provider_fields
+            if len(calls) < len(completion.tool_calls):  # what signs the turn signs all of its calls
+                fields, calls = {}, [replace(call, provider_fields={}) for call in calls]
+            self.answer.finished_rounds.append(record_client_calls(self.run, calls, round_number, fields))
         return bool(calls)
 
     def _renew_if_changed(self, transcript: Transcript) -> None:
@@ -252,35 +272,44 @@ class RunSession:
         return self.run.task == Run.Task.PUBLISH or client_turn_of(self.run) is not None
 
     def _execute_tool_call(
-        self, toolbox: Toolbox, call: ToolCallRequest, round_number: int, position: int
+        self, toolbox: Toolbox, call: ToolCallRequest, round_number: int, position: int, kept_fields: str
     ) -> ToolOutcome:
         """Execute one of the calls of a round, unless what it may quote was changed or is not for all who read along by
         now, or they are too many."""
         refusal = None
         if read_message_changes(self.run.thread_id) != self.changes_read:
             refusal, call = toolbox.refuse(call, CALL_MAY_QUOTE), replace(call, arguments="{}")
+            kept_fields = kept_fields and ERASED_FIELDS
         elif has_new_readers(self.readers, readers_of(self.run)):
             refusal, call = toolbox.refuse(call, CALL_BEFORE_READERS), replace(call, arguments="{}")
+            kept_fields = kept_fields and ERASED_FIELDS
         elif position >= MAX_CALLS_PER_ROUND:
             refusal = toolbox.refuse(call, f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
         elif len(call.arguments) > MAX_ARGUMENT_CHARS:
             refusal = toolbox.refuse(call, too_long_arguments(call.arguments))
             call = without_endless_arguments(call)
-        return self.calls.execute(toolbox, call, round_number, refusal)
+        return self.calls.execute(toolbox, call, round_number, refusal, provider_fields=kept_fields)
 
     def _resume(self, transcript: Transcript) -> None:
         """Tell the model what earlier attempts did, and carry out what people approved since. Raises JobLost."""
         if self.run.attempt == 1:
             return
-        results = previous_results(self.run)
+        calls = previous_calls(self.run)
         for row in decided_calls(self.run):
             toolbox = self._toolbox()
             outcome = self.calls.settle(toolbox, row)
-            results.append(ToolResult(request_of(row), outcome.result, outcome.decision == ToolCall.Decision.REFUSED))
-        if results:
-            calls = with_unique_ids((result.call for result in results), ())
-            renamed = (replace(result, call=call) for result, call in zip(results, calls, strict=True))
-            transcript.add(Round(self.answer.text, tuple(renamed)))
+            result = ToolResult(request_of(row), outcome.result, outcome.decision == ToolCall.Decision.REFUSED)
+            calls.append(PreviousCall(row, result))
+        used_ids: list[str] = []
+        for finished in rounds_of(self.run, calls, self.answer.text, origin_of(self.client)):
+            made = [result.call for result in finished.results]
+            renamed = with_unique_ids(made, used_ids)
+            used_ids += [call.id for call in renamed]
+            results = (replace(each, call=call) for each, call in zip(finished.results, renamed, strict=True))
+            fields = with_renamed_calls(finished.provider_fields, made, renamed)
+            transcript.add(replace(finished, results=tuple(results), provider_fields=fields))
+            transcript.rounds_before += 1
+            self.keeps_fields = self.keeps_fields or finished.has_fields or finished.is_told
 
 
 def read_message_changes(thread_id: int) -> MessageChanges:

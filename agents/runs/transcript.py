@@ -17,6 +17,7 @@ from agents.tools.toolbox import MAX_ARGUMENT_CHARS
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
 from openvibe.llm.fences import clean_text, fence
+from openvibe.llm.provider_fields import has_fields, rename_ids
 from openvibe.llm.tokens import TokenCounter, count_message, count_prompt_tokens, truncate_middle
 from openvibe.llm.tool_calls import clean_identifier
 from openvibe.llm.transcripts import CLOSING, clean_name, message_line, opening
@@ -48,11 +49,39 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Round:
-    """What the model said and called in one turn, with every result; `provider_fields` as in ChatMessage."""
+    """What the model said and called in one turn, with every result; `provider_fields` as in ChatMessage.
+
+    `is_told`: its calls and results stand in a text of ours. So do those whose provider wants something back that
+    cannot be sent: it is another's, was erased, or takes more room than there is.
+    """
 
     text: str
     results: tuple[ToolResult, ...]
     provider_fields: Mapping[str, Any] = field(default_factory=dict)
+    is_told: bool = False
+
+    @property
+    def has_fields(self) -> bool:
+        return has_fields(self.provider_fields, (result.call for result in self.results))
+
+    def as_told(self) -> "Round":
+        """The same without what the provider wants back."""
+        if not self.has_fields:
+            return self
+        return Round(self.text, without_fields(self.results), is_told=True)
+
+
+def without_fields(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
+    return tuple(replace(result, call=replace(result.call, provider_fields={})) for result in results)
+
+
+@dataclass(frozen=True)
+class _RoundMessage:
+    """A message of a round, and the result that it holds, if it does."""
+
+    message: ChatMessage
+    result: ToolResult | None = None
+    is_told: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +98,7 @@ class Transcript:
     `tools=()` from then on without tools.
 
     Ids of calls are unique in the whole exchange. `tokens_left_today`: of the daily budgets, None where nobody looked.
+    `rounds_before`: of earlier attempts, which count as one.
     """
 
     def __init__(self, prompt: Prompt, reassemble: Callable[..., Prompt]) -> None:
@@ -79,11 +109,16 @@ class Transcript:
         self._may_shrink = True
         self.rounds: list[Round] = []
         self.tokens_left_today: int | None = None
+        self.rounds_before = 0
 
     @property
     def number(self) -> int:
         """Which round comes next, from 1."""
-        return len(self.rounds) + 1
+        return self._round_count + 1
+
+    @property
+    def _round_count(self) -> int:
+        return len(self.rounds) - max(self.rounds_before - 1, 0)
 
     def add(self, finished: Round) -> None:
         self.rounds.append(finished)
@@ -97,7 +132,8 @@ class Transcript:
         self._prompt = self._reassemble(self._ceiling)
         self._may_shrink = True
         self.rounds = [
-            Round("", tuple(_empty_result(result, notice) for result in finished.results)) for finished in self.rounds
+            Round("", tuple(_empty_result(result, notice) for result in finished.results), is_told=finished.is_told)
+            for finished in (each.as_told() for each in self.rounds)
         ]
         return self._prompt
 
@@ -114,16 +150,23 @@ class Transcript:
         """The next turn, within the ceiling."""
         if not self.rounds:
             return ModelTurn(self._prompt.messages, self._prompt.tools, self._prompt.tokens)
-        if len(self.rounds) >= MAX_ROUNDS:
+        if self._round_count >= MAX_ROUNDS:
             return self._final_turn(NO_ROUNDS_LEFT)
         reminders = self._reminders()
         round_messages = fit_rounds(self.rounds, self._room_beside(reminders), self._counter, cut_newest=False)
         if round_messages is None:
             self._shrink_prompt()
-            round_messages = fit_rounds(self.rounds, self._room_beside(reminders), self._counter)
+            round_messages = self._fit(self.rounds, self._room_beside(reminders))
         if round_messages is None:
             return self._final_turn(NO_ROOM_LEFT)
         return self._build_turn((*round_messages, *reminders), self._prompt.tools)
+
+    def _fit(self, rounds: Sequence[Round], room: int) -> tuple[ChatMessage, ...] | None:
+        """The rounds within the room, without what providers want back where that leaves none."""
+        messages = fit_rounds(rounds, room, self._counter)
+        if messages is None and any(finished.has_fields for finished in rounds):
+            return fit_rounds([finished.as_told() for finished in rounds], room, self._counter)
+        return messages
 
     def _room_beside(self, reminders: Sequence[ChatMessage]) -> int:
         return self._ceiling - count_prompt_tokens(
@@ -135,7 +178,7 @@ class Transcript:
 
         Lines of ours about this run; the prompt's own reminders stand before the request (`sections.reminders`).
         """
-        lines = [*_rounds_line(MAX_ROUNDS - len(self.rounds)), *self._budget_line(), *self._refusal_lines()]
+        lines = [*_rounds_line(MAX_ROUNDS - self._round_count), *self._budget_line(), *self._refusal_lines()]
         return (ChatMessage("user", fence("reminders", "\n".join(lines), trust="trusted")),) if lines else ()
 
     def _budget_line(self) -> list[str]:
@@ -166,7 +209,7 @@ class Transcript:
         if not self._may_shrink:
             return
         self._may_shrink = False
-        needed = sum(count_message(message, self._counter) for message in _round_messages(self.rounds))
+        needed = sum(count_message(entry.message, self._counter) for entry in _round_messages(self.rounds))
         reserved = max(self._ceiling // 3, min(needed, self._ceiling // 2))
         try:
             self._prompt = self._reassemble(self._ceiling - reserved)
@@ -178,7 +221,7 @@ class Transcript:
         final_request = ChatMessage("user", instruction)
         room = self._ceiling - count_prompt_tokens([*self._prompt.messages, final_request], (), self._counter)
         for start in range(len(self.rounds) + 1):
-            round_messages = fit_rounds(self.rounds[start:], room, self._counter)
+            round_messages = self._fit(self.rounds[start:], room)
             if round_messages is not None:
                 return self._build_turn((*round_messages, final_request), ())
         return self._build_turn((), ())
@@ -208,66 +251,84 @@ def fit_rounds(
     Earlier results become references, the oldest first, until it fits; then the newest round's results share what
     is left, at least MIN_RESULT_TOKENS each.
     """
-    messages = list(_round_messages(rounds))
+    entries = list(_round_messages(rounds))
+    messages = [entry.message for entry in entries]
     sizes = [count_message(message, counter) for message in messages]
     first_newest = len(messages) - len(rounds[-1].results) if rounds else 0
-    names: dict[str | None, str] = {
-        result.call.id: result.call.name for earlier in rounds for result in earlier.results
-    }
-    for position, message in enumerate(messages[:first_newest]):
+    for position, (message, entry) in enumerate(zip(messages[:first_newest], entries, strict=False)):
         if sum(sizes) <= max_tokens:
             break
-        if message.role != "tool":
+        if entry.result is None:
             continue
-        name = clean_name(names[message.tool_call_id])[:40]
+        name = clean_name(entry.result.call.name)[:40]
         text = f"[What {name} answered, {sizes[position]:,} tokens, is left out here to make room.]"
         reference = replace(message, content=text)
         if (size := count_message(reference, counter)) < sizes[position]:
             messages[position], sizes[position] = reference, size
     if sum(sizes) > max_tokens and cut_newest and rounds:
-        _truncate_results(rounds[-1].results, messages, sizes, max_tokens, counter)
+        _truncate_results(entries[first_newest:], messages, sizes, max_tokens, counter)
     return tuple(messages) if sum(sizes) <= max_tokens else None
 
 
 def _truncate_results(
-    results: Sequence[ToolResult], messages: list[ChatMessage], sizes: list[int], max_tokens: int, counter: TokenCounter
+    newest: Sequence[_RoundMessage],
+    messages: list[ChatMessage],
+    sizes: list[int],
+    max_tokens: int,
+    counter: TokenCounter,
 ) -> None:
     """Cut the longest of the newest results, the last messages, so that all of them fit into what the others leave."""
-    first_newest = len(messages) - len(results)
+    first_newest = len(messages) - len(newest)
     tokens_left = max_tokens - sum(sizes[:first_newest])
     shortest_first = sorted(range(first_newest, len(messages)), key=lambda position: sizes[position])
     for index, position in enumerate(shortest_first):
         share = tokens_left // (len(shortest_first) - index)
         if sizes[position] > share and share >= MIN_RESULT_TOKENS:
-            messages[position] = _truncate_result(results[position - first_newest], share, counter)
+            messages[position] = _truncate_result(newest[position - first_newest], share, counter)
             sizes[position] = count_message(messages[position], counter)
         tokens_left -= sizes[position]
 
 
-def _truncate_result(result: ToolResult, max_tokens: int, counter: TokenCounter) -> ChatMessage:
+def _truncate_result(entry: _RoundMessage, max_tokens: int, counter: TokenCounter) -> ChatMessage:
     """The result with head and tail only, the whole message within `max_tokens` tokens as far as that is possible."""
-    limit = max_tokens
+    limit, result = max_tokens, entry.result
+    if result is None:
+        return entry.message
+    make_message = _told_message if entry.is_told else _result_message
     while True:
-        message = _result_message(result.call, truncate_middle(result.result, limit, counter, _CUT_MARKER))
+        message = make_message(result.call, truncate_middle(result.result, limit, counter, _CUT_MARKER))
         over = count_message(message, counter) - max_tokens
         if over <= 0 or limit <= 16:
             return message
         limit = max(limit - max(over, 8), 16)
 
 
-def _round_messages(rounds: Iterable[Round]) -> Iterable[ChatMessage]:
+def _round_messages(rounds: Iterable[Round]) -> Iterable[_RoundMessage]:
     for finished in rounds:
-        calls = tuple(result.call for result in finished.results)
-        yield ChatMessage("assistant", finished.text, tool_calls=calls, provider_fields=finished.provider_fields)
-        for result in finished.results:
-            message = _result_message(result.call, result.result)
-            yield replace(message, ends_stable_part=True) if result is finished.results[-1] else message
+        calls = () if finished.is_told else tuple(result.call for result in finished.results)
+        if calls or finished.text.strip():
+            said = ChatMessage("assistant", finished.text, tool_calls=calls, provider_fields=finished.provider_fields)
+            yield _RoundMessage(said)
+        for number, result in enumerate(finished.results, start=1):
+            make_message = _told_message if finished.is_told else _result_message
+            message = make_message(result.call, result.result)
+            message = replace(message, ends_stable_part=True) if number == len(finished.results) else message
+            yield _RoundMessage(message, result, finished.is_told)
 
 
 def _result_message(call: ToolCallRequest, text: str) -> ChatMessage:
+    return ChatMessage("tool", _result_line(call, text), tool_call_id=call.id)
+
+
+def _told_message(call: ToolCallRequest, text: str) -> ChatMessage:
+    """A call and its result as something that is told."""
+    return ChatMessage("user", _result_line(call, f"Called with {clean_text(call.arguments)}, it answered:\n{text}"))
+
+
+def _result_line(call: ToolCallRequest, text: str) -> str:
     """As a line of a transcript, so that code reads as it was written."""
     line = message_line(clean_identifier(call.id), call.name, mask_secrets(text))
-    return ChatMessage("tool", f"{opening('untrusted', source='tool')}{line}{CLOSING}", tool_call_id=call.id)
+    return f"{opening('untrusted', source='tool')}{line}{CLOSING}"
 
 
 def without_endless_arguments(call: ToolCallRequest) -> ToolCallRequest:
@@ -275,6 +336,17 @@ def without_endless_arguments(call: ToolCallRequest) -> ToolCallRequest:
     if len(call.arguments) <= MAX_ARGUMENT_CHARS:
         return call
     return replace(call, arguments=json.dumps({"left_out": f"{len(call.arguments):,} characters"}))
+
+
+def with_renamed_calls(
+    fields: Mapping[str, Any], calls: Sequence[ToolCallRequest], renamed: Sequence[ToolCallRequest]
+) -> dict[str, Any]:
+    """A message's fields with the ids that its calls were given, where an old id says which call it was."""
+    counts = Counter(call.id for call in calls)
+    names = {
+        call.id: new.id for call, new in zip(calls, renamed, strict=False) if call.id != new.id and counts[call.id] == 1
+    }
+    return dict(rename_ids(fields, names)) if names else dict(fields)
 
 
 def with_unique_ids(calls: Iterable[ToolCallRequest], used_ids: Iterable[str]) -> list[ToolCallRequest]:

@@ -7,9 +7,9 @@ and answers are read leniently. Every answer is streamed, whole ones too: there 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -19,38 +19,19 @@ import anthropic
 from openvibe.llm import tokens
 from openvibe.llm.adaptations import CallPlan
 from openvibe.llm.adapted_calls import AdaptationMemory, AdaptedCall, last_completion, stream_adapted
-from openvibe.llm.endpoint_errors import (
-    DECODE_ERRORS,
-    connection_error,
-    content_filter_error,
-    empty_answer_error,
-    no_answer_error,
-    read_error,
-    read_response,
-)
-from openvibe.llm.errors import BadAnswer, ContextTooLong, EmptyAnswer, ModelError, ModelUnavailable
-from openvibe.llm.event_stream import Event, EventStream
-from openvibe.llm.fences import IncrementalCleaner, clean_text
+from openvibe.llm.anthropic_answers import THINKING_BLOCKS, MessageAccumulator, adapt_event
+from openvibe.llm.endpoint_errors import DECODE_ERRORS, connection_error, no_answer_error, read_error, read_response
+from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelUnavailable
+from openvibe.llm.event_stream import EventStream
+from openvibe.llm.fences import clean_text
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.loading import loading_error
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.request_options import MESSAGES_LACKS, messages_options
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
-from openvibe.llm.thoughts import AnswerText
-from openvibe.llm.tool_calls import arguments_object, check_arguments, clean_identifier
-from openvibe.llm.values import (
-    NO_OPTIONS,
-    CallOptions,
-    ChatMessage,
-    Completion,
-    StreamEnd,
-    TextDelta,
-    TextReset,
-    ToolCallRequest,
-    ToolSpec,
-    Usage,
-)
+from openvibe.llm.tool_calls import arguments_object, clean_identifier
+from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, ToolSpec
 
 MAX_BREAKPOINTS = 4
 """Cache breakpoints of one request, by the protocol."""
@@ -62,16 +43,6 @@ DEFAULT_OUTPUT_TOKENS = 4_096
 """Where nobody says how long an answer may be: the protocol wants a number."""
 
 _CACHE_CONTROL = {"type": "ephemeral"}
-_STOP_REASONS = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "tool_use": "tool_calls",
-    "refusal": "content_filter",
-    "pause_turn": "pause",
-}
-_THINKING_BLOCKS = ("thinking", "redacted_thinking")
 
 
 class AnthropicModel:
@@ -126,7 +97,7 @@ class AnthropicModel:
 
     def _read(self, retries: Retries, plan: CallPlan) -> ModelStream:
         """One request: the pieces of its answer, then the whole."""
-        events, accumulator = EventStream(_adapt_event), _StreamAccumulator()
+        events, accumulator = EventStream(adapt_event), MessageAccumulator()
         request = build_request(self.model, plan.messages, plan.tools, plan.max_output_tokens)
         more = messages_options(plan.options, has_tools=bool(plan.tools))  # the package knows not all of them
         request["extra_body"] = more if plan.streams else more | {"stream": False}
@@ -135,7 +106,7 @@ class AnthropicModel:
             with sdk.messages.create(**request, stream=True) as stream:
                 for event in stream:
                     yield from accumulator.add(event)
-            yield from accumulator.answer.end()
+            yield from accumulator.end()
             completion = tokens.with_usage(accumulator.completion(events), self.model, plan.messages, plan.tools)
         yield StreamEnd(completion)
 
@@ -231,7 +202,7 @@ def choose_breakpoints(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec
 
 
 def _with_breakpoint(blocks: list[dict[str, Any]], is_breakpoint: bool) -> list[dict[str, Any]]:
-    if is_breakpoint and blocks and blocks[-1]["type"] not in _THINKING_BLOCKS:
+    if is_breakpoint and blocks and blocks[-1]["type"] not in THINKING_BLOCKS:
         blocks[-1]["cache_control"] = _CACHE_CONTROL
     return blocks
 
@@ -242,166 +213,20 @@ def _encode_blocks(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool":
         call_id = clean_identifier(message.tool_call_id or "")
         return [{"type": "tool_result", "tool_use_id": call_id, "content": text if text.strip() else "(empty)"}]
-    return [
-        *(dict(block) for block in message.provider_fields.get("thinking", ())),
-        *([{"type": "text", "text": text}] if text.strip() else ()),
-        *(
-            {
-                "type": "tool_use",
-                "id": clean_identifier(call.id),
-                "name": clean_identifier(call.name),
-                "input": arguments_object(call.arguments),
-            }
-            for call in message.tool_calls
-        ),
+    thinking = [dict(block) for block in message.provider_fields.get("thinking", ())]
+    texts = [{"type": "text", "text": text}] if text.strip() else []
+    calls = [
+        {
+            **call.provider_fields,
+            "type": "tool_use",
+            "id": clean_identifier(call.id),
+            "name": clean_identifier(call.name),
+            "input": arguments_object(call.arguments),
+        }
+        for call in message.tool_calls
     ]
-
-
-def _adapt_event(event: Event) -> Event:
-    """An event by the name of its type, which the official package goes by; a whole message as one that has begun."""
-    if event.name:
-        return event
-    try:
-        value = json.loads(event.data)
-    except (ValueError, RecursionError):
-        return event
-    if not isinstance(value, dict):
-        return event
-    if value.get("type") == "message":
-        return Event(json.dumps({"type": "message_start", "message": value}), "message_start")
-    return Event(event.data, "error" if value.get("error") else str(value.get("type") or ""))
-
-
-@dataclass
-class _Block:
-    """One block of an answer as it grows: text, thinking or a call."""
-
-    type: str
-    start: Any
-    pieces: list[str] = field(default_factory=list)
-    signature: str = ""
-    cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
-
-    @property
-    def text(self) -> str:
-        return "".join(self.pieces)
-
-
-@dataclass
-class _StreamAccumulator:
-    """A streamed answer as it grows."""
-
-    answer: AnswerText = field(default_factory=AnswerText)
-    _blocks: dict[int, _Block] = field(default_factory=dict)
-    _usage: dict[str, int] = field(default_factory=dict)
-    _has_begun: bool = False
-    _stop_reason: str | None = None
-    _explanation: str = ""
-
-    def add(self, event: Any) -> Iterator[TextDelta | TextReset]:
-        """Take in one event; what it brings to the text, which may be nothing."""
-        return self.answer.add(self._read_text(event))
-
-    def _read_text(self, event: Any) -> str:
-        match getattr(event, "type", None):
-            case "message_start":
-                self._has_begun = True
-                self._add_usage(event.message.usage)
-                self._add_end(event.message)
-                blocks = enumerate(event.message.content or ())  # an endpoint that does not stream has them all
-                return "".join([self._start_block(index, block) for index, block in blocks])
-            case "content_block_start":
-                return self._start_block(event.index, event.content_block)
-            case "content_block_delta":
-                return self._add_delta(event.index, event.delta)
-            case "message_delta":
-                self._add_end(event.delta)
-                self._add_usage(event.usage)
-        return ""
-
-    def completion(self, events: EventStream) -> Completion:
-        """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none."""
-        if self._stop_reason is None:
-            if self._has_begun or events.is_silent:
-                raise ModelUnavailable("The model broke off in the middle of its answer.")
-            raise BadAnswer("The endpoint did not answer in the format of the Messages API.")
-        reason = _STOP_REASONS.get(str(self._stop_reason), clean_text(str(self._stop_reason))[:40])
-        blocks = [block for _, block in sorted(self._blocks.items())]
-        calls = tuple(
-            _tool_call(number, block) for number, block in enumerate(b for b in blocks if b.type == "tool_use")
-        )
-        if reason == "content_filter":
-            raise content_filter_error(self._explanation)
-        empty = empty_answer_error(self.answer.text, reason)
-        if empty and not calls:
-            if self._stop_reason == "model_context_window_exceeded":
-                raise ContextTooLong("The prompt leaves the model no room for an answer.")
-            raise empty
-        thinking = tuple(_thinking(blocks))
-        fields = {"thinking": thinking} if thinking else {}
-        return Completion(self.answer.text, calls, self._total_usage(), reason, fields)
-
-    def _add_end(self, end: Any) -> None:
-        self._stop_reason = getattr(end, "stop_reason", None) or self._stop_reason
-        details = getattr(end, "stop_details", None)
-        self._explanation = getattr(details, "explanation", None) or self._explanation
-
-    def _start_block(self, index: int, start: Any) -> str:
-        block = self._blocks[int(index)] = _Block(
-            str(start.type), start, signature=str(getattr(start, "signature", ""))
-        )
-        text = _decode_text(getattr(start, "text" if block.type == "text" else "thinking", None), block.cleaner.clean)
-        block.pieces.append(text)
-        return text if block.type == "text" else ""
-
-    def _add_delta(self, index: int, delta: Any) -> str:
-        block = self._blocks[int(index)]
-        if delta is None:
-            return ""
-        if delta.type == "signature_delta":
-            block.signature = str(delta.signature)
-            return ""
-        name = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}.get(delta.type)
-        text = _decode_text(getattr(delta, name, None), block.cleaner.clean) if name else ""
-        block.pieces.append(text)
-        return text if block.type == "text" else ""
-
-    def _add_usage(self, usage: Any) -> None:
-        for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
-            if (count := tokens.read_count(getattr(usage, name, None))) is not None:
-                self._usage[name] = count
-
-    def _total_usage(self) -> Usage:
-        """The protocol counts what is read from the cache and what is written to it apart from the rest."""
-        cache_reads, cache_writes = (
-            self._usage.get("cache_read_input_tokens"),
-            self._usage.get("cache_creation_input_tokens"),
-        )
-        total = self._usage.get("input_tokens", 0) + (cache_reads or 0) + (cache_writes or 0)
-        return Usage(total, self._usage.get("output_tokens", 0), cache_reads, cache_writes)
-
-
-def _thinking(blocks: Iterable[_Block]) -> Iterator[dict[str, Any]]:
-    """What the model thought, as it wants it back: signed, or sealed."""
-    for block in blocks:
-        if block.type == "thinking":
-            yield {"type": "thinking", "thinking": block.text, "signature": block.signature}
-        elif block.type == "redacted_thinking":
-            yield {"type": "redacted_thinking", "data": str(block.start.data)}
-
-
-def _tool_call(number: int, block: _Block) -> ToolCallRequest:
-    """Without an id it gets one, without arguments none. Raises BadAnswer for a call without a name."""
-    name, tool_input = block.start.name, getattr(block.start, "input", None)
-    if not isinstance(name, str) or not name:
-        raise BadAnswer("The model called a tool without naming it.")
-    arguments = block.text.strip() or (json.dumps(tool_input) if isinstance(tool_input, dict) else "{}")
-    return ToolCallRequest(str(block.start.id or f"call_{number}"), clean_text(name)[:200], check_arguments(arguments))
-
-
-def _decode_text(text: Any, clean: Callable[[str], str] = clean_text) -> str:
-    if text is None:
-        return ""
-    if not isinstance(text, str):
-        raise BadAnswer("The endpoint answered with something that is not text.")
-    return clean(text)
+    ordered: list[dict[str, Any]] = []
+    for kind in message.provider_fields.get("layout", ()):  # the text stands where it began
+        source = thinking if kind in THINKING_BLOCKS else texts if kind == "text" else calls
+        ordered += [source.pop(0)] if source else []
+    return [*ordered, *thinking, *texts, *calls]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
+
+from django.utils.crypto import salted_hmac
 
 from openvibe.base.circuit_breaker import CircuitBreaker
 from openvibe.base.text import pluralize
@@ -11,7 +14,8 @@ from openvibe.llm.adapted_calls import AdaptationMemory
 from openvibe.llm.errors import AuthRefused, ModelTimeout, ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient, ModelStream
-from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, ToolSpec
+from openvibe.llm.provider_fields import mark_completion, with_own_fields
+from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, ToolSpec
 
 
 class EndpointBreaker(CircuitBreaker):
@@ -24,8 +28,16 @@ class EndpointBreaker(CircuitBreaker):
         )
 
 
+def endpoint_origin(endpoint: Endpoint) -> str:
+    """Stands for who answers there: another address, model or key is somebody else, to whom sealed thoughts of this one
+    say nothing."""
+    parts = (endpoint.kind, endpoint.base_url, endpoint.model, str(endpoint.api_key))
+    return salted_hmac("openvibe.llm.origin", "\n".join(parts), algorithm="sha256").hexdigest()[:32]
+
+
 class BreakerClient:
-    """A model client behind a breaker."""
+    """A model client behind a breaker. What the model's provider wants back goes back to it alone: `origin` stands for
+    the endpoint with its address, model and key."""
 
     def __init__(self, client: ModelClient, *, breaker: EndpointBreaker, endpoint: Endpoint) -> None:
         self.model, self.is_free = client.model, client.is_free
@@ -33,6 +45,7 @@ class BreakerClient:
         self._client = client
         self._breaker = breaker
         self._endpoint = endpoint
+        self.origin = endpoint_origin(endpoint)
 
     def complete(
         self,
@@ -43,7 +56,13 @@ class BreakerClient:
         options: CallOptions = NO_OPTIONS,
     ) -> Completion:
         with self._breaker.guard(self._endpoint):
-            return self._client.complete(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
+            completion = self._client.complete(
+                with_own_fields(messages, self.origin),
+                tools=tools,
+                max_output_tokens=max_output_tokens,
+                options=options,
+            )
+            return mark_completion(completion, self.origin)
 
     def stream(
         self,
@@ -54,4 +73,10 @@ class BreakerClient:
         options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
         with self._breaker.guard(self._endpoint):
-            yield from self._client.stream(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
+            own = with_own_fields(messages, self.origin)
+            stream = self._client.stream(own, tools=tools, max_output_tokens=max_output_tokens, options=options)
+            with closing(stream):
+                for piece in stream:
+                    if isinstance(piece, StreamEnd):
+                        piece = StreamEnd(mark_completion(piece.completion, self.origin))
+                    yield piece

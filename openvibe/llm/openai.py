@@ -102,7 +102,7 @@ class OpenAIModel:
         with self._connect(retries, read_timeout, events) as sdk:
             for chunk in sdk.chat.completions.create(**encode_request(self.model, plan), stream=True):
                 yield from accumulator.add(chunk)
-            yield from accumulator.answer.end()
+            yield from accumulator.end()
             completion = accumulator.completion(events)
         yield StreamEnd(self._with_usage(completion, plan.messages, plan.tools))
 

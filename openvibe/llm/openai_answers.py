@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,16 +12,22 @@ from openvibe.llm import tokens
 from openvibe.llm.errors import BadAnswer, ModelUnavailable
 from openvibe.llm.event_stream import Event, EventStream
 from openvibe.llm.fences import IncrementalCleaner, clean_text
-from openvibe.llm.thoughts import AnswerText
-from openvibe.llm.tool_calls import check_arguments
-from openvibe.llm.values import Completion, TextDelta, TextReset, ToolCallRequest, Usage
+from openvibe.llm.provider_fields import FieldMerger, extra_fields, part_reasoning, reasoning_texts
+from openvibe.llm.streamed_text import Gain, StreamedText
+from openvibe.llm.thoughts import AnswerEvent, AnswerText
+from openvibe.llm.tool_calls import check_arguments, join_arguments
+from openvibe.llm.values import Completion, TextReset, ToolCallRequest, Usage
 
 MAX_CALLS = 1_000
 """Calls of one answer that are read."""
 
+_CALL_FIELDS = frozenset({"index", "id", "type", "function"})
+_FUNCTION_FIELDS = frozenset({"name", "arguments"})
+_TAGGED_THOUGHT = re.compile(r"\s*<(think|thinking|thought|reasoning)>.*</\1>(?P<answer>.*)", re.DOTALL)
+
 
 def adapt_event(event: Event) -> Event:
-    """A whole message as the delta, and an error in the place, where the official package looks for them."""
+    """An error in the place where the official package looks for it, and a whole message that says that it is one."""
     if event.name != "error" and '"message"' not in event.data:
         return event
     try:
@@ -36,20 +43,10 @@ def adapt_event(event: Event) -> Event:
         return Event(json.dumps({"error": error}))
     for choice in choices:
         if isinstance(choice.get("message"), dict) and choice.get("delta") is None:
-            choice["delta"] = _whole_delta(choice["message"])
+            choice["delta"] = None
             if chunk.get("object") != "chat.completion.chunk":
                 choice["finish_reason"] = choice.get("finish_reason") or "stop"
     return Event(json.dumps(chunk), event.name)
-
-
-def _whole_delta(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with its calls counted, as they are in a stream."""
-    calls = message.get("tool_calls")
-    if not isinstance(calls, list):
-        return message
-    return message | {
-        "tool_calls": [call | {"index": index} if isinstance(call, dict) else call for index, call in enumerate(calls)]
-    }
 
 
 @dataclass
@@ -60,10 +57,11 @@ class _CallFragments:
     id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
+    fields: FieldMerger = field(default_factory=FieldMerger)
 
     @property
     def arguments(self) -> str:
-        return "".join(self.pieces)
+        return join_arguments(self.pieces)
 
     def is_complete(self) -> bool:
         try:
@@ -79,13 +77,20 @@ class ChatAccumulator:
 
     answer: AnswerText = field(default_factory=AnswerText)
     _calls: list[_CallFragments] = field(default_factory=list)
+    _fields: FieldMerger = field(default_factory=FieldMerger)
+    _parts: FieldMerger = field(default_factory=FieldMerger)
+    _text: StreamedText = field(default_factory=StreamedText)
+    _reasoning: StreamedText = field(default_factory=StreamedText)
+    _reasoning_name: str = ""
+    _has_message_pieces: bool = False
     _usage: Usage | None = None
     _stop_reason: str | None = None
     _has_begun: bool = False
     _cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
+    _reasoning_cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
 
-    def add(self, chunk: Any) -> Iterable[TextDelta | TextReset]:
-        """Take in one chunk; what it brings to the text, which may be nothing."""
+    def add(self, chunk: Any) -> Iterable[AnswerEvent]:
+        """Take in one chunk; what it brings to the answer, which may be nothing."""
         usage = _decode_usage(getattr(chunk, "usage", None))
         if usage and (usage.input_tokens or usage.output_tokens):
             self._usage = usage
@@ -96,15 +101,16 @@ class ChatAccumulator:
             return ()
         self._has_begun = True
         self._stop_reason = choices[0].finish_reason or self._stop_reason
-        delta = choices[0].delta
-        if delta is None:
-            return ()
-        for fragment in delta.tool_calls or ():
-            self._add_call(fragment.index, fragment.id, fragment.function)
-        if not delta.tool_calls:
-            self._add_call(None, None, delta.function_call)  # from before there could be several
-        text = decode_text(delta.content or delta.refusal or None, self._cleaner.clean)
-        return self.answer.add(text)
+        message = extra_fields(choices[0]).get("message")
+        if not isinstance(message, Mapping):
+            return self._add_delta(choices[0].delta)
+        return self._add_message(message, choices[0].delta, is_last=bool(choices[0].finish_reason))
+
+    def end(self) -> Iterator[AnswerEvent]:
+        """What is known of the answer once all of it has come; to be read to its end."""
+        if self._text.end().is_reset or self._reasoning.end().is_reset:
+            yield from self._say_anew()
+        yield from self.answer.end()
 
     def completion(self, events: EventStream) -> Completion:
         """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none."""
@@ -114,14 +120,116 @@ class ChatAccumulator:
             if self._has_begun or events.is_silent:
                 raise ModelUnavailable("The model broke off in the middle of its answer.")
             raise BadAnswer("The endpoint did not answer in the chat-completions format.")
-        calls = tuple(_tool_call(number, call.id, call.name, call.arguments) for number, call in enumerate(self._calls))
-        return Completion(self.answer.text, calls, self._usage or Usage(0, 0), clean_text(str(self._stop_reason))[:40])
+        calls = self.answer.all_calls([_tool_call(number, call) for number, call in enumerate(self._calls)])
+        reason = clean_text(str(self._stop_reason))[:40]
+        fields = self._fields.fields() | self._content_field(has_calls=bool(calls))
+        usage = _with_unseen_thought(self._usage, fields) if self._usage else Usage(0, 0)
+        return Completion(self.answer.text, calls, usage, reason, fields, self.answer.reasoning)
 
-    def _add_call(self, index: Any, call_id: Any, function: Any) -> None:
+    def _content_field(self, *, has_calls: bool) -> dict[str, Any]:
+        """The content that goes back in place of the text alone: with parts that are no text, or with the thought that
+        stands in it, which some models have to read again beside their calls."""
+        if parts := self._parts.fields().get("parts"):
+            return {"content": parts}
+        match = _TAGGED_THOUGHT.fullmatch(self._text.text) if has_calls else None
+        is_whole = match is not None and match["answer"].strip() == self.answer.text.strip()
+        return {"content": self._text.text} if is_whole else {}
+
+    def _add_message(self, message: Mapping[str, Any], delta: Any, *, is_last: bool) -> Iterator[AnswerEvent]:
+        """A message where a delta is expected. Where it is the last, it is the whole, after its deltas perhaps."""
+        if not is_last or self._has_message_pieces:
+            has_delta = bool(extra_fields(delta, ())) or bool(getattr(delta, "content", None))
+            self._has_message_pieces = self._has_message_pieces or not has_delta
+            yield from self._add_delta(delta if has_delta else _with_counted_calls(message))
+            return
+        text = decode_text(message.get("content") or message.get("refusal") or None)
+        if delta is not None and not (text and decode_text(delta.content) == text):
+            yield from self._add_delta(delta)
+        self._put_calls(message)
+        self._fields.put(extra_fields(message))
+        self._add_parts(message.get("content"), is_whole=True)
+        yield from self._gain(
+            self._reasoning.add_whole(clean_text(self._read_reasoning(message)), may_go_on=delta is None),
+            self._text.add_whole(text, may_go_on=delta is None),
+        )
+
+    def _add_delta(self, delta: Any) -> Iterator[AnswerEvent]:
+        if delta is None:
+            return
+        for fragment in _get(delta, "tool_calls") or ():
+            self._add_call(fragment)
+        if not _get(delta, "tool_calls") and _get(delta, "function_call") is not None:
+            self._add_call({"function": _get(delta, "function_call")})  # from before there could be several
+        self._fields.add(extra_fields(delta))
+        content = _get(delta, "content")
+        self._add_parts(content)
+        reasoning = self._reasoning_cleaner.clean(self._read_reasoning(delta))
+        text = decode_text(content or _get(delta, "refusal") or None, self._cleaner.clean)
+        yield from self._gain(self._reasoning.add(reasoning), self._text.add(text))
+
+    def _gain(self, reasoning: Gain, text: Gain) -> Iterator[AnswerEvent]:
+        """What the answer gains, or all of it anew where something is taken back."""
+        if reasoning.is_reset or text.is_reset:
+            yield from self._say_anew()
+            return
+        if reasoning.text:
+            yield from self.answer.add_reasoning(reasoning.text)
+        if text.text:
+            yield from self.answer.add(text.text)
+
+    def _say_anew(self) -> Iterator[AnswerEvent]:
+        self.answer = AnswerText(tools=self.answer.tools)
+        yield TextReset()
+        yield from self.answer.add_reasoning(self._reasoning.text)
+        yield from self.answer.add(self._text.text)
+
+    def _read_reasoning(self, part: Any) -> str:
+        """What a message or delta says that the model thought, of one field throughout: some say it under several."""
+        texts = reasoning_texts(extra_fields(part))
+        content = _get(part, "content")
+        if isinstance(content, list) and (text := "".join(map(part_reasoning, content))):
+            texts["content"] = text
+        if not self._reasoning_name:
+            self._reasoning_name = next(iter(texts), "")
+        return texts.get(self._reasoning_name, "")
+
+    def _add_parts(self, content: Any, *, is_whole: bool = False) -> None:
+        """Keep the parts of a content that are no text, in their order."""
+        if not isinstance(content, list):
+            return
+        parts = [
+            {"index": 0, **part}
+            for part in content
+            if isinstance(part, dict) and part.get("type", "text") not in ("text", "output_text", "refusal")
+        ]
+        if parts and is_whole:
+            self._parts.put({"parts": parts})
+        elif parts:
+            self._parts.add({"parts": parts})
+
+    def _put_calls(self, message: Mapping[str, Any]) -> None:
+        """The calls of a whole message: all there are, where it has as many as have come."""
+        whole = ChatAccumulator()
+        fragments = _with_counted_calls(message).get("tool_calls") or ()
+        for fragment in fragments:
+            whole._add_call(fragment)
+        if not fragments and message.get("function_call") is not None:
+            whole._add_call({"function": message["function_call"]})
+        if len(whole._calls) < len(self._calls):
+            return
+        for call, before in zip(whole._calls, self._calls, strict=False):
+            call.id, call.name = call.id or before.id, call.name or before.name
+            call.pieces = call.pieces if call.arguments.strip() else before.pieces
+            before.fields.put(call.fields.fields())
+            call.fields = before.fields
+        self._calls = whole._calls
+
+    def _add_call(self, fragment: Any) -> None:
         """A call comes in fragments: id and name once, arguments piece by piece."""
+        index, call_id, function = _get(fragment, "index"), _get(fragment, "id"), _get(fragment, "function")
         if function is None and not call_id:
             return
-        name = (function.name if function is not None else None) or ""
+        name = _get(function, "name") or ""
         call = self._find_call(index, call_id, name)
         if call is None:
             if len(self._calls) >= MAX_CALLS:
@@ -130,8 +238,11 @@ class ChatAccumulator:
             self._calls.append(call)
         call.id = call.id or str(call_id or "")
         call.name = call.name or name
+        call.fields.add(extra_fields(fragment, _CALL_FIELDS))
         if function is not None:
-            call.pieces.append(_decode_arguments(function.arguments))
+            call.pieces.append(_decode_arguments(_get(function, "arguments")))
+            if more := extra_fields(function, _FUNCTION_FIELDS):
+                call.fields.add({"function": more})
 
     def _find_call(self, index: Any, call_id: Any, name: str) -> _CallFragments | None:
         """The call that a fragment goes on with, or None where it begins one.
@@ -150,13 +261,30 @@ class ChatAccumulator:
         return None if is_another else last
 
 
-def _tool_call(index: int, call_id: Any, name: Any, arguments: Any) -> ToolCallRequest:
+def _with_counted_calls(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message with its calls counted, as they are in a stream."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return dict(message)
+    counted = [{**call, "index": index} if isinstance(call, dict) else call for index, call in enumerate(calls)]
+    return {**message, "tool_calls": counted}
+
+
+def _get(part: Any, name: str) -> Any:
+    """A field of an object of the vendor's package, or of JSON."""
+    return part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
+
+
+def _tool_call(number: int, call: _CallFragments) -> ToolCallRequest:
     """Without an id it gets one, without arguments none. Raises BadAnswer for a call without a name."""
-    if not isinstance(name, str) or not name:
+    if not isinstance(call.name, str) or not call.name:
         raise BadAnswer("The model called a tool without naming it.")
-    arguments = clean_text(check_arguments(_decode_arguments(arguments)))
+    arguments = clean_text(check_arguments(call.arguments))
     return ToolCallRequest(
-        str(call_id or f"call_{index}"), clean_text(name)[:200], arguments if arguments.strip() else "{}"
+        call.id or f"call_{number}",
+        clean_text(call.name)[:200],
+        arguments if arguments.strip() else "{}",
+        call.fields.fields(),
     )
 
 
@@ -190,7 +318,35 @@ def _decode_usage(usage: Any) -> Usage | None:
         return None
     input_tokens = tokens.read_count(getattr(usage, "prompt_tokens", None)) or 0
     output_tokens = tokens.read_count(getattr(usage, "completion_tokens", None)) or 0
-    return Usage(input_tokens, output_tokens, _cached_tokens(usage, input_tokens))
+    total_tokens = tokens.read_count(getattr(usage, "total_tokens", None)) or 0
+    details = getattr(usage, "completion_tokens_details", None)
+    reasoning_tokens = tokens.read_count(getattr(details, "reasoning_tokens", None))
+    if reasoning_tokens is None:
+        reasoning_tokens = tokens.read_count(extra_fields(usage, ()).get("reasoning_tokens"))
+    if reasoning_tokens and total_tokens == input_tokens + output_tokens + reasoning_tokens:
+        output_tokens += reasoning_tokens  # xAI counts them apart
+    cached = _cached_tokens(usage, input_tokens)
+    unseen = max(total_tokens - input_tokens - output_tokens, 0)
+    return _ToldUsage(input_tokens, output_tokens, cached, reasoning_tokens=reasoning_tokens, unseen_tokens=unseen)
+
+
+@dataclass(frozen=True)
+class _ToldUsage(Usage):
+    """Besides, what the total has beyond prompt and answer."""
+
+    unseen_tokens: int = 0
+
+
+def _with_unseen_thought(usage: Usage, fields: Mapping[str, Any]) -> Usage:
+    """Gemini's thoughts stand in the total alone: they are part of the answer's price."""
+    unseen = getattr(usage, "unseen_tokens", 0) if "extra_content" in fields else 0
+    output, reasoning = usage.output_tokens + unseen, usage.reasoning_tokens
+    return Usage(
+        usage.input_tokens,
+        output,
+        usage.cached_tokens,
+        reasoning_tokens=(reasoning or 0) + unseen if unseen else min(reasoning, output) if reasoning else reasoning,
+    )
 
 
 def _cached_tokens(usage: Any, input_tokens: int) -> int | None:

@@ -8,9 +8,10 @@ from typing import Any
 
 from openvibe.llm.adaptations import CallPlan
 from openvibe.llm.fences import clean_text
+from openvibe.llm.provider_fields import without_origin
 from openvibe.llm.request_options import chat_options
 from openvibe.llm.tool_calls import arguments_object, clean_identifier
-from openvibe.llm.values import ChatMessage
+from openvibe.llm.values import ChatMessage, ToolCallRequest
 
 NO_WORDS = "(It begins here.)"
 NO_RESULT = "(empty)"
@@ -49,7 +50,8 @@ def encode_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     for message in map(_encode_message, filter(_says_something, messages)):
         before = encoded[-1] if encoded else {}
         is_answer = message["role"] == "tool" or "tool_calls" in before
-        if is_answer or before.get("role") != message["role"]:
+        is_text = all(isinstance(each.get("content"), str) for each in (before, message))
+        if is_answer or before.get("role") != message["role"] or not is_text:
             encoded.append(message)
         else:
             encoded[-1] = before | message | {"content": _join(before["content"], message["content"])}
@@ -72,19 +74,40 @@ def _encode_message(message: ChatMessage) -> dict[str, Any]:
     text: str | None = clean_text(message.content)
     if text is not None and not text.strip():
         text = NO_RESULT if message.role == "tool" else None
-    encoded_message: dict[str, Any] = {"role": message.role, "content": text}
+    content: Any = text
+    encoded_message: dict[str, Any] = {"role": message.role}
+    if message.role == "assistant":
+        fields = without_origin(message.provider_fields)
+        content = _content_with_parts(fields.pop("content", None), content)
+        encoded_message = fields | encoded_message
+    encoded_message["content"] = content
     if message.tool_calls:
-        encoded_message["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": clean_identifier(call.name), "arguments": _encode_arguments(call.arguments)},
-            }
-            for call in message.tool_calls
-        ]
+        encoded_message["tool_calls"] = [_encode_call(call) for call in message.tool_calls]
     if message.tool_call_id is not None:
         encoded_message["tool_call_id"] = message.tool_call_id
     return encoded_message
+
+
+def _content_with_parts(kept: Any, text: str) -> Any:
+    """The text, in the content as the endpoint gave it where that held more: other parts, or a thought in tags."""
+    if isinstance(kept, list):
+        parts = [{name: value for name, value in part.items() if name != "index"} for part in kept]
+        return [*parts, *([{"type": "text", "text": text}] if text.strip() else ())]
+    return kept if isinstance(kept, str) else text
+
+
+def _encode_call(call: ToolCallRequest) -> dict[str, Any]:
+    function = call.provider_fields.get("function")
+    return {
+        **call.provider_fields,
+        "id": call.id,
+        "type": "function",
+        "function": {
+            **(function if isinstance(function, dict) else {}),
+            "name": clean_identifier(call.name),
+            "arguments": _encode_arguments(call.arguments),
+        },
+    }
 
 
 def _encode_arguments(arguments: str) -> str:

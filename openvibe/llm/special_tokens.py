@@ -18,7 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from openvibe.llm.fences import clean_text
-from openvibe.llm.values import ChatMessage, ToolSpec
+from openvibe.llm.provider_fields import map_texts
+from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 
 _PROVIDERS_THAT_READ_TEXT = (
     "openai.com",
@@ -54,6 +55,11 @@ _SPECIAL_TOKEN = re.compile(
 """Not what templates say in words, such as `### Instruction:`: to a server that is text as any other."""
 
 _SIGN_OF_ONE = re.compile(r"[<＜﹤\[［]")
+_THOUGHT_TAG = re.compile(r"\s*</?(?:think|thinking|thought|reasoning)>")
+_TAGGED_THOUGHT = re.compile(
+    r"(?P<opening>\s*<(?P<tag>think|thinking|thought|reasoning)>)(?P<thought>.*)(?P<closing></(?P=tag)>)(?P<answer>.*)",
+    re.DOTALL,
+)
 
 
 def may_read_special_tokens(base_url: str) -> bool:
@@ -82,10 +88,30 @@ def break_in_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
         replace(
             message,
             content=break_special_tokens(clean_text(message.content)),
-            tool_calls=tuple(replace(call, arguments=_break_in_json(call.arguments)) for call in message.tool_calls),
+            tool_calls=tuple(map(_break_in_call, message.tool_calls)),
+            provider_fields=_break_in_fields(message.provider_fields),
         )
         for message in messages
     ]
+
+
+def _break_in_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What the provider wants back, word for word but for what is broken up; the tags of a thought with which the
+    model's own text began are its own."""
+    broken: dict[str, Any] = map_texts(fields, break_special_tokens)
+    content = fields.get("content")
+    if isinstance(content, str) and (thought := _TAGGED_THOUGHT.fullmatch(content)):
+        broken["content"] = "".join(map(_break_unless_tag, thought.group("opening", "thought", "closing", "answer")))
+    return broken
+
+
+def _break_unless_tag(text: str) -> str:
+    return text if _THOUGHT_TAG.fullmatch(text) else break_special_tokens(text)
+
+
+def _break_in_call(call: ToolCallRequest) -> ToolCallRequest:
+    fields = map_texts(call.provider_fields, break_special_tokens)
+    return replace(call, arguments=_break_in_json(call.arguments), provider_fields=fields)
 
 
 def break_in_tools(tools: Iterable[ToolSpec]) -> list[ToolSpec]:

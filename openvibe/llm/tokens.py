@@ -21,6 +21,7 @@ from typing import Any
 
 import tiktoken
 
+from openvibe.llm.provider_fields import all_fields, count_field_tokens, iter_texts
 from openvibe.llm.values import ChatMessage, Completion, ToolSpec, Usage
 
 MAX_WHOLE_CHARACTERS = 50_000  # characters; longer texts are counted in pieces
@@ -104,11 +105,13 @@ def count_prompt_tokens(messages: Iterable[ChatMessage], tools: Iterable[ToolSpe
 
 
 def count_message(message: ChatMessage, counter: TokenCounter) -> int:
-    """Tokens of one message, its overhead and its tool calls included."""
+    """Tokens of one message, its overhead, its tool calls and what its provider wants back included."""
     calls = sum(
         counter.count(call.name) + counter.count(call.arguments) + MESSAGE_OVERHEAD for call in message.tool_calls
     )
-    return MESSAGE_OVERHEAD + count_text(message.content, counter) + calls
+    count = partial(count_text, counter=counter)
+    fields = sum(count_field_tokens(each, count) for each in all_fields(message))
+    return MESSAGE_OVERHEAD + count_text(message.content, counter) + calls + fields
 
 
 def count_tool(tool: ToolSpec, counter: TokenCounter) -> int:
@@ -148,6 +151,7 @@ def with_usage(
 def _most_prompt_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> int:
     """No vocabulary needs more tokens than bytes; templates and what providers add are reckoned generously."""
     texts = [text for message in messages for text in (message.content, *(c.arguments for c in message.tool_calls))]
+    texts += [text for message in messages for fields in all_fields(message) for text in iter_texts(fields)]
     texts += [tool.description + json.dumps(tool.parameters) for tool in tools]
     return UNSEEN_PROMPT_TOKENS + 2 * sum(len(text.encode(errors="replace")) for text in texts)
 

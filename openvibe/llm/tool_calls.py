@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from openvibe.llm.errors import BadAnswer
@@ -24,6 +26,31 @@ def arguments_object(arguments: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {"malformed": clean_text(arguments)}
+
+
+def join_arguments(pieces: Sequence[str]) -> str:
+    """The arguments that came in pieces. Where together they are no JSON, and those of a stream that says things twice
+    would be, they are that: the last piece where each holds all before it, or one of each pair of the same pieces."""
+    pieces = [piece for piece in pieces if piece]
+    arguments = "".join(pieces)
+    if len(pieces) < 2 or _is_object(arguments):
+        return arguments
+    is_cumulative = all(after.startswith(before) or before.startswith(after) for before, after in pairwise(pieces))
+    longest = max(pieces, key=len)
+    if is_cumulative and _is_object(longest):
+        return longest
+    if _is_object(pieces[-1]) and "".join(pieces[:-1]) == pieces[-1]:
+        return pieces[-1]
+    if len(pieces) % 2 == 0 and pieces[::2] == pieces[1::2] and _is_object(once := "".join(pieces[::2])):
+        return once
+    return arguments
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def check_arguments(arguments: str) -> str:

@@ -37,6 +37,7 @@ def begin_entry_erasure(entry: Entry, topics: Collection[str]) -> None:
     """Empty the calls that looked the entry up, and ask for stored prompts to lose it, in the transaction that erases
     it. `topics`: all that it was ever called."""
     _erase_calls(entry.pk)
+    ToolCall.objects.filter(run__workspace=entry.workspace_id).erase_provider_fields()
     EntryErasure.objects.create(entry=entry, topics=json.dumps(sorted(topics), ensure_ascii=False))
 
 

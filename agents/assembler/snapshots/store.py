@@ -164,7 +164,9 @@ def expire_records() -> int:
     """Remove texts of prompts and results of tools older than PROMPT_RETENTION_DAYS; how many. The counts stay."""
     expiry = timezone.now() - timedelta(days=settings.PROMPT_RETENTION_DAYS)
     prompts = Snapshot.objects.filter(created_at__lt=expiry, content__isnull=False).update(content=None)
-    return prompts + ToolCall.objects.filter(created_at__lt=expiry).exclude(result="").update(result="")
+    old_calls = ToolCall.objects.filter(created_at__lt=expiry)
+    old_calls.exclude(provider_fields="").update(provider_fields="")
+    return prompts + old_calls.exclude(result="").update(result="")
 
 
 def snapshot_content(prompt: Prompt) -> dict[str, Any]:
@@ -269,10 +271,15 @@ def _tells_of_nothing(item: Mapping[str, Any]) -> bool:
 
 
 def erase_calls_quoting(erased: ErasedText) -> int:
-    """Empty the calls that repeat the text; how many. Of a deleted message those made before went with it."""
+    """Empty the calls that repeat the text; how many. Of a deleted message those made before went with it.
+
+    What their model's provider wants back goes with every call: nobody can read whether it tells of the text.
+    """
     calls = ToolCall.objects.filter(
         _quoting_runs("run__", erased.thread_id, erased.message_id), created_at__gte=erased.quotable_since
-    ).exclude(arguments="", why="", result="")
+    )
+    calls.erase_provider_fields()
+    calls = calls.exclude(arguments="", why="", result="")
     rows = calls.values_list("pk", "arguments", "why", "result").iterator(chunk_size=200)
     quoting = [pk for pk, *texts in rows if erased.quotation.is_in("\n".join(texts))]
     return ToolCall.objects.filter(pk__in=quoting).update(arguments="", why="", result="")
@@ -284,11 +291,13 @@ def erase_tool_calls(thread_id: int, message_id: int) -> None:
     `message_id` is that message: dives that began from it quote it too.
     """
     calls = ToolCall.objects.filter(_quoting_runs("run__", thread_id, message_id))
+    calls.erase_provider_fields()
     calls.exclude(arguments="", why="", result="").update(arguments="", why="", result="")
 
 
 def erase_calls_about(*, agent_id: int, person_id: int) -> None:
     """A person cleared what an agent noted about her (both participants): its calls that tell of it are emptied."""
     of_agent = ToolCall.objects.filter(run__agent__participant=agent_id)
+    of_agent.erase_provider_fields()
     calls = of_agent.filter(sources__kind=ToolSource.Kind.NOTES, sources__ref=person_id)
     ToolCall.objects.filter(pk__in=calls.values("pk")).update(arguments="", why="", result="")
