@@ -1,10 +1,10 @@
 """What a model thinks before it speaks, where an endpoint sends it as text: it is no part of the answer. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from openvibe.llm.values import TextDelta, TextReset
+from openvibe.llm.values import ReasoningDelta, TextDelta, TextReset, ToolCallRequest, ToolSpec
 
 _OPENING = ("<think>", "<thinking>", "<thought>", "<reasoning>")
 _TAG = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)\s*>", re.IGNORECASE)
@@ -14,10 +14,21 @@ _PART_OF_TAG = re.compile(r"</?[a-z]{0,9}\s{0,9}\Z", re.IGNORECASE)
 _QUOTES = ("`", '"', "'", "“", "‘", "«")
 
 
+AnswerEvent = TextDelta | ReasoningDelta | TextReset
+
+
 @dataclass
 class AnswerText:
-    """The text of an answer that comes in pieces, without thoughts: what it gains, and what it takes back."""
+    """The text of an answer that comes in pieces, without thoughts and calls of `tools`: what it gains, and what it
+    takes back. A TextReset takes back all text and all reasoning so far, and whatever of it still holds is said anew.
 
+    Both the text and the reasoning are all pieces since the last TextReset joined. An accumulator feeds it `add` with
+    each piece of text, `add_reasoning` with each piece that the provider itself tells apart as thought, calls `end`
+    once, and then takes `text`, `reasoning` and `all_calls(calls of the protocol)`.
+    """
+
+    tools: Sequence[ToolSpec] = ()
+    _reasoning: list[str] = field(default_factory=list)
     _pieces: list[str] = field(default_factory=list)
     _thoughts: "_IncrementalThoughts" = field(default_factory=lambda: _IncrementalThoughts())
 
@@ -25,15 +36,31 @@ class AnswerText:
     def text(self) -> str:
         return "".join(self._pieces)
 
-    def add(self, piece: str) -> Iterator[TextDelta | TextReset]:
+    @property
+    def reasoning(self) -> str:
+        """What was thought, whether the provider told it apart or it stood in the text."""
+        return "".join(self._reasoning)
+
+    def all_calls(self, calls: Sequence[ToolCallRequest]) -> tuple[ToolCallRequest, ...]:
+        """The calls of the protocol and, after `end`, those written in the text, all by the names and the schemas of
+        `tools`."""
+        return tuple(calls)
+
+    def add_reasoning(self, piece: str) -> Iterator[AnswerEvent]:
+        """Take in the next piece that the provider told apart as thought; to be read to its end."""
+        if piece:
+            self._reasoning.append(piece)
+            yield ReasoningDelta(piece)
+
+    def add(self, piece: str) -> Iterator[AnswerEvent]:
         """Take in the next piece; to be read to its end."""
         return self._events(self._thoughts.remove(piece))
 
-    def end(self) -> Iterator[TextDelta | TextReset]:
+    def end(self) -> Iterator[AnswerEvent]:
         """What was held back until everything had come."""
         return self._events(self._thoughts.rest())
 
-    def _events(self, text: str) -> Iterator[TextDelta | TextReset]:
+    def _events(self, text: str) -> Iterator[AnswerEvent]:
         if self._thoughts.take_reset():
             self._pieces.clear()
             yield TextReset()
