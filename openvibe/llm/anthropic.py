@@ -32,15 +32,14 @@ from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
-from openvibe.llm.thoughts import AnswerText
-from openvibe.llm.tool_calls import arguments_object, check_arguments, clean_identifier
+from openvibe.llm.thoughts import AnswerEvent, AnswerText
+from openvibe.llm.tool_calls import arguments_object, check_arguments, clean_identifier, stop_reason_of
 from openvibe.llm.values import (
     NO_OPTIONS,
     CallOptions,
     ChatMessage,
     Completion,
     StreamEnd,
-    TextDelta,
     TextReset,
     ToolCallRequest,
     ToolSpec,
@@ -113,7 +112,7 @@ class AnthropicModel:
             try:
                 events = EventStream(_adapt_event)
                 with self._connect(retries, events) as sdk:
-                    accumulator = _StreamAccumulator()
+                    accumulator = _StreamAccumulator(AnswerText(tools))
                     request = self._build_request(messages, tools, max_output_tokens)
                     with sdk.messages.create(**request, stream=True) as stream:
                         for event in stream:
@@ -296,7 +295,7 @@ class _StreamAccumulator:
     _stop_reason: str | None = None
     _explanation: str = ""
 
-    def add(self, event: Any) -> Iterator[TextDelta | TextReset]:
+    def add(self, event: Any) -> Iterator[AnswerEvent]:
         """Take in one event; what it brings to the text, which may be nothing."""
         return self.answer.add(self._read_text(event))
 
@@ -325,19 +324,19 @@ class _StreamAccumulator:
             raise BadAnswer("The endpoint did not answer in the format of the Messages API.")
         reason = _STOP_REASONS.get(str(self._stop_reason), clean_text(str(self._stop_reason))[:40])
         blocks = [block for _, block in sorted(self._blocks.items())]
-        calls = tuple(
-            _tool_call(number, block) for number, block in enumerate(b for b in blocks if b.type == "tool_use")
-        )
+        called = [block for block in blocks if block.type == "tool_use"]
+        calls = self.answer.all_calls([_tool_call(number, block) for number, block in enumerate(called)])
+        reason = stop_reason_of(reason, calls)
         if reason == "content_filter":
             raise content_filter_error(self._explanation)
-        empty = empty_answer_error(self.answer.text, reason)
+        empty = empty_answer_error(self.answer.text, reason, has_thought=bool(self.answer.reasoning))
         if empty and not calls:
             if self._stop_reason == "model_context_window_exceeded":
                 raise ContextTooLong("The prompt leaves the model no room for an answer.")
             raise empty
         thinking = tuple(_thinking(blocks))
         fields = {"thinking": thinking} if thinking else {}
-        return Completion(self.answer.text, calls, self._total_usage(), reason, fields)
+        return Completion(self.answer.text, calls, self._total_usage(), reason, fields, self.answer.reasoning)
 
     def _add_end(self, end: Any) -> None:
         self._stop_reason = getattr(end, "stop_reason", None) or self._stop_reason

@@ -33,6 +33,7 @@ from openvibe.llm.openai_sdk import (
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
+from openvibe.llm.thoughts import AnswerText
 from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, TextReset, ToolSpec
 
 
@@ -62,7 +63,8 @@ class OpenAIModel:
         while True:
             try:
                 request = self._build_request(messages, tools, max_output_tokens)
-                *_, end = self._read(request | {"extra_body": {"stream": False}}, retries, retries.remaining_seconds())
+                request |= {"extra_body": {"stream": False}}
+                *_, end = self._read(request, tools, retries, retries.remaining_seconds())
                 assert isinstance(end, StreamEnd)
                 return self._with_usage(end.completion, messages, tools)
             except ModelError as error:
@@ -83,7 +85,7 @@ class OpenAIModel:
                 request = self._build_request(messages, tools, max_output_tokens)
                 if self._asks_for_usage:
                     request["stream_options"] = {"include_usage": True}
-                with closing(self._read(request, retries, retries.first_answer_seconds())) as pieces:
+                with closing(self._read(request, tools, retries, retries.first_answer_seconds())) as pieces:
                     for piece in pieces:
                         if isinstance(piece, StreamEnd):
                             piece = StreamEnd(self._with_usage(piece.completion, messages, tools))
@@ -102,9 +104,11 @@ class OpenAIModel:
         with self._connect(retries, retries.first_answer_seconds()) as sdk:
             return [decode_text(model.id) for model in sdk.models.list().data]
 
-    def _read(self, request: dict[str, Any], retries: _Retries, read_timeout: float) -> ModelStream:
+    def _read(
+        self, request: dict[str, Any], tools: Sequence[ToolSpec], retries: _Retries, read_timeout: float
+    ) -> ModelStream:
         """One call: the pieces of its answer, then the whole, without usage where the endpoint reports none."""
-        events, accumulator = EventStream(adapt_event), ChatAccumulator()
+        events, accumulator = EventStream(adapt_event), ChatAccumulator(AnswerText(tools))
         with self._connect(retries, read_timeout, events) as sdk:
             for chunk in sdk.chat.completions.create(**request, stream=True):
                 yield from accumulator.add(chunk)
@@ -154,7 +158,8 @@ class OpenAIModel:
         self, completion: Completion, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
     ) -> Completion:
         """The completion with its usage counted here where the endpoint reported none. Raises EmptyAnswer if empty."""
-        empty = empty_answer_error(completion.text, completion.stop_reason)
+        has_thought = bool(completion.reasoning)
+        empty = empty_answer_error(completion.text, completion.stop_reason, has_thought=has_thought)
         if empty and not completion.tool_calls:
             raise empty
         return tokens.with_usage(completion, self.model, messages, tools)

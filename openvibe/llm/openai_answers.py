@@ -11,9 +11,9 @@ from openvibe.llm import tokens
 from openvibe.llm.errors import BadAnswer, ModelUnavailable
 from openvibe.llm.event_stream import Event, EventStream
 from openvibe.llm.fences import IncrementalCleaner, clean_text
-from openvibe.llm.thoughts import AnswerText
-from openvibe.llm.tool_calls import check_arguments
-from openvibe.llm.values import Completion, TextDelta, TextReset, ToolCallRequest, Usage
+from openvibe.llm.thoughts import AnswerEvent, AnswerText
+from openvibe.llm.tool_calls import check_arguments, stop_reason_of
+from openvibe.llm.values import Completion, ToolCallRequest, Usage
 
 MAX_CALLS = 1_000
 """Calls of one answer that are read."""
@@ -84,7 +84,7 @@ class ChatAccumulator:
     _has_begun: bool = False
     _cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
 
-    def add(self, chunk: Any) -> Iterable[TextDelta | TextReset]:
+    def add(self, chunk: Any) -> Iterable[AnswerEvent]:
         """Take in one chunk; what it brings to the text, which may be nothing."""
         usage = _decode_usage(getattr(chunk, "usage", None))
         if usage and (usage.input_tokens or usage.output_tokens):
@@ -114,8 +114,12 @@ class ChatAccumulator:
             if self._has_begun or events.is_silent:
                 raise ModelUnavailable("The model broke off in the middle of its answer.")
             raise BadAnswer("The endpoint did not answer in the chat-completions format.")
-        calls = tuple(_tool_call(number, call.id, call.name, call.arguments) for number, call in enumerate(self._calls))
-        return Completion(self.answer.text, calls, self._usage or Usage(0, 0), clean_text(str(self._stop_reason))[:40])
+        calls = self.answer.all_calls(
+            [_tool_call(number, call.id, call.name, call.arguments) for number, call in enumerate(self._calls)]
+        )
+        reason = stop_reason_of(clean_text(str(self._stop_reason))[:40], calls)
+        usage = self._usage or Usage(0, 0)
+        return Completion(self.answer.text, calls, usage, reason, reasoning=self.answer.reasoning)
 
     def _add_call(self, index: Any, call_id: Any, function: Any) -> None:
         """A call comes in fragments: id and name once, arguments piece by piece."""

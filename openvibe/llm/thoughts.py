@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from openvibe.base.text import has_visible_character
+from openvibe.llm.errors import EmptyAnswer
+from openvibe.llm.fences import clean_text
 from openvibe.llm.markup import (
     MAX_LABEL_CHARACTERS,
     MAX_MARK_CHARACTERS,
@@ -23,7 +25,7 @@ from openvibe.llm.markup import (
     next_sign,
     normalize,
 )
-from openvibe.llm.tool_calls import merge_calls, resolve_name, with_read_arguments
+from openvibe.llm.tool_calls import merge_calls, resolve_name
 from openvibe.llm.values import ReasoningDelta, TextDelta, TextReset, ToolCallRequest, ToolSpec
 from openvibe.llm.written_calls import (
     ARGUMENT_KEYS,
@@ -71,8 +73,11 @@ class AnswerText:
     """
 
     tools: Sequence[ToolSpec] = ()
-    drops_all_calls: bool = False
-    """Whether calls are no words, whatever tool they name: where an answer is kept, not shown."""
+    is_strict: bool = False
+    """For an answer that is kept, not talked with: calls are no words, whatever tool they name, nor are thoughts,
+    wherever they stand. Only in code and quotation marks they are spoken of."""
+    is_broken_off: bool = False
+    """After `end`: whether it ended in the midst of a thought."""
     foreign_call: str = ""
     """After `end`: the tool's name where the answer was nothing but a call, and no tools were offered."""
     _text: list[str] = field(default_factory=list)
@@ -116,9 +121,12 @@ class AnswerText:
 
     def all_calls(self, calls: Sequence[ToolCallRequest]) -> tuple[ToolCallRequest, ...]:
         """The calls of the protocol and, after `end`, those written in the text, all by the names and the schemas of
-        `tools`."""
+        `tools`. Raises EmptyAnswer where the answer is a call and no tools were offered."""
+        if self.foreign_call and not calls and not has_visible_character(self.text):
+            name = clean_text(self.foreign_call)[:100]
+            raise EmptyAnswer(f"The model wrote a call of the tool “{name}” in place of an answer, and had no tools.")
         written = self._calls or (() if calls else self._thought_calls)
-        return tuple(with_read_arguments(call, self.tools) for call in merge_calls(calls, written, self.tools))
+        return tuple(merge_calls(calls, written, self.tools))
 
     def add_reasoning(self, piece: str) -> Iterator[AnswerEvent]:
         """Take in the next piece that the provider told apart as thought; to be read to its end."""
@@ -320,6 +328,7 @@ class AnswerText:
         self._think(self._drop(end))
         if is_end:
             self._end_thought()
+            self.is_broken_off = True
         return False
 
     def _step_text(self, is_end: bool) -> bool:
@@ -349,7 +358,7 @@ class AnswerText:
         match mark.kind:
             case "thought":
                 return self._meet_thought(mark)
-            case "thought_end" if not self._is_certain:
+            case "thought_end" if self.is_strict or not self._is_certain:
                 self._drop(mark.end)
                 self._turn_into_thought()
                 self._skips_blanks, self._mode = True, "start"
@@ -375,7 +384,10 @@ class AnswerText:
     def _meet_thought(self, mark: Mark) -> bool:
         """One that begins a line of its own within an answer, and ends."""
         self._is_certain = True
-        if self._may_hold and not self._context.has_text:
+        if self.is_strict:
+            self._drop(mark.end)
+            self._begin_thought(mark)
+        elif self._may_hold and not self._context.has_text:
             self._mode, self._mark, self._searched = "held", mark, mark.end
         else:
             self._say_next(mark.end)
@@ -481,7 +493,7 @@ class AnswerText:
     def _settle(self, calls: list[WrittenCall], end: int, is_alone: bool) -> None:
         """The calls that end there are made, or are words."""
         is_offered = any(resolve_name(call.name, self.tools) for call in calls)
-        if is_alone and (is_offered or self.drops_all_calls or (self._calls and self.tools)):
+        if is_alone and (is_offered or self.is_strict or (self._calls and self.tools)):
             self._drop(end)
             self._calls += calls
             self._skips_blanks = True
@@ -693,12 +705,22 @@ def _may_be_python_call(text: str, tools: Sequence[ToolSpec]) -> bool:
     return not match[2] or match[1] == "print" or resolve_name(match[1].removesuffix(".call"), tools) is not None
 
 
-def spoken_text(text: str) -> str:
-    """What an answer says, where no tools were offered: without thoughts and without calls, whatever they name.
-
-    "" where it is nothing but a call.
-    """
-    answer = AnswerText(drops_all_calls=True)
+def read_kept(text: str) -> AnswerText:
+    """A whole answer that is to be kept, read strictly."""
+    answer = AnswerText(is_strict=True)
     for _ in (*answer.add(text), *answer.end()):
         pass
-    return "" if read_whole_answer(answer.text) else answer.text
+    return answer
+
+
+def spoken_text(text: str) -> str:
+    """What an answer says that is to be kept: without thoughts and without calls. "" where it is nothing but those, or
+    ends in the midst of a thought. What is left says the same when it is read again."""
+    for _ in range(MAX_ATTEMPTS):
+        answer = read_kept(text)
+        if answer.is_broken_off or read_whole_answer(answer.text):
+            return ""
+        if answer.text == text:
+            return text
+        text = answer.text
+    return ""

@@ -54,15 +54,22 @@ def _name_forms(name: str) -> Iterator[str]:
 def merge_calls(
     calls: Sequence[ToolCallRequest], written: Sequence[WrittenCall], tools: Sequence[ToolSpec]
 ) -> list[ToolCallRequest]:
-    """The calls of the protocol, then those that only the text has, by the names of `tools` where they mean one."""
-    merged = [replace(call, name=name) if (name := resolve_name(call.name, tools)) else call for call in calls]
+    """The calls of the protocol, then those that only the text has, by the names and schemas of `tools`."""
+    merged = [read_call(call, tools) for call in calls]
     known = {(call.name, _canonical(call.arguments)) for call in merged}
     for number, one in enumerate(written):
-        name = resolve_name(one.name, tools) or clean_text(one.name)[:200]
+        *_, plain_name = _name_forms(clean_text(one.name)[:200])
+        name = resolve_name(one.name, tools) or plain_name
         arguments = clean_text(check_arguments(one.arguments))
         if (name, _canonical(arguments)) not in known or not calls:
-            merged.append(ToolCallRequest(f"written_{number}", name, arguments if arguments.strip() else "{}"))
+            call = ToolCallRequest(f"written_{number}", name, arguments if arguments.strip() else "{}")
+            merged.append(read_call(call, tools))
     return merged
+
+
+def stop_reason_of(reason: str, calls: Sequence[ToolCallRequest]) -> str:
+    """Why the answer ended: an endpoint that sends calls as text says that it just stopped."""
+    return "tool_calls" if calls and reason == "stop" else reason
 
 
 def _canonical(arguments: str) -> str:
@@ -71,9 +78,14 @@ def _canonical(arguments: str) -> str:
     return arguments
 
 
-def with_read_arguments(call: ToolCallRequest, tools: Sequence[ToolSpec]) -> ToolCallRequest:
-    """The call with its arguments as the tool's schema wants them; as it is where they are so already, or cannot be
-    read: then whoever executes it says what is wrong."""
+def read_call(call: ToolCallRequest, tools: Sequence[ToolSpec]) -> ToolCallRequest:
+    """The call by the name of the tool that it means, with its arguments as the tool's schema wants them; as it is
+    where that is so already, or neither can be told: then whoever executes it says what is wrong."""
+    name = resolve_name(call.name, tools)
+    return _with_read_arguments(call if name in (None, call.name) else replace(call, name=name or call.name), tools)
+
+
+def _with_read_arguments(call: ToolCallRequest, tools: Sequence[ToolSpec]) -> ToolCallRequest:
     tool = next((tool for tool in tools if tool.name == call.name), None)
     if tool is None or len(call.arguments) > MAX_READ_CHARACTERS:
         return call
