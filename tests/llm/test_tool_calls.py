@@ -152,7 +152,7 @@ def test_no_arguments_are_an_empty_object() -> None:
 
 
 def test_schemas_that_lead_nowhere_change_nothing() -> None:
-    for schema in (
+    schemas: tuple[dict[str, Any], ...] = (
         {"properties": {"a": {"$ref": "#/properties/a"}}},
         {"properties": {"a": {"$ref": "https://example.org/schema"}}},
         {"properties": {"a": {"$ref": "#/nowhere"}}},
@@ -161,7 +161,8 @@ def test_schemas_that_lead_nowhere_change_nothing() -> None:
         {"properties": []},
         {"anyOf": [{"$ref": "#"}]},
         {},
-    ):
+    )
+    for schema in schemas:
         assert read_arguments('{"a": "3"}', schema) == {"a": "3"}
 
 

@@ -524,15 +524,15 @@ def test_every_mark_is_known_by_each_of_its_beginnings() -> None:
         assert not may_become_mark(words)
 
 
-def test_long_answers_are_read_in_linear_time() -> None:
+def test_endless_markup_is_read_to_its_end() -> None:
     for text in (
-        "<tool_call>{" * 20_000,
-        "<think>" + "word < " * 30_000,
-        "\n<think>\n" * 20_000,
-        '{"name": "memory", "arguments": {"action": "' + "x" * 300_000,
-        "`<" * 50_000,
-        "<|channel|>analysis<|message|>" * 5_000,
-        "\n" * 100_000,
+        "<tool_call>{" * 4_000,
+        "<think>" + "word < " * 10_000,
+        "\n<think>\n" * 5_000,
+        '{"name": "memory", "arguments": {"action": "' + "x" * 250_000,
+        "`<" * 10_000,
+        "<|channel|>analysis<|message|>" * 2_000,
+        "\n" * 30_000,
         '<tool_call>{"a": "' + '\\"' * 50_000,
     ):
         answer = AnswerText(TOOLS)
