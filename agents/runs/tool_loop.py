@@ -2,7 +2,7 @@
 
 `RunSession` asks what the `Transcript` holds, has a `CallExecutor` execute each call, and saves the answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import monotonic
@@ -57,7 +57,8 @@ from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.provider_fields import origin_of
-from openvibe.llm.values import CallNotice, Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest
+from openvibe.llm.tool_calls import read_call
+from openvibe.llm.values import CallNotice, Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest, ToolSpec
 from openvibe.workspaces.access import Access
 
 NEW_READERS_NOTICE = "[Left out: somebody reads along by now who may not see all of it.]"
@@ -232,8 +233,9 @@ class RunSession:
                 self.answer.first_word_at = self.answer.first_word_at or first_word_at
             if events and isinstance(events[-1], StreamEnd):  # all of it is saved in a moment
                 save_adaptations(self.client)
-                self._end_round(events[-1].completion, turn, round_number, first_word_at)
-                return events[-1].completion
+                completion = with_read_calls(events[-1].completion, turn.tools)
+                self._end_round(completion, turn, round_number, first_word_at)
+                return completion
             is_due = not events or monotonic() - saved_at >= STREAM_TIMEOUT
             if is_due:
                 saved_at = monotonic()
@@ -310,6 +312,12 @@ class RunSession:
             transcript.add(replace(finished, results=tuple(results), provider_fields=fields))
             transcript.rounds_before += 1
             self.keeps_fields = self.keeps_fields or finished.has_fields or finished.is_told
+
+
+def with_read_calls(completion: Completion, tools: Sequence[ToolSpec]) -> Completion:
+    """The completion with its calls by the names and schemas of the tools that were offered, whichever client read
+    it."""
+    return replace(completion, tool_calls=tuple(read_call(call, tools) for call in completion.tool_calls))
 
 
 def read_message_changes(thread_id: int) -> MessageChanges:

@@ -1,6 +1,5 @@
 """The toolbox of a run: the registry of tools, argument validation, and the one way to execute a call."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,9 @@ from openvibe.base.problems import Problem
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.llm.fences import clean_text
+from openvibe.llm.lenient_json import UnreadableJson
 from openvibe.llm.tokens import count_tool, counter_for, truncate_middle
+from openvibe.llm.tool_calls import read_arguments, resolve_name
 from openvibe.llm.values import ToolCallRequest, ToolSpec
 from openvibe.workspaces.access import Access
 
@@ -122,6 +123,7 @@ class Toolbox:
 
     def check(self, call: ToolCallRequest, *, is_approved: bool = False) -> ToolOutcome | None:
         """What comes of a call that is not executed: it is refused, or waits for a person. None: it may be executed."""
+        call = self._by_tool_name(call)
         tool = self.tools.get(call.name)
         if tool is None:
             refusal = self._refuse_unavailable(call)
@@ -135,19 +137,25 @@ class Toolbox:
         return _clean_outcome(call, refusal)
 
     def is_remote(self, call: ToolCallRequest) -> bool:
+        call = self._by_tool_name(call)
         return call.name in self.tools and self.tools[call.name].is_remote
 
     def sources(self, call: ToolCallRequest) -> tuple[CallSource, ...]:
         """What a call that `check` let through tells of, before it is executed."""
-        tool = self.tools[call.name]
+        tool = self.tools[self._by_tool_name(call).name]
         arguments = _read_arguments(tool, call)
         return tool.sources(None if isinstance(arguments, Problem) else arguments)
 
     def refuse(self, call: ToolCallRequest, why: str) -> ToolOutcome:
         """A call that is not executed, for the audience it would have had."""
-        tool = self.tools.get(call.name)
+        tool = self.tools.get(self._by_tool_name(call).name)
         sources = tool.sources(None) if tool else thread_source(self.thread)(None)
         return replace(refused_outcome(why), sources=sources)
+
+    def _by_tool_name(self, call: ToolCallRequest) -> ToolCallRequest:
+        """The call by the tool's own name, where the model wrote more than that."""
+        name = resolve_name(call.name, self.tools)
+        return call if name in (None, call.name) else replace(call, name=name or call.name)
 
     def _refuse_unavailable(self, call: ToolCallRequest) -> ToolOutcome:
         """The rule that keeps the tool from the agent, where it is one that there is."""
@@ -159,6 +167,7 @@ class Toolbox:
         return replace(self.refuse(call, f"Not allowed: {refusal}. {available}"), trust_refusal=refusal)
 
     def _execute_checked(self, call: ToolCallRequest) -> ToolOutcome:
+        call = self._by_tool_name(call)
         tool = self.tools[call.name]
         arguments = _parse_arguments(call.arguments, tool.spec.parameters)
         try:
@@ -302,8 +311,8 @@ def _parse_arguments(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     if len(text) > MAX_ARGUMENT_CHARS:
         raise Problem(too_long_arguments(text))
     try:
-        arguments = json.loads(text or "{}")
-    except (ValueError, RecursionError) as error:
+        arguments = read_arguments(text, schema)
+    except UnreadableJson as error:
         raise Problem(f"The arguments are not valid JSON ({error}). {_expected_text(schema)}") from None
     if not isinstance(arguments, dict):
         raise Problem(f"The arguments must be a JSON object. {_expected_text(schema)}")

@@ -30,6 +30,7 @@ from openvibe.llm.protocol import ModelStream
 from openvibe.llm.request_options import MESSAGES_LACKS, messages_options
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
+from openvibe.llm.thoughts import AnswerText
 from openvibe.llm.tool_calls import arguments_object, clean_identifier
 from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, ToolSpec
 
@@ -97,7 +98,7 @@ class AnthropicModel:
 
     def _read(self, retries: Retries, plan: CallPlan) -> ModelStream:
         """One request: the pieces of its answer, then the whole."""
-        events, accumulator = EventStream(adapt_event), MessageAccumulator()
+        events, accumulator = EventStream(adapt_event), MessageAccumulator(AnswerText(plan.tools))
         request = build_request(self.model, plan.messages, plan.tools, plan.max_output_tokens)
         more = messages_options(plan.options, has_tools=bool(plan.tools))  # the package knows not all of them
         request["extra_body"] = more if plan.streams else more | {"stream": False}

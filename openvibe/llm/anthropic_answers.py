@@ -16,7 +16,7 @@ from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.provider_fields import extra_fields
 from openvibe.llm.streamed_text import Gain, StreamedText
 from openvibe.llm.thoughts import AnswerEvent, AnswerText
-from openvibe.llm.tool_calls import check_arguments, join_arguments
+from openvibe.llm.tool_calls import check_arguments, join_arguments, stop_reason_of
 from openvibe.llm.values import Completion, TextReset, ToolCallRequest, Usage
 
 _STOP_REASONS = {
@@ -119,9 +119,10 @@ class MessageAccumulator:
         reason = _STOP_REASONS.get(str(self._stop_reason), clean_text(str(self._stop_reason))[:40])
         call_blocks = [block for block in self._blocks if block.type == "tool_use"]
         calls = self.answer.all_calls([_tool_call(number, block) for number, block in enumerate(call_blocks)])
+        reason = stop_reason_of(reason, calls)
         if reason == "content_filter":
             raise content_filter_error(self._explanation)
-        empty = empty_answer_error(self.answer.text, reason)
+        empty = empty_answer_error(self.answer.text, reason, has_thought=bool(self.answer.reasoning))
         if empty and not calls:
             if self._stop_reason == "model_context_window_exceeded":
                 raise ContextTooLong("The prompt leaves the model no room for an answer.")

@@ -207,7 +207,9 @@ def _quoted(message: str, key: str) -> str:
     return f" It says: {line}{'' if line.endswith(('.', '!', '?', '…')) else '.'}" if line else ""
 
 
-def empty_answer_error(text: str, stop_reason: str, explanation: str = "") -> EmptyAnswer | None:
+def empty_answer_error(
+    text: str, stop_reason: str, explanation: str = "", *, has_thought: bool = False
+) -> EmptyAnswer | None:
     """Why an answer without tool calls is none, or None where there is something to read."""
     if has_visible_character(text):
         return None
@@ -222,7 +224,9 @@ def empty_answer_error(text: str, stop_reason: str, explanation: str = "") -> Em
         return EmptyAnswer("The model paused before it said a word.", advice="Try again, or ask for less at once.")
     if text.strip():
         return EmptyAnswer("The model answered with invisible characters only.")
-    return EmptyAnswer("The model answered nothing.")
+    return EmptyAnswer(
+        "The model thought, and then answered nothing." if has_thought else "The model answered nothing."
+    )
 
 
 def content_filter_error(explanation: str = "") -> EmptyAnswer:

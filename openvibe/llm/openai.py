@@ -30,6 +30,7 @@ from openvibe.llm.openai_sdk import SDK_ERRORS, open_client, to_model_error
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
+from openvibe.llm.thoughts import AnswerText
 from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, ToolSpec
 
 
@@ -97,7 +98,7 @@ class OpenAIModel:
 
     def _read(self, retries: Retries, plan: CallPlan) -> ModelStream:
         """One request: the pieces of its answer, then the whole."""
-        events, accumulator = EventStream(adapt_event), ChatAccumulator()
+        events, accumulator = EventStream(adapt_event), ChatAccumulator(AnswerText(plan.tools))
         read_timeout = retries.first_answer_seconds() if plan.streams else retries.remaining_seconds()
         with self._connect(retries, read_timeout, events) as sdk:
             for chunk in sdk.chat.completions.create(**encode_request(self.model, plan), stream=True):
@@ -128,7 +129,8 @@ class OpenAIModel:
         self, completion: Completion, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
     ) -> Completion:
         """The completion with its usage counted here where the endpoint reported none. Raises EmptyAnswer if empty."""
-        empty = empty_answer_error(completion.text, completion.stop_reason)
+        has_thought = bool(completion.reasoning)
+        empty = empty_answer_error(completion.text, completion.stop_reason, has_thought=has_thought)
         if empty and not completion.tool_calls:
             raise empty
         return tokens.with_usage(completion, self.model, messages, tools)

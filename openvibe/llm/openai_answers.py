@@ -15,7 +15,7 @@ from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.provider_fields import FieldMerger, extra_fields, part_reasoning, reasoning_texts
 from openvibe.llm.streamed_text import Gain, StreamedText
 from openvibe.llm.thoughts import AnswerEvent, AnswerText
-from openvibe.llm.tool_calls import check_arguments, join_arguments
+from openvibe.llm.tool_calls import check_arguments, join_arguments, stop_reason_of
 from openvibe.llm.values import Completion, TextReset, ToolCallRequest, Usage
 
 MAX_CALLS = 1_000
@@ -121,7 +121,7 @@ class ChatAccumulator:
                 raise ModelUnavailable("The model broke off in the middle of its answer.")
             raise BadAnswer("The endpoint did not answer in the chat-completions format.")
         calls = self.answer.all_calls([_tool_call(number, call) for number, call in enumerate(self._calls)])
-        reason = clean_text(str(self._stop_reason))[:40]
+        reason = stop_reason_of(clean_text(str(self._stop_reason))[:40], calls)
         fields = self._fields.fields() | self._content_field(has_calls=bool(calls))
         usage = _with_unseen_thought(self._usage, fields) if self._usage else Usage(0, 0)
         return Completion(self.answer.text, calls, usage, reason, fields, self.answer.reasoning)

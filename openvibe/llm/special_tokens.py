@@ -36,25 +36,28 @@ _WORDS = (
     *("s", "bos", "eos", "pad", "unk", "sop", "eop", "think", "tool_call", "tool_response", "endoftext"),
     *("start_of_turn", "end_of_turn", "start_of_image", "end_of_image", "image_soft_token", "start_function_call"),
     *("end_function_call", "start_function_response", "end_function_response", "BOS_TOKEN", "EOS_TOKEN", "EOD"),
-    *("seed:bos", "seed:eos", "seed:think", "minimax:tool_call"),
+    *("seed:bos", "seed:eos", "seed:think", "seed:tool_call", "minimax:tool_call", "longcat_tool_call", "escape"),
+    *("arg_key", "arg_value"),
     *(r"extra_id_\d+", r"unused\d+", r"SPECIAL_\d+", r"reserved_\d+"),
 )
 _BRACKET_WORDS = (
     *("INST", "SYSTEM_PROMPT", "AVAILABLE_TOOLS", "TOOL_CALLS", "TOOL_RESULTS", "TOOL_CONTENT", "MODEL_SETTINGS"),
     *("THINK", "gMASK", "sMASK"),
 )
-_OPEN, _CLOSE, _BAR = "[<＜﹤]", "[>＞﹥]", "[|｜￨]"
+_OPEN, _CLOSE, _BAR = "[<＜﹤]", "[>＞﹥]", "[|｜￨‖]"
 _SPECIAL_TOKEN = re.compile(
     rf"{_OPEN}{_BAR}(?P<barred>[^<>|｜\s]{{1,60}}){_BAR}{_CLOSE}"
     rf"|{_OPEN}{_BAR}(?P<opening>/?[\w:.-]{{1,60}}){_CLOSE}"
     rf"|{_OPEN}(?P<closing>/?[\w:.-]{{1,60}}){_BAR}{_CLOSE}"
+    rf"|{_OPEN}/?{_BAR}{{1,2}}\s?(?P<dialect>DSML)\s?{_BAR}{{1,2}}"
+    r"|◁(?P<triangle>/?think)▷"
     rf"|{_OPEN}{{2}}(?P<system>/?SYS){_CLOSE}{{2}}"
     rf"|{_OPEN}(?P<word>/?(?:{'|'.join(_WORDS)})){_CLOSE}"
     rf"|[\[［](?P<bracketed>/?(?:{'|'.join(_BRACKET_WORDS)}))[\]］]"
 )
 """Not what templates say in words, such as `### Instruction:`: to a server that is text as any other."""
 
-_SIGN_OF_ONE = re.compile(r"[<＜﹤\[［]")
+_SIGN_OF_ONE = re.compile(r"[<＜﹤\[［◁]")
 _THOUGHT_TAG = re.compile(r"\s*</?(?:think|thinking|thought|reasoning)>")
 _TAGGED_THOUGHT = re.compile(
     r"(?P<opening>\s*<(?P<tag>think|thinking|thought|reasoning)>)(?P<thought>.*)(?P<closing></(?P=tag)>)(?P<answer>.*)",

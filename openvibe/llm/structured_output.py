@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Any
 
-_FENCED_TEXT = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
+from openvibe.llm.lenient_json import UnreadableJson, load_lenient
+from openvibe.llm.thoughts import read_answer
 
 
 class UnparsableAnswer(ValueError):
@@ -14,12 +13,11 @@ class UnparsableAnswer(ValueError):
 
 
 def parse_json_list(name: str, answer: str) -> list[Any]:
-    """The list of that name in the object; the answer may be fenced as code. Raises UnparsableAnswer."""
-    text = answer.strip()
-    fence = _FENCED_TEXT.match(text)
+    """The list of that name in the object, which thoughts may precede; the answer may be fenced as code. Raises
+    UnparsableAnswer."""
     try:
-        value = json.loads(fence[1] if fence else text)
-    except (ValueError, RecursionError):
+        value = load_lenient(read_answer(answer).text.strip())
+    except UnreadableJson:
         raise UnparsableAnswer("The answer is not JSON.") from None
     rows = value.get(name) if isinstance(value, dict) else None
     if not isinstance(rows, list):

@@ -57,6 +57,21 @@ def test_nothing_that_is_left_makes_a_token(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ('<｜DSML｜invoke name="memory">', '(DSML)invoke name="memory">'),
+        ("</‖DSML‖invoke>", "(DSML)invoke>"),
+        ("◁think▷ and ◁/think▷", "(think) and (think)"),
+        ("<arg_key>a</arg_key>", "(arg_key)a(arg_key)"),
+        ("<escape>", "(escape)"),
+        ("<seed:tool_call>", "(seed:tool_call)"),
+    ],
+)
+def test_marks_of_calls_and_thoughts_are_broken_up(text: str, broken: str) -> None:
+    assert break_special_tokens(text) == broken
+
+
+@pytest.mark.parametrize(
     "text",
     ["a < b || c > d", "List<str>", "<div>", "[1]", "x[INSTANCE]", "<table|>x" * 0, "1 <| 2 |> 3", "(s)", "[ARGS]"],
 )

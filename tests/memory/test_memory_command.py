@@ -99,6 +99,8 @@ def test_a_thread_that_is_not_there(verb: str) -> None:
         ("Error: 500 Internal Server Error", "it is an error message"),
         ("I'm sorry, but I can't help with that.", "it is a refusal"),
         ("<think>The beds want water.</think>", "it holds a model's thoughts"),
+        ('<tool_call>{"name": "memory", "arguments": {}}</tool_call>', "it holds a call of a tool"),
+        ('{"name": "memory", "arguments": {"action": "status"}}', "it holds a call of a tool"),
         ("\u200b\u200d", "it shows no word"),
         ("All is well.", "it says nothing of what was said"),
     ],

@@ -17,7 +17,9 @@ from memory.plugins.lcm.models import STALE_CONTENT, STALE_TOKENS, Conversation,
 from memory.plugins.lcm.summary_sources import BUMP_VERSION, LOCK_CONVERSATION, read_source
 from memory.plugins.lcm.summary_validation import clean_answer, find_problem
 from openvibe.chat.models import Message
+from openvibe.llm.thoughts import read_kept
 from openvibe.llm.tokens import count_tokens
+from openvibe.llm.written_calls import read_whole_answer
 
 MAX_NAMED_ROWS = 20
 """Rows that each rule names; how many more there are is said in a number."""
@@ -268,9 +270,11 @@ def _problem_of(summary: Summary) -> str:
     source = read_source(summary)
     if not source.tokens:
         return ""
-    text = clean_answer(summary.content)
-    if text != summary.content.strip() and "think" in summary.content.lower():
+    text, answer = clean_answer(summary.content), read_kept(summary.content)
+    if answer.reasoning or answer.is_broken_off:
         return "it holds a model's thoughts"
+    if answer.calls or (not text and read_whole_answer(summary.content)):
+        return "it holds a call of a tool"
     return find_problem(text, source.text, find_facts(source.text), messages=source.messages)
 
 

@@ -9,6 +9,7 @@ import re
 from memory.plugins.lcm.facts import Facts, missing_keys, source_terms, telling_terms
 from openvibe.base.text import has_visible_character, is_visible
 from openvibe.llm.fences import clean_text
+from openvibe.llm.thoughts import spoken_text
 
 MIN_FLOOR_WORDS, MESSAGES_PER_FLOOR_WORD, MAX_FLOOR_WORDS = 6, 8, 64
 """Less than 6 words, and one more for every eighth message up to 64, have to show that they know their source."""
@@ -18,10 +19,6 @@ MIN_KEYS, KEYS_DIVISOR = 4, 3
 
 _ERROR_CHARACTERS = 600
 """Longer texts are no error messages."""
-
-_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)\b[^>]*>.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
-_THOUGHTS_END = re.compile(r"</(?:think|thinking|thought|reasoning)\s*>", re.IGNORECASE)
-_THOUGHTS_BEGIN = re.compile(r"<(?:think|thinking|thought|reasoning)\b[^>]*>?", re.IGNORECASE)
 
 _ERROR = re.compile(
     r"\W*(?:(?:http|api|server|internal(?: server)?|request|upstream|gateway|network|connection|model"
@@ -126,11 +123,9 @@ _REFUSAL = re.compile(
 
 
 def clean_answer(text: str) -> str:
-    """A model's answer without its thoughts; "" where nothing visible is left, or where its thoughts did not end."""
-    text = _THOUGHTS.sub("", clean_text(text))
-    *_, text = _THOUGHTS_END.split(text)  # some servers leave out where they begin
-    if _THOUGHTS_BEGIN.search(text):
-        return ""
+    """A model's answer without its thoughts and calls of tools; "" where nothing visible is left, or where its thoughts
+    did not end."""
+    text = spoken_text(clean_text(text))
     start, end = 0, len(text)
     while start < end and not is_visible(text[start]):
         start += 1

@@ -211,3 +211,45 @@ def test_what_somebody_wrote_meanwhile_is_not_lost(ana: Member, vibe: Agent, thr
     block = ContextBlocks(vibe.participant).get(label)
     assert block is not None
     assert block.content == "Again."
+
+
+@pytest.mark.parametrize(
+    "name", ["log_progress<|channel|>commentary", "functions.log_progress:0", "tools.log_progress"]
+)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"checkpoint": "Pruned."}',
+        '"{\\"checkpoint\\": \\"Pruned.\\"}"',
+        "{'checkpoint': 'Pruned.',}",
+        '```json\n{"checkpoint": "Pruned."}\n```',
+    ],
+)
+def test_a_call_with_more_than_the_name_and_odd_arguments_is_executed(
+    vibe: Agent, thread: Thread, name: str, arguments: str
+) -> None:
+    outcome = Toolbox.for_agent(vibe, thread).execute(written(name, arguments))
+    assert outcome.decision == Decision.ALLOWED
+    assert ProgressEntry.objects.get().checkpoint == "Pruned."
+
+
+def test_the_tools_of_others_are_given_arguments_by_their_own_schema(thread: Thread) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "query": {"type": "string"},
+            "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}},
+        },
+        "$defs": {"tag": {"type": "string"}},
+    }
+    given: list[dict[str, object]] = []
+
+    def run(arguments: dict[str, object]) -> str:
+        given.append(arguments)
+        return "Done."
+
+    box = Toolbox(thread, {"far__search": Tool(ToolSpec("far__search", "", schema), run, validates_arguments=True)})
+    box.execute(written("far__search", '{"limit": "3", "query": "{\\"a\\": 1}", "tags": "roses"}'))
+    box.execute(written("functions.far__search", '{"limit": null, "query": null, "tags": ["a"]}'))
+    assert given == [{"limit": 3, "query": '{"a": 1}', "tags": ["roses"]}, {"limit": None, "tags": ["a"]}]
