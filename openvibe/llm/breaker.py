@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from openvibe.base.circuit_breaker import CircuitBreaker
 from openvibe.base.text import pluralize
-from openvibe.llm.errors import AuthRefused, ModelTimeout, ModelUnavailable
+from openvibe.llm.errors import AuthRefused, ContextTooLong, ModelTimeout, ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient, ModelStream
 from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, ToolSpec
 
+from openvibe.llm.windows import learn_window
 
 class EndpointBreaker(CircuitBreaker):
     def is_failure(self, error: BaseException) -> bool:
@@ -24,7 +26,7 @@ class EndpointBreaker(CircuitBreaker):
 
 
 class BreakerClient:
-    """A model client behind a breaker."""
+    """A model client behind a breaker, which remembers how long a prompt may be."""
 
     def __init__(self, client: ModelClient, *, breaker: EndpointBreaker, endpoint: Endpoint) -> None:
         self.model, self.is_free = client.model, client.is_free
@@ -40,7 +42,7 @@ class BreakerClient:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> Completion:
-        with self._breaker.guard(self._endpoint):
+        with self._breaker.guard(self._endpoint), self._learning(messages, tools, max_output_tokens):
             return self._client.complete(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
 
     def stream(
@@ -51,5 +53,16 @@ class BreakerClient:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
-        with self._breaker.guard(self._endpoint):
+        with self._breaker.guard(self._endpoint), self._learning(messages, tools, max_output_tokens):
             yield from self._client.stream(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
+
+    @contextmanager
+    def _learning(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None
+    ) -> Iterator[None]:
+        """What a refusal says of the model's window is remembered, whoever asked."""
+        try:
+            yield
+        except ContextTooLong as error:
+            learn_window(self._endpoint, error, messages, tools, max_output_tokens)
+            raise

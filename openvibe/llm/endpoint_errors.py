@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -15,6 +15,7 @@ import httpx2
 from openvibe.base.masking import MASK, mask_secrets
 from openvibe.base.ssrf_guard import AddressRefused, ResponseTooLarge
 from openvibe.base.text import has_visible_character
+from openvibe.llm.context_errors import read_context_refusal
 from openvibe.llm.errors import (
     AuthRefused,
     BadAnswer,
@@ -37,23 +38,32 @@ DECODE_ERRORS = (  # what the vendors' packages trip over in answers that are no
     ArithmeticError,
     RecursionError,
 )
-_TOO_LONG_PHRASES = ("context_length", "maximum context", "context window", "context size", "prompt is too long")
 _QUOTA_PHRASES = ("insufficient_quota", "billing_error", "credit balance")
 _ADDRESS_ADVICE = "Admins can check the address (Settings, Models): it is that of the API, which often ends in /v1."
 
 
 @dataclass(frozen=True)
 class ErrorReport:
-    """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words."""
+    """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words. `body`:
+    all of it as it was decoded."""
 
     status: int
     code: str = ""
     message: str = ""
     retry_after: str | None = None
+    body: Any = field(default=None, repr=False, compare=False)
 
     def to_model_error(self, key: str) -> ModelError:
         detail = _quoted(self.message, key)
         words = f"{self.code} {self.message}".lower()
+        if refusal := read_context_refusal(self.status, self.code, self.message, self.body):
+            problem, advice = "The prompt is longer than the model takes.", None
+            if refusal.is_quota:
+                problem = "The prompt is longer than this key may send in one minute."
+                advice = "Admins can set the context window to less than that, or get a larger plan: Settings, Models."
+            return ContextTooLong(
+                f"{problem}{detail}", advice=advice, window=refusal.window, prompt_tokens=refusal.prompt_tokens
+            )
         if self.status == 402 or any(phrase in words for phrase in _QUOTA_PHRASES):
             return _quota_error(detail)
         if self.status in (401, 403) or self.code in ("authentication_error", "permission_error"):
@@ -63,8 +73,6 @@ class ErrorReport:
             return RateLimited(f"The endpoint is asked too often{self._http}.{detail}", retry_after=retry_after)
         if self.status == 408 or self.code == "timeout_error":
             return ModelTimeout(f"The endpoint gave up waiting{self._http}.")
-        if self.status == 413 or any(phrase in words for phrase in _TOO_LONG_PHRASES):
-            return ContextTooLong(f"The prompt is longer than the model takes.{detail}")
         return self._other_error(detail)
 
     @property
@@ -191,15 +199,16 @@ def read_error(error: Any, status: int = 200) -> ErrorReport:
     """What an error says, as common servers write it. Where the answer had begun, its code may be an HTTP status."""
     if isinstance(error, list) and error:
         error = error[0]
+    body = error
     if isinstance(error, dict) and isinstance(error.get("error"), dict | str):
         error = error["error"]
     if not isinstance(error, dict):
-        return ErrorReport(status, "", str(error or ""))
+        return ErrorReport(status, "", str(error or ""), body=body)
     code, message = error.get("code"), error.get("message")
     if status == 200 and _is_status(code):
         status = int(str(code))
     code = error.get("type") if code is None or _is_status(code) else code
-    return ErrorReport(status, str(code or ""), message if isinstance(message, str) else "")
+    return ErrorReport(status, str(code or ""), message if isinstance(message, str) else "", body=body)
 
 
 def report_in(answer: Any) -> ErrorReport | None:

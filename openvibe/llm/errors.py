@@ -14,6 +14,8 @@ class ModelError(Exception):
     code = "model_error"
     advice = "Try again. If it happens again, admins can test the model: Settings, Models."
     may_pass = False
+    attempts = 1
+    """Times that the endpoint was asked before this was raised."""
 
     def __init__(
         self, message: str, *, advice: str | None = None, may_pass: bool | None = None, retry_after: float | None = None
@@ -49,10 +51,39 @@ class ModelTimeout(ModelError):
 
 
 class ContextTooLong(ModelError):
-    """The prompt does not fit the model's window."""
+    """The prompt does not fit the model's window.
+
+    `window`: tokens that the endpoint says it takes, prompt and answer together; `prompt_tokens`: what it was sent, as it
+    counts. None where it did not say.
+    """
 
     code = "model_context_too_long"
     advice = "Admins can set the context window to what the model really takes: Settings, Models."
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        advice: str | None = None,
+        may_pass: bool | None = None,
+        retry_after: float | None = None,
+        window: int | None = None,
+        prompt_tokens: int | None = None,
+    ) -> None:
+        super().__init__(message, advice=advice, may_pass=may_pass, retry_after=retry_after)
+        self.window, self.prompt_tokens = window, prompt_tokens
+
+    def smaller_window(self, sent: int, reserve: int) -> int:
+        """Tokens that the next prompt and its answer may take, as we count them, after one of `sent` tokens with
+        `reserve` for its answer was refused: what the endpoint names, in our measure where its own is another; a third
+        less than before where it names nothing, or nothing that is less."""
+        before = sent + reserve
+        if self.window is None:
+            return before * 2 // 3
+        window = self.window
+        if self.prompt_tokens and self.prompt_tokens > sent:  # its tokenizer needs more for the same words
+            window = window * sent // self.prompt_tokens
+        return window if window < before else before * 2 // 3
 
 
 class ModelUnavailable(ModelError):

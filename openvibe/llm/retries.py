@@ -54,6 +54,7 @@ class Retries:
     def wait_or_raise(self, error: ModelError) -> None:
         """Wait before the next try, or raise the error where another try is pointless."""
         self._attempts += 1
+        error.attempts = self._attempts
         limits = self._policy.limits
         if not error.may_pass or self._attempts >= limits.attempts:
             raise error
