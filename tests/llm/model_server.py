@@ -92,9 +92,16 @@ def serving(*answers: Answer, script: Script | None = None, port: int = 0) -> It
 
 
 def in_order(*answers: Answer) -> Script:
-    """A script that gives the answers in order, and the last one from then on."""
+    """A script that gives the answers in order, and the last one from then on. It knows no other addresses than those
+    of the two protocols: what a program asks of other servers besides is not found, and uses up no answer."""
     left = list(answers)
-    return lambda asked: left.pop(0) if len(left) > 1 else left[0]
+
+    def script(asked: Asked) -> Answer:
+        if not asked.path.startswith("/v1/"):
+            return Answer(status=404)
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return script
 
 
 def _handler(endpoint: FakeEndpoint) -> type[BaseHTTPRequestHandler]:
