@@ -44,7 +44,7 @@ def draft_rule(*, agent: Agent, episode: Episode, client: ModelClient | None = N
         client or client_for(endpoint), workspace_id=agent.workspace_id, purpose=purpose, agent_id=agent.participant_id
     )
     try:
-        limit = min(MAX_ANSWER_TOKENS, endpoint.output_reserve)
+        limit = min(MAX_ANSWER_TOKENS, endpoint.usable_reserve)
         return parse_rule(client.complete(prompt, max_output_tokens=limit).text)
     except ModelError as error:
         raise Problem(f"The model gave no draft. {error} {error.advice}", code=error.code, field="rule") from None

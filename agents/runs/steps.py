@@ -23,6 +23,8 @@ StepKind = Literal[
     "assembled",
     "called",
     "answered",
+    "notice",
+    "switched",
     "waiting",
     "done",
     "stop_requested",
@@ -35,7 +37,7 @@ StepKind = Literal[
 
 Step = dict[str, Any]
 """`kind` and `at` (ISO 8601), and where they apply `attempt`, `round`, `tokens`, `output_tokens`, `cached_tokens`,
-`first_word_at`, `cut_reason`, `model`, `error`, `characters` (of the reply) and `by` (a participant's id)."""
+`first_word_at`, `cut_reason`, `model`, `error`, `code` and `text` (of a CallNotice), `characters` (of the reply) and `by` (a participant's id)."""
 
 
 def make_step(kind: StepKind, **facts: Any) -> Step:

@@ -100,6 +100,24 @@ class Transcript:
         ]
         return self._prompt
 
+    @property
+    def ceiling(self) -> int:
+        return self._ceiling
+
+    def fit(self, ceiling: int) -> Prompt:
+        """The prompt anew for a model that reads no more than `ceiling` tokens. Raises Problem where what every prompt
+        needs does not fit."""
+        prompt = self._reassemble(ceiling)
+        self._prompt, self._ceiling, self._may_shrink = prompt, ceiling, True
+        return prompt
+
+    def change_model(self, prompt: Prompt, reassemble: Callable[[int], Prompt]) -> None:
+        """Go on with another model's prompt. What the model before added to its rounds, such as signatures, is nothing
+        to it."""
+        self._prompt, self._reassemble = prompt, reassemble
+        self._ceiling, self._counter, self._may_shrink = prompt.ceiling, prompt.counter, True
+        self.rounds = [_without_provider_fields(finished) for finished in self.rounds]
+
     def next_turn(self) -> ModelTurn:
         """The next turn, within the ceiling."""
         if not self.rounds:
@@ -184,6 +202,11 @@ def _rounds_line(count: int) -> list[str]:
     return [
         f"{'One round' if count == 1 else f'{count} rounds'} of tool calls left; then you answer with what you have."
     ]
+
+
+def _without_provider_fields(finished: Round) -> Round:
+    results = tuple(replace(result, call=replace(result.call, provider_fields={})) for result in finished.results)
+    return replace(finished, results=results, provider_fields={})
 
 
 def _empty_result(result: ToolResult, notice: str) -> ToolResult:

@@ -15,14 +15,17 @@ from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion
 
 from openvibe.llm.windows import learn_window
 
+
 class EndpointBreaker(CircuitBreaker):
     def is_failure(self, error: BaseException) -> bool:
         return isinstance(error, (ModelUnavailable, ModelTimeout, AuthRefused))
 
     def rest_error(self, row: Any, failures: int, seconds: int) -> ModelUnavailable:
-        return ModelUnavailable(
+        error = ModelUnavailable(
             f"The model endpoint failed {failures} times in a row. It is tried again in {pluralize(seconds, 'second')}."
         )
+        error.attempts = failures
+        return error
 
 
 class BreakerClient:
@@ -32,7 +35,7 @@ class BreakerClient:
         self.model, self.is_free = client.model, client.is_free
         self._client = client
         self._breaker = breaker
-        self._endpoint = endpoint
+        self.endpoint = endpoint
 
     def complete(
         self,
@@ -42,7 +45,7 @@ class BreakerClient:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> Completion:
-        with self._breaker.guard(self._endpoint), self._learning(messages, tools, max_output_tokens):
+        with self._breaker.guard(self.endpoint), self._learning(messages, tools, max_output_tokens):
             return self._client.complete(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
 
     def stream(
@@ -53,7 +56,7 @@ class BreakerClient:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
-        with self._breaker.guard(self._endpoint), self._learning(messages, tools, max_output_tokens):
+        with self._breaker.guard(self.endpoint), self._learning(messages, tools, max_output_tokens):
             yield from self._client.stream(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
 
     @contextmanager
@@ -64,5 +67,5 @@ class BreakerClient:
         try:
             yield
         except ContextTooLong as error:
-            learn_window(self._endpoint, error, messages, tools, max_output_tokens)
+            learn_window(self.endpoint, error, messages, tools, max_output_tokens)
             raise

@@ -144,10 +144,12 @@ def empty_answer_error(text: str, stop_reason: str, explanation: str = "") -> Em
     if has_visible_character(text):
         return None
     if stop_reason == "length":
-        return EmptyAnswer(
+        error = EmptyAnswer(
             "The model used all its output tokens before it said a word.",
             advice="Give the agent more output tokens, or use a model that thinks less before it answers.",
         )
+        error.concerns_task = False
+        return error
     if stop_reason == "content_filter":
         return content_filter_error(explanation)
     if stop_reason == "pause":

@@ -75,6 +75,7 @@ def _retry_policy(endpoint: Endpoint) -> RetryPolicy:
         CallLimits(
             first_answer_seconds=settings.MODEL_FIRST_ANSWER_SECONDS,
             total_seconds=min(endpoint.timeout_seconds, settings.MODEL_TOTAL_SECONDS),
+            attempts=endpoint.attempts,
         )
     )
 

@@ -16,6 +16,8 @@ class ModelError(Exception):
     may_pass = False
     attempts = 1
     """Times that the endpoint was asked before this was raised."""
+    concerns_task = False
+    """Whether it says something about what was asked, and not only about a model or a server that failed."""
 
     def __init__(
         self, message: str, *, advice: str | None = None, may_pass: bool | None = None, retry_after: float | None = None
@@ -102,7 +104,9 @@ class BadAnswer(ModelError):
 
 
 class EmptyAnswer(BadAnswer):
-    """The model came to its end without a word or a tool call."""
+    """The model came to its end without a word or a tool call: to this it had no answer."""
+
+    concerns_task = True
 
 
 class BudgetExceeded(ModelError):

@@ -15,6 +15,7 @@ from django.db.models import Q
 from openvibe.base.fields import EncryptedTextField, secret_hint
 from openvibe.base.models import TimestampedModel
 from openvibe.base.ssrf_guard import AddressRefused, check_url
+from openvibe.llm.retries import CallLimits
 
 MIN_WINDOW = 2_000
 """Tokens; in less no prompt of an agent fits with an answer."""
@@ -121,6 +122,8 @@ class Endpoint(TimestampedModel):
     test_problem = models.CharField(max_length=500, blank=True, default="", db_default="", editable=False)
 
     _stored_identity: tuple[str, str, str] | None = None
+    attempts = CallLimits.attempts
+    """Times that one call is tried; an instance that another stands in for is given fewer."""
 
     class Meta:
         ordering: ClassVar = ["workspace_id", "name", "id"]
