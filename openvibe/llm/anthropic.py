@@ -29,6 +29,7 @@ from openvibe.llm.errors import BadAnswer, ContextTooLong, EmptyAnswer, ModelErr
 from openvibe.llm.event_stream import Event, EventStream
 from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
+from openvibe.llm.loading import loading_error
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
@@ -107,7 +108,7 @@ class AnthropicModel:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
-        retries = Retries(self._retry_policy)
+        retries, notices = Retries(self._retry_policy), ()
         while True:
             has_text = False
             try:
@@ -124,18 +125,15 @@ class AnthropicModel:
                         has_text = True
                         yield piece
                     completion = tokens.with_usage(accumulator.completion(events), self.model, messages, tools)
-                yield StreamEnd(completion)
+                yield StreamEnd(replace(completion, notices=(*notices, *completion.notices)))
                 return
             except ModelError as error:
                 if has_text:
                     raise
+                notices += (more := retries.notices(error))
+                yield from more
                 retries.wait_or_raise(error)
                 yield TextReset()
-
-    def list_models(self) -> list[str]:
-        """The names of the models that the endpoint offers. Raises ModelError."""
-        with self._connect(Retries(self._retry_policy)) as sdk:
-            return [_decode_text(model.id) for model in sdk.models.list(limit=1_000).data]
 
     @contextmanager
     def _connect(self, retries: Retries, events: EventStream | None = None) -> Iterator[anthropic.Anthropic]:
@@ -162,7 +160,7 @@ class AnthropicModel:
                     open_telemetry=False,
                 )
         except (anthropic.AnthropicError, *DECODE_ERRORS) as error:
-            raise _to_model_error(error, key, head) from None
+            raise retries.with_limit(_to_model_error(error, key, head)) from None
         except EmptyAnswer:
             raise
         except BadAnswer as error:
@@ -171,6 +169,8 @@ class AnthropicModel:
 
 def _to_model_error(error: Exception, key: str, head: ResponseHead) -> ModelError:
     if isinstance(error, anthropic.APIStatusError):
+        if loading := loading_error(error.status_code, head.text):
+            return loading
         retry_after = error.response.headers.get("retry-after")
         if error.status_code == 200 and error.type is None:  # an `error` event in a form of somebody's own
             return no_answer_error(head, key, read_error(error.body).to_model_error(key))

@@ -21,13 +21,16 @@ from openvibe.llm.errors import (
     BadAnswer,
     ContextTooLong,
     EmptyAnswer,
+    LimitReached,
     ModelError,
     ModelTimeout,
     ModelUnavailable,
     RateLimited,
+    ThoughtTooLong,
 )
 from openvibe.llm.fences import clean_text
 from openvibe.llm.http_client import ResponseHead
+from openvibe.llm.loading import loading_error
 
 DECODE_ERRORS = (  # what the vendors' packages trip over in answers that are none
     httpx2.HTTPError,
@@ -39,6 +42,10 @@ DECODE_ERRORS = (  # what the vendors' packages trip over in answers that are no
     RecursionError,
 )
 _QUOTA_PHRASES = ("insufficient_quota", "billing_error", "credit balance")
+_DEAD_ADVICE = (
+    "Check that the model server runs and that its address and port are right. One on another machine, or beside a "
+    "container, has to listen on 0.0.0.0 and not on localhost alone."
+)
 _ADDRESS_ADVICE = "Admins can check the address (Settings, Models): it is that of the API, which often ends in /v1."
 
 
@@ -64,6 +71,8 @@ class ErrorReport:
             return ContextTooLong(
                 f"{problem}{detail}", advice=advice, window=refusal.window, prompt_tokens=refusal.prompt_tokens
             )
+        if loading := loading_error(self.status, words, detail):
+            return loading
         if self.status == 402 or any(phrase in words for phrase in _QUOTA_PHRASES):
             return _quota_error(detail)
         if self.status in (401, 403) or self.code in ("authentication_error", "permission_error"):
@@ -106,11 +115,34 @@ def connection_error(error: Exception) -> ModelError | None:
             return BadAnswer(str(cause), advice="Whoever runs it can switch that off.")
         if isinstance(cause, AddressRefused):
             return ModelUnavailable(str(cause), may_pass=False)
+        if isinstance(cause, httpx2.ConnectTimeout):
+            return ModelTimeout(
+                "The model endpoint cannot be reached: nothing at its address takes a connection.", advice=_DEAD_ADVICE
+            )
         if isinstance(cause, httpx2.TimeoutException):
-            return ModelTimeout("The model did not answer in time.")
+            return LimitReached("The model did not answer in time.")
+        if isinstance(cause, httpx2.ConnectError):
+            return _connect_error(str(cause))
         if isinstance(cause, httpx2.TransportError):
-            return ModelUnavailable("The model endpoint cannot be reached, or it broke off its answer.")
+            return ModelUnavailable("The model endpoint broke off its answer.")
     return None
+
+
+def _connect_error(words: str) -> ModelUnavailable:
+    """Why there is no connection, as far as the system says."""
+    lower, reason, advice = words.lower(), "", _DEAD_ADVICE
+    if "refused" in lower:
+        reason = ": nothing listens at this address and port"
+    elif "cannot be found" in lower or "stands for no address" in lower:
+        reason, advice = f": {words[0].lower()}{words[1:].rstrip('.')}", "Admins can correct it: Settings, Models."
+    elif "certificate" in lower:
+        reason, advice = ": its certificate is not one that this server trusts", "Whoever runs it can renew it."
+    elif "ssl" in lower or "tls" in lower:
+        reason = ": it does not speak HTTPS"
+        advice = "If it is a server of your own network, its address begins with http://."
+    elif "unreachable" in lower or "no route" in lower:
+        reason = ": no network leads to its address"
+    return ModelUnavailable(f"The model endpoint cannot be reached{reason}.", advice=advice)
 
 
 def no_answer_error(head: ResponseHead, key: str, default: ModelError) -> ModelError:
@@ -144,12 +176,10 @@ def empty_answer_error(text: str, stop_reason: str, explanation: str = "") -> Em
     if has_visible_character(text):
         return None
     if stop_reason == "length":
-        error = EmptyAnswer(
+        return ThoughtTooLong(
             "The model used all its output tokens before it said a word.",
             advice="Give the agent more output tokens, or use a model that thinks less before it answers.",
         )
-        error.concerns_task = False
-        return error
     if stop_reason == "content_filter":
         return content_filter_error(explanation)
     if stop_reason == "pause":

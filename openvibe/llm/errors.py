@@ -52,6 +52,10 @@ class ModelTimeout(ModelError):
     advice = "Try again. Admins can give the model more time: Settings, Models."
 
 
+class LimitReached(ModelTimeout):
+    """A limit of ours ended the call. `Retries` says which one."""
+
+
 class ContextTooLong(ModelError):
     """The prompt does not fit the model's window.
 
@@ -96,6 +100,13 @@ class ModelUnavailable(ModelError):
     advice = "Try again in a minute. If it stays away, admins can test the model: Settings, Models."
 
 
+class ModelLoading(ModelUnavailable):
+    """The server is there, and its model not yet. Waited for longer than other errors."""
+
+    code = "model_loading"
+    advice = "Try again in a minute. A large model takes a while to load; its server's own output says how far it is."
+
+
 class BadAnswer(ModelError):
     """The endpoint answered, but with nothing or with something that is not an answer."""
 
@@ -107,6 +118,12 @@ class EmptyAnswer(BadAnswer):
     """The model came to its end without a word or a tool call: to this it had no answer."""
 
     concerns_task = True
+
+
+class ThoughtTooLong(EmptyAnswer):
+    """The model used all its output tokens before it said a word."""
+
+    concerns_task = False
 
 
 class BudgetExceeded(ModelError):

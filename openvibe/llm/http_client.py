@@ -35,6 +35,10 @@ class ResponseHead:
     def __init__(self) -> None:
         self.content = b""
 
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace")
+
     def record(self, response: httpx2.Response) -> None:
         self.content = b""
         if isinstance(response.stream, httpx2.SyncByteStream):

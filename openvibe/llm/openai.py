@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,7 +22,7 @@ from openvibe.llm.endpoint_errors import empty_answer_error, no_answer_error
 from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError
 from openvibe.llm.event_stream import EventStream
 from openvibe.llm.http_client import Connection, ResponseHead
-from openvibe.llm.openai_answers import ChatAccumulator, adapt_event, decode_text
+from openvibe.llm.openai_answers import ChatAccumulator, adapt_event
 from openvibe.llm.openai_requests import encode_messages
 from openvibe.llm.openai_sdk import (
     SDK_ERRORS,
@@ -33,7 +34,16 @@ from openvibe.llm.openai_sdk import (
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
-from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, TextReset, ToolSpec
+from openvibe.llm.values import (
+    NO_OPTIONS,
+    CallNotice,
+    CallOptions,
+    ChatMessage,
+    Completion,
+    StreamEnd,
+    TextReset,
+    ToolSpec,
+)
 
 
 class OpenAIModel:
@@ -58,14 +68,15 @@ class OpenAIModel:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> Completion:
-        retries = _Retries(self)
+        retries, notices = _Retries(self), ()
         while True:
             try:
                 request = self._build_request(messages, tools, max_output_tokens)
                 *_, end = self._read(request | {"extra_body": {"stream": False}}, retries, retries.remaining_seconds())
                 assert isinstance(end, StreamEnd)
-                return self._with_usage(end.completion, messages, tools)
+                return _with_notices(self._with_usage(end.completion, messages, tools), notices)
             except ModelError as error:
+                notices += retries.notices(error)
                 retries.wait_or_raise(error)
 
     def stream(
@@ -76,7 +87,7 @@ class OpenAIModel:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
-        retries = _Retries(self)
+        retries, notices = _Retries(self), ()
         while True:
             has_text = False
             try:
@@ -86,21 +97,18 @@ class OpenAIModel:
                 with closing(self._read(request, retries, retries.first_answer_seconds())) as pieces:
                     for piece in pieces:
                         if isinstance(piece, StreamEnd):
-                            piece = StreamEnd(self._with_usage(piece.completion, messages, tools))
+                            completion = self._with_usage(piece.completion, messages, tools)
+                            piece = StreamEnd(_with_notices(completion, notices))
                         has_text = True
                         yield piece
                 return
             except ModelError as error:
                 if has_text:
                     raise
+                notices += (more := retries.notices(error))
+                yield from more
                 retries.wait_or_raise(error)
                 yield TextReset()
-
-    def list_models(self) -> list[str]:
-        """The names of the models that the endpoint offers. Raises ModelError."""
-        retries = _Retries(self)
-        with self._connect(retries, retries.first_answer_seconds()) as sdk:
-            return [decode_text(model.id) for model in sdk.models.list().data]
 
     def _read(self, request: dict[str, Any], retries: _Retries, read_timeout: float) -> ModelStream:
         """One call: the pieces of its answer, then the whole, without usage where the endpoint reports none."""
@@ -126,7 +134,7 @@ class OpenAIModel:
         except SDK_ERRORS as error:
             retries.output_limit_name = other_output_limit_name(error)
             retries.refuses_usage = self._asks_for_usage and refuses_stream_options(error)
-            raise to_model_error(error, key=key, head=head) from None
+            raise retries.with_limit(to_model_error(error, key=key, head=head)) from None
         except EmptyAnswer:
             raise
         except BadAnswer as error:
@@ -158,6 +166,10 @@ class OpenAIModel:
         if empty and not completion.tool_calls:
             raise empty
         return tokens.with_usage(completion, self.model, messages, tools)
+
+
+def _with_notices(completion: Completion, notices: tuple[CallNotice, ...]) -> Completion:
+    return replace(completion, notices=(*notices, *completion.notices)) if notices else completion
 
 
 class _Retries(Retries):

@@ -12,6 +12,7 @@ from openvibe.llm.endpoint_errors import DECODE_ERRORS, ErrorReport, connection_
 from openvibe.llm.errors import BadAnswer, ModelError, ModelUnavailable
 from openvibe.llm.event_stream import EventStream
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
+from openvibe.llm.loading import loading_error
 
 SDK_ERRORS = (openai.OpenAIError, *DECODE_ERRORS)
 _OUTPUT_LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
@@ -43,6 +44,8 @@ def open_client(
 def to_model_error(error: Exception, *, key: str, head: ResponseHead) -> ModelError:
     """The ModelError for anything that can go wrong in a call."""
     if isinstance(error, openai.APIStatusError):
+        if loading := loading_error(error.status_code, head.text):
+            return loading
         return _report(error, error.status_code, error.response.headers.get("retry-after")).to_model_error(key)
     if failure := connection_error(error):
         return failure

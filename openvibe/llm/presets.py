@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
 from openvibe.llm.endpoints import fetch_models
+from openvibe.llm.model_names import ModelKind
 from openvibe.llm.models import Endpoint
+from openvibe.llm.server_models import TOOLS, ServerModel
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,11 @@ PRESETS = (
     Preset("vLLM", "http://localhost:8000/v1", is_local=True),
     Preset("LM Studio", "http://localhost:1234/v1", is_local=True),
 )
-_OTHER_USES = re.compile(
-    r"embed|whisper|tts|audio|realtime|transcri|dall-e|image|imagen|veo|sora|moderation|guard|ocr|rerank|speech|search"
-    r"|instruct|codex|davinci|babbage|computer-use|deep-research|live|aqa|learnlm"
-)
-"""In names of models that do not answer in a conversation, or not only."""
 _UNSTABLE = re.compile(r"preview|beta|exp\b|experimental|:free|alpha|lite|nano")
+_SIZE = re.compile(r"(?<![a-z0-9.])(?:\d+x|[ea])?(\d{1,4}(?:\.\d+)?)([bm])(?![a-z])")
+"""In billions or millions of parameters: 7b, 8x7b, e4b, 135m."""
+_MIDDLING = (3, 40)  # billions: able enough, and it fits many machines
+_SPECIAL = re.compile(r"cod(?:er|e|estral)|math|med|sql|-vl|roleplay|uncensored|abliterated|draft")
 _DATE = re.compile(r"[-@](?:20\d{2}-?\d{2}-?\d{2}|\d{2}-\d{2}|\d{4})\b")
 
 
@@ -84,14 +85,18 @@ def recognize_preset(key: str) -> Preset | None:
     return next((each for each in PRESETS if each.key_pattern and re.match(each.key_pattern, key)), None)
 
 
-def choose_model(names: Sequence[str], families: Sequence[str] = ()) -> str:
-    """Of the models an endpoint lists, one for answering in conversations: of the first of the families it has, the
-    newest by the numbers in its name, no preview where there is another. Empty without any name."""
-    conversational = [name for name in names if not _OTHER_USES.search(name.lower())] or list(names)
-    for family in (*families, ""):
-        if matches := [name for name in conversational if family in name.lower()]:
-            return max(matches, key=_preference)
-    return ""
+def choose_model(models: Sequence[ServerModel], families: Sequence[str] = ()) -> str:
+    """Of the models an endpoint offers, one for answering in conversations: of the first of the families it has, the
+    newest by the numbers in its name, no preview where there is another. Without families, as on a server of one's own,
+    one that stands in memory, takes tools and is of a middling size before others. Empty without any model.
+
+    One that is for something else is chosen only where there is no other.
+    """
+    conversational = [model for model in models if model.kind is ModelKind.CHAT] or list(models)
+    for family in families:
+        if names := [model.name for model in conversational if family in model.name.lower()]:
+            return max(names, key=_preference)
+    return max(conversational, key=_own_preference).name if conversational else ""
 
 
 def _preference(name: str) -> tuple[bool, bool, list[float], int, str]:
@@ -100,7 +105,16 @@ def _preference(name: str) -> tuple[bool, bool, list[float], int, str]:
     return not _UNSTABLE.search(name_without_date), "latest" in name_without_date, numbers, -len(name), name
 
 
-SEARCH_SECONDS = 1
+def _own_preference(model: ServerModel) -> tuple[object, ...]:
+    name = model.name.lower()
+    sizes = [float(size) / (1 if unit == "b" else 1_000) for size, unit in _SIZE.findall(name)]
+    is_middling = not sizes or _MIDDLING[0] <= max(sizes) <= _MIDDLING[1]
+    takes_tools = 1 if model.abilities is None else 2 * (TOOLS in model.abilities)
+    is_for_everything = not _SPECIAL.search(name)
+    return bool(model.is_loaded), takes_tools, is_middling, is_for_everything, *_preference(_SIZE.sub("", name)), name
+
+
+SEARCH_SECONDS = 2
 """For each of them: what runs on this machine answers at once, and somebody waits."""
 LOCAL_PRESETS = tuple(preset for preset in PRESETS if preset.is_local)
 
@@ -110,12 +124,17 @@ class LocalServer:
     """One that answered, and the models it offers: perhaps none yet."""
 
     preset: Preset
-    models: tuple[str, ...]
+    server_models: tuple[ServerModel, ...]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of those for conversations."""
+        return tuple(model.name for model in self.server_models if model.kind is ModelKind.CHAT)
 
     @property
     def model(self) -> str:
         """The one to begin with."""
-        return choose_model(self.models)
+        return choose_model(self.server_models)
 
 
 def find_local_servers(presets: Sequence[Preset] = LOCAL_PRESETS, *, own_port: str = "") -> list[LocalServer]:
@@ -134,4 +153,4 @@ def find_local_servers(presets: Sequence[Preset] = LOCAL_PRESETS, *, own_port: s
 def _ask_server(preset: Preset) -> LocalServer | None:
     endpoint = Endpoint(kind=preset.kind, base_url=preset.base_url, allowed_address=preset.base_url)
     result = fetch_models(endpoint=endpoint, seconds=SEARCH_SECONDS)
-    return LocalServer(preset, tuple(result.models)) if result.is_list else None
+    return LocalServer(preset, result.server_models) if result.is_list else None

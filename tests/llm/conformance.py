@@ -17,7 +17,9 @@ from openvibe.llm.errors import (
     BadAnswer,
     ContextTooLong,
     EmptyAnswer,
+    LimitReached,
     ModelError,
+    ModelLoading,
     ModelTimeout,
     ModelUnavailable,
     RateLimited,
@@ -25,7 +27,7 @@ from openvibe.llm.errors import (
 from openvibe.llm.fences import fence
 from openvibe.llm.http_client import Connection
 from openvibe.llm.protocol import ModelClient
-from openvibe.llm.retries import CallLimits, RetryPolicy
+from openvibe.llm.retries import LOADING_NOTICE, CallLimits, RetryPolicy
 from openvibe.llm.values import ChatMessage, StreamEnd, TextDelta, ToolCallRequest, ToolSpec
 from tests.llm.model_server import Answer, FakeEndpoint, serving
 
@@ -358,6 +360,74 @@ class EndpointSuite(ModelClientSuite, ToolCallingSuite, FailingSuite):
             stream.close()
             go_on.set()
             assert server.hung_up.wait(10), "the server does not see that nobody listens"
+
+    @pytest.mark.parametrize(
+        ("status", "words"),
+        [
+            (503, "Loading model"),
+            (503, "Model google/gemma-2-9b is currently loading"),
+            (503, "The endpoint is warming up, please retry"),
+            (502, "upstream is starting up"),
+            (503, "The model is not ready yet."),
+            (429, "ModelNotReadyException: Model is not ready for inference. Wait and try your request again."),
+        ],
+    )
+    def test_a_model_that_is_being_loaded_is_waited_for(self, status: int, words: str) -> None:
+        """Longer than three tries take, said once, in both verbs."""
+        loading = Answer(status=status, error={"message": words, "type": "unavailable_error", "code": status})
+        pauses = Pauses()
+        with serving(*[loading] * 9, Answer(TEXT), *[loading] * 9, Answer(TEXT)) as server:
+            model = self.client(server, pauses=pauses)
+            *pieces, end = model.stream(PROMPT)
+            completion = model.complete(PROMPT)
+        assert isinstance(end, StreamEnd)
+        assert pieces[0] == LOADING_NOTICE
+        assert pieces.count(LOADING_NOTICE) == 1
+        for each in (end.completion, completion):
+            assert (each.text, each.notices) == (TEXT, (LOADING_NOTICE,))
+        assert len(pauses) == 18
+
+    def test_a_model_is_waited_for_a_minute_at_most(self) -> None:
+        loading = Answer(status=503, error={"message": "Loading model", "type": "unavailable_error", "code": 503})
+        pauses = Pauses()
+        with serving(loading) as server:
+            with pytest.raises(ModelLoading, match="still being loaded") as failure:
+                self.client(server, pauses=pauses, total_seconds=600).complete(PROMPT)
+            with pytest.raises(ModelLoading):
+                self.client(server, total_seconds=1).complete(PROMPT)
+        assert 50 <= sum(pauses) <= 60
+        assert "minute" in failure.value.advice
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "Service is overloaded, please try again",
+            "Failed to load model: error loading model: out of memory",
+            "model runner has unexpectedly stopped while loading failed",
+            "server busy, please try again. maximum pending requests exceeded",
+        ],
+    )
+    def test_other_trouble_is_tried_three_times(self, words: str) -> None:
+        pauses = Pauses()
+        with serving(Answer(status=503, error={"message": words, "type": "server_error"})) as server:
+            with pytest.raises(ModelUnavailable) as failure:
+                self.client(server, pauses=pauses).complete(PROMPT)
+            assert len(server.asked) == 3
+        assert not isinstance(failure.value, ModelLoading)
+        assert len(pauses) == 2
+
+    def test_the_limit_that_ended_a_call_is_named(self) -> None:
+        never = Event()
+        with serving(
+            Answer(TEXT, hold=never), Answer(TEXT, hold=never), Answer("one two", hold_after_first=never)
+        ) as server:
+            with pytest.raises(LimitReached, match=r"nothing came for 0\.2 seconds, the limit of this endpoint"):
+                list(self.client(server, first_answer_seconds=0.2, total_seconds=60).stream(PROMPT))
+            with pytest.raises(LimitReached, match=r"it had 0\.2 seconds, OPENVIBE_SOMETHING"):
+                self.client(server, total_seconds=0.2, total_source="OPENVIBE_SOMETHING").complete(PROMPT)
+            with pytest.raises(LimitReached, match=r"nothing came for 0\.3 seconds"):
+                list(self.client(server, first_answer_seconds=0.3, total_seconds=60).stream(PROMPT))
+            never.set()
 
     def test_nobody_there(self) -> None:
         with serving(Answer(TEXT)) as server:

@@ -136,9 +136,3 @@ def test_breakpoints_are_few_and_do_something() -> None:
     assert choose_breakpoints(marked(100, 2_500, 10, 10, 10, 10)) == {1, 3, 4, 5}
     assert len(choose_breakpoints(marked(*[5_000] * 20))) == MAX_BREAKPOINTS
     assert choose_breakpoints([ChatMessage("user", LONG)]) == frozenset()
-
-
-def test_models_are_listed() -> None:
-    with serving(Answer("claude-a claude-b")) as server:
-        assert client(server).list_models() == ["claude-a", "claude-b"]
-    assert server.asked[0].path.startswith("/v1/models")
