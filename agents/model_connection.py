@@ -23,10 +23,11 @@ from openvibe.llm.endpoints import (
     EndpointTryResult,
     endpoint_answered,
     fetch_models,
-    try_endpoint,
 )
-from openvibe.llm.models import Endpoint
+from openvibe.llm.models import MIN_WINDOW, Endpoint
 from openvibe.llm.presets import Preset, choose_model, recognize_preset
+from openvibe.llm.window_checks import take_known_prices, try_and_measure
+from openvibe.llm.windows import copy_window
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 
@@ -148,9 +149,12 @@ def _list_models(endpoint: Endpoint, model: str) -> list[str]:
 
 
 def _try(endpoint: Endpoint, models: Sequence[str]) -> EndpointTryResult:
-    trial = try_endpoint(endpoint=endpoint)
+    trial = try_and_measure(endpoint=endpoint)
     if not trial.ok:
         raise ConnectionFailed(f"{endpoint.model} does not answer: {trial.message}", models=models)
+    if endpoint.context_window < MIN_WINDOW:
+        raise ConnectionFailed(f"{endpoint.model} answers, but {' '.join(trial.notices)}", models=models)
+    take_known_prices(endpoint)
     return trial
 
 
@@ -164,6 +168,7 @@ def _store(endpoint: Endpoint, by: Access) -> Endpoint:
         if same and str(other.api_key) == endpoint.api_key:
             other.model, other.allowed_address = endpoint.model, endpoint.allowed_address
             other.save()
+            copy_window(endpoint, other)
             _audit(other, by, subject=f"model of {other}", after=other.model)
             return other
     names, number = {other.name for other in others}, 1
@@ -200,7 +205,7 @@ def _hand_over(endpoint: Endpoint, by: Access, agent: Agent | None) -> tuple[Age
 def _make_default(endpoint: Endpoint, by: Access) -> None:
     previous = Endpoint.objects.filter(workspace=endpoint.workspace_id, is_default=True).exclude(pk=endpoint.pk)
     before = ", ".join(map(str, previous))
-    endpoint.is_default = True
+    endpoint.is_default, endpoint.is_fallback = True, False
     ENDPOINT_CHECK.only()(endpoint)
     previous.update(is_default=False)
     endpoint.save()

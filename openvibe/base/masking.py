@@ -35,7 +35,7 @@ _TOKENS = re.compile(
             r"github_pat_[A-Za-z0-9_]{20,}",
             r"glpat-[A-Za-z0-9_-]{16,}",  # GitLab
             r"xox[a-z]-[A-Za-z0-9-]{8,}",  # Slack
-            r"AIza[A-Za-z0-9_-]{30,}",  # Google
+            r"AIza[A-Za-z0-9_-]{30,}|AQ\.A[A-Za-z0-9_-]{30,}",  # Google
             r"hf_[A-Za-z0-9]{20,}",  # Hugging Face
             r"npm_[A-Za-z0-9]{30,}",
             r"eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",  # JSON web tokens

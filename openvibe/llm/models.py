@@ -37,6 +37,12 @@ class Endpoint(TimestampedModel):
         OPENAI = "openai", "OpenAI-compatible"
         ANTHROPIC = "anthropic", "Anthropic"
 
+    class WindowSource(models.TextChoices):
+        ASSUMED = "", "Assumed"
+        PERSON = "person", "Set by a person"
+        SERVER = "server", "Told by the server"
+        KNOWN = "known", "Known of the model"
+
     workspace = models.ForeignKey(
         "workspaces.Workspace", on_delete=models.CASCADE, related_name="endpoints", db_index=False
     )
@@ -97,6 +103,14 @@ class Endpoint(TimestampedModel):
         help_text="Answers where another model of this workspace fails twice, for agents that name no fallback.",
     )
 
+    window_source = models.CharField(
+        max_length=6,
+        choices=WindowSource.choices,
+        default=WindowSource.ASSUMED,
+        db_default=WindowSource.ASSUMED,
+        editable=False,
+        help_text="Who set the context window.",
+    )
     told_window = models.PositiveIntegerField(
         null=True, editable=False, help_text="Tokens that the server says the model takes, prompt and answer together."
     )

@@ -89,7 +89,26 @@ def fit_to_window(endpoint: Endpoint, tokens: int, max_output: int | None = None
     prompt is left for validation to refuse."""
     endpoint.context_window = tokens
     reserve = Endpoint._meta.get_field("output_reserve").default
-    endpoint.output_reserve = max(min(reserve, max_output or reserve, tokens // 4), 64)
+    endpoint.output_reserve = max(min(reserve, max_output or reserve, tokens // 4), 1)
+
+
+def save_window(endpoint: Endpoint) -> None:
+    """Window and reserve of an endpoint that is saved already; a test of it still holds."""
+    if endpoint.pk is not None:
+        names = ("context_window", "output_reserve", "window_source")
+        _same_model(endpoint).update(**{name: getattr(endpoint, name) for name in names})
+
+
+def copy_window(source: Endpoint, target: Endpoint) -> None:
+    """What the server told for `source` holds for the saved `target` of the same model, and so does the window that was
+    taken from it, unless a person set that of `target`."""
+    names = ["told_window", "told_window_by", "told_window_at"]
+    if source.window_source and target.window_source != Endpoint.WindowSource.PERSON:
+        names += ["context_window", "output_reserve", "window_source"]
+    values = {name: getattr(source, name) for name in names}
+    for name, value in values.items():
+        setattr(target, name, value)
+    Endpoint.objects.filter(pk=target.pk).update(**values)
 
 
 def forget_learned(*, endpoint: Endpoint, by: Actor) -> None:
