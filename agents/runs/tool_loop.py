@@ -3,6 +3,7 @@
 `RunSession` asks what the `Transcript` holds, has a `CallExecutor` execute each call, and saves the answer."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -273,8 +274,9 @@ class RunSession:
         limit = self.max_output_tokens
         window = error.smaller_window(turn.tokens, limit or 0)
         reserve = max(min(limit or window // 4, window // 4), 1)
+        ceiling = min(transcript.ceiling, window - reserve)
         try:
-            prompt = transcript.fit(min(transcript.ceiling, window - reserve))
+            prompt = self._fit(transcript, ceiling, turn if error.window is None or error.is_estimate else None)
         except Problem as problem:
             too_little = f"The model takes {window:,} tokens at most, prompt and answer together, which is too few. "
             self._ask_another(transcript, ContextTooLong(f"{too_little}{problem.message}", window=window))
@@ -283,6 +285,14 @@ class RunSession:
         text = f"The model takes {window:,} tokens at most: the prompt was made shorter, and asked again."
         with transaction.atomic():
             shorten_prompt(self.run, prompt, CallNotice("window_learned", text))
+
+    def _fit(self, transcript: Transcript, ceiling: int, refused: ModelTurn | None) -> Prompt:
+        """The prompt within so many tokens; a third below what was refused, as far as that is possible, where nobody
+        knows what would be taken. Raises Problem."""
+        if refused is not None and refused.tokens * 2 // 3 < ceiling:
+            with suppress(Problem):
+                return transcript.fit(refused.tokens * 2 // 3)
+        return transcript.fit(ceiling)
 
     def _ask_another(self, transcript: Transcript, error: ModelError) -> None:
         """Ask the model once more where that may help, after its second failure its fallback. Raises the error where

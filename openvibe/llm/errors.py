@@ -60,9 +60,10 @@ class ContextTooLong(ModelError):
     """The prompt does not fit the model's window.
 
     `window`: tokens that the endpoint says it takes, prompt and answer together; `prompt_tokens`: what it was sent, as it
-    counts. None where it did not say.
+    counts. None where it did not say. `is_estimate`: the window is a guess of ours.
     """
 
+    is_estimate = False
     code = "model_context_too_long"
     advice = "Admins can set the context window to what the model really takes: Settings, Models."
 
@@ -87,8 +88,8 @@ class ContextTooLong(ModelError):
         if self.window is None:
             return before * 2 // 3
         window = self.window
-        if self.prompt_tokens and self.prompt_tokens > sent:  # its tokenizer needs more for the same words
-            window = window * sent // self.prompt_tokens
+        if self.prompt_tokens and self.prompt_tokens > sent:  # its tokenizer needs more, but not twice as many
+            window = max(window * sent // self.prompt_tokens, window // 2)
         return window if window < before else before * 2 // 3
 
 

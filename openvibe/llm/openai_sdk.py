@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -74,5 +75,10 @@ def refuses_stream_options(error: Exception) -> bool:
 def _report(error: openai.APIError, status: int, retry_after: str | None) -> ErrorReport:
     """What the endpoint itself said: of an answer that is no JSON only what it said inside of a stream."""
     if isinstance(error.body, str) and status != 200:
-        return ErrorReport(status, "", "", retry_after)
+        try:
+            body = json.loads(error.response.text) if isinstance(error, openai.APIStatusError) else None
+        except ValueError:
+            body = None
+        report = read_error(body, status) if isinstance(body, dict) else ErrorReport(status)
+        return replace(report, retry_after=retry_after)
     return replace(read_error(error.body, status), retry_after=retry_after)

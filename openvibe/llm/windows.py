@@ -36,6 +36,7 @@ def learn_window(
     """Remember the window that the refusal names, or what is left a third below what was refused. The error's `window`
     is then that window, in our measure. A smaller one that is remembered stays."""
     sent = count_prompt_tokens(messages, tools, counter_for(endpoint.model))
+    error.is_estimate = error.window is None
     error.window = error.smaller_window(sent, max_output_tokens or 0)
     error.prompt_tokens = None
     if endpoint.pk is None or not error.window:
