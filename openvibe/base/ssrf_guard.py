@@ -93,9 +93,9 @@ class _TransportGuard(Generic[Transport]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._allow_private = allow_private
-        self._limit = _ResponseLimit(clock() + total_seconds, max_bytes, clock)
         self._resolve = resolve
-        self._inner = inner or type(self)._default_inner(verify=_ssl_context())
+        self._inner = inner or type(self)._default_inner(verify=_ssl_context())  # the first one takes a while
+        self._limit = _ResponseLimit(clock() + total_seconds, max_bytes, clock)
 
     def restart_limit(self, total_seconds: float) -> None:
         """Give the responses from here on so many seconds, over connections that stay open."""

@@ -61,7 +61,7 @@ _PATTERNS = (  # the first that fits decides
     (
         ModelKind.BASE,
         _compile(
-            r"gpt-3\.5-turbo-instruct|davinci|babbage|starcoder|santacoder|pythia|gpt-neo|gpt2|stable-code|codellama:.*-code"
+            r"davinci|babbage|starcoder|santacoder|pythia|gpt-neo|gpt2|stable-code|codellama:.*-code"
             r"|:[^/]*-text(?=$|-)|(?:^|/)(?:meta-)?llama-[23](?:\.\d)?-\d+b(?:-hf)?$|(?:^|/)mistral-7b-v0\.\d$"
             r"|(?:^|/)(?:gemma-3?-?\d+b)$",
             r"base|pt|fim|pretrain|pretrained|bert|roberta|distilbert|modernbert|t5",
@@ -70,7 +70,7 @@ _PATTERNS = (  # the first that fits decides
     (
         ModelKind.OTHER,
         _compile(
-            r"codex|computer-use|deep-research|learnlm|mmproj|reward|functiongemma|translate|robotics|search-(?:preview|api)"
+            r"gpt-3\.5-turbo-instruct|codex|computer-use|deep-research|learnlm|mmproj|reward|functiongemma|translate|robotics|search-(?:preview|api)"
             r"|(?:^|/)(?:o\d|gpt-\d(?:\.\d)?)-pro|speculator|nllb|madlad|seamless|timesfm|chronos",
             r"aqa|prm|rm|eagle|eagle3|draft|mtp|nli",
         ),

@@ -60,7 +60,6 @@ def fetch_server_models(
 
     Raises ModelError where it does not answer with a list. Its other facts are taken where they come in time.
     """
-    ends_at = time.monotonic() + seconds
     root = connection.base_url.rstrip("/")
     headers = {"Authorization": f"Bearer {connection.api_key or 'none'}"}
     if is_anthropic:
@@ -68,6 +67,7 @@ def fetch_server_models(
         headers = {"X-Api-Key": connection.api_key or "none", "Anthropic-Version": "2023-06-01"}
     key = str(connection.api_key)
     with open_http_client(connection, read_timeout=seconds, total_seconds=seconds) as (http, head):
+        ends_at = time.monotonic() + seconds
         http.headers.update(headers)
         models = _read_list(
             _request_list(http, head, f"{root}/models{'?limit=1000' if is_anthropic else ''}", key), head, key

@@ -1,8 +1,12 @@
 """Providers by the shape of their keys, and which of their models to begin with."""
 
+import sys
+
 import pytest
 
+from openvibe.llm.model_names import kind_of_name
 from openvibe.llm.presets import PRESETS, Preset, choose_model, find_local_servers, recognize_preset
+from openvibe.llm.server_models import ServerModel
 from tests.llm.model_server import Answer, serving
 
 FAMILIES = {preset.name: preset.families for preset in PRESETS}
@@ -46,9 +50,8 @@ def test_the_shape_of_a_key_names_its_provider(key: str, provider: str | None) -
     ],
 )
 def test_the_newest_model_for_conversations_is_chosen(provider: str, names: str, model: str) -> None:
-    assert choose_model(names.split(), FAMILIES[provider]) == model
-    assert choose_model(["only-embeddings"]) == "only-embeddings"
-    assert choose_model([]) == ""
+    models = [ServerModel(name, kind_of_name(name)) for name in names.split()]
+    assert choose_model(models, FAMILIES[provider]) == model
 
 
 def test_servers_of_this_machine_are_found_by_their_list_of_models() -> None:
@@ -66,3 +69,14 @@ def test_servers_of_this_machine_are_found_by_their_list_of_models() -> None:
         ("vLLM", ()),
     ]
     assert own.asked == []
+
+
+@pytest.mark.parametrize("package", ["openai", "anthropic"])
+def test_a_look_needs_no_vendors_package(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose import takes longer than a look may, the first time in a process."""
+    monkeypatch.setitem(sys.modules, package, None)  # importing it fails
+    for module in ("openvibe.llm.openai", "openvibe.llm.openai_sdk", "openvibe.llm.anthropic"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    with serving(Answer("bge-m3 qwen3:8b")) as server:
+        (found,) = find_local_servers([Preset("Mine", server.base_url, is_local=True)])
+    assert (found.model, found.models) == ("qwen3:8b", ("qwen3:8b",))
