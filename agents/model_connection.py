@@ -6,7 +6,8 @@ answered, so nothing is ever half connected."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -17,21 +18,29 @@ from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Channel
+from openvibe.llm.addresses import base_urls
 from openvibe.llm.endpoints import (
     ENDPOINT_CHECK,
     TRY_SECONDS_LIMIT,
     EndpointTryResult,
+    ModelList,
     endpoint_answered,
     fetch_models,
+    try_endpoint,
 )
+from openvibe.llm.errors import BadAnswer
+from openvibe.llm.model_names import ModelKind
 from openvibe.llm.models import MIN_WINDOW, Endpoint
 from openvibe.llm.presets import Preset, choose_model, recognize_preset
-from openvibe.llm.window_checks import take_known_prices, try_and_measure
+from openvibe.llm.server_models import ServerModel
+from openvibe.llm.window_checks import take_known_prices, take_window, try_and_measure
 from openvibe.llm.windows import copy_window
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 
 MAX_KEY_CHARACTERS = 1_000
+NAME_CHARACTERS = 70
+"""Of the host that an endpoint is named after, so that a number fits behind."""
 NOTHING_SAVED = "Nothing was saved."
 
 
@@ -60,38 +69,37 @@ class ModelConnection:
         who = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
         verb = "answers" if len(names) == 1 else "answer"
         first = f"{who} {verb} with {self.endpoint.model} from now on." if who else f"{self.endpoint} is connected."
-        return f"{first} It was asked to say hello and did, in {self.trial.seconds:.1f} seconds."
+        asked = f"It was asked to say hello, as agents ask it, and answered in {self.trial.seconds:.1f} seconds."
+        return " ".join((first, asked, *self.trial.notices))
 
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """What somebody wants connected. `preset`: the provider, None to recognise it by the key; `model` empty: a sensible
-    one. `agent`: who answers with it; None: every agent without a model of its own."""
+    """What somebody wants connected. `preset`: the provider, None to recognise it by the key; `address`: in its place,
+    that of a server as a person writes it; `model` empty: a sensible one. `agent`: who answers with it; None: every
+    agent without a model of its own."""
 
     api_key: str = field(default="", repr=False)
     preset: Preset | None = None
     model: str = ""
     agent: Agent | None = None
+    address: str = ""
 
 
 def connect_model(*, workspace: Workspace, by: Access, request: ModelRequest, is_superuser: bool) -> ModelConnection:
     """Find out what the key is for, ask it, and let agents answer with it. Takes up to a minute: outside transactions.
 
     A local preset lets OpenVibe call that one address of its own machine, and is for superusers alone. Raises Problem
-    (`field`: api_key, provider, model), ConnectionFailed, and Refused.
+    (`field`: api_key, provider, base_url, model), ConnectionFailed, and Refused. What an address leaves out (`http://`,
+    `/v1`) is found by asking.
     """
     _check_administers(by, workspace.pk)
-    preset = request.preset or recognize_preset(request.api_key.strip())
-    if preset is None:
-        raise Problem(
-            "Nobody's keys that OpenVibe knows look like this one. Choose the provider below. " + NOTHING_SAVED,
-            field="provider",
-        )
+    preset, addresses = _preset_and_addresses(request)
     if preset.is_local and not is_superuser:
         raise Refused("Only superusers may let OpenVibe call the machine it runs on. Ask who installed it.")
     endpoint = _draft_endpoint(workspace, preset, request.api_key.strip())
-    models = _list_models(endpoint, request.model)
-    endpoint.model = request.model or choose_model(models, preset.families)
+    models = _list_models(endpoint, addresses, request.model)
+    endpoint.model = request.model or _choose_model(endpoint, models, preset)
     trial = _try(endpoint, models)
     with transaction.atomic():
         endpoint = _store(endpoint, by)
@@ -103,6 +111,28 @@ def connect_model(*, workspace: Workspace, by: Access, request: ModelRequest, is
 def _check_administers(by: Access, workspace_id: int) -> None:
     if not by.administers or by.workspace_id != workspace_id:
         raise Refused("Only owners and admins may connect a model.")
+
+
+def _preset_and_addresses(request: ModelRequest) -> tuple[Preset, tuple[str, ...]]:
+    """The provider, or what stands at the address that was typed, and where its API may stand, the likeliest first."""
+    if request.address:
+        addresses = base_urls(request.address)
+        return Preset(_host(addresses[0])[:NAME_CHARACTERS] or "Model", addresses[0]), addresses
+    preset = request.preset or recognize_preset(request.api_key.strip())
+    if preset is None:
+        raise Problem(
+            "Nobody's keys that OpenVibe knows look like this one. Choose the provider below, or enter the address of "
+            f"a server. {NOTHING_SAVED}",
+            field="provider",
+        )
+    return preset, (preset.base_url,)
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # what is no address is refused where it is checked
+        return ""
 
 
 def _draft_endpoint(workspace: Workspace, preset: Preset, key: str) -> Endpoint:
@@ -137,23 +167,51 @@ def _check_fields(endpoint: Endpoint) -> None:
         raise Problem(f"{sentences[0]} {NOTHING_SAVED}", field=name) from None
 
 
-def _list_models(endpoint: Endpoint, model: str) -> list[str]:
-    """What it offers; nothing where it keeps no list and the model's name was typed."""
-    result = fetch_models(endpoint=endpoint)
-    if not result.models and not model:
-        words = f"{endpoint.name} answered, but offers no model." if result.is_list else str(result.error)
-        help_words = " Load one there first." if result.is_list else ""
-        raise ConnectionFailed(words + help_words)
-    endpoint.timeout_seconds = TRY_SECONDS_LIMIT
-    return result.models
+def _list_models(endpoint: Endpoint, addresses: Sequence[str], model: str) -> tuple[ServerModel, ...]:
+    """What it offers, at the first of the addresses that lists models, which becomes that of the endpoint; nothing
+    where none does and the model's name was typed. A server that cannot be reached is asked at no other."""
+    result, base_url = ModelList((), ""), ""
+    for address in addresses:
+        endpoint.base_url = address
+        attempt = fetch_models(endpoint=endpoint)
+        if not base_url or attempt.is_list:
+            result, base_url = attempt, address
+        if attempt.is_list or not isinstance(attempt.error, BadAnswer):
+            break
+    endpoint.base_url = base_url
+    if not result.server_models and not model:
+        if result.is_list:
+            raise ConnectionFailed(f"{endpoint.name} answered, but offers no model. Load one there first.")
+        raise ConnectionFailed(f"{result.error} {result.error.advice}" if result.error else result.message)
+    return result.server_models
 
 
-def _try(endpoint: Endpoint, models: Sequence[str]) -> EndpointTryResult:
-    trial = try_and_measure(endpoint=endpoint)
+def _choose_model(endpoint: Endpoint, models: Sequence[ServerModel], preset: Preset) -> str:
+    """A sensible one. Raises ConnectionFailed where all of them are for something else than conversations."""
+    if not any(model.kind is ModelKind.CHAT for model in models):
+        names = ", ".join(model.name for model in models[:3])
+        raise ConnectionFailed(
+            f"{endpoint.name} answered, but none of its models looks made for conversations ({names}"
+            f"{', …' if len(models) > 3 else ''}). Load one there first, or choose one all the same.",
+            models=[model.name for model in models],
+        )
+    return choose_model(models, preset.families)
+
+
+def _try(endpoint: Endpoint, models: Sequence[ServerModel]) -> EndpointTryResult:
+    """Its answer, with window and prices set to what is told and known of the model. A server on this machine is asked
+    again once it has loaded the model: only then it tells how much it gives it."""
+    names = [model.name for model in models]
+    if endpoint.allowed_address:
+        trial = try_and_measure(endpoint=endpoint)
+    else:
+        trial = try_endpoint(endpoint=endpoint)
+        sentence = take_window(endpoint, models) if trial.ok else ""
+        trial = replace(trial, notices=(*trial.notices, *filter(None, [sentence])))
     if not trial.ok:
-        raise ConnectionFailed(f"{endpoint.model} does not answer: {trial.message}", models=models)
+        raise ConnectionFailed(f"{endpoint.model} does not answer: {trial.message}", models=names)
     if endpoint.context_window < MIN_WINDOW:
-        raise ConnectionFailed(f"{endpoint.model} answers, but {' '.join(trial.notices)}", models=models)
+        raise ConnectionFailed(f"{endpoint.model} answers. {' '.join(trial.notices)}", models=names)
     take_known_prices(endpoint)
     return trial
 
@@ -177,7 +235,7 @@ def _store(endpoint: Endpoint, by: Access) -> Endpoint:
         number += 1
         endpoint.name = f"{name} {number}"
     endpoint.save()
-    _audit(endpoint, by, after=f"made, with {endpoint.model}")
+    _audit(endpoint, by, after=f"made, with {endpoint.model} at {endpoint.base_url}")
     if endpoint.allowed_address:
         _audit(endpoint, by, subject=f"calls to {endpoint.allowed_address}", after="allowed for this endpoint")
     return endpoint

@@ -1,9 +1,10 @@
 """The page *Connect a model*, for owners and admins: a key in one field, and agents answer with what it is for."""
 
+from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -28,6 +29,8 @@ from openvibe.workspaces.queries import list_memberships
 
 OTHER = "other"
 MAX_MODEL_CHARACTERS = 200
+MAX_CHOICES = 100
+"""Models to choose from; any other can be typed."""
 PROVIDERS = {preset.name: preset for preset in PRESETS if not preset.is_local}
 
 
@@ -41,17 +44,20 @@ class ConnectForm(ServiceForm):
         widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}),
         help_text="Stored encrypted, shown to nobody again, sent to its provider alone.",
     )
+    base_url = forms.CharField(
+        label="Address of the server",
+        required=False,
+        max_length=500,
+        strip=True,
+        widget=forms.TextInput(
+            attrs={"inputmode": "url", "placeholder": "http://gpu-box:11434", "spellcheck": "false"}
+        ),
+        help_text="Only for a model server of your own or an unlisted provider: any that speaks OpenAI's protocol.",
+    )
     provider = forms.ChoiceField(
         label="Provider",
         required=False,
         choices=[("", "Recognised by the key"), *((name, name) for name in PROVIDERS), (OTHER, "Another address")],
-    )
-    base_url = forms.CharField(
-        label="Address",
-        required=False,
-        max_length=500,
-        widget=forms.TextInput(attrs={"inputmode": "url", "placeholder": "https://models.example/v1"}),
-        help_text="Only for another address: of any OpenAI-compatible API. It often ends in /v1.",
     )
     model = forms.CharField(
         label="Model",
@@ -73,22 +79,17 @@ class ConnectForm(ServiceForm):
         self.fields["agent"].queryset = agents  # type: ignore[attr-defined]  # a field of models
 
     def preset(self) -> Preset | None:
-        """None: recognised by the key. Raises Problem where an address is missing."""
+        """None: recognised by the key, or at the address. Raises Problem for an address that is missing or too many."""
         provider, base_url = self.cleaned_data["provider"], self.cleaned_data["base_url"]
-        if provider in PROVIDERS:
-            return PROVIDERS[provider]
-        if provider != OTHER and not base_url:
-            return None
-        if not base_url:
+        if provider == OTHER and not base_url:
             raise Problem("Enter the address of its API.", field="base_url")
-        return Preset(_host(base_url) or "Model", base_url)
-
-
-def _host(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:  # what is no address is refused where it is checked
-        return None
+        if provider in PROVIDERS and base_url:
+            raise Problem(
+                f"Both {provider} and an address are given. Leave the address empty, or choose “Another address”. "
+                "Nothing was saved.",
+                field="base_url",
+            )
+        return PROVIDERS.get(provider)
 
 
 @login_required
@@ -145,7 +146,7 @@ def _connect(request: WorkspaceRequest, form: ConnectForm) -> ModelConnection:
     else:
         values = form.cleaned_data
         model = _chosen_model(request, "other_model") or values["model"]
-        model_request = ModelRequest(values["api_key"], form.preset(), model, values["agent"])
+        model_request = ModelRequest(values["api_key"], form.preset(), model, values["agent"], values["base_url"])
     return connect_model(
         workspace=request.workspace, by=request.access, request=model_request, is_superuser=request.user.is_superuser
     )
@@ -163,7 +164,7 @@ def _render_page(
     """The page; for htmx only what came of the attempt, so that the key stays in its field."""
     context: dict[str, Any] = {"form": form, "failure": failure}
     if isinstance(failure, ConnectionFailed):
-        context["models"] = failure.models
+        context |= {"models": failure.models[:MAX_CHOICES], "more_models": _more_models(failure.models)}
     if request.htmx:
         return render(request, "agents/_connect_result.html", context)
     if request.access.administers:
@@ -172,7 +173,15 @@ def _render_page(
         context["has_models"] = models.exists()
         context["ask_in"] = Channel.objects.visible_to(request.access).filter(archived_at=None, first_participant=None)
         context["ask_in"] = context["ask_in"].order_by("pk").first()
+        context["allowed_hosts"] = settings.ALLOWED_ENDPOINT_HOSTS if request.user.is_superuser else ()
     return render(request, "agents/connect_model.html", context, status=status)
+
+
+def _more_models(names: Sequence[str]) -> str:
+    """That there are more than can be chosen from; empty where there are not."""
+    if len(names) <= MAX_CHOICES:
+        return ""
+    return f"It offers {len(names):,} models; these are the first {MAX_CHOICES}. Any other can be typed under Model."
 
 
 @workspace_view

@@ -269,7 +269,7 @@ def _check_addresses(host: str, port: int, addresses: Sequence[str], allow_priva
     allowed_hosts = [entry for entry in _allowed_hosts() if entry.port in (None, port)]
     is_allowed = allow_private or any(entry.host == name for entry in allowed_hosts)
     if is_internal_name and not addresses and not is_allowed:
-        raise _internal_address_error(host)
+        raise _internal_address_error(host, port)
     for address in map(ipaddress.ip_address, addresses):
         target = _embedded_ipv4(address)
         if {address, target} & _METADATA_ADDRESSES:
@@ -278,7 +278,7 @@ def _check_addresses(host: str, port: int, addresses: Sequence[str], allow_priva
             raise AddressRefused(f"{host} is not the address of one machine.")
         is_inward = is_internal_name or _is_inward(target)
         if is_inward and not is_allowed and not any(entry.covers(target) for entry in allowed_hosts):
-            raise _internal_address_error(host)
+            raise _internal_address_error(host, port)
 
 
 def _is_inward(address: IPAddress) -> bool:
@@ -297,10 +297,11 @@ def _embedded_ipv4(address: IPAddress) -> IPAddress:
     return address
 
 
-def _internal_address_error(host: str) -> AddressRefused:
+def _internal_address_error(host: str, port: int) -> AddressRefused:
+    entry = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return AddressRefused(
-        f"{host} is inside this server's own network. The operator can allow it by name in "
-        "OPENVIBE_ALLOWED_ENDPOINT_HOSTS, or all of them with OPENVIBE_ALLOW_PRIVATE_ENDPOINTS=true."
+        f"{host} is inside this server's own network. The operator can allow it with "
+        f"OPENVIBE_ALLOWED_ENDPOINT_HOSTS={entry}, or all of them with OPENVIBE_ALLOW_PRIVATE_ENDPOINTS=true."
     )
 
 

@@ -23,7 +23,7 @@ from openvibe.llm.errors import BadAnswer, LimitReached, ModelError, ThoughtTooL
 from openvibe.llm.fences import fence
 from openvibe.llm.http_client import Connection
 from openvibe.llm.model_names import ModelKind
-from openvibe.llm.models import Endpoint
+from openvibe.llm.models import MAX_TIMEOUT_SECONDS, Endpoint
 from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.retries import CallLimits, RetryPolicy
@@ -108,6 +108,26 @@ def _retry_policy(endpoint: Endpoint) -> RetryPolicy:
         source = "which is what OPENVIBE_MODEL_FIRST_ANSWER_SECONDS allows"
         limits = replace(limits, first_answer_seconds=first_answer, first_answer_source=source)
     return RetryPolicy(limits)
+
+
+def longest_timeout() -> int:
+    """Seconds that an endpoint's limit may be: no more than the operator allows."""
+    return max(1, min(MAX_TIMEOUT_SECONDS, int(settings.MODEL_TOTAL_SECONDS)))
+
+
+def timeout_help() -> str:
+    """What an endpoint's limit means, and which limits of the operator lie below it."""
+    whose = " (OPENVIBE_MODEL_TOTAL_SECONDS)" if longest_timeout() < MAX_TIMEOUT_SECONDS else ""
+    words = (
+        "Seconds that one answer may take in all, and that the model may stay silent before its first word. "
+        f"At most {longest_timeout():,}{whose}."
+    )
+    if longest_timeout() > settings.MODEL_FIRST_ANSWER_SECONDS:
+        words += (
+            f" Whoever runs OpenVibe lets no model stay silent for more than {settings.MODEL_FIRST_ANSWER_SECONDS:,g} "
+            "seconds (OPENVIBE_MODEL_FIRST_ANSWER_SECONDS)."
+        )
+    return words
 
 
 CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {
@@ -245,7 +265,7 @@ def find_endpoint_problem(*, endpoint: Endpoint, seconds: int) -> str:
     return ""
 
 
-def fetch_models(*, endpoint: Endpoint, seconds: float = FETCH_SECONDS_LIMIT) -> ModelList:
+def fetch_models(*, endpoint: Endpoint, seconds: float | None = None) -> ModelList:
     """What the endpoint, saved or not, offers. Never raises: where it offers no list, the sentence says so."""
     if endpoint.kind not in (Endpoint.Kind.OPENAI, Endpoint.Kind.ANTHROPIC):
         return ModelList((), "The offline model has no list of models.")
@@ -253,7 +273,7 @@ def fetch_models(*, endpoint: Endpoint, seconds: float = FETCH_SECONDS_LIMIT) ->
         return ModelList((), "Enter the address, and the key as its provider shows it, first.")
     try:
         check_url(endpoint.base_url, allow_private=endpoint.allows_private)
-        models = _fetch_server_models(endpoint, seconds)
+        models = _fetch_server_models(endpoint, FETCH_SECONDS_LIMIT if seconds is None else seconds)
     except AddressRefused as refusal:
         return ModelList((), f"No list of models came: {refusal}")
     except ModelError as error:

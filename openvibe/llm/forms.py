@@ -8,7 +8,7 @@ from django import forms
 
 from openvibe.base.forms import StoredSecretForm
 from openvibe.base.problems import Problem
-from openvibe.llm.endpoints import ENDPOINT_CHECK
+from openvibe.llm.endpoints import ENDPOINT_CHECK, longest_timeout, timeout_help
 from openvibe.llm.models import Endpoint
 
 PROMPT_FIELDS = ("workspace", "name", "model", "context_window", "output_reserve", "is_default", "is_fallback")
@@ -38,6 +38,22 @@ class EndpointForm(StoredSecretForm):
             "is_fallback": "Fallback of this workspace",
             "is_for_summaries": "Writes the summaries",
         }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if field := self.fields.get("timeout_seconds"):
+            field.help_text = timeout_help()
+            field.widget.attrs["max"] = longest_timeout()
+
+    def clean_timeout_seconds(self) -> int:
+        """What is stored already may be more than the operator allows by now: the lower one counts."""
+        seconds: int = self.cleaned_data["timeout_seconds"]
+        if "timeout_seconds" in self.changed_data and seconds > longest_timeout():
+            raise forms.ValidationError(
+                f"Whoever runs OpenVibe allows at most {longest_timeout():,} seconds "
+                "(OPENVIBE_MODEL_TOTAL_SECONDS). Enter no more than that, or ask them for more."
+            )
+        return seconds
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()

@@ -28,6 +28,8 @@ def reserve_within(reserve: int, window: int, learned_window: int | None) -> int
     """Tokens kept for the answer, in a window that was set, or in a smaller one that was learned."""
     return reserve if learned_window is None or learned_window >= window else min(reserve, learned_window // 4)
 
+MAX_TIMEOUT_SECONDS = 3_600
+
 
 class Endpoint(TimestampedModel):
     """A model that admins of a workspace set up. The key is stored encrypted and never shown again."""
@@ -89,7 +91,7 @@ class Endpoint(TimestampedModel):
     )
     timeout_seconds = models.PositiveIntegerField(
         default=120,
-        validators=[MinValueValidator(1), MaxValueValidator(3_600)],
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_TIMEOUT_SECONDS)],
         help_text="How long one answer may take in all.",
     )
     is_default = models.BooleanField(default=False, help_text="Used by agents that name no endpoint of their own.")

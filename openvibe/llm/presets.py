@@ -128,6 +128,7 @@ def _own_preference(model: ServerModel) -> tuple[object, ...]:
 
 SEARCH_SECONDS = 2
 """For each of them: what runs on this machine answers at once, and somebody waits."""
+MAX_CHOICES = 100
 LOCAL_PRESETS = tuple(preset for preset in PRESETS if preset.is_local)
 
 
@@ -147,6 +148,11 @@ class LocalServer:
     def model(self) -> str:
         """The one to begin with."""
         return choose_model(self.server_models)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The one to begin with, and others."""
+        return tuple(dict.fromkeys((self.model, *self.models)))[:MAX_CHOICES]
 
 
 def find_local_servers(presets: Sequence[Preset] = LOCAL_PRESETS, *, own_port: str = "") -> list[LocalServer]:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from openvibe.llm.endpoint_errors import DECODE_ERRORS, connection_error, no_answer_error, read_error
-from openvibe.llm.errors import BadAnswer, ModelUnavailable
+from openvibe.llm.errors import BadAnswer, LimitReached, ModelTimeout, ModelUnavailable
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.model_names import ModelKind, kind_of_name
 
@@ -70,7 +70,7 @@ def fetch_server_models(
         ends_at = time.monotonic() + seconds
         http.headers.update(headers)
         models = _read_list(
-            _request_list(http, head, f"{root}/models{'?limit=1000' if is_anthropic else ''}", key), head, key
+            _request_list(http, f"{root}/models{'?limit=1000' if is_anthropic else ''}", key, seconds), head, key
         )
         host = urlsplit(root).hostname or ""
         if models and not is_anthropic and not any(host == each or host.endswith(f".{each}") for each in _HOSTED):
@@ -78,12 +78,15 @@ def fetch_server_models(
     return tuple(sorted(models.values(), key=lambda model: model.name))
 
 
-def _request_list(http: httpx2.Client, head: ResponseHead, url: str, key: str) -> Any:
+def _request_list(http: httpx2.Client, url: str, key: str, seconds: float) -> Any:
     try:
         response = http.get(url)
         content = response.content
     except DECODE_ERRORS as error:
-        raise connection_error(error) or ModelUnavailable("The model endpoint cannot be reached.") from None
+        failure = connection_error(error)
+        if isinstance(failure, LimitReached):
+            failure = ModelTimeout(f"The endpoint did not list its models in time: it had {seconds:g} seconds.")
+        raise failure or ModelUnavailable("The model endpoint cannot be reached.") from None
     body = _parse(content)
     if not response.is_success:
         report = read_error(body, response.status_code)

@@ -107,10 +107,18 @@ class Environment(BaseSettings):
         14, ge=1, le=36_500, description="Days for which deliveries of webhooks are listed."
     )
     model_first_answer_seconds: float = Field(
-        60, gt=0, le=MAX_SECONDS, allow_inf_nan=False, description="How long a model may stay silent at first."
+        3_600,
+        gt=0,
+        le=MAX_SECONDS,
+        allow_inf_nan=False,
+        description="The longest that any model may stay silent; each model's own limit stands on its page.",
     )
     model_total_seconds: float = Field(
-        300, gt=0, le=MAX_SECONDS, allow_inf_nan=False, description="How long one model answer may take in all."
+        3_600,
+        gt=0,
+        le=MAX_SECONDS,
+        allow_inf_nan=False,
+        description="The longest that any model's answer may take; each model's own limit stands on its page.",
     )
     agent_silence_seconds: float = Field(
         60,

@@ -116,7 +116,7 @@ def _handler(endpoint: FakeEndpoint) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
 
         def do_GET(self) -> None:
-            asked = Asked(self.path, {k.lower(): v for k, v in self.headers.items()}, {"model": ""})
+            asked = Asked(self.path, {k.lower(): v for k, v in self.headers.items()}, {"model": "", "messages": []})
             _give(self, asked, endpoint.answer(asked))
             self.close_connection = True
 

@@ -12,8 +12,9 @@ from pytest_django.fixtures import Settings
 
 from openvibe.llm import endpoints
 from openvibe.llm.endpoints import CLIENT_FACTORIES, client_for, fetch_models, try_endpoint
-from openvibe.llm.errors import ModelUnavailable
-from openvibe.llm.models import Endpoint
+from openvibe.llm.errors import ModelTimeout, ModelUnavailable
+from openvibe.llm.forms import EndpointForm
+from openvibe.llm.models import MAX_TIMEOUT_SECONDS, Endpoint
 from openvibe.llm.offline import OPENING
 from openvibe.llm.presets import PRESETS
 from openvibe.workspaces.models import Member
@@ -128,6 +129,47 @@ def test_a_test_waits_no_longer_than_whoever_pressed_it(
         never.set()
     assert "in time" in trial.message
     assert (trial.ok, row.timeout_seconds) == (False, 3_600)
+
+
+@pytest.mark.parametrize(
+    ("operator", "words"),
+    [
+        ({}, "nothing came for|it had 1 second, the limit of this endpoint"),
+        ({"MODEL_TOTAL_SECONDS": 0.2}, "it had 0.2 seconds, which is what OPENVIBE_MODEL_TOTAL_SECONDS allows"),
+        (
+            {"MODEL_FIRST_ANSWER_SECONDS": 0.2},
+            "nothing came for 0.2 seconds, which is what OPENVIBE_MODEL_FIRST_ANSWER_",
+        ),
+    ],
+)
+def test_one_limit_counts_and_is_named(ana: Member, settings: Settings, operator: dict[str, Any], words: str) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    assert settings.MODEL_FIRST_ANSWER_SECONDS == settings.MODEL_TOTAL_SECONDS == MAX_TIMEOUT_SECONDS
+    for name, value in operator.items():
+        setattr(settings, name, value)
+    never = Event()
+    with serving(Answer("Hello there!", hold=never)) as server:
+        row = endpoint(ana, base_url=server.base_url, timeout_seconds=1)
+        row.save()
+        with pytest.raises(ModelTimeout, match=words):
+            list(client_for(row).stream(PROMPT))
+        never.set()
+
+
+def test_a_limit_above_the_operators_is_refused_where_it_is_entered(ana: Member, settings: Settings) -> None:
+    settings.MODEL_TOTAL_SECONDS, settings.MODEL_FIRST_ANSWER_SECONDS = 300, 90
+    settings.ALLOWED_ENDPOINT_HOSTS = ["gpu-box"]
+    fields = EndpointForm.Meta.fields
+    row = endpoint(ana, base_url="http://gpu-box:8080/v1", timeout_seconds=600)
+    row.save()
+    stored = {name: value for name in fields if (value := getattr(row, name, "")) not in (None, False, "")}
+    form = EndpointForm(stored | {"timeout_seconds": 301}, instance=row)
+    assert "at most 300 seconds (OPENVIBE_MODEL_TOTAL_SECONDS)" in form.errors["timeout_seconds"][0]
+    text = str(form["timeout_seconds"].help_text)
+    assert "At most 300 (OPENVIBE_MODEL_TOTAL_SECONDS)" in text
+    assert "90 seconds (OPENVIBE_MODEL_FIRST_ANSWER_SECONDS)" in text
+    row.refresh_from_db()
+    assert EndpointForm(stored | {"name": "Another"}, instance=row).is_valid(), "what was stored before may stay"
 
 
 def test_models_are_fetched_for_an_endpoint_that_is_not_saved_yet(ana: Member, settings: Settings) -> None:

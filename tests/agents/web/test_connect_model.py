@@ -1,5 +1,6 @@
 """*Connect a model*: a key in one field, and agents answer with what it is for; or a sentence, and nothing changed."""
 
+from collections.abc import Callable
 from threading import Event
 
 import pytest
@@ -10,7 +11,8 @@ from agents.model_connection import ModelRequest, connect_model
 from agents.models import Agent
 from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Problem, Refused
-from openvibe.llm.endpoints import try_endpoint
+from openvibe.llm import endpoints
+from openvibe.llm.endpoints import CALLED_TOOL, TRIAL_PROMPT, TRIAL_TOOL, try_endpoint
 from openvibe.llm.models import Endpoint
 from openvibe.llm.presets import Preset
 from openvibe.workspaces.models import Member
@@ -47,7 +49,8 @@ def test_a_key_in_one_field_lets_the_agents_answer(ana: Member, vibe: Agent, pag
         assert "Vibe answers with good-mini from now on." in text
         assert KEY not in text
     rows = AuditRecord.objects.filter(action="endpoint").order_by("pk").values_list("subject", "after")
-    assert list(rows)[:2] == [("127.0.0.1", "made, with good-mini"), ("the default model", "127.0.0.1")]
+    made = f"made, with good-mini at {server.base_url}"
+    assert list(rows)[:2] == [("127.0.0.1", made), ("the default model", "127.0.0.1")]
     assert KEY not in str(list(AuditRecord.objects.values()))
 
 
@@ -99,15 +102,18 @@ def test_what_does_not_work_is_a_sentence_and_leaves_nothing(
     assert not Endpoint.objects.exists()
 
 
-def test_a_provider_that_stalls_is_given_up(ana: Member, page: str, settings: Settings) -> None:
+def test_a_provider_that_stalls_is_given_up(
+    ana: Member, page: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
-    settings.MODEL_FIRST_ANSWER_SECONDS = 0.2
+    monkeypatch.setattr(endpoints, "FETCH_SECONDS_LIMIT", 0.2)
     never = Event()
     with serving(Answer("m", hold=never)) as server:
         form = {"api_key": KEY, "provider": "other", "base_url": server.base_url}
         text = signed_in(ana).post(page, form).content.decode()
         never.set()
-    assert "did not answer in time. Nothing was saved." in text
+    assert "did not list its models in time: it had 0.2 seconds." in text
+    assert "Nothing was saved." in text
     assert not Endpoint.objects.exists()
 
 
@@ -123,6 +129,10 @@ def test_what_cannot_be_asked_is_said_at_once(ana: Member, page: str) -> None:
         ({"api_key": KEY, "base_url": "http://10.0.0.5/v1"}, "own network"),
         ({"api_key": KEY, "base_url": "ftp://models.example"}, "https://"),
         ({"api_key": KEY, "base_url": "http://[::1"}, "not an address"),
+        ({"base_url": "10.0.0.5:11434"}, "OPENVIBE_ALLOWED_ENDPOINT_HOSTS=10.0.0.5:11434"),
+        ({"base_url": "[fd00::5]:8080"}, "OPENVIBE_ALLOWED_ENDPOINT_HOSTS=[fd00::5]:8080"),
+        ({"base_url": "169.254.169.254"}, "It is never called"),
+        ({"api_key": KEY, "provider": "OpenAI", "base_url": "http://10.0.0.5/v1"}, "Both OpenAI and an address"),
         ({"api_key": KEY, "base_url": "https://models\t.example"}, "plain ASCII"),
         ({"api_key": KEY, "model": "m" * 201}, "Model: Ensure this value has at most 200 characters"),
         ({"api_key": KEY, "agent": "999999"}, "Who answers with it: This agent does not answer any more."),
@@ -178,3 +188,125 @@ def test_agents_of_other_workspaces_are_no_choice(ana: Member, cleo: Member, pag
         form = {"api_key": KEY, "provider": "other", "base_url": server.base_url, "agent": stranger.pk}
         assert signed_in(ana).post(page, form).status_code == 400
     assert server.asked == []
+
+
+def by_path(pages: dict[str, Answer], *, otherwise: Answer) -> Callable[[Asked], Answer]:
+    """A script that lists models at some paths, finds nothing at others, and answers what is posted."""
+    return lambda asked: otherwise if asked.path.endswith("/completions") else pages.get(asked.path, Answer(status=404))
+
+
+@pytest.mark.parametrize("root", ["/v1", "", "/llm"])
+@pytest.mark.parametrize("form", ["{host}{root}", "{host}", "http://{host}{root}/chat/completions", " {host}{root}/ "])
+def test_a_server_at_any_port_is_added_where_the_operator_allows_it(
+    ana: Member, vibe: Agent, page: str, settings: Settings, root: str, form: str
+) -> None:
+    """Whatever of its address is left out is found by asking."""
+    if root == "/llm" and "{root}" not in form:
+        return
+    models = Answer(body=b'{"data": [{"id": "bge-m3"}, {"id": "qwen2.5-coder:7b"}]}')
+    pages = {f"{root}/models": models}
+    with serving(script=by_path(pages, otherwise=Answer("Hello!"))) as server, serving(Answer("Hello!")) as neighbour:
+        settings.ALLOWED_ENDPOINT_HOSTS = [f"127.0.0.1:{server.port}"]
+        browser = signed_in(ana)
+        address = form.format(host=f"127.0.0.1:{server.port}", root=root)
+        text = browser.post(page, {"base_url": address}, follow=True).content.decode()
+        refused = browser.post(page, {"base_url": f"127.0.0.1:{neighbour.port}"}).content.decode()
+    assert "Vibe answers with qwen2.5-coder:7b from now on." in text
+    endpoint = Endpoint.objects.get()
+    assert (endpoint.base_url, endpoint.allowed_address) == (f"http://127.0.0.1:{server.port}{root}", "")
+    assert AuditRecord.objects.filter(after__endswith=endpoint.base_url).exists()
+    assert f"OPENVIBE_ALLOWED_ENDPOINT_HOSTS=127.0.0.1:{neighbour.port}" in refused
+    assert neighbour.asked == []
+
+
+def test_the_operators_hosts_are_shown_to_superusers_alone(ana: Member, page: str, settings: Settings) -> None:
+    settings.ALLOWED_ENDPOINT_HOSTS = ["gpu-box.lan:11434"]
+    assert "gpu-box.lan" not in signed_in(ana).get(page).content.decode()
+    ana.user.is_superuser = True
+    ana.user.save()
+    assert "Allowed now: gpu-box.lan:11434." in signed_in(ana).get(page).content.decode()
+
+
+def test_a_trial_sends_what_a_prompt_has(ana: Member, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with serving(Answer("Hello!")) as server:
+        row = Endpoint(workspace=ana.workspace, name="Ours", base_url=server.base_url, model="m")
+        assert try_endpoint(endpoint=row).ok
+    body = server.asked[0].body
+    assert [message.role for message in TRIAL_PROMPT] == ["system", "user", "assistant", "user", "user"]
+    assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "user"]
+    assert body["stream"] is True
+    assert [tool["function"]["name"] for tool in body["tools"]] == [TRIAL_TOOL.name]
+    assert "<request>" in body["messages"][-1]["content"]
+
+
+def test_whatever_comes_is_an_answer(ana: Member, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    call = Answer(tool_calls=(("c1", TRIAL_TOOL.name, '{"query": "hello"}'),))
+    thinking = Answer("", finish_reason="length")
+    with serving(call, thinking, Answer("")) as server:
+        row = Endpoint(workspace=ana.workspace, name="Ours", base_url=server.base_url, model="m")
+        called, thought, silent = (try_endpoint(endpoint=row) for _ in range(3))
+    assert (called.ok, called.message) == (True, CALLED_TOOL)
+    assert (thought.ok, "thought for all of the 1,000 tokens" in thought.message) == (True, True)
+    assert (silent.ok, "answered nothing" in silent.message) == (False, True)
+
+
+def test_what_a_client_did_to_be_answered_is_said(ana: Member, vibe: Agent, page: str, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    loading = Answer(status=503, error={"message": "Loading model", "type": "unavailable_error", "code": 503})
+    with serving(Answer("m"), loading, Answer("Hello!")) as server:
+        text = signed_in(ana).post(page, {"base_url": server.base_url}, follow=True).content.decode()
+    assert "Vibe answers with m from now on." in text
+    assert "The model is being loaded." in text
+
+
+def test_a_server_that_refuses_prompts_is_not_connected(ana: Member, page: str, settings: Settings) -> None:
+    """Though it would answer one bare message."""
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+
+    def script(asked: Asked) -> Answer:
+        if not asked.path.endswith("/completions"):
+            return Answer("m")
+        is_bare = len(asked.body["messages"]) == 1
+        return Answer("Hello!") if is_bare else Answer(status=500, error={"message": "Cannot apply this template"})
+
+    with serving(script=script) as server:
+        text = signed_in(ana).post(page, {"base_url": server.base_url}).content.decode()
+    assert "m does not answer" in text
+    assert "Cannot apply this template" in text
+    assert not Endpoint.objects.exists()
+
+
+def test_a_server_with_nothing_but_embedders_is_said(ana: Member, page: str, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with serving(Answer("bge-m3 all-minilm")) as server:
+        text = signed_in(ana).post(page, {"base_url": server.base_url}).content.decode()
+    assert "none of its models looks made for conversations (all-minilm, bge-m3)" in text
+    assert "<option>bge-m3</option>" in text
+    assert not Endpoint.objects.exists()
+
+
+def test_three_thousand_models_are_a_page_of_its_usual_size(ana: Member, page: str, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    names = " ".join(
+        ["text-embedding-0", *(f"vendor-{number % 7}/model-{number}b" for number in range(3_000)), "zeta:8b"]
+    )
+
+    def script(asked: Asked) -> Answer:
+        return Answer(status=400) if asked.path.endswith("/completions") else Answer(names)
+
+    with serving(script=script) as server:
+        browser = signed_in(ana)
+        text = browser.post(page, {"base_url": server.base_url}).content.decode()
+        offered = browser.post(
+            f"/w/{ana.workspace.slug}/settings/models/offered/", {"kind": "openai", "base_url": server.base_url}
+        ).json()
+    assert "It offers 3,002 models" in text
+    assert text.count("<option>") == 100
+    assert len(text) < 40_000
+    assert len(offered["models"]) == 3_002
+    assert (offered["models"][-2:], offered["message"][:56]) == (
+        ["zeta:8b", "text-embedding-0"],
+        "It offers 3,002 models, 3,001 of them for conversations.",
+    )
