@@ -22,8 +22,9 @@ _LOADING_OF_BUSY = re.compile(
 )
 """Where the status itself says that too much was asked."""
 _FAILED = re.compile(
-    r"\b(?:fail(?:ed|ure|s)?|unable|could ?n[o']t|cannot|can ?not|error|crashed|exited|out of memory)\b.{0,40}"
-    r"\b(?:load(?:ing)?|start(?:ing)?|initiali[sz](?:e|ing))\b|\bload(?:ing)? (?:failed|error)\b",
+    r"\b(?:fail(?:ed|ure|s)?|unable|could ?n[o']t|cannot|can ?not|crashed|exited|out of memory)\b.{0,40}"
+    r"\b(?:load(?:ing)?|start(?:ing)?|initiali[sz](?:e|ing))\b"
+    r"|\berror[ :]+(?:(?:while|when|during|in) )?(?:load|start|initiali)|\bload(?:ing)? (?:failed|error)\b",
     re.IGNORECASE | re.DOTALL,
 )
 
