@@ -40,7 +40,7 @@ def check_agent(agent: Agent) -> None:
     """Raise Problem when the agent could not be given a prompt with its SOUL and endpoint, saved or not."""
     endpoint = endpoint_for(agent)
     _check_prompts(agent, agent.workspace, endpoint)
-    if (fallback := fallback_for(agent, endpoint)) is not None:
+    if (fallback := agent.fallback or fallback_for(agent, endpoint)) is not None:
         _check_prompts(agent, agent.workspace, fallback)
 
 

@@ -53,7 +53,7 @@ from openvibe.llm.fences import clean_text
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.values import CallNotice, Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest, ToolSpec
-from openvibe.llm.windows import note_unread, unread_sentence, unread_tokens
+from openvibe.llm.windows import learn_window, note_unread, unread_sentence, unread_tokens
 from openvibe.workspaces.access import Access
 
 NEW_READERS_NOTICE = "[Left out: somebody reads along by now who may not see all of it.]"
@@ -274,9 +274,11 @@ class RunSession:
         limit = self.max_output_tokens
         window = error.smaller_window(turn.tokens, limit or 0)
         reserve = max(min(limit or window // 4, window // 4), 1)
+        if (endpoint := getattr(self.client, "endpoint", None)) is not None:
+            learn_window(endpoint, window, str(error))
         ceiling = min(transcript.ceiling, window - reserve)
         try:
-            prompt = self._fit(transcript, ceiling, turn if error.window is None or error.is_estimate else None)
+            prompt = self._fit(transcript, ceiling, turn if error.window is None else None)
         except Problem as problem:
             too_little = f"The model takes {window:,} tokens at most, prompt and answer together, which is too few. "
             self._ask_another(transcript, ContextTooLong(f"{too_little}{problem.message}", window=window))

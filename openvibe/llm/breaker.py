@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from openvibe.base.circuit_breaker import CircuitBreaker
@@ -11,6 +10,7 @@ from openvibe.base.text import pluralize
 from openvibe.llm.errors import AuthRefused, ContextTooLong, ModelTimeout, ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient, ModelStream
+from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, ToolSpec
 
 from openvibe.llm.windows import learn_window
@@ -45,8 +45,16 @@ class BreakerClient:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> Completion:
-        with self._breaker.guard(self.endpoint), self._learning(messages, tools, max_output_tokens):
-            return self._client.complete(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
+        """What a refusal says of the model's window is remembered; whoever streams does that itself, in its thread."""
+        try:
+            with self._breaker.guard(self.endpoint):
+                return self._client.complete(
+                    messages, tools=tools, max_output_tokens=max_output_tokens, options=options
+                )
+        except ContextTooLong as error:
+            sent = count_prompt_tokens(messages, tools, counter_for(self.model))
+            learn_window(self.endpoint, error.smaller_window(sent, max_output_tokens or 0), str(error))
+            raise
 
     def stream(
         self,
@@ -56,16 +64,5 @@ class BreakerClient:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
-        with self._breaker.guard(self.endpoint), self._learning(messages, tools, max_output_tokens):
+        with self._breaker.guard(self.endpoint):
             yield from self._client.stream(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
-
-    @contextmanager
-    def _learning(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None
-    ) -> Iterator[None]:
-        """What a refusal says of the model's window is remembered, whoever asked."""
-        try:
-            yield
-        except ContextTooLong as error:
-            learn_window(self.endpoint, error, messages, tools, max_output_tokens)
-            raise

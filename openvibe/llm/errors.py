@@ -60,10 +60,9 @@ class ContextTooLong(ModelError):
     """The prompt does not fit the model's window.
 
     `window`: tokens that the endpoint says it takes, prompt and answer together; `prompt_tokens`: what it was sent, as it
-    counts. None where it did not say. `is_estimate`: the window is a guess of ours.
+    counts. None where it did not say.
     """
 
-    is_estimate = False
     code = "model_context_too_long"
     advice = "Admins can set the context window to what the model really takes: Settings, Models."
 

@@ -5,16 +5,12 @@ for the smaller of the two until somebody forgets it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from openvibe.base.audit import Actor, AuditAction, record_audit
-from openvibe.llm.errors import ContextTooLong
 from openvibe.llm.models import MIN_WINDOW, Endpoint
-from openvibe.llm.tokens import count_prompt_tokens, counter_for
-from openvibe.llm.values import ChatMessage, ToolSpec, Usage
+from openvibe.llm.values import Usage
 
 READ_SHARE = 0.5
 """A usage below this share of what was sent says that the rest was not read: tokenizers differ by less."""
@@ -26,24 +22,13 @@ SETTINGS_THAT_HELP = (
 )
 
 
-def learn_window(
-    endpoint: Endpoint,
-    error: ContextTooLong,
-    messages: Sequence[ChatMessage],
-    tools: Sequence[ToolSpec],
-    max_output_tokens: int | None,
-) -> None:
-    """Remember the window that the refusal names, or what is left a third below what was refused. The error's `window`
-    is then that window, in our measure. A smaller one that is remembered stays."""
-    sent = count_prompt_tokens(messages, tools, counter_for(endpoint.model))
-    error.is_estimate = error.window is None
-    error.window = error.smaller_window(sent, max_output_tokens or 0)
-    error.prompt_tokens = None
-    if endpoint.pk is None or not error.window:
+def learn_window(endpoint: Endpoint, window: int, reason: str) -> None:
+    """Remember that the endpoint's model takes no more than `window` tokens, prompt and answer together. A smaller one
+    that is remembered stays."""
+    if endpoint.pk is None or window < 1:
         return
-    before = endpoint.learned_window
-    endpoint.learned_window = min(error.window, before or error.window)
-    endpoint.learned_window_at, endpoint.learned_window_by = timezone.now(), str(error)[:300]
+    endpoint.learned_window = min(window, endpoint.learned_window or window)
+    endpoint.learned_window_at, endpoint.learned_window_by = timezone.now(), reason[:300]
     _same_model(endpoint).update(
         learned_window=endpoint.learned_window,
         learned_window_at=endpoint.learned_window_at,
@@ -52,11 +37,11 @@ def learn_window(
 
 
 def unread_tokens(sent: int, usage: Usage) -> bool:
-    """Whether the server read clearly less than the `sent` tokens. What it took from its cache counts as read, whether
-    or not its protocol counts that among the input."""
+    """Whether the server read clearly less than the `sent` tokens. Where all of what it counts, or more, came from its
+    cache, it counts in a way of its own, and nothing is to be said."""
     read = usage.input_tokens
-    if usage.cached_tokens and usage.cached_tokens > read:  # of a protocol that counts only what was new
-        read += usage.cached_tokens
+    if usage.cached_tokens is not None and usage.cached_tokens >= read:
+        return False
     return 0 < read < sent * READ_SHARE and sent - read >= MIN_UNREAD
 
 

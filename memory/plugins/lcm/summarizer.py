@@ -178,7 +178,7 @@ def summarize(
     except ContextTooLong:
         if earlier:  # what came before is a help, not the source
             return summarize(source, share=share, limit=limit, client=client, focus=focus, halvings=halvings)
-        halves = _halve(source) if halvings else None
+        halves = halve_source(source) if halvings else None
         if halves is None:
             return _cut_draft(source, target, limit, focus, find_facts(source.text))
     half_limit, halvings = max(limit // 2, 1), halvings - 1
@@ -188,7 +188,7 @@ def summarize(
     return _join_drafts(source, [draft for draft in drafts if draft is not None], limit)
 
 
-def _halve(source: SummarySource) -> tuple[SummarySource, SummarySource] | None:
+def halve_source(source: SummarySource) -> tuple[SummarySource, SummarySource] | None:
     """Two halves of about the same size, between lines or, of a single line, between words; None where there is nothing
     to win by it."""
     if source.tokens < 2 * MIN_TARGET_TOKENS:
