@@ -1,5 +1,6 @@
 """Asks an agent's model to word a rule that a piece of feedback asks for: the prompt, the call, and its answer read."""
 
+from functools import partial
 from typing import cast
 
 from agents.access import endpoint_for
@@ -39,7 +40,7 @@ def draft_rule(*, agent: Agent, episode: Episode, client: ModelClient | None = N
         raise Problem("There is no model to draft it. Write the rule yourself.", code="no_model", field="rule")
     run = Run.objects.filter(reply=feedback.message_id).select_related("trigger").first()
     question = run.trigger.body if run else ""
-    texts = {"reason": episode.summary, "question": question, "answer": feedback.message.body}
+    build_prompt = partial(build_draft_prompt, reason=episode.summary, question=question, answer=feedback.message.body)
     purpose = Spending.Purpose.REVIEW
     client = meter_client(
         client or client_for(endpoint), workspace_id=agent.workspace_id, purpose=purpose, agent_id=agent.participant_id
@@ -47,9 +48,9 @@ def draft_rule(*, agent: Agent, episode: Episode, client: ModelClient | None = N
     try:
         limit = min(MAX_ANSWER_TOKENS, endpoint.usable_reserve)
         try:
-            completion = client.complete(build_draft_prompt(**texts), max_output_tokens=limit)
+            completion = client.complete(build_prompt(), max_output_tokens=limit)
         except ContextTooLong:
-            prompt = build_draft_prompt(**texts, max_characters=SHORT_EXCERPT_CHARACTERS)
+            prompt = build_prompt(max_characters=SHORT_EXCERPT_CHARACTERS)
             completion = client.complete(prompt, max_output_tokens=limit)
         return parse_rule(completion.text)
     except ModelError as error:

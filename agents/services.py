@@ -74,13 +74,13 @@ def update_agent(
     answers_itself: bool,
     channels: Iterable[Channel],
     is_active: bool,
-    fallback: Endpoint | None | Literal["unchanged"] = "unchanged",
+    fallback: Endpoint | Literal["unchanged"] | None = "unchanged",
 ) -> Agent:
-    """Its settings: model (None: the workspace's default), fallback (None: the workspace's), budget, who writes its answers, where it is, whether it is
-    active.
+    """Its settings: model (None: the workspace's default), fallback (None: the workspace's), budget, who writes its
+    answers, where it is, whether it is active.
 
-    Archived channels and those that `by` does not see stay as they are. Raises Problem when the window of either model is
-    too small for the agent, or both are the same, and Refused for non-admins.
+    Archived channels and those that `by` does not see stay as they are. Raises Problem when the window of either model
+    is too small for the agent, or both are the same, and Refused for non-admins.
     """
     _check_administers(by, agent.workspace_id, "change an agent's settings")
     _check_endpoint(endpoint, agent.workspace_id)

@@ -97,10 +97,9 @@ def assemble(
     """The prompt for `agent` in `thread`, for a stored request, for text not sent yet, or for the thread as it stands.
 
     `budget` (tokens) may only lower the ceiling. `tools` come in the order of need: where room is short the last ones
-    are left out, unless calls of theirs are under way (not `may_drop_tools`). `endpoint` answers in place of the agent's
-    own. Raises Missing when the agent may not see
-    the thread, Problem for an unknown task, or for a budget (or a model's window) too small for what every prompt
-    needs.
+    are left out, unless calls of theirs are under way (not `may_drop_tools`). `endpoint` answers in place of the
+    agent's own. Raises Missing when the agent may not see the thread, Problem for an unknown task, or for a budget (or
+    a model's window) too small for what every prompt needs.
     """
     if task not in get_args(TaskType):
         raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")

@@ -5,36 +5,63 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('agents', '0017_drop_covered_indexes'),
-        ('llm', '0007_windows_and_fallback'),
-        ('workspaces', '0012_names_that_look_alike'),
+        ("agents", "0017_drop_covered_indexes"),
+        ("llm", "0007_windows_and_fallback"),
+        ("workspaces", "0012_names_that_look_alike"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='agent',
-            name='fallback',
-            field=models.ForeignKey(blank=True, help_text="Answers where the model itself fails twice. Empty: the workspace's fallback, where it has one.", null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='fallback_agents', to='llm.endpoint', verbose_name='fallback model'),
+            model_name="agent",
+            name="fallback",
+            field=models.ForeignKey(
+                blank=True,
+                help_text="Answers where the model itself fails twice. Empty: the workspace's fallback, where it has one.",
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="fallback_agents",
+                to="llm.endpoint",
+                verbose_name="fallback model",
+            ),
         ),
         migrations.AddField(
-            model_name='run',
-            name='cost_correction',
-            field=models.DecimalField(db_default=0, decimal_places=6, default=0, help_text='Added to the cost by the prices above: what other models read and wrote before was paid at theirs.', max_digits=16),
+            model_name="run",
+            name="cost_correction",
+            field=models.DecimalField(
+                db_default=0,
+                decimal_places=6,
+                default=0,
+                help_text="Added to the cost by the prices above: what other models read and wrote before was paid at theirs.",
+                max_digits=16,
+            ),
         ),
         migrations.AddField(
-            model_name='run',
-            name='first_error',
-            field=models.CharField(blank=True, db_default='', default='', help_text='Why it did not.', max_length=500),
+            model_name="run",
+            name="first_error",
+            field=models.CharField(blank=True, db_default="", default="", help_text="Why it did not.", max_length=500),
         ),
         migrations.AddField(
-            model_name='run',
-            name='first_model',
-            field=models.CharField(blank=True, db_default='', default='', help_text='Asked first, where its fallback wrote the answer.', max_length=120),
+            model_name="run",
+            name="first_model",
+            field=models.CharField(
+                blank=True,
+                db_default="",
+                default="",
+                help_text="Asked first, where its fallback wrote the answer.",
+                max_length=120,
+            ),
         ),
         migrations.AddConstraint(
-            model_name='agent',
-            constraint=models.CheckConstraint(condition=models.Q(('endpoint', None), ('fallback', None), models.Q(('fallback', models.F('endpoint')), _negated=True), _connector='OR'), name='agent_fallback_is_another'),
+            model_name="agent",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("endpoint", None),
+                    ("fallback", None),
+                    models.Q(("fallback", models.F("endpoint")), _negated=True),
+                    _connector="OR",
+                ),
+                name="agent_fallback_is_another",
+            ),
         ),
     ]

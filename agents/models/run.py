@@ -80,7 +80,11 @@ class Run(Job):
     )
     price_out = models.DecimalField(max_digits=10, decimal_places=4, null=True, help_text="Per million answer tokens.")
     first_model = models.CharField(
-        max_length=120, blank=True, default="", db_default="", help_text="Asked first, where its fallback wrote the answer."
+        max_length=120,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Asked first, where its fallback wrote the answer.",
     )
     first_error = models.CharField(max_length=500, blank=True, default="", db_default="", help_text="Why it did not.")
     cost_correction = models.DecimalField(

@@ -18,14 +18,7 @@ from agents.models import RUNS, ClientTurn, Run
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds
 from agents.runs.steps import add_step
 from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, finish_run, save_unfinished_turn
-from agents.runs.tool_loop import (
-    MAX_FAILURES,
-    Fallback,
-    RunSession,
-    read_message_changes,
-    readers_of,
-    toolbox_for_run,
-)
+from agents.runs.tool_loop import MAX_FAILURES, Fallback, RunSession, read_message_changes, readers_of, toolbox_for_run
 from agents.runs.transcript import Transcript
 from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.base.jobs import JobLost

@@ -37,7 +37,8 @@ StepKind = Literal[
 
 Step = dict[str, Any]
 """`kind` and `at` (ISO 8601), and where they apply `attempt`, `round`, `tokens`, `output_tokens`, `cached_tokens`,
-`first_word_at`, `cut_reason`, `model`, `error`, `code` and `text` (of a CallNotice), `characters` (of the reply) and `by` (a participant's id)."""
+`first_word_at`, `cut_reason`, `model`, `error`, `code` and `text` (of a CallNotice), `characters` (of the reply) and
+`by` (a participant's id)."""
 
 
 def make_step(kind: StepKind, **facts: Any) -> Step:

@@ -117,6 +117,15 @@ class Prices:
             return cls(Decimal(0), Decimal(0))
         return cls(endpoint.price_in, endpoint.price_out)
 
+    @property
+    def known(self) -> bool:
+        return self.tokens_in is not None and self.tokens_out is not None
+
+    def cost(self, run: Run) -> Decimal:
+        """Of what the run has used so far."""
+        per_million = run.input_tokens * (self.tokens_in or 0) + run.output_tokens * (self.tokens_out or 0)
+        return Decimal(per_million) / 1_000_000
+
 
 def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> Message:
     """The snapshot, the reply and `writing`, in the caller's transaction. Later attempts write the same reply, anew or
@@ -147,13 +156,10 @@ MODEL_FIELDS = ("model", "is_free", "price_in", "price_out", "cost_correction", 
 
 
 def _set_model(current: Run, model: str, *, is_free: bool, prices: Prices) -> None:
-    """Who answers from now on, in a row that is locked; the caller saves MODEL_FIELDS. What was used until now keeps the
-    price that it had."""
-    if None not in (current.price_in, current.price_out, prices.tokens_in, prices.tokens_out):
-        current.cost_correction += (
-            current.input_tokens * (current.price_in - prices.tokens_in)
-            + current.output_tokens * (current.price_out - prices.tokens_out)
-        ) / Decimal(1_000_000)
+    """Who answers from now on, in a row that is locked; the caller saves MODEL_FIELDS. What was used until now keeps
+    the price that it had."""
+    before = Prices(current.price_in, current.price_out)
+    current.cost_correction += before.cost(current) - prices.cost(current) if before.known and prices.known else 0
     current.model = model
     current.is_free = is_free and (current.is_free or not current.input_tokens)
     current.price_in, current.price_out = prices.tokens_in, prices.tokens_out
@@ -317,8 +323,8 @@ def save_unfinished_turn(run: Run, reply: Message, answer: PartialReply) -> None
 
 
 def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
-    """The answer stands, in the caller's transaction, and says where the model was cut off. Raises EmptyAnswer when there
-    is none, and Problem when the thread was closed to agents meanwhile, unless somebody stopped it."""
+    """The answer stands, in the caller's transaction, and says where the model was cut off. Raises EmptyAnswer when
+    there is none, and Problem when the thread was closed to agents meanwhile, unless somebody stopped it."""
     text = clean_reply_body(answer.text)
     if not text and not answer.is_stopped:
         raise EmptyAnswer("The model answered nothing.")
@@ -352,8 +358,8 @@ def wait_for_approval(current: Run, reply: Message, answer: PartialReply, approv
 def fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> None:
     """The run and its reply, if it began one, are failed with a reason people can read, in the caller's transaction.
 
-    Text so far stays. `remember`: the agent learns of it: for what says something about the task, not about a model or a
-    server that failed.
+    Text so far stays. `remember`: the agent learns of it: for what says something about the task, not about a model or
+    a server that failed.
     """
     try:
         current = RUNS.lock_owned(run)

@@ -97,8 +97,8 @@ def no_fallback() -> Fallback | None:
 
 @dataclass
 class RunSession:
-    """One attempt of a run, from the first word to the last. `find_fallback` is called once the model fails; `tools` are
-    those that were offered."""
+    """One attempt of a run, from the first word to the last. `find_fallback` is called once the model fails; `tools`
+    are those that were offered."""
 
     run: Run
     reply: Message
@@ -268,8 +268,8 @@ class RunSession:
             self.answer.current_round = ""
 
     def _shorten(self, transcript: Transcript, turn: ModelTurn, error: ContextTooLong) -> None:
-        """Make the prompt anew for the window that the refusal names, or for a third less. Where what every prompt needs
-        does not fit into that, another model is asked, if there is one."""
+        """Make the prompt anew for the window that the refusal names, or for a third less. Where what every prompt
+        needs does not fit into that, another model is asked, if there is one."""
         self.shortenings += 1
         limit = self.max_output_tokens
         window = error.smaller_window(turn.tokens, limit or 0)
@@ -400,9 +400,7 @@ class RunSession:
             transcript.add(Round(self.answer.text, tuple(renamed)))
 
 
-def _both_failed(
-    run: Run, first: ModelError, second: ModelError | Problem, second_model: str = ""
-) -> ModelError:
+def _both_failed(run: Run, first: ModelError, second: ModelError | Problem, second_model: str = "") -> ModelError:
     """What people are told where the fallback failed, too: both reasons, under the code of the first."""
     first_model, second_model = (run.first_model, run.model) if run.first_model else (run.model, second_model)
     words = second.message if isinstance(second, Problem) else str(second)

@@ -101,7 +101,18 @@ def _levels_then(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 
 
 RUN_CARD_FIELDS = (
-    *("state", "model", "first_model", "input_tokens", "output_tokens", "error", "stop_requested_at", "heard_at", "reply", "trigger"),
+    *(
+        "state",
+        "model",
+        "first_model",
+        "input_tokens",
+        "output_tokens",
+        "error",
+        "stop_requested_at",
+        "heard_at",
+        "reply",
+        "trigger",
+    ),
     *("agent__deactivated_at", "agent__participant__name", "approval__what", "regenerates__reply"),
     *("thread", "task", "schedule__is_active"),
 )

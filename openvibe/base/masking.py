@@ -87,7 +87,22 @@ _LIBRARY: tuple[tuple[type[RegexBasedDetector], tuple[str, ...]], ...] = (
 """Not among them: assignments (`cloudant_password = …`), which our own named secrets cover; Artifactory's, which takes
 class names such as APBluetoothController for passwords; Telegram's, which takes a number and a UUID for a token."""
 
-_TOKEN_HINTS = ("sk-", "sk_", "rk_", "ovk_", "whsec_", "akia", "asia", "glpat-", "xox", "aiza", "aq.a", "hf_", "npm_", "eyj")
+_TOKEN_HINTS = (
+    "sk-",
+    "sk_",
+    "rk_",
+    "ovk_",
+    "whsec_",
+    "akia",
+    "asia",
+    "glpat-",
+    "xox",
+    "aiza",
+    "aq.a",
+    "hf_",
+    "npm_",
+    "eyj",
+)
 _GITHUB_HINTS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_")
 _NAME_HINTS = ("passw", "passphrase", "pwd", "secret", "apikey", "api_key", "api-key", "access", "auth", "refresh")
 _UNMISTAKABLE = (

@@ -12,7 +12,6 @@ from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient, ModelStream
 from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, ToolSpec
-
 from openvibe.llm.windows import learn_window
 
 

@@ -1,4 +1,5 @@
-"""Refusals of prompts that are too long, in the words of many endpoints: whether it is one, and which sizes it names. Pure.
+"""Refusals of prompts that are too long, in the words of many endpoints: whether it is one, and which sizes it names.
+Pure.
 
 Written down from what OpenAI, Azure, Anthropic, Gemini, Mistral, Groq, Bedrock, Together, OpenRouter, DeepSeek, vLLM,
 SGLang, TGI, llama.cpp, Ollama and LM Studio answered in 2025 and 2026."""
@@ -31,7 +32,8 @@ _PHRASES = re.compile(
     r"|input (?:token count|tokens|length|prompt)\b.{0,40}\bexceed|exceeds? the (?:maximum|max|configured|available)"
     r".{0,40}\btokens|request too large|requested tokens|too large for model|reduce the length of (?:the|your)"
     r"|(?:input|prompt) \(?\d+ tokens\)? (?:is )?(?:too long|longer)|inputs?` tokens \+|sequence length"
-    r"|maximum (?:prompt|model|input) length|must have less than \d+ tokens|exceed(?:s|ed)? the (?:model'?s )?(?:token|input) limit",
+    r"|maximum (?:prompt|model|input) length|must have less than \d+ tokens"
+    r"|exceed(?:s|ed)? the (?:model'?s )?(?:token|input) limit",
     re.DOTALL,
 )
 _OTHER_LIMITS = re.compile(
@@ -94,7 +96,8 @@ _PROMPT_FIELDS = ("n_prompt_tokens", "prompt_tokens", "n_prompt")
 @dataclass(frozen=True)
 class ContextRefusal:
     """What a refusal says of sizes, in tokens as the endpoint counts: `window` it takes, `prompt_tokens` it was sent;
-    None where it does not say. `is_quota`: the limit is what the key may send in one minute, not what the model takes."""
+    None where it does not say. `is_quota`: the limit is what the key may send in one minute, not what the model
+    takes."""
 
     window: int | None = None
     prompt_tokens: int | None = None

@@ -51,8 +51,8 @@ _ADDRESS_ADVICE = "Admins can check the address (Settings, Models): it is that o
 
 @dataclass(frozen=True)
 class ErrorReport:
-    """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words. `body`:
-    all of it as it was decoded."""
+    """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words.
+    `body`: all of it as it was decoded."""
 
     status: int
     code: str = ""

@@ -59,8 +59,8 @@ class LimitReached(ModelTimeout):
 class ContextTooLong(ModelError):
     """The prompt does not fit the model's window.
 
-    `window`: tokens that the endpoint says it takes, prompt and answer together; `prompt_tokens`: what it was sent, as it
-    counts. None where it did not say.
+    `window`: tokens that the endpoint says it takes, prompt and answer together; `prompt_tokens`: what it was sent, as
+    it counts. None where it did not say.
     """
 
     code = "model_context_too_long"

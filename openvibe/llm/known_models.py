@@ -21,8 +21,8 @@ _TAGS = (":latest", ":free", ":nitro", ":floor", ":exacto", ":thinking", ":batch
 class KnownModel:
     """A row of the file. Sizes in tokens, prices in US dollars per million tokens, None where nobody says.
 
-    `window`: prompt and answer together; `prompt`: the most of it that a prompt may have. `family` is the provider whose
-    addresses the sizes and prices hold at; `abilities` (ABILITIES) hold wherever the model is served.
+    `window`: prompt and answer together; `prompt`: the most of it that a prompt may have. `family` is the provider
+    whose addresses the sizes and prices hold at; `abilities` (ABILITIES) hold wherever the model is served.
     """
 
     family: str
@@ -76,8 +76,8 @@ def find_hosted_model(name: str, base_url: str) -> KnownModel | None:
 
 
 def clean_model_name(name: str) -> str:
-    """The name as patterns know it: `openai/gpt-oss-120b`, `models/gemini-2.5-pro` and `qwen3:latest` without what stands
-    around it."""
+    """The name as patterns know it: `openai/gpt-oss-120b`, `models/gemini-2.5-pro` and `qwen3:latest` without what
+    stands around it."""
     name = name.strip().lower().rsplit("/", 1)[-1]
     for tag in _TAGS:
         name = name.removesuffix(tag)

@@ -20,13 +20,15 @@ from openvibe.llm.retries import CallLimits
 MIN_WINDOW = 2_000
 """Tokens; in less no prompt of an agent fits with an answer."""
 WINDOW_TOO_SMALL = (
-    f"Agents need a context window of at least {MIN_WINDOW:,} tokens. Start the model with a larger one, or take another."
+    f"Agents need a context window of at least {MIN_WINDOW:,} tokens. Start the model with a larger one, or take "
+    "another."
 )
 
 
 def reserve_within(reserve: int, window: int, learned_window: int | None) -> int:
     """Tokens kept for the answer, in a window that was set, or in a smaller one that was learned."""
     return reserve if learned_window is None or learned_window >= window else min(reserve, learned_window // 4)
+
 
 MAX_TIMEOUT_SECONDS = 3_600
 
@@ -119,7 +121,9 @@ class Endpoint(TimestampedModel):
     told_window_by = models.CharField(max_length=200, blank=True, default="", db_default="", editable=False)
     told_window_at = models.DateTimeField(null=True, editable=False)
     learned_window = models.PositiveIntegerField(
-        null=True, editable=False, help_text="Tokens that a refusal of a longer prompt named, or that were left after it."
+        null=True,
+        editable=False,
+        help_text="Tokens that a refusal of a longer prompt named, or that were left after it.",
     )
     learned_window_by = models.CharField(max_length=300, blank=True, default="", db_default="", editable=False)
     learned_window_at = models.DateTimeField(null=True, editable=False)

@@ -1,14 +1,14 @@
-"""Where common providers and local servers answer and how their keys look, by their own documentation, which was read on
-CHECKED. Prices and windows stand in `known_models.toml`; which models there are the endpoint lists itself; `families`
-only says which to prefer. Which local servers answer on this machine.
+"""Where common providers and local servers answer and how their keys look, by their own documentation, which was read
+on CHECKED. Prices and windows stand in `known_models.toml`; which models there are the endpoint lists itself;
+`families` only says which to prefer. Which local servers answer on this machine.
 
-What each was checked against: OpenAI's pages of models and deprecations (GPT-6.2 Sol for everyday work; keys of projects
-and service accounts), Anthropic's overview of models and API reference, OpenRouter's quick start and its page of keys,
-Mistral's API reference and changelog (`mistral-medium-latest` is Medium 3.5), Groq's pages of models and deprecations
-(Llama 3.3 70B was shut down in August 2026), DeepSeek's page of models and pricing (`deepseek-flash`; `deepseek-chat`
-and `deepseek-reasoner` ended in July 2026), Google's page of Gemini API keys (new ones begin with AQ., older ones with
-AIza) and of its OpenAI compatibility, and the READMEs of Ollama, llama.cpp's server, vLLM and LM Studio for their
-ports."""
+What each was checked against: OpenAI's pages of models and deprecations (GPT-6.2 Sol for everyday work; keys of
+projects and service accounts), Anthropic's overview of models and API reference, OpenRouter's quick start and its page
+of keys, Mistral's API reference and changelog (`mistral-medium-latest` is Medium 3.5), Groq's pages of models and
+deprecations (Llama 3.3 70B was shut down in August 2026), DeepSeek's page of models and pricing (`deepseek-flash`;
+`deepseek-chat` and `deepseek-reasoner` ended in July 2026), Google's page of Gemini API keys (new ones begin with AQ.,
+older ones with AIza) and of its OpenAI compatibility, and the READMEs of Ollama, llama.cpp's server, vLLM and LM Studio
+for their ports."""
 
 from __future__ import annotations
 
@@ -71,8 +71,15 @@ PRESETS = (
         families=("claude-sonnet", "gpt", "openrouter/auto"),
     ),
     Preset("Mistral", "https://api.mistral.ai/v1", families=("mistral-medium", "mistral-small", "mistral")),
-    Preset("Groq", "https://api.groq.com/openai/v1", key_pattern="gsk_", families=("gpt-oss-120b", "gpt-oss", "qwen", "llama")),
-    Preset("DeepSeek", "https://api.deepseek.com", key_pattern=r"sk-[0-9a-f]{32}\Z", families=("flash", "chat", "deepseek")),
+    Preset(
+        "Groq",
+        "https://api.groq.com/openai/v1",
+        key_pattern="gsk_",
+        families=("gpt-oss-120b", "gpt-oss", "qwen", "llama"),
+    ),
+    Preset(
+        "DeepSeek", "https://api.deepseek.com", key_pattern=r"sk-[0-9a-f]{32}\Z", families=("flash", "chat", "deepseek")
+    ),
     Preset(
         "Gemini",
         "https://generativelanguage.googleapis.com/v1beta/openai",

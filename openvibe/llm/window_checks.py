@@ -36,8 +36,8 @@ class ModelFacts:
 
 
 def try_and_measure(*, endpoint: Endpoint) -> EndpointTryResult:
-    """`try_endpoint`; once it has answered, its server is asked how much the model reads. Where no person set the window
-    it is set to that; else the result says where the two differ. Never raises a ModelError."""
+    """`try_endpoint`; once it has answered, its server is asked how much the model reads. Where no person set the
+    window it is set to that; else the result says where the two differ. Never raises a ModelError."""
     result = try_endpoint(endpoint=endpoint)
     if not result.ok or endpoint.kind == Endpoint.Kind.OFFLINE:
         return result
@@ -47,8 +47,8 @@ def try_and_measure(*, endpoint: Endpoint) -> EndpointTryResult:
 
 
 def take_window(endpoint: Endpoint, models: Sequence[ServerModel]) -> str:
-    """Remember what the server says of the endpoint's model, and set window and reserve where no person did: to that, or
-    to what is known of the model at its own provider's. Saved where the endpoint is. What came of it, as a sentence;
+    """Remember what the server says of the endpoint's model, and set window and reserve where no person did: to that,
+    or to what is known of the model at its own provider's. Saved where the endpoint is. What came of it, as a sentence;
     empty where nothing is known."""
     told = next((model for model in models if model.name == endpoint.model), None)
     if told is not None:
@@ -66,8 +66,8 @@ def take_window(endpoint: Endpoint, models: Sequence[ServerModel]) -> str:
         save_window(endpoint)
     if facts.window < MIN_WINDOW:
         return (
-            f"The model reads {facts.window:,} tokens ({facts.source}), which is too few: agents need a window of at least "
-            f"{MIN_WINDOW:,}. Start it with a larger one, or take another."
+            f"The model reads {facts.window:,} tokens ({facts.source}), which is too few: agents need a window of at "
+            f"least {MIN_WINDOW:,}. Start it with a larger one, or take another."
         )
     if is_set:
         return f"Its context window is set to {facts.window:,} tokens ({facts.source})."
@@ -88,7 +88,8 @@ def model_facts(name: str, base_url: str, told: ServerModel | None) -> ModelFact
     if window is None:
         return ModelFacts(price_in=known.price_in, price_out=known.price_out) if known else ModelFacts()
     reserve = max(min(default_reserve, output or default_reserve, window // 4), 1)
-    return ModelFacts(window, reserve, known and known.price_in, known and known.price_out, source)
+    price_in, price_out = (known.price_in, known.price_out) if known else (None, None)
+    return ModelFacts(window, reserve, price_in, price_out, source)
 
 
 def offered_facts(offer: ModelList, base_url: str) -> dict[str, dict[str, Any]]:

@@ -60,8 +60,8 @@ def note_unread(endpoint: Endpoint, *, sent: int, read: int) -> None:
 
 
 def store_told_window(endpoint: Endpoint, tokens: int | None, source: str) -> None:
-    """Remember what the server says of the endpoint's model and where; nothing where it says nothing. What is set stays:
-    `take_told_window` changes that."""
+    """Remember what the server says of the endpoint's model and where; nothing where it says nothing. What is set
+    stays: `window_checks.take_window` changes that."""
     if not tokens:
         return
     endpoint.told_window, endpoint.told_window_by, endpoint.told_window_at = tokens, source[:200], timezone.now()

@@ -22,10 +22,17 @@ OLLAMA = {
     "/api/show": {"model_info": {"qwen2.context_length": 32_768}},
     "/api/ps": {"models": [{"name": "m", "context_length": 4_096}]},
 }
-LLAMA = {"/v1/models": {"data": [{"id": "m", "meta": {"n_ctx_train": 32_768}}]}, "/props": {"default_generation_settings": {"n_ctx": 16_384}}}
+LLAMA = {
+    "/v1/models": {"data": [{"id": "m", "meta": {"n_ctx_train": 32_768}}]},
+    "/props": {"default_generation_settings": {"n_ctx": 16_384}},
+}
 STUDIO = {
     "/v1/models": {"data": [{"id": "m"}]},
-    "/api/v0/models": {"data": [{"id": "m", "type": "llm", "state": "loaded", "loaded_context_length": 12_288, "max_context_length": 40_960}]},
+    "/api/v0/models": {
+        "data": [
+            {"id": "m", "type": "llm", "state": "loaded", "loaded_context_length": 12_288, "max_context_length": 40_960}
+        ]
+    },
 }
 TINY = {"/v1/models": {"data": [{"id": "m", "max_model_len": 512}]}}
 

@@ -12,7 +12,7 @@ from memory.models import Episode
 from openvibe.chat.models import Thread
 
 OUTAGES = (
-    "An answer failed: The endpoint did not accept the request (HTTP 400). It says: Jinja Exception: roles must alternate.",
+    "An answer failed: The endpoint did not accept the request (HTTP 400). It says: Jinja Exception: roles alternate.",
     "An answer failed: The endpoint knows no such address or model (HTTP 404).",
     "An answer failed: The prompt is longer than the model takes. It says: maximum context length is 4096 tokens.",
     "An answer failed: The model called a tool without naming it. Try again.",

@@ -166,9 +166,9 @@ def summarize(
     Asks the model at most twice, the second time for durable facts only; what is then still no summary (`validation`),
     too long, or without most of what the source is full of, is cut from the source itself. None where even that is
     not shorter. Single names, values, decisions and open questions that are missing are added in a line of their own.
-    Without a client the source is cut at once. So is it where the day's budget has no room for the question. What is too
-    long for the model is asked for in halves, `halvings` times in a row at most, then cut. Raises whatever other ModelError the client raises,
-    except for an empty answer.
+    Without a client the source is cut at once. So is it where the day's budget has no room for the question. What is
+    too long for the model is asked for in halves, `halvings` times in a row at most, then cut. Raises whatever other
+    ModelError the client raises, except for an empty answer.
     """
     target = min(max(source.tokens // share, 1), limit)
     if client is None or target < MIN_TARGET_TOKENS:

@@ -11,80 +11,112 @@ def mark_typed_windows(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-
-    dependencies = [
-        ('llm', '0006_drop_covered_indexes'),
-        ('workspaces', '0012_names_that_look_alike'),
-    ]
+    dependencies = [("llm", "0006_drop_covered_indexes"), ("workspaces", "0012_names_that_look_alike")]
 
     operations = [
         migrations.AddField(
-            model_name='endpoint',
-            name='is_fallback',
-            field=models.BooleanField(db_default=False, default=False, help_text='Answers where another model of this workspace fails twice, for agents that name no fallback.'),
+            model_name="endpoint",
+            name="is_fallback",
+            field=models.BooleanField(
+                db_default=False,
+                default=False,
+                help_text="Answers where another model of this workspace fails twice, for agents that name no fallback.",
+            ),
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='learned_window',
-            field=models.PositiveIntegerField(editable=False, help_text='Tokens that a refusal of a longer prompt named, or that were left after it.', null=True),
+            model_name="endpoint",
+            name="learned_window",
+            field=models.PositiveIntegerField(
+                editable=False,
+                help_text="Tokens that a refusal of a longer prompt named, or that were left after it.",
+                null=True,
+            ),
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='learned_window_at',
-            field=models.DateTimeField(editable=False, null=True),
+            model_name="endpoint", name="learned_window_at", field=models.DateTimeField(editable=False, null=True)
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='learned_window_by',
-            field=models.CharField(blank=True, db_default='', default='', editable=False, max_length=300),
+            model_name="endpoint",
+            name="learned_window_by",
+            field=models.CharField(blank=True, db_default="", default="", editable=False, max_length=300),
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='told_window',
-            field=models.PositiveIntegerField(editable=False, help_text='Tokens that the server says the model takes, prompt and answer together.', null=True),
+            model_name="endpoint",
+            name="told_window",
+            field=models.PositiveIntegerField(
+                editable=False,
+                help_text="Tokens that the server says the model takes, prompt and answer together.",
+                null=True,
+            ),
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='told_window_at',
-            field=models.DateTimeField(editable=False, null=True),
+            model_name="endpoint", name="told_window_at", field=models.DateTimeField(editable=False, null=True)
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='told_window_by',
-            field=models.CharField(blank=True, db_default='', default='', editable=False, max_length=200),
+            model_name="endpoint",
+            name="told_window_by",
+            field=models.CharField(blank=True, db_default="", default="", editable=False, max_length=200),
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='unread_at',
-            field=models.DateTimeField(editable=False, null=True),
+            model_name="endpoint", name="unread_at", field=models.DateTimeField(editable=False, null=True)
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='unread_read',
-            field=models.PositiveIntegerField(editable=False, help_text='Tokens of it that were read.', null=True),
+            model_name="endpoint",
+            name="unread_read",
+            field=models.PositiveIntegerField(editable=False, help_text="Tokens of it that were read.", null=True),
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='unread_sent',
-            field=models.PositiveIntegerField(editable=False, help_text='Tokens of a prompt of which the server read fewer without a word.', null=True),
+            model_name="endpoint",
+            name="unread_sent",
+            field=models.PositiveIntegerField(
+                editable=False, help_text="Tokens of a prompt of which the server read fewer without a word.", null=True
+            ),
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='window_source',
-            field=models.CharField(choices=[('', 'Assumed'), ('person', 'Set by a person'), ('server', 'Told by the server'), ('known', 'Known of the model')], db_default='', default='', editable=False, help_text='Who set the context window.', max_length=6),
+            model_name="endpoint",
+            name="window_source",
+            field=models.CharField(
+                choices=[
+                    ("", "Assumed"),
+                    ("person", "Set by a person"),
+                    ("server", "Told by the server"),
+                    ("known", "Known of the model"),
+                ],
+                db_default="",
+                default="",
+                editable=False,
+                help_text="Who set the context window.",
+                max_length=6,
+            ),
         ),
         migrations.AlterField(
-            model_name='endpoint',
-            name='context_window',
-            field=models.PositiveIntegerField(default=32000, help_text='Tokens, prompt and answer together.', validators=[django.core.validators.MinValueValidator(2000, 'Agents need a context window of at least 2,000 tokens. Start the model with a larger one, or take another.')]),
+            model_name="endpoint",
+            name="context_window",
+            field=models.PositiveIntegerField(
+                default=32000,
+                help_text="Tokens, prompt and answer together.",
+                validators=[
+                    django.core.validators.MinValueValidator(
+                        2000,
+                        "Agents need a context window of at least 2,000 tokens. Start the model with a larger one, or take another.",
+                    )
+                ],
+            ),
         ),
         migrations.AddConstraint(
-            model_name='endpoint',
-            constraint=models.UniqueConstraint(condition=models.Q(('is_fallback', True)), fields=('workspace',), name='llm_endpoint_one_fallback_per_workspace'),
+            model_name="endpoint",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("is_fallback", True)),
+                fields=("workspace",),
+                name="llm_endpoint_one_fallback_per_workspace",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='endpoint',
-            constraint=models.CheckConstraint(condition=models.Q(('is_default', False), ('is_fallback', False), _connector='OR'), name='llm_endpoint_fallback_is_another'),
+            model_name="endpoint",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("is_default", False), ("is_fallback", False), _connector="OR"),
+                name="llm_endpoint_fallback_is_another",
+            ),
         ),
         migrations.RunPython(mark_typed_windows, migrations.RunPython.noop),
     ]

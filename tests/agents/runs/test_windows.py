@@ -1,5 +1,7 @@
 """Prompts that are too long for a model, and models that read less than they were sent: told in the run, remembered."""
 
+from typing import Any
+
 import pytest
 from pytest_django.fixtures import Settings
 
@@ -35,12 +37,22 @@ def loopback(settings: Settings) -> None:
 @pytest.fixture
 def long_thread(thread: Thread, ana: Member) -> Thread:
     for number in range(40):
-        say(thread, ana, f"Note {number}: the bed by the fence gets {number} litres of water and a layer of bark mulch. " * 8)
+        say(
+            thread,
+            ana,
+            f"Note {number}: the bed by the fence gets {number} litres of water and a layer of bark mulch. " * 8,
+        )
     return thread
 
 
 def endpoint_at(server: FakeEndpoint, ana: Member, **more: object) -> Endpoint:
-    values = {"name": "Steered", "base_url": server.base_url, "model": "gpt-4o", "is_default": True, **more}
+    values: dict[str, Any] = {
+        "name": "Steered",
+        "base_url": server.base_url,
+        "model": "gpt-4o",
+        "is_default": True,
+        **more,
+    }
     return Endpoint.objects.create(workspace=ana.workspace, **values)
 
 
@@ -82,7 +94,8 @@ def test_the_prompt_is_made_anew_for_the_window_that_is_named(ana: Member, vibe:
     assert "It refused a longer prompt" in shown
     assert signed_in(ana).post(page, {"act": "forget-window"}).status_code == 302
     endpoint.refresh_from_db()
-    assert (endpoint.learned_window, endpoint.usable_window) == (None, 32_000)
+    assert endpoint.learned_window is None
+    assert endpoint.usable_window == 32_000
     assert AuditRecord.objects.filter(after="forgotten").exists()
     assert "It refused a longer prompt" not in signed_in(ana).get(page).content.decode()
 
@@ -97,7 +110,9 @@ def test_without_a_figure_it_is_a_third_less_each_time(ana: Member, vibe: Agent,
     assert sizes[2] <= sizes[1] * 2 // 3
 
 
-def test_what_is_refused_whatever_its_length_fails_with_its_reason(ana: Member, vibe: Agent, long_thread: Thread) -> None:
+def test_what_is_refused_whatever_its_length_fails_with_its_reason(
+    ana: Member, vibe: Agent, long_thread: Thread
+) -> None:
     run = ask(long_thread, ana)
     model = told(run, ContextTooLong("The prompt is longer than the model takes."))
     assert (run.state, run.error_code) == ("failed", "model_context_too_long")
@@ -113,7 +128,13 @@ def test_a_window_of_512_is_a_clear_failure(ana: Member, vibe: Agent, thread: Th
     assert "too few" in run.error
 
     page = f"/w/{ana.workspace.slug}/settings/models/new/"
-    form = {"name": "Tiny", "kind": "openai", "base_url": "https://93.184.216.34/v1", "model": "m", "timeout_seconds": 60}
+    form = {
+        "name": "Tiny",
+        "kind": "openai",
+        "base_url": "https://93.184.216.34/v1",
+        "model": "m",
+        "timeout_seconds": 60,
+    }
     answer = signed_in(ana).post(page, {**form, "context_window": 512, "output_reserve": 128})
     assert answer.status_code == 400
     assert "at least 2,000 tokens" in answer.content.decode()
