@@ -188,8 +188,8 @@ class Endpoint(TimestampedModel):
         return self.name
 
     @classmethod
-    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any]) -> Self:
-        endpoint = super().from_db(db, field_names, values)
+    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any], **options: Any) -> Self:
+        endpoint = super().from_db(db, field_names, values, **options)
         if {"kind", "base_url", "model"} <= set(field_names):
             endpoint._stored_identity = endpoint.identity
         return endpoint
