@@ -86,7 +86,9 @@ def update_agent(
     _check_endpoint(endpoint, agent.workspace_id)
     rows = Agent.objects.select_for_update(no_key=True, of=("self",)).select_related("participant", "workspace", "soul")
     current = rows.get(pk=agent.pk)
-    fallback = current.fallback if fallback == "unchanged" else fallback
+    if fallback == "unchanged":  # unless it becomes the model itself
+        is_same = bool(current.fallback and endpoint and current.fallback.is_same_model(endpoint))
+        fallback = None if is_same else current.fallback
     _check_endpoint(fallback, agent.workspace_id, field="fallback")
     has_other_models = (current.endpoint_id, current.fallback_id) != (_pk(endpoint), _pk(fallback))
     if has_other_models:

@@ -214,6 +214,10 @@ class TestChoosing:
         assert signed_in(ana).post(page, {**form, "channels": channels}).status_code == 302
         vibe.refresh_from_db()
         assert vibe.fallback == second
+        settings: dict[str, Any] = {"daily_token_budget": 9_000, "answers_itself": False, "is_active": True}
+        changed = update_agent(agent=vibe, by=access(ana), endpoint=second, channels=[], **settings)
+        assert (changed.endpoint, changed.fallback) == (second, None), "what stood in became the model itself"
+        Agent.objects.filter(pk=vibe.pk).update(endpoint=None, fallback=second)
         delete_endpoint(endpoint=second, by=access(ana))
         vibe.refresh_from_db()
         assert vibe.fallback_id is None
