@@ -193,6 +193,20 @@ def endpoint_for(agent: Agent) -> Endpoint | None:
     return agent.endpoint or next(iter(_default_endpoint.objects(agent.workspace_id)), None)
 
 
+def fallback_for(agent: Agent, endpoint: Endpoint | None) -> Endpoint | None:
+    """The endpoint that answers where `endpoint` fails: the agent's own fallback, or the workspace's; None where that
+    asks the same model at the same address, or nobody chose one."""
+    if endpoint is None:
+        return None
+    fallback = agent.fallback or next(iter(_workspace_fallback.objects(agent.workspace_id)), None)
+    return None if fallback is None or fallback.is_same_model(endpoint) else fallback
+
+
+@CompiledQuery
+def _workspace_fallback(workspace_id: int) -> QuerySet[Endpoint]:
+    return Endpoint.objects.filter(workspace=workspace_id, is_fallback=True)
+
+
 @CompiledQuery
 def _default_endpoint(workspace_id: int) -> QuerySet[Endpoint]:
     return Endpoint.objects.filter(workspace=workspace_id, is_default=True)

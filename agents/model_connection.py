@@ -6,7 +6,7 @@ answered, so nothing is ever half connected."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
@@ -30,9 +30,11 @@ from openvibe.llm.endpoints import (
 )
 from openvibe.llm.errors import BadAnswer
 from openvibe.llm.model_names import ModelKind
-from openvibe.llm.models import Endpoint
+from openvibe.llm.models import MIN_WINDOW, Endpoint
 from openvibe.llm.presets import Preset, choose_model, recognize_preset
 from openvibe.llm.server_models import ServerModel
+from openvibe.llm.window_checks import take_known_prices, take_window, try_and_measure
+from openvibe.llm.windows import copy_window
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 
@@ -209,10 +211,20 @@ def _choose_model(endpoint: Endpoint, models: Sequence[ServerModel], preset: Pre
 
 
 def _try(endpoint: Endpoint, models: Sequence[ServerModel]) -> EndpointTryResult:
-    trial = try_endpoint(endpoint=endpoint)
+    """Its answer, with window and prices set to what is told and known of the model. A server on this machine is asked
+    again once it has loaded the model: only then it tells how much it gives it."""
+    names = [model.name for model in models]
+    if endpoint.allowed_address:
+        trial = try_and_measure(endpoint=endpoint)
+    else:
+        trial = try_endpoint(endpoint=endpoint)
+        sentence = take_window(endpoint, models) if trial.ok else ""
+        trial = replace(trial, notices=(*trial.notices, *filter(None, [sentence])))
     if not trial.ok:
-        names = [model.name for model in models]
         raise ConnectionFailed(f"{endpoint.model} does not answer: {trial.message}", models=names)
+    if endpoint.context_window < MIN_WINDOW:
+        raise ConnectionFailed(f"{endpoint.model} answers. {' '.join(trial.notices)}", models=names)
+    take_known_prices(endpoint)
     return trial
 
 
@@ -226,6 +238,7 @@ def _store(endpoint: Endpoint, by: Access) -> Endpoint:
         if same and str(other.api_key) == endpoint.api_key:
             other.model, other.allowed_address = endpoint.model, endpoint.allowed_address
             other.save()
+            copy_window(endpoint, other)
             _audit(other, by, subject=f"model of {other}", after=other.model)
             return other
     names, number = {other.name for other in others}, 1
@@ -262,7 +275,7 @@ def _hand_over(endpoint: Endpoint, by: Access, agent: Agent | None) -> tuple[Age
 def _make_default(endpoint: Endpoint, by: Access) -> None:
     previous = Endpoint.objects.filter(workspace=endpoint.workspace_id, is_default=True).exclude(pk=endpoint.pk)
     before = ", ".join(map(str, previous))
-    endpoint.is_default = True
+    endpoint.is_default, endpoint.is_fallback = True, False
     ENDPOINT_CHECK.only()(endpoint)
     previous.update(is_default=False)
     endpoint.save()

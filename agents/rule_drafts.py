@@ -1,5 +1,6 @@
 """Asks an agent's model to word a rule that a piece of feedback asks for: the prompt, the call, and its answer read."""
 
+from functools import partial
 from typing import cast
 
 from agents.access import endpoint_for
@@ -9,7 +10,7 @@ from memory.models import Episode
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
 from openvibe.llm.endpoints import client_for
-from openvibe.llm.errors import ModelError
+from openvibe.llm.errors import ContextTooLong, ModelError
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
@@ -19,7 +20,8 @@ from openvibe.workspaces.models import Spending
 from openvibe.workspaces.services import meter_client
 
 MAX_ANSWER_TOKENS = 300
-MAX_EXCERPT_CHARACTERS = 4_000
+MAX_EXCERPT_CHARACTERS, SHORT_EXCERPT_CHARACTERS = 4_000, 1_000
+"""Of each text that a rule is drafted from, at first, and for a model that reads less."""
 
 
 def drafting_endpoint(agent: Agent) -> Endpoint | None:
@@ -38,14 +40,19 @@ def draft_rule(*, agent: Agent, episode: Episode, client: ModelClient | None = N
         raise Problem("There is no model to draft it. Write the rule yourself.", code="no_model", field="rule")
     run = Run.objects.filter(reply=feedback.message_id).select_related("trigger").first()
     question = run.trigger.body if run else ""
-    prompt = build_draft_prompt(reason=episode.summary, question=question, answer=feedback.message.body)
+    build_prompt = partial(build_draft_prompt, reason=episode.summary, question=question, answer=feedback.message.body)
     purpose = Spending.Purpose.REVIEW
     client = meter_client(
         client or client_for(endpoint), workspace_id=agent.workspace_id, purpose=purpose, agent_id=agent.participant_id
     )
     try:
-        limit = min(MAX_ANSWER_TOKENS, endpoint.output_reserve)
-        return parse_rule(client.complete(prompt, max_output_tokens=limit).text)
+        limit = min(MAX_ANSWER_TOKENS, endpoint.usable_reserve)
+        try:
+            completion = client.complete(build_prompt(), max_output_tokens=limit)
+        except ContextTooLong:
+            prompt = build_prompt(max_characters=SHORT_EXCERPT_CHARACTERS)
+            completion = client.complete(prompt, max_output_tokens=limit)
+        return parse_rule(completion.text)
     except ModelError as error:
         raise Problem(f"The model gave no draft. {error} {error.advice}", code=error.code, field="rule") from None
     except UnparsableAnswer:
@@ -63,9 +70,11 @@ Answer with one JSON object and nothing else: {"rules": [{"place": "principle", 
 """
 
 
-def build_draft_prompt(*, reason: str, question: str, answer: str) -> list[ChatMessage]:
+def build_draft_prompt(
+    *, reason: str, question: str, answer: str, max_characters: int = MAX_EXCERPT_CHARACTERS
+) -> list[ChatMessage]:
     blocks = [
-        fence("data", mask_secrets(text)[:MAX_EXCERPT_CHARACTERS], source=source, trust="untrusted")
+        fence("data", mask_secrets(text)[:max_characters], source=source, trust="untrusted")
         for source, text in (("question", question), ("answer", answer), ("reason", reason))
         if text
     ]

@@ -1,6 +1,7 @@
 """Services of agents: create, update, deactivate and reactivate; save and restore a SOUL; set a trust level."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Literal
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -73,22 +74,31 @@ def update_agent(
     answers_itself: bool,
     channels: Iterable[Channel],
     is_active: bool,
+    fallback: Endpoint | Literal["unchanged"] | None = "unchanged",
 ) -> Agent:
-    """Its settings: model (None: the workspace's default), budget, who writes its answers, where it is, whether it is
-    active.
+    """Its settings: model (None: the workspace's default), fallback (None: the workspace's), budget, who writes its
+    answers, where it is, whether it is active.
 
-    Archived channels and those that `by` does not see stay as they are. Raises Problem when the model's window is too
-    small for the agent, and Refused for non-admins.
+    Archived channels and those that `by` does not see stay as they are. Raises Problem when the window of either model
+    is too small for the agent, or both are the same, and Refused for non-admins.
     """
     _check_administers(by, agent.workspace_id, "change an agent's settings")
     _check_endpoint(endpoint, agent.workspace_id)
     rows = Agent.objects.select_for_update(no_key=True, of=("self",)).select_related("participant", "workspace", "soul")
     current = rows.get(pk=agent.pk)
+    if fallback == "unchanged":  # unless it becomes the model itself
+        is_same = bool(current.fallback and endpoint and current.fallback.is_same_model(endpoint))
+        fallback = None if is_same else current.fallback
+    _check_endpoint(fallback, agent.workspace_id, field="fallback")
+    has_other_models = (current.endpoint_id, current.fallback_id) != (_pk(endpoint), _pk(fallback))
+    if has_other_models:
+        check_fallback(current, endpoint, fallback)
     _audit_settings(current, by, endpoint, daily_token_budget, answers_itself)
-    has_other_endpoint = current.endpoint_id != (endpoint.pk if endpoint else None)
-    current.endpoint, current.daily_token_budget, current.answers_itself = endpoint, daily_token_budget, answers_itself
-    current.save(update_fields=["endpoint", "daily_token_budget", "answers_itself", "updated_at"])
-    if has_other_endpoint:
+    _audit_fallback(current, by, fallback)
+    current.endpoint, current.fallback = endpoint, fallback
+    current.daily_token_budget, current.answers_itself = daily_token_budget, answers_itself
+    current.save(update_fields=["endpoint", "fallback", "daily_token_budget", "answers_itself", "updated_at"])
+    if has_other_models:
         PROMPT_CHECK.only()(current)
     if is_active and not current.is_active:
         reactivate_agent(agent=current, by=by)
@@ -118,6 +128,32 @@ def update_answering(
         current.save(update_fields=["answers_itself", "daily_token_budget", "updated_at"])
         emit("agent_changed", workspace_id=current.workspace_id)
     return current
+
+
+def check_fallback(agent: Agent, endpoint: Endpoint | None, fallback: Endpoint | None) -> None:
+    """Raise Problem where a fallback asks the same model at the same address as the agent's own, or as the default."""
+    if endpoint is None:
+        endpoint = Endpoint.objects.filter(workspace=agent.workspace_id, is_default=True).first()
+    if endpoint is not None and fallback is not None and endpoint.is_same_model(fallback):
+        raise Problem(
+            f"{fallback} asks the same model at the same address as {endpoint}: it would fail with it. Choose another.",
+            code="same_fallback",
+            field="fallback",
+        )
+
+
+def _pk(endpoint: Endpoint | None) -> int | None:
+    return endpoint.pk if endpoint is not None else None
+
+
+def _audit_fallback(agent: Agent, by: Access, fallback: Endpoint | None) -> None:
+    """Record it where it is about to change."""
+    before, after = (f"model {one.name}" if one else "the workspace's fallback" for one in (agent.fallback, fallback))
+    if before != after:
+        subject = f"fallback of @{agent.handle}"
+        record_audit(
+            AuditAction.ENDPOINT, workspace_id=agent.workspace_id, by=by, subject=subject, before=before, after=after
+        )
 
 
 def _audit_settings(
@@ -342,9 +378,9 @@ def _check_administers(by: Access, workspace_id: int, action: str) -> None:
         raise Refused(f"Only owners and admins may {action}.")
 
 
-def _check_endpoint(endpoint: Endpoint | None, workspace_id: int) -> None:
+def _check_endpoint(endpoint: Endpoint | None, workspace_id: int, *, field: str = "endpoint") -> None:
     if endpoint is not None and endpoint.workspace_id != workspace_id:
-        raise Problem("There is no such model in this workspace.", code="unknown_endpoint", field="endpoint")
+        raise Problem("There is no such model in this workspace.", code="unknown_endpoint", field=field)
 
 
 def _clean_note(note: str, question: str) -> str:

@@ -118,7 +118,7 @@ SELECT (queued_at AT TIME ZONE 'UTC')::date,
     percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM first_word_at - queued_at)),
     percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM finished_at - queued_at))
         FILTER (WHERE state = 'done'),
-    sum((input_tokens * price_in + output_tokens * price_out) / 1000000)
+    sum((input_tokens * price_in + output_tokens * price_out) / 1000000 + cost_correction)
 FROM agents_run WHERE agent_id = %(agent)s AND queued_at >= %(since)s GROUP BY 1 ORDER BY 1
 """
 

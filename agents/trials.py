@@ -77,7 +77,7 @@ def _assemble_in_new_thread(
 
 def _ask(prompt: Prompt, endpoint: Endpoint | None, workspace_id: int) -> TrialAnswer:
     client = meter_client(client_for(endpoint), workspace_id=workspace_id, purpose=Spending.Purpose.TRIALS)
-    limit = min(MAX_ANSWER_TOKENS, endpoint.output_reserve) if endpoint else MAX_ANSWER_TOKENS
+    limit = min(MAX_ANSWER_TOKENS, endpoint.usable_reserve) if endpoint else MAX_ANSWER_TOKENS
     start_time = perf_counter()
     try:
         completion = client.complete(prompt.messages, max_output_tokens=limit)

@@ -77,7 +77,15 @@ class AgentAdmin(AuditedAdmin):
     ordering = ("workspace", "participant__handle")
     fields = (
         *("name", "handle", "workspace", "level", "soul"),
-        *("endpoint", "daily_token_budget", "proactive_cooldown", "answers_itself", "files", "deactivated_at"),
+        *(
+            "endpoint",
+            "fallback",
+            "daily_token_budget",
+            "proactive_cooldown",
+            "answers_itself",
+            "files",
+            "deactivated_at",
+        ),
     )
     readonly_fields = ("name", "handle", "workspace", "level", "soul", "files", "deactivated_at")
     actions_detail = ("soul_page", "trust_page", "channels_page", "tools_page", "activity_page")
@@ -107,7 +115,7 @@ class AgentAdmin(AuditedAdmin):
         return agents.filter(pk=object_id).first() if str(object_id).isdecimal() and len(str(object_id)) < 19 else None
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        if db_field.name == "endpoint":
+        if db_field.name in ("endpoint", "fallback"):
             agent_id = request.resolver_match.kwargs.get("object_id") if request.resolver_match else None
             workspaces = Agent.objects.filter(pk=agent_id or 0).values_list("workspace_id", flat=True)
             kwargs["queryset"] = Endpoint.objects.filter(workspace__in=workspaces)

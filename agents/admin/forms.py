@@ -17,6 +17,7 @@ from unfold.widgets import (
 from agents.assembler.validation import check_agent
 from agents.mcp.tools import offered_name
 from agents.models import Agent, McpTool
+from agents.services import check_fallback
 from agents.soul.plain import PlainSoul, soul_to_yaml
 from openvibe.base.admin import SameWorkspaceForm
 from openvibe.base.problems import Problem
@@ -106,10 +107,13 @@ class AgentForm(SameWorkspaceForm):
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
-        if "endpoint" in self.changed_data and "endpoint" in self.cleaned_data and not self.errors:
-            self.instance.endpoint = self.cleaned_data["endpoint"]
+        changed_names = [name for name in ("endpoint", "fallback") if name in self.changed_data]
+        if changed_names and not self.errors:
+            endpoint, fallback = self.cleaned_data.get("endpoint"), self.cleaned_data.get("fallback")
+            self.instance.endpoint, self.instance.fallback = endpoint, fallback
             try:
+                check_fallback(self.instance, endpoint, fallback)
                 check_agent(self.instance)
             except Problem as problem:
-                self.add_error("endpoint", problem.message)
+                self.add_error(problem.field if problem.field in changed_names else changed_names[0], problem.message)
         return cleaned

@@ -123,6 +123,8 @@ class RunOut(serializers.ModelSerializer[Run]):
             "error_code",
             "error",
             "model",
+            "first_model",
+            "first_error",
             "input_tokens",
             "output_tokens",
             "cached_tokens",

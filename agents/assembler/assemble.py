@@ -92,13 +92,14 @@ def assemble(
     now: datetime | None = None,
     tools: Sequence[ToolSpec] = (),
     may_drop_tools: bool = True,
+    endpoint: Endpoint | None = None,
 ) -> Prompt:
     """The prompt for `agent` in `thread`, for a stored request, for text not sent yet, or for the thread as it stands.
 
     `budget` (tokens) may only lower the ceiling. `tools` come in the order of need: where room is short the last ones
-    are left out, unless calls of theirs are under way (not `may_drop_tools`). Raises Missing when the agent may not see
-    the thread, Problem for an unknown task, or for a budget (or a model's window) too small for what every prompt
-    needs.
+    are left out, unless calls of theirs are under way (not `may_drop_tools`). `endpoint` answers in place of the
+    agent's own. Raises Missing when the agent may not see the thread, Problem for an unknown task, or for a budget (or
+    a model's window) too small for what every prompt needs.
     """
     if task not in get_args(TaskType):
         raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")
@@ -115,8 +116,8 @@ def assemble(
     if rows is None:
         raise Missing
     context = ThreadContext._make(rows["thread"])
-    endpoint = agent.endpoint or DEFAULT_ENDPOINT.first(rows)
-    model_name = model or (endpoint.model if endpoint and endpoint.model else OFFLINE_MODEL)
+    window = endpoint or agent.endpoint or DEFAULT_ENDPOINT.first(rows)
+    model_name = model or (window.model if window and window.model else OFFLINE_MODEL)
     return _build_prompt(
         PromptRequest(
             agent=agent,
@@ -125,7 +126,7 @@ def assemble(
             task=cast(TaskType, task),
             message=message,
             counter=counter_for(model_name),
-            budget=_task_budget(cast(TaskType, task), context, endpoint, budget),
+            budget=_task_budget(cast(TaskType, task), context, window, budget),
             rows=rows,
         ),
         model_name,
@@ -228,7 +229,7 @@ def _task_budget(
     budget = with_stored_overrides(BUDGETS[task], stored.get(task))
     if endpoint is not None:
         try:
-            budget = bounded_by_window(budget, endpoint.context_window, endpoint.output_reserve)
+            budget = bounded_by_window(budget, endpoint.usable_window, endpoint.usable_reserve)
         except ValueError as error:
             raise Problem(str(error), code="window_too_small") from error
     if limit is not None and limit < 1:

@@ -20,7 +20,7 @@ from agents.assembler.sections import (
 from agents.assembler.sections.request import THREAD_COLUMNS, QueryScope
 from openvibe.base.query_cache import JsonRows, json_array, json_object
 from openvibe.chat.models import AccessQuery, Thread
-from openvibe.llm.models import Endpoint
+from openvibe.llm.models import Endpoint, reserve_within
 from openvibe.workspaces.access import Access
 
 
@@ -30,6 +30,16 @@ class ModelWindow(NamedTuple):
     model: str
     context_window: int
     output_reserve: int
+    learned_window: int | None
+
+    @property
+    def usable_window(self) -> int:
+        """As of Endpoint."""
+        return min(self.context_window, self.learned_window or self.context_window)
+
+    @property
+    def usable_reserve(self) -> int:
+        return reserve_within(self.output_reserve, self.context_window, self.learned_window)
 
 
 def _default_endpoint(_scope: QueryScope) -> QuerySet[Any, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from agents.access import endpoint_for, visible_to
+from agents.access import endpoint_for, fallback_for, visible_to
 from agents.assembler.assemble import OFFLINE_MODEL, basic_candidates, needed_tokens
 from agents.assembler.sections import identity, situation
 from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
@@ -27,14 +27,21 @@ PART_NAMES = {"soul": "its SOUL", "policy": "the built-in policy", "instructions
 def check_workspace(workspace: Workspace) -> None:
     """Raise Problem when some agent could not be given a prompt with the instructions and budgets of this workspace,
     which need not be saved yet."""
-    default = Endpoint.objects.filter(workspace=workspace.pk, is_default=True).first()
+    endpoints = {endpoint.pk: endpoint for endpoint in Endpoint.objects.filter(workspace=workspace.pk)}
+    default = next((endpoint for endpoint in endpoints.values() if endpoint.is_default), None)
+    stand_in = next((endpoint for endpoint in endpoints.values() if endpoint.is_fallback), None)
     for agent in _active_agents(workspace.pk):
         _check_prompts(agent, workspace, agent.endpoint or default)
+        if fallback := endpoints.get(agent.fallback_id or 0, stand_in):
+            _check_prompts(agent, workspace, fallback)
 
 
 def check_agent(agent: Agent) -> None:
     """Raise Problem when the agent could not be given a prompt with its SOUL and endpoint, saved or not."""
-    _check_prompts(agent, agent.workspace, endpoint_for(agent))
+    endpoint = endpoint_for(agent)
+    _check_prompts(agent, agent.workspace, endpoint)
+    if (fallback := agent.fallback or fallback_for(agent, endpoint)) is not None:
+        _check_prompts(agent, agent.workspace, fallback)
 
 
 def check_endpoint(endpoint: Endpoint) -> None:
@@ -44,7 +51,9 @@ def check_endpoint(endpoint: Endpoint) -> None:
         return  # refused for that already
     for agent in _active_agents(endpoint.workspace_id):
         is_own = agent.endpoint_id is not None and agent.endpoint_id == endpoint.pk
-        if is_own or (agent.endpoint_id is None and endpoint.is_default):
+        is_fallback = agent.fallback_id is not None and agent.fallback_id == endpoint.pk
+        is_fallback = is_fallback or (agent.fallback_id is None and endpoint.is_fallback)
+        if is_own or is_fallback or (agent.endpoint_id is None and endpoint.is_default):
             _check_prompts(agent, agent.workspace, endpoint)
 
 
@@ -87,7 +96,7 @@ def _empty_request(
     stored: Mapping[str, Any] = workspace.budgets if isinstance(workspace.budgets, dict) else {}
     budget = with_stored_overrides(BUDGETS[task], stored.get(task))
     if endpoint is not None:
-        budget = bounded_by_window(budget, endpoint.context_window, endpoint.output_reserve)
+        budget = bounded_by_window(budget, endpoint.usable_window, endpoint.usable_reserve)
     thread = ThreadContext(0, "", "", 0, "", "", "", workspace.name, "", workspace.instructions, workspace.budgets)
     return PromptRequest(
         agent=agent,

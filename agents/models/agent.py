@@ -39,6 +39,15 @@ class Agent(TimestampedModel):
         related_name="agents",
         help_text="Empty: the workspace's default, or the offline model when there is none.",
     )
+    fallback = models.ForeignKey(
+        Endpoint,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="fallback_agents",
+        verbose_name="fallback model",
+        help_text="Answers where the model itself fails twice. Empty: the workspace's fallback, where it has one.",
+    )
     daily_token_budget = models.PositiveIntegerField(default=500_000, help_text="Tokens it may use in one UTC day.")
     answers_itself = models.BooleanField(
         default=False,
@@ -52,7 +61,13 @@ class Agent(TimestampedModel):
     deactivated_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(level__gte=1, level__lte=4), name="agent_level_known")]
+        constraints = [
+            models.CheckConstraint(condition=Q(level__gte=1, level__lte=4), name="agent_level_known"),
+            models.CheckConstraint(
+                condition=Q(endpoint=None) | Q(fallback=None) | ~Q(fallback=models.F("endpoint")),
+                name="agent_fallback_is_another",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.participant.name

@@ -79,6 +79,21 @@ class Run(Job):
         max_digits=10, decimal_places=4, null=True, help_text="Per million prompt tokens as it began. Empty: unknown."
     )
     price_out = models.DecimalField(max_digits=10, decimal_places=4, null=True, help_text="Per million answer tokens.")
+    first_model = models.CharField(
+        max_length=120,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Asked first, where its fallback wrote the answer.",
+    )
+    first_error = models.CharField(max_length=500, blank=True, default="", db_default="", help_text="Why it did not.")
+    cost_correction = models.DecimalField(
+        max_digits=16,
+        decimal_places=6,
+        default=0,
+        db_default=0,
+        help_text="Added to the cost by the prices above: what other models read and wrote before was paid at theirs.",
+    )
     is_free = models.BooleanField(default=False, help_text="Its tokens cost nothing and use no budget.")
     input_tokens = models.PositiveIntegerField(default=0)
     output_tokens = models.PositiveIntegerField(default=0)
@@ -162,7 +177,8 @@ class Run(Job):
         """By the prices of its endpoint, in whatever they are given in; None where they are unknown."""
         if self.price_in is None or self.price_out is None:
             return None
-        return (self.input_tokens * self.price_in + self.output_tokens * self.price_out) / 1_000_000
+        tokens = self.input_tokens * self.price_in + self.output_tokens * self.price_out
+        return tokens / 1_000_000 + self.cost_correction
 
     @property
     def is_external(self) -> bool:

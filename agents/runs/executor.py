@@ -12,7 +12,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q, QuerySet
 from psycopg.errors import DeadlockDetected
 
-from agents.access import endpoint_for
+from agents.access import endpoint_for, fallback_for
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, ClientTurn, Run
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds
@@ -20,14 +20,14 @@ from agents.runs.kept_fields import forget_fields
 from agents.runs.offline_places import offline_model_for
 from agents.runs.steps import add_step
 from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, finish_run, save_unfinished_turn
-from agents.runs.tool_loop import RunSession, read_message_changes, readers_of, toolbox_for_run
+from agents.runs.tool_loop import MAX_FAILURES, Fallback, RunSession, read_message_changes, readers_of, toolbox_for_run
 from agents.runs.transcript import Transcript
 from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Problem
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.llm.endpoints import client_for, is_adapted
-from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError
+from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.provider_fields import origin_of
@@ -55,8 +55,7 @@ def _execute_claimed(run: Run, client: ModelClient | None) -> None:
     except JobLost:
         log.warning("run_lost")
     except ModelError as error:
-        is_fault_of_agent = isinstance(error, (BadAnswer, ContextTooLong))  # not of an endpoint that is down
-        _fail_run(run, error.code, f"{error} {error.advice}", remember=is_fault_of_agent)
+        _fail_run(run, error.code, f"{error} {error.advice}", remember=error.concerns_task)
     except Problem as problem:
         _fail_run(run, problem.code, problem.message)
     except (OperationalError, InterfaceError) as error:
@@ -106,10 +105,13 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     specs = () if run.task == Run.Task.PUBLISH else toolbox.specs  # a draft is made of the dive and nothing else
     specs = (*client_specs(turn), *specs)
     endpoint = endpoint_for(run.agent)
+    if endpoint is not None and (run.agent.fallback_id or run.has_stand_in):  # type: ignore[attr-defined]  # annotated
+        endpoint.attempts = MAX_FAILURES
     is_offline = endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE
     client = client or (offline_model_for(run) if is_offline else client_for(endpoint, for_run=True))
     if is_adapted(client, "no_tools"):
         specs = ()
+    client_limit = turn.max_output_tokens if turn else None
     assemble_prompt = partial(
         assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model
     )
@@ -125,13 +127,19 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     def reassemble(budget: int, tools: tuple[ToolSpec, ...] | None = None) -> Prompt:
         nonlocal offered_tools
         offered_tools = offered_tools if tools is None else tools
-        return assemble_prompt(budget=budget, tools=offered_tools, may_drop_tools=False)  # their calls are under way
+        may_drop_tools = not transcript.rounds and not turn  # else their calls are under way
+        return assemble_prompt(budget=budget, tools=offered_tools, may_drop_tools=may_drop_tools)
+
+    def find_fallback() -> Fallback | None:
+        return _fallback_of(run, endpoint, client_limit)
 
     with transaction.atomic():
         reply = begin_reply(run, prompt, is_free=client.is_free, prices=Prices.of(endpoint))
-    limit = _max_output_tokens(run, endpoint, turn.max_output_tokens if turn else None)
+    limit = _max_output_tokens(run, endpoint, client_limit)
     client_tools = frozenset(tool.name for tool in client_specs(turn))
-    session = RunSession(run, reply, client, limit, block_stamps, changes_read, readers, client_tools)
+    session = RunSession(
+        run, reply, client, limit, block_stamps, changes_read, readers, client_tools, specs, find_fallback
+    )
     session.answer.finished_rounds += filter(None, [reply.body])
     transcript = Transcript(prompt, reassemble)
     transcript.rounds.extend(earlier_rounds(turn, origin_of(client)))
@@ -154,8 +162,30 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
 def _max_output_tokens(run: Run, endpoint: Endpoint | None, client_limit: int | None) -> int | None:
     """Tokens one turn may take: the SOUL's own limit, within what the endpoint keeps free and who asks wants."""
     behavior = run.agent.soul.content.get("behavior", {}) if run.agent.soul else {}
-    limits = [behavior.get("max_output_tokens"), endpoint.output_reserve if endpoint else None, client_limit]
+    limits = [behavior.get("max_output_tokens"), endpoint.usable_reserve if endpoint else None, client_limit]
     return min((limit for limit in limits if limit), default=None)
+
+
+def _fallback_of(run: Run, endpoint: Endpoint | None, client_limit: int | None) -> Fallback | None:
+    """Who answers where the endpoint fails. No client stands in for it: it is another model."""
+    fallback = fallback_for(run.agent, endpoint)
+    if fallback is None:
+        return None
+    client = client_for(fallback)
+    return Fallback(
+        fallback,
+        client,
+        _max_output_tokens(run, fallback, client_limit),
+        partial(
+            assemble,
+            agent=run.agent,
+            thread=run.thread,
+            task=run.task,
+            request=run.trigger,
+            model=client.model,
+            endpoint=fallback,
+        ),
+    )
 
 
 def _fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> None:

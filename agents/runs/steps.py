@@ -22,8 +22,9 @@ StepKind = Literal[
     "claimed",
     "assembled",
     "called",
-    "adapted",
     "answered",
+    "notice",
+    "switched",
     "waiting",
     "done",
     "stop_requested",
@@ -36,8 +37,8 @@ StepKind = Literal[
 
 Step = dict[str, Any]
 """`kind` and `at` (ISO 8601), and where they apply `attempt`, `round`, `tokens`, `output_tokens`, `cached_tokens`,
-`reasoning_tokens`, `first_word_at`, `cut_reason`, `model`, `error`, `characters` (of the reply), `by` (a participant's
-id), and of a `CallNotice` its `code` and, as `notice`, its text."""
+`reasoning_tokens`, `first_word_at`, `cut_reason`, `model`, `error`, `code` and `text` (of a CallNotice), `characters`
+(of the reply) and `by` (a participant's id)."""
 
 
 def make_step(kind: StepKind, **facts: Any) -> Step:

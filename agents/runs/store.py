@@ -24,11 +24,14 @@ from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_reply, finish_reply, replace_replies, restore_reply
-from openvibe.llm.errors import BadAnswer
+from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tokens
 from openvibe.llm.values import CallNotice, Usage
+
+RECENT_RUNS = 20
+"""Looked at for how much a model has read."""
 
 TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
 
@@ -114,6 +117,15 @@ class Prices:
             return cls(Decimal(0), Decimal(0))
         return cls(endpoint.price_in, endpoint.price_out)
 
+    @property
+    def known(self) -> bool:
+        return self.tokens_in is not None and self.tokens_out is not None
+
+    def cost(self, run: Run) -> Decimal:
+        """Of what the run has used so far."""
+        per_million = run.input_tokens * (self.tokens_in or 0) + run.output_tokens * (self.tokens_out or 0)
+        return Decimal(per_million) / 1_000_000
+
 
 def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> Message:
     """The snapshot, the reply and `writing`, in the caller's transaction. Later attempts write the same reply, anew or
@@ -128,15 +140,72 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     if said:
         Message.objects.filter(pk=reply.pk).update(body=said)
         reply.body = said
-    current.state, current.reply, current.model = Run.State.WRITING, reply, prompt.model
-    current.is_free = is_free and (current.is_free or not current.input_tokens)
-    current.price_in, current.price_out = prices.tokens_in, prices.tokens_out
+    current.state, current.reply = Run.State.WRITING, reply
+    _set_model(current, prompt.model, is_free=is_free, prices=prices)
+    current.first_model = current.first_error = ""
     current.first_word_at = None
     add_step(current, "assembled", attempt=run.attempt, tokens=prompt.tokens, model=prompt.model)
-    field_names = ("state", "reply", "model", "is_free", "price_in", "price_out", "first_word_at", "steps")
-    current.save(update_fields=field_names)
-    run.reply = reply
+    current.save(update_fields=["state", "reply", *MODEL_FIELDS, "first_word_at", "steps"])
+    run.reply, run.model, run.first_model = reply, prompt.model, ""
     return reply
+
+
+MODEL_FIELDS = ("model", "is_free", "price_in", "price_out", "cost_correction", "first_model", "first_error")
+
+
+def _set_model(current: Run, model: str, *, is_free: bool, prices: Prices) -> None:
+    """Who answers from now on, in a row that is locked; the caller saves MODEL_FIELDS. What was used until now keeps
+    the price that it had."""
+    before = Prices(current.price_in, current.price_out)
+    current.cost_correction += before.cost(current) - prices.cost(current) if before.known and prices.known else 0
+    current.model = model
+    current.is_free = is_free and (current.is_free or not current.input_tokens)
+    current.price_in, current.price_out = prices.tokens_in, prices.tokens_out
+
+
+def switch_model(run: Run, prompt: Prompt, *, first_error: str, is_free: bool, prices: Prices) -> None:
+    """Another model answers from now on, because the first did not. In the caller's transaction. Raises JobLost."""
+    current = RUNS.lock_owned(run)
+    store_snapshot(run, prompt)
+    current.first_model, current.first_error = current.model, first_error[:500]
+    _set_model(current, prompt.model, is_free=is_free, prices=prices)
+    add_step(current, "switched", attempt=run.attempt, model=prompt.model, error=first_error[:MAX_ERROR_CHARACTERS])
+    add_step(current, "assembled", attempt=run.attempt, tokens=prompt.tokens, model=prompt.model)
+    current.save(update_fields=[*MODEL_FIELDS, "steps"])
+    run.model, run.first_model = prompt.model, current.first_model
+
+
+def shorten_prompt(run: Run, prompt: Prompt, notice: CallNotice) -> None:
+    """The run goes on with this shorter prompt. In the caller's transaction. Raises JobLost."""
+    current = RUNS.lock_owned(run)
+    store_snapshot(run, prompt)
+    add_step(current, "notice", attempt=run.attempt, code=notice.code, text=notice.text)
+    add_step(current, "assembled", attempt=run.attempt, tokens=prompt.tokens, model=prompt.model)
+    current.save(update_fields=["steps"])
+
+
+def save_notice(run: Run, notice: CallNotice) -> None:
+    """Say in the timeline what was done to be answered; once in a run. Raises JobLost."""
+    is_told = {"kind": "notice", "code": notice.code}
+    if any(is_told.items() <= step.items() for step in run.steps):
+        return
+    step = make_step("notice", attempt=run.attempt, code=notice.code, text=notice.text)
+    RUNS.update_owned(run, steps=append_step(step))
+    run.steps = [*run.steps, step]
+
+
+def has_read_more(run: Run, tokens: int) -> bool:
+    """Whether the run's model has read more than so many tokens in one of its newest turns in this workspace."""
+    runs = Run.objects.filter(workspace=run.workspace_id, model=run.model).order_by("-queued_at")
+    for steps in runs.values_list("steps", flat=True)[:RECENT_RUNS]:
+        if any(step["kind"] == "answered" and step.get("tokens", 0) > tokens for step in steps):
+            return True
+    return False
+
+
+def discount_request(run: Run, tokens: int) -> None:
+    """A request that was refused before it was read costs nothing. Raises JobLost."""
+    RUNS.update_owned(run, input_tokens=F("input_tokens") - tokens)
 
 
 def emit_reply_changed(run: Run) -> None:
@@ -192,26 +261,11 @@ def begin_request(run: Run, tokens: int, round_number: int) -> bool:
 
     False, with nothing counted, where a person asked to stop. Raises as `is_stop_requested`.
     """
-    step = make_step("called", attempt=run.attempt, round=round_number, tokens=tokens)
+    step = make_step("called", attempt=run.attempt, round=round_number, tokens=tokens, model=run.model)
     rows = RUNS.owned_row(run).filter(stop_requested_at=None)
     if rows.update(input_tokens=F("input_tokens") + tokens, steps=append_step(step)):
         return True
     return not is_stop_requested(run)
-
-
-def save_notice(run: Run, notice: CallNotice) -> None:
-    """What the client did to be answered, as a step; once in a run. Raises JobLost."""
-    is_told = {"kind": "adapted", "code": notice.code}
-    if any(is_told.items() <= step.items() for step in run.steps):
-        return
-    step = make_step("adapted", attempt=run.attempt, code=notice.code, notice=notice.text)
-    RUNS.update_owned(run, steps=append_step(step))
-    run.steps = [*run.steps, step]
-
-
-def uncount_request(run: Run, tokens: int) -> None:
-    """A request that `begin_request` counted was refused, and is asked anew in another form. Raises JobLost."""
-    RUNS.update_owned(run, input_tokens=F("input_tokens") - tokens)
 
 
 def answered_turn(
@@ -282,11 +336,11 @@ def save_unfinished_turn(run: Run, reply: Message, answer: PartialReply) -> None
 
 
 def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
-    """The answer stands, in the caller's transaction, and says where the model was cut off. Raises BadAnswer when there
-    is none, and Problem when the thread was closed to agents meanwhile, unless somebody stopped it."""
+    """The answer stands, in the caller's transaction, and says where the model was cut off. Raises EmptyAnswer when
+    there is none, and Problem when the thread was closed to agents meanwhile, unless somebody stopped it."""
     text = clean_reply_body(answer.text)
     if not text and not answer.is_stopped:
-        raise BadAnswer("The model answered nothing.")
+        raise EmptyAnswer("The model answered nothing.")
     if answer.cut_reason and not answer.is_stopped:
         text = clean_reply_body(text + CUT_NOTICES[answer.cut_reason])
     current = RUNS.lock_owned(run)
@@ -319,7 +373,8 @@ def wait_for_approval(current: Run, reply: Message, answer: PartialReply, approv
 def fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> None:
     """The run and its reply, if it began one, are failed with a reason people can read, in the caller's transaction.
 
-    Text so far stays. `remember`: the agent learns of it.
+    Text so far stays. `remember`: the agent learns of it: for what says something about the task, not about a model or
+    a server that failed.
     """
     try:
         current = RUNS.lock_owned(run)
@@ -345,9 +400,11 @@ def clean_reply_body(text: str) -> str:
 
 
 def _runs_with_relations() -> QuerySet[Run]:
+    """`has_stand_in`: the workspace has a fallback."""
     agent = ("agent__participant", "agent__workspace", "agent__soul", "agent__endpoint")
     relations = (*agent, "thread__channel", "trigger__author", "requested_by", "reply", "client_turn__continues")
-    return Run.objects.select_related(*relations)
+    stand_ins = Endpoint.objects.filter(workspace=OuterRef("workspace"), is_fallback=True)
+    return Run.objects.select_related(*relations).annotate(has_stand_in=Exists(stand_ins))
 
 
 @CompiledQuery

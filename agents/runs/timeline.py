@@ -90,11 +90,13 @@ def _step_words(run: Run, step: Step, name: str, before: str, approval: Approval
         case "assembled":
             return "Prompt assembled", tokens
         case "called":
-            return "Asked the model", f"{run.model or 'model'} · {tokens} sent"
-        case "adapted":
-            return "Asked in the way the model needs", step.get("notice", "")
+            return "Asked the model", f"{step.get('model') or run.model or 'model'} · {tokens} sent"
         case "answered":
             return "The model answered", _answer_figures(step)
+        case "notice":
+            return step.get("text", ""), ""
+        case "switched":
+            return f"Asked {step.get('model', 'another model')} in its place", step.get("error", "")
         case "waiting":
             return "Waits for an approval", what
         case "resumed":

@@ -2,7 +2,9 @@
 
 `RunSession` asks what the `Transcript` holds, has a `CallExecutor` execute each call, and saves the answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import monotonic
@@ -14,6 +16,7 @@ from django.db.models.functions import Extract
 from django.utils import timezone
 
 from agents.access import budget_denial, reply_denied_reason, tokens_used_by_agent, visible_to
+from agents.assembler.assemble import Prompt
 from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.assembler.snapshots.store import store_snapshot
 from agents.audience import has_new_readers, shown_to_readers
@@ -24,15 +27,19 @@ from agents.runs.kept_fields import dump_fields
 from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of
 from agents.runs.store import (
     PartialReply,
+    Prices,
     answered_turn,
     begin_request,
     check_open,
+    discount_request,
+    has_read_more,
     is_stop_requested,
     run_as_it_is,
     save_answered_turn,
     save_notice,
     save_partial,
-    uncount_request,
+    shorten_prompt,
+    switch_model,
 )
 from agents.runs.stream_reader import STREAM_TIMEOUT, iter_with_timeout
 from agents.runs.tool_calls import CALL_MAY_QUOTE, CallExecutor
@@ -53,12 +60,14 @@ from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.chat.models import Dive, Message
 from openvibe.llm.adapted_calls import ToolsRefused
 from openvibe.llm.endpoints import save_adaptations
-from openvibe.llm.errors import EmptyAnswer
+from openvibe.llm.errors import BudgetExceeded, ContextTooLong, EmptyAnswer, ModelError, ModelTimeout
 from openvibe.llm.fences import clean_text
+from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.provider_fields import origin_of
 from openvibe.llm.tool_calls import read_call
 from openvibe.llm.values import CallNotice, Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest, ToolSpec
+from openvibe.llm.windows import learn_window, note_unread, unread_sentence, unread_tokens
 from openvibe.workspaces.access import Access
 
 NEW_READERS_NOTICE = "[Left out: somebody reads along by now who may not see all of it.]"
@@ -73,12 +82,37 @@ MAX_CALLS_PER_ROUND = 16
 MAX_CALLS_ON_RECORD = 64
 """Calls of one round that are answered and kept, refused ones included."""
 
+MAX_SHORTENINGS = 3
+"""Times in a run that a prompt which was too long is made shorter; each time a third shorter at least."""
+
+MAX_FAILURES = 2
+"""Of a run's first model; then its fallback is asked."""
+
 MessageChanges = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """The model that is asked when the first one fails. `assemble` makes the run's prompt for it."""
+
+    endpoint: Endpoint
+    client: ModelClient
+    max_output_tokens: int | None
+    assemble: Callable[..., Prompt]
+
+    @property
+    def model(self) -> str:
+        return self.client.model
+
+
+def no_fallback() -> Fallback | None:
+    return None
 
 
 @dataclass
 class RunSession:
-    """One attempt of a run, from the first word to the last."""
+    """One attempt of a run, from the first word to the last. `find_fallback` is called once the model fails; `tools`
+    are those that were offered."""
 
     run: Run
     reply: Message
@@ -88,6 +122,11 @@ class RunSession:
     changes_read: MessageChanges
     readers: Access
     client_tools: frozenset[str] = frozenset()
+    tools: tuple[ToolSpec, ...] = ()
+    find_fallback: Callable[[], Fallback | None] = no_fallback
+    failures: int = 0
+    shortenings: int = 0
+    first_error: ModelError | None = None
     stop_reason: str = ""
     keeps_fields: bool = False
     answer: PartialReply = field(default_factory=PartialReply)
@@ -107,12 +146,7 @@ class RunSession:
                 self._check_trust_level()
                 transcript.tokens_left_today = self._check_budget()
             self._renew_if_changed(transcript)
-            turn = transcript.next_turn()
-            try:
-                completion = self._stream_turn(turn, transcript.number)
-            except ToolsRefused as refusal:
-                self._withdraw_tools(transcript, turn, refusal.notice)
-                continue
+            completion, turn = self._ask_model(transcript)
             if completion is None or not completion.tool_calls or self._is_last(completion, turn):
                 return True
             if self._hand_over(completion, transcript.number):
@@ -181,7 +215,7 @@ class RunSession:
 
     def _withdraw_tools(self, transcript: Transcript, turn: ModelTurn, notice: CallNotice) -> None:
         """The model takes no tools, as it says now: it is asked anew, and its prompt says nothing of them."""
-        uncount_request(self.run, turn.tokens)
+        discount_request(self.run, turn.tokens)
         save_notice(self.run, notice)
         prompt = transcript.withdraw_tools()
         with transaction.atomic():
@@ -247,6 +281,95 @@ class RunSession:
                 save_partial(self.run, self.reply, self.answer)
         return None
 
+    def _ask_model(self, transcript: Transcript) -> tuple[Completion | None, ModelTurn]:
+        """The next turn, asked again with a shorter prompt where it was too long, and of the fallback where the model
+        fails. Raises what neither helps against."""
+        while True:
+            turn = transcript.next_turn()
+            try:
+                return self._stream_turn(turn, transcript.number), turn
+            except BudgetExceeded:
+                raise
+            except ToolsRefused as refusal:
+                self._withdraw_tools(transcript, turn, refusal.notice)
+            except ContextTooLong as error:
+                discount_request(self.run, turn.tokens)
+                if self.shortenings < MAX_SHORTENINGS:
+                    self._shorten(transcript, turn, error)
+                else:
+                    self._ask_another(transcript, error)
+            except ModelError as error:
+                self._ask_another(transcript, error)
+            self.answer.current_round = ""
+
+    def _shorten(self, transcript: Transcript, turn: ModelTurn, error: ContextTooLong) -> None:
+        """Make the prompt anew for the window that the refusal names, or for a third less. Where what every prompt
+        needs does not fit into that, another model is asked, if there is one."""
+        self.shortenings += 1
+        limit = self.max_output_tokens
+        window = error.smaller_window(turn.tokens, limit or 0)
+        reserve = max(min(limit or window // 4, window // 4), 1)
+        if (endpoint := getattr(self.client, "endpoint", None)) is not None:
+            learn_window(endpoint, window, str(error))
+        ceiling = min(transcript.ceiling, window - reserve)
+        try:
+            prompt = self._fit(transcript, ceiling, turn if error.window is None else None)
+        except Problem as problem:
+            too_little = f"The model takes {window:,} tokens at most, prompt and answer together, which is too few. "
+            self._ask_another(transcript, ContextTooLong(f"{too_little}{problem.message}", window=window))
+            return
+        self.max_output_tokens = limit and reserve
+        text = f"The model takes {window:,} tokens at most: the prompt was made shorter, and asked again."
+        with transaction.atomic():
+            shorten_prompt(self.run, prompt, CallNotice("window_learned", text))
+
+    def _fit(self, transcript: Transcript, ceiling: int, refused: ModelTurn | None) -> Prompt:
+        """The prompt within so many tokens; a third below what was refused, as far as that is possible, where nobody
+        knows what would be taken. Raises Problem."""
+        if refused is not None and refused.tokens * 2 // 3 < ceiling:
+            with suppress(Problem):
+                return transcript.fit(refused.tokens * 2 // 3)
+        return transcript.fit(ceiling)
+
+    def _ask_another(self, transcript: Transcript, error: ModelError) -> None:
+        """Ask the model once more where that may help, after its second failure its fallback. Raises the error where
+        there is none, with both reasons where that fails, too."""
+        if self.first_error is not None:
+            raise _both_failed(self.run, self.first_error, error)
+        fallback = self.find_fallback()
+        if fallback is None:
+            raise error
+        self.failures += error.attempts
+        if self.failures < MAX_FAILURES and (error.may_pass or isinstance(error, ModelTimeout)):
+            return
+        try:
+            prompt = fallback.assemble(tools=self.tools, may_drop_tools=not transcript.rounds)
+        except Problem as problem:
+            raise _both_failed(self.run, error, problem, fallback.model) from error
+        with transaction.atomic():
+            switch_model(
+                self.run,
+                prompt,
+                first_error=str(error),
+                is_free=fallback.client.is_free,
+                prices=Prices.of(fallback.endpoint),
+            )
+
+        offered_tools = prompt.tools
+
+        def reassemble(ceiling: int, tools: tuple[ToolSpec, ...] | None = None) -> Prompt:
+            nonlocal offered_tools
+            offered_tools = offered_tools if tools is None else tools
+            return fallback.assemble(budget=ceiling, tools=offered_tools, may_drop_tools=not transcript.rounds)
+
+        transcript.change_model(prompt, reassemble)
+        self.client, self.max_output_tokens = fallback.client, fallback.max_output_tokens
+        self.first_error, self.shortenings = error, 0
+        try:
+            transcript.tokens_left_today = self._check_budget()
+        except Problem as problem:
+            raise _both_failed(self.run, error, problem) from error
+
     def _end_round(
         self, completion: Completion, turn: ModelTurn, round_number: int, first_word_at: datetime | None
     ) -> None:
@@ -262,12 +385,23 @@ class RunSession:
             cut_reason=cut_reason,
         )
         self.answer.end_round(text)
+        if unread_tokens(turn.tokens, completion.usage):
+            self._say_unread(turn.tokens, completion.usage.input_tokens)
         if not completion.tool_calls:
             self.answer.last_turn = round_turn
             self.answer.cut_reason = "" if self._is_for_program() else cut_reason
         else:
             save_answered_turn(self.run, round_turn)
             save_partial(self.run, self.reply, self.answer)
+
+    def _say_unread(self, sent: int, read: int) -> None:
+        """The server read clearly less than it was sent. Not said where it has read more before: then it counts only
+        what it had not read yet."""
+        if has_read_more(self.run, 2 * read):
+            return
+        save_notice(self.run, CallNotice("not_all_read", unread_sentence(sent, read)))
+        if (endpoint := getattr(self.client, "endpoint", None)) is not None:
+            note_unread(endpoint, sent=sent, read=read)
 
     def _is_for_program(self) -> bool:
         """Whether a program reads the answer: one that is told why it ended, or the form of a dive's result."""
@@ -318,6 +452,15 @@ def with_read_calls(completion: Completion, tools: Sequence[ToolSpec]) -> Comple
     """The completion with its calls by the names and schemas of the tools that were offered, whichever client read
     it."""
     return replace(completion, tool_calls=tuple(read_call(call, tools) for call in completion.tool_calls))
+
+
+def _both_failed(run: Run, first: ModelError, second: ModelError | Problem, second_model: str = "") -> ModelError:
+    """What people are told where the fallback failed, too: both reasons, under the code of the first."""
+    first_model, second_model = (run.first_model, run.model) if run.first_model else (run.model, second_model)
+    words = second.message if isinstance(second, Problem) else str(second)
+    error = copy(first)
+    error.args = (f"{first_model}: {first} {second_model}, its fallback: {words}",)
+    return error
 
 
 def read_message_changes(thread_id: int) -> MessageChanges:

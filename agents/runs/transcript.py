@@ -146,6 +146,24 @@ class Transcript:
         self._may_shrink = True
         return self._prompt
 
+    @property
+    def ceiling(self) -> int:
+        return self._ceiling
+
+    def fit(self, ceiling: int) -> Prompt:
+        """The prompt anew for a model that reads no more than `ceiling` tokens. Raises Problem where what every prompt
+        needs does not fit."""
+        prompt = self._reassemble(ceiling)
+        self._prompt, self._ceiling, self._may_shrink = prompt, ceiling, True
+        return prompt
+
+    def change_model(self, prompt: Prompt, reassemble: Callable[[int], Prompt]) -> None:
+        """Go on with another model's prompt. What the model before added to its rounds, such as signatures, is nothing
+        to it."""
+        self._prompt, self._reassemble = prompt, reassemble
+        self._ceiling, self._counter, self._may_shrink = prompt.ceiling, prompt.counter, True
+        self.rounds = [finished.as_told() for finished in self.rounds]
+
     def next_turn(self) -> ModelTurn:
         """The next turn, within the ceiling."""
         if not self.rounds:

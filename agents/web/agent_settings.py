@@ -36,6 +36,8 @@ class PlaceForm(ServiceForm):
         endpoints = Endpoint.objects.filter(workspace=request.workspace)
         self.fields["channels"].queryset = channels  # type: ignore[attr-defined]  # a field of models
         self.fields["endpoint"].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
+        if "fallback" in self.fields:
+            self.fields["fallback"].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
 
 
 class SettingsForm(PlaceForm):
@@ -44,6 +46,13 @@ class SettingsForm(PlaceForm):
         choices=[("False", "OpenVibe, with this model"), ("True", "A program elsewhere, through the API")],
         widget=forms.RadioSelect,
         label="Who writes its answers",
+    )
+    fallback = forms.ModelChoiceField(
+        Endpoint.objects.none(),
+        required=False,
+        label="Fallback",
+        empty_label="The workspace's fallback, where it has one",
+        help_text="Answers when the model itself fails twice in a row. The reply says so.",
     )
     daily_token_budget = forms.IntegerField(
         min_value=0,
@@ -56,11 +65,12 @@ class SettingsForm(PlaceForm):
         label="Active",
         help_text="An agent that is not active answers nobody, and its episodes are archived. All it wrote stays.",
     )
-    field_order = ("answers_itself", "endpoint", "daily_token_budget", "channels", "is_active")
+    field_order = ("answers_itself", "endpoint", "fallback", "daily_token_budget", "channels", "is_active")
 
     def __init__(self, request: WorkspaceRequest, agent: Agent) -> None:
         initial = {
             "endpoint": agent.endpoint_id,
+            "fallback": agent.fallback_id,
             "channels": agent.participant.channels.all(),
             "answers_itself": agent.answers_itself,
             "daily_token_budget": agent.daily_token_budget,

@@ -14,11 +14,13 @@ from openvibe.base.forms import field_changes
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Refused
 from openvibe.base.rate_limits import check_rate
-from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models, try_endpoint
+from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models
 from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
 from openvibe.llm.presets import PRESETS
 from openvibe.llm.services import delete_endpoint, forget_adaptations, save_endpoint
+from openvibe.llm.window_checks import offered_facts, try_and_measure
+from openvibe.llm.windows import forget_learned, window_notes
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
@@ -50,12 +52,13 @@ def endpoint_create(request: WorkspaceRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def endpoint_change(request: WorkspaceRequest, endpoint_id: int) -> HttpResponse:
     """The form of one; with `act` = `test` it is asked a tiny question, with `forget` it is asked again without what it
-    wanted otherwise (`adaptation`: one of it), with `delete` it goes."""
+    wanted otherwise (`adaptation`: one of it), with `forget-window` what was learned of its window is forgotten, with
+    `delete` it goes."""
     endpoint, act = _access_endpoint(request, endpoint_id), request.POST.get("act", "")
     if act == "test":
         try:
             check_rate(request, "test_model", TOO_MANY_TESTS)
-            result = try_endpoint(endpoint=endpoint)
+            result = try_and_measure(endpoint=endpoint)
             note = f"{result.summary} It said: {result.message}" if result.ok else f"{endpoint}: {result.message}"
             (messages.success if result.ok else messages.error)(request, note)
         except Refused as problem:
@@ -67,6 +70,10 @@ def endpoint_change(request: WorkspaceRequest, endpoint_id: int) -> HttpResponse
         )
         if count:
             messages.success(request, f"Forgotten. {endpoint} is asked without it again.")
+        return redirect("settings-model", request.workspace.slug, endpoint.pk)
+    if act == "forget-window":
+        forget_learned(endpoint=endpoint, by=request.access)
+        messages.success(request, f"Prompts for {endpoint} are made for {endpoint.context_window:,} tokens again.")
         return redirect("settings-model", request.workspace.slug, endpoint.pk)
     if act == "delete":
         delete_endpoint(endpoint=endpoint, by=request.access)
@@ -93,7 +100,8 @@ def endpoint_models(request: WorkspaceRequest) -> HttpResponse:
     if stored and not draft.api_key and stored.base_url == draft.base_url:
         draft.api_key = stored.api_key
     models = fetch_models(endpoint=draft)
-    return JsonResponse({"models": models.models, "message": models.message})
+    facts = offered_facts(models, draft.base_url)
+    return JsonResponse({"models": models.models, "facts": facts, "message": models.message})
 
 
 @transaction.atomic
@@ -104,8 +112,13 @@ def _save_form(request: WorkspaceRequest, endpoint: Endpoint) -> HttpResponse:
         save_endpoint(endpoint=form.instance, by=request.access, changes=field_changes(form))
         messages.success(request, f"{form.instance} is saved. Test it to see that it answers.")
         return redirect("settings-models", request.workspace.slug)
-    adaptations = endpoint.adaptations.all() if endpoint.pk else ()
-    page = {"form": form, "endpoint": endpoint, "presets": PRESETS, "adaptations": adaptations}
+    page = {
+        "form": form,
+        "endpoint": endpoint,
+        "presets": PRESETS,
+        "adaptations": endpoint.adaptations.all() if endpoint.pk else (),
+        "window_notes": window_notes(endpoint),
+    }
     return render(request, "agents/settings_model.html", page, status=400 if form.errors else 200)
 
 

@@ -40,6 +40,8 @@ class RunCard:
     state: str
     label: str
     model: str
+    first_model: str
+    """Asked first, where its fallback wrote the answer."""
     tokens_read: int
     budget: int
     tokens_written: int
@@ -126,8 +128,8 @@ def _levels_then(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 
 
 RUN_CARD_FIELDS = (
-    *("state", "model", "input_tokens", "output_tokens", "error", "stop_requested_at", "heard_at", "reply", "trigger"),
-    *("agent__deactivated_at", "agent__participant__name", "approval__what"),
+    *("state", "model", "first_model", "input_tokens", "output_tokens", "error", "stop_requested_at", "heard_at"),
+    *("reply", "trigger", "agent__deactivated_at", "agent__participant__name", "approval__what"),
     *("thread", "task", "schedule__is_active"),
 )
 
@@ -172,6 +174,7 @@ def _run_card(run: Run, access: Access) -> RunCard:
         state=run.state,
         label=_run_state_label(run),
         model=run.model,
+        first_model=run.first_model,
         tokens_read=getattr(run, "prompt_tokens", None) or run.input_tokens,
         budget=getattr(run, "prompt_budget", None) or 0,
         tokens_written=run.output_tokens,

@@ -24,7 +24,7 @@ from knowledge.services.revisions import admin_ids, create_notices, lock_rows, r
 from openvibe.base.events import emit
 from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.llm.endpoints import client_for
-from openvibe.llm.errors import ModelError
+from openvibe.llm.errors import ContextTooLong, ModelError
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.structured_output import UnparsableAnswer
@@ -105,6 +105,13 @@ def _judge_with_model(client: ModelClient, claim: ComparedText, candidates: Sequ
             max_output_tokens=MAX_ANSWER_TOKENS,
         )
         verdict = parse_verdict(answer.text, len(candidates))
+    except ContextTooLong as error:
+        if len(candidates) > 1:  # fewer at once
+            middle = len(candidates) // 2
+            verdicts = [_judge_with_model(client, claim, half) for half in (candidates[:middle], candidates[middle:])]
+            return None if None in verdicts else {pk: why for half in verdicts for pk, why in (half or {}).items()}
+        log.warning("contradictions_not_judged", error=type(error).__name__)
+        return None
     except (ModelError, UnparsableAnswer) as error:
         log.warning("contradictions_not_judged", error=type(error).__name__)
         return None

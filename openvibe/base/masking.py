@@ -35,7 +35,7 @@ _TOKENS = re.compile(
             r"github_pat_[A-Za-z0-9_]{20,}",
             r"glpat-[A-Za-z0-9_-]{16,}",  # GitLab
             r"xox[a-z]-[A-Za-z0-9-]{8,}",  # Slack
-            r"AIza[A-Za-z0-9_-]{30,}",  # Google
+            r"AIza[A-Za-z0-9_-]{30,}|AQ\.A[A-Za-z0-9_-]{30,}",  # Google
             r"hf_[A-Za-z0-9]{20,}",  # Hugging Face
             r"npm_[A-Za-z0-9]{30,}",
             r"eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",  # JSON web tokens
@@ -87,7 +87,22 @@ _LIBRARY: tuple[tuple[type[RegexBasedDetector], tuple[str, ...]], ...] = (
 """Not among them: assignments (`cloudant_password = …`), which our own named secrets cover; Artifactory's, which takes
 class names such as APBluetoothController for passwords; Telegram's, which takes a number and a UUID for a token."""
 
-_TOKEN_HINTS = ("sk-", "sk_", "rk_", "ovk_", "whsec_", "akia", "asia", "glpat-", "xox", "aiza", "hf_", "npm_", "eyj")
+_TOKEN_HINTS = (
+    "sk-",
+    "sk_",
+    "rk_",
+    "ovk_",
+    "whsec_",
+    "akia",
+    "asia",
+    "glpat-",
+    "xox",
+    "aiza",
+    "aq.a",
+    "hf_",
+    "npm_",
+    "eyj",
+)
 _GITHUB_HINTS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_")
 _NAME_HINTS = ("passw", "passphrase", "pwd", "secret", "apikey", "api_key", "api-key", "access", "auth", "refresh")
 _UNMISTAKABLE = (

@@ -15,11 +15,12 @@ from openvibe.base.admin import AuditedAdmin, admin_actor, secret_input
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Refused
 from openvibe.base.rate_limits import check_rate
-from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models, try_endpoint
+from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models
 from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
 from openvibe.llm.presets import PRESETS
 from openvibe.llm.services import forget_adaptations
+from openvibe.llm.window_checks import offered_facts, try_and_measure
 
 
 class EndpointAdminForm(EndpointForm):
@@ -31,8 +32,8 @@ class EndpointAdmin(AuditedAdmin):
     audit_action = AuditAction.ENDPOINT
     may_add = may_change = may_delete = True
     form = EndpointAdminForm
-    list_display = ("name", "workspace", "kind", "model", "key", "is_default", "is_for_summaries")
-    list_filter = ("kind", "is_default", "is_for_summaries")
+    list_display = ("name", "workspace", "kind", "model", "key", "is_default", "is_fallback", "is_for_summaries")
+    list_filter = ("kind", "is_default", "is_fallback", "is_for_summaries")
     list_select_related = ("workspace",)
     search_fields = ("name", "model")
     ordering = ("workspace", "name")
@@ -40,7 +41,7 @@ class EndpointAdmin(AuditedAdmin):
     readonly_fields = ("adaptations_known",)
     change_form_before_template = "admin/llm/presets.html"
     fieldsets = (
-        (None, {"fields": ("workspace", "name", "kind", "is_default", "is_for_summaries")}),
+        (None, {"fields": ("workspace", "name", "kind", "is_default", "is_fallback", "is_for_summaries")}),
         ("Where and with which key", {"fields": ("base_url", "model", "api_key", "forget")}),
         (
             "Limits and prices",
@@ -92,7 +93,8 @@ class EndpointAdmin(AuditedAdmin):
         if stored and not endpoint.api_key and stored.base_url == endpoint.base_url:
             endpoint.api_key = stored.api_key
         result = fetch_models(endpoint=endpoint)
-        return JsonResponse({"models": result.models, "message": result.message})
+        facts = offered_facts(result, endpoint.base_url)
+        return JsonResponse({"models": result.models, "facts": facts, "message": result.message})
 
     @admin.display(description="Key")
     def key(self, endpoint: Endpoint) -> str:
@@ -129,7 +131,7 @@ class EndpointAdmin(AuditedAdmin):
             except Refused as error:
                 self.message_user(request, error.message, messages.ERROR)
                 return
-            result = try_endpoint(endpoint=endpoint)
+            result = try_and_measure(endpoint=endpoint)
             message = f"{result.summary} It said: {result.message}" if result.ok else result.message
             self.message_user(request, message, messages.SUCCESS if result.ok else messages.ERROR)
 

@@ -11,11 +11,13 @@ from django.utils.crypto import salted_hmac
 from openvibe.base.circuit_breaker import CircuitBreaker
 from openvibe.base.text import pluralize
 from openvibe.llm.adapted_calls import AdaptationMemory
-from openvibe.llm.errors import AuthRefused, ModelTimeout, ModelUnavailable
+from openvibe.llm.errors import AuthRefused, ContextTooLong, ModelTimeout, ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient, ModelStream
 from openvibe.llm.provider_fields import mark_completion, with_own_fields
+from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, ToolSpec
+from openvibe.llm.windows import learn_window
 
 
 class EndpointBreaker(CircuitBreaker):
@@ -23,9 +25,11 @@ class EndpointBreaker(CircuitBreaker):
         return isinstance(error, (ModelUnavailable, ModelTimeout, AuthRefused))
 
     def rest_error(self, row: Any, failures: int, seconds: int) -> ModelUnavailable:
-        return ModelUnavailable(
+        error = ModelUnavailable(
             f"The model endpoint failed {failures} times in a row. It is tried again in {pluralize(seconds, 'second')}."
         )
+        error.attempts = failures
+        return error
 
 
 def endpoint_origin(endpoint: Endpoint) -> str:
@@ -36,15 +40,15 @@ def endpoint_origin(endpoint: Endpoint) -> str:
 
 
 class BreakerClient:
-    """A model client behind a breaker. What the model's provider wants back goes back to it alone: `origin` stands for
-    the endpoint with its address, model and key."""
+    """A model client behind a breaker, which remembers how long a prompt may be. What the model's provider wants back
+    goes back to it alone: `origin` stands for the endpoint with its address, model and key."""
 
     def __init__(self, client: ModelClient, *, breaker: EndpointBreaker, endpoint: Endpoint) -> None:
         self.model, self.is_free = client.model, client.is_free
         self.adaptations: AdaptationMemory | None = getattr(client, "adaptations", None)
         self._client = client
         self._breaker = breaker
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self.origin = endpoint_origin(endpoint)
 
     def complete(
@@ -55,14 +59,20 @@ class BreakerClient:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> Completion:
-        with self._breaker.guard(self._endpoint):
-            completion = self._client.complete(
-                with_own_fields(messages, self.origin),
-                tools=tools,
-                max_output_tokens=max_output_tokens,
-                options=options,
-            )
-            return mark_completion(completion, self.origin)
+        """What a refusal says of the model's window is remembered; whoever streams does that itself, in its thread."""
+        try:
+            with self._breaker.guard(self.endpoint):
+                completion = self._client.complete(
+                    with_own_fields(messages, self.origin),
+                    tools=tools,
+                    max_output_tokens=max_output_tokens,
+                    options=options,
+                )
+                return mark_completion(completion, self.origin)
+        except ContextTooLong as error:
+            sent = count_prompt_tokens(messages, tools, counter_for(self.model))
+            learn_window(self.endpoint, error.smaller_window(sent, max_output_tokens or 0), str(error))
+            raise
 
     def stream(
         self,
@@ -72,7 +82,7 @@ class BreakerClient:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
-        with self._breaker.guard(self._endpoint):
+        with self._breaker.guard(self.endpoint):
             own = with_own_fields(messages, self.origin)
             stream = self._client.stream(own, tools=tools, max_output_tokens=max_output_tokens, options=options)
             with closing(stream):

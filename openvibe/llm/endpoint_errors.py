@@ -16,7 +16,8 @@ import httpx2
 from openvibe.base.masking import MASK, mask_secrets
 from openvibe.base.ssrf_guard import AddressRefused, ResponseTooLarge
 from openvibe.base.text import has_visible_character
-from openvibe.llm.error_bodies import is_web_page, read_reason
+from openvibe.llm.context_errors import read_context_refusal
+from openvibe.llm.error_bodies import decode_json, is_web_page, read_reason
 from openvibe.llm.errors import (
     AuthRefused,
     BadAnswer,
@@ -48,7 +49,6 @@ MAX_LINE_CHARACTERS = 300
 """Of an endpoint's own words, as people and tables get to see them."""
 
 _MARKUP = re.compile(r"</?[A-Za-z!][^<>]{0,200}>")
-_TOO_LONG_PHRASES = ("context_length", "maximum context", "context window", "context size", "prompt is too long")
 _QUOTA_PHRASES = ("insufficient_quota", "billing_error", "credit balance")
 _DEAD_ADVICE = (
     "Check that the model server runs and that its address and port are right. One on another machine, or beside a "
@@ -96,6 +96,14 @@ class ErrorReport(EndpointReport):
     def _to_model_error(self, key: str) -> ModelError:
         detail = _quoted(self.message, key)
         words = f"{self.code} {self.message}".lower()
+        if refusal := read_context_refusal(self.status, self.code, self.message, self.body):
+            problem, advice = "The prompt is longer than the model takes.", None
+            if refusal.is_quota:
+                problem = "The prompt is longer than this key may send in one minute."
+                advice = "Admins can set the context window to less than that, or get a larger plan: Settings, Models."
+            return ContextTooLong(
+                f"{problem}{detail}", advice=advice, window=refusal.window, prompt_tokens=refusal.prompt_tokens
+            )
         if loading := loading_error(self.status, words, detail):
             return loading
         if self.status == 402 or any(phrase in words for phrase in _QUOTA_PHRASES):
@@ -111,8 +119,6 @@ class ErrorReport(EndpointReport):
             return RateLimited(f"The endpoint is asked too often{self._http}.{detail}", retry_after=retry_after)
         if self.status == 408 or self.code == "timeout_error":
             return ModelTimeout(f"The endpoint gave up waiting{self._http}.")
-        if self.status == 413 or any(phrase in words for phrase in _TOO_LONG_PHRASES):
-            return ContextTooLong(f"The prompt is longer than the model takes.{detail}")
         return self._other_error(detail)
 
     @property
@@ -284,7 +290,8 @@ def read_error(error: Any, status: int = 200) -> ErrorReport:
     status."""
     reason, is_in_answer = read_reason(error), status == 200
     status = reason.status or status if is_in_answer else status
-    return ErrorReport(status, reason.code, reason.message, param=reason.param, is_in_answer=is_in_answer)
+    body = decode_json(error) if isinstance(error, str) else error
+    return ErrorReport(status, reason.code, reason.message, None, reason.param, is_in_answer, body)
 
 
 def report_in(answer: Any) -> ErrorReport | None:

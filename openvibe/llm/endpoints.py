@@ -116,7 +116,7 @@ def _connection(endpoint: Endpoint) -> Connection:
 def _retry_policy(endpoint: Endpoint) -> RetryPolicy:
     """The limit of the endpoint, unless the operator's are lower."""
     total, first_answer = settings.MODEL_TOTAL_SECONDS, settings.MODEL_FIRST_ANSWER_SECONDS
-    limits = CallLimits(endpoint.timeout_seconds, endpoint.timeout_seconds)
+    limits = CallLimits(endpoint.timeout_seconds, endpoint.timeout_seconds, attempts=endpoint.attempts)
     if total < endpoint.timeout_seconds:
         source = "which is what OPENVIBE_MODEL_TOTAL_SECONDS allows"
         limits = replace(limits, first_answer_seconds=total, total_seconds=total, total_source=source)

@@ -84,6 +84,14 @@ def _read_text(text: str, depth: int) -> Reason | None:
     return Reason(text[:MAX_MESSAGE_CHARACTERS]) if text and not _is_json(text) else None
 
 
+def decode_json(text: str) -> Any:
+    """The value of a text that is JSON as a whole; None for any other."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _is_json(text: str) -> bool:
     """Whether the text is a value that said nothing."""
     try:

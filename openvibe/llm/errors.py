@@ -6,13 +6,15 @@ None of them ever holds a key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
 class EndpointReport:
     """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words, and
-    the field of the request that it names. `is_in_answer`: it came where an answer was to come, with HTTP 200."""
+    the field of the request that it names. `is_in_answer`: it came where an answer was to come, with HTTP 200. `body`:
+    all of it, as it was decoded."""
 
     status: int
     code: str = ""
@@ -20,6 +22,7 @@ class EndpointReport:
     retry_after: str | None = None
     param: str = ""
     is_in_answer: bool = False
+    body: Any = field(default=None, repr=False, compare=False)
 
 
 class ModelError(Exception):
@@ -30,6 +33,10 @@ class ModelError(Exception):
     advice = "Try again. If it happens again, admins can test the model: Settings, Models."
     may_pass = False
     report: EndpointReport | None = None
+    attempts = 1
+    """Times that the endpoint was asked before this was raised."""
+    concerns_task = False
+    """Whether it says something about what was asked, and not only about a model or a server that failed."""
 
     def __init__(
         self, message: str, *, advice: str | None = None, may_pass: bool | None = None, retry_after: float | None = None
@@ -69,10 +76,39 @@ class LimitReached(ModelTimeout):
 
 
 class ContextTooLong(ModelError):
-    """The prompt does not fit the model's window."""
+    """The prompt does not fit the model's window.
+
+    `window`: tokens that the endpoint says it takes, prompt and answer together; `prompt_tokens`: what it was sent, as
+    it counts. None where it did not say.
+    """
 
     code = "model_context_too_long"
     advice = "Admins can set the context window to what the model really takes: Settings, Models."
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        advice: str | None = None,
+        may_pass: bool | None = None,
+        retry_after: float | None = None,
+        window: int | None = None,
+        prompt_tokens: int | None = None,
+    ) -> None:
+        super().__init__(message, advice=advice, may_pass=may_pass, retry_after=retry_after)
+        self.window, self.prompt_tokens = window, prompt_tokens
+
+    def smaller_window(self, sent: int, reserve: int) -> int:
+        """Tokens that the next prompt and its answer may take, as we count them, after one of `sent` tokens with
+        `reserve` for its answer was refused: what the endpoint names, in our measure where its own is another; a third
+        less than before where it names nothing, or nothing that is less."""
+        before = sent + reserve
+        if self.window is None:
+            return before * 2 // 3
+        window = self.window
+        if self.prompt_tokens and self.prompt_tokens > sent:  # its tokenizer needs more, but not twice as many
+            window = max(window * sent // self.prompt_tokens, window // 2)
+        return window if window < before else before * 2 // 3
 
 
 class ModelUnavailable(ModelError):
@@ -98,11 +134,15 @@ class BadAnswer(ModelError):
 
 
 class EmptyAnswer(BadAnswer):
-    """The model came to its end without a word or a tool call."""
+    """The model came to its end without a word or a tool call: to this it had no answer."""
+
+    concerns_task = True
 
 
 class ThoughtTooLong(EmptyAnswer):
     """The model used all its output tokens before it said a word."""
+
+    concerns_task = False
 
 
 class BudgetExceeded(ModelError):

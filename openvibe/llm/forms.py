@@ -11,7 +11,7 @@ from openvibe.base.problems import Problem
 from openvibe.llm.endpoints import ENDPOINT_CHECK, longest_timeout, timeout_help
 from openvibe.llm.models import Endpoint
 
-PROMPT_FIELDS = ("workspace", "name", "model", "context_window", "output_reserve", "is_default")
+PROMPT_FIELDS = ("workspace", "name", "model", "context_window", "output_reserve", "is_default", "is_fallback")
 """What decides how large a prompt may be, and whose."""
 
 
@@ -30,10 +30,14 @@ class EndpointForm(StoredSecretForm):
     class Meta:
         model = Endpoint
         fields = (
-            *("name", "kind", "base_url", "model", "api_key", "forget", "is_default", "is_for_summaries"),
-            *("context_window", "output_reserve", "timeout_seconds", "price_in", "price_out"),
+            *("name", "kind", "base_url", "model", "api_key", "forget", "is_default", "is_fallback"),
+            *("is_for_summaries", "context_window", "output_reserve", "timeout_seconds", "price_in", "price_out"),
         )
-        labels = {"is_default": "Default of this workspace", "is_for_summaries": "Writes the summaries"}
+        labels = {
+            "is_default": "Default of this workspace",
+            "is_fallback": "Fallback of this workspace",
+            "is_for_summaries": "Writes the summaries",
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -61,8 +65,27 @@ class EndpointForm(StoredSecretForm):
         self._check_one_per_workspace(
             "is_for_summaries", "{} writes the summaries of this workspace already. Switch it off there first."
         )
+        self._check_one_per_workspace(
+            "is_fallback", "{} is the fallback of this workspace already. Switch it off there first."
+        )
+        self._check_fallback()
+        if "context_window" in self.changed_data:
+            was_filled_in = str(self.cleaned_data.get("context_window")) == self.data.get("window_told")
+            sources = Endpoint.WindowSource
+            self.instance.window_source = sources.SERVER if was_filled_in else sources.PERSON
         self._check_prompts()
         return cleaned
+
+    def _check_fallback(self) -> None:
+        """One that asks the same model at the same address as the default is no help."""
+        if self.errors or not (self._value("is_fallback") or self._value("is_default")):
+            return
+        other_flag = "is_default" if self._value("is_fallback") else "is_fallback"
+        others = Endpoint.objects.filter(workspace=self._value("workspace"), **{other_flag: True})
+        other = others.exclude(pk=self.instance.pk).first()
+        this = Endpoint(kind=self._value("kind"), base_url=self._value("base_url"), model=self._value("model"))
+        if other is not None and other.is_same_model(this):
+            self.add_error("is_fallback", f"{other} asks the same model at the same address: it would fail with it.")
 
     def _value(self, name: str) -> Any:
         return self.cleaned_data[name] if name in self.fields else getattr(self.instance, name)

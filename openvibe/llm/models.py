@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -16,6 +17,20 @@ from openvibe.base.fields import EncryptedTextField, secret_hint
 from openvibe.base.models import TimestampedModel
 from openvibe.base.ssrf_guard import AddressRefused, check_url
 from openvibe.llm.adaptations import KINDS
+from openvibe.llm.retries import CallLimits
+
+MIN_WINDOW = 2_000
+"""Tokens; in less no prompt of an agent fits with an answer."""
+WINDOW_TOO_SMALL = (
+    f"Agents need a context window of at least {MIN_WINDOW:,} tokens. Start the model with a larger one, or take "
+    "another."
+)
+
+
+def reserve_within(reserve: int, window: int, learned_window: int | None) -> int:
+    """Tokens kept for the answer, in a window that was set, or in a smaller one that was learned."""
+    return reserve if learned_window is None or learned_window >= window else min(reserve, learned_window // 4)
+
 
 MAX_TIMEOUT_SECONDS = 3_600
 
@@ -27,6 +42,12 @@ class Endpoint(TimestampedModel):
         OFFLINE = "offline", "Offline (quotes, no network)"
         OPENAI = "openai", "OpenAI-compatible"
         ANTHROPIC = "anthropic", "Anthropic"
+
+    class WindowSource(models.TextChoices):
+        ASSUMED = "", "Assumed"
+        PERSON = "person", "Set by a person"
+        SERVER = "server", "Told by the server"
+        KNOWN = "known", "Known of the model"
 
     workspace = models.ForeignKey(
         "workspaces.Workspace", on_delete=models.CASCADE, related_name="endpoints", db_index=False
@@ -47,7 +68,9 @@ class Endpoint(TimestampedModel):
     )
     model = models.CharField(max_length=200, blank=True, help_text="The model's name, as the endpoint knows it.")
     context_window = models.PositiveIntegerField(
-        default=32_000, validators=[MinValueValidator(2_000)], help_text="Tokens, prompt and answer together."
+        default=32_000,
+        validators=[MinValueValidator(MIN_WINDOW, WINDOW_TOO_SMALL)],
+        help_text="Tokens, prompt and answer together.",
     )
     output_reserve = models.PositiveIntegerField(
         default=2_000, validators=[MinValueValidator(64)], help_text="Tokens of the window kept for the answer."
@@ -80,6 +103,38 @@ class Endpoint(TimestampedModel):
         default=False, help_text="Writes summaries of conversations; without one, the default does."
     )
 
+    is_fallback = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Answers where another model of this workspace fails twice, for agents that name no fallback.",
+    )
+
+    window_source = models.CharField(
+        max_length=6,
+        choices=WindowSource.choices,
+        default=WindowSource.ASSUMED,
+        db_default=WindowSource.ASSUMED,
+        editable=False,
+        help_text="Who set the context window.",
+    )
+    told_window = models.PositiveIntegerField(
+        null=True, editable=False, help_text="Tokens that the server says the model takes, prompt and answer together."
+    )
+    told_window_by = models.CharField(max_length=200, blank=True, default="", db_default="", editable=False)
+    told_window_at = models.DateTimeField(null=True, editable=False)
+    learned_window = models.PositiveIntegerField(
+        null=True,
+        editable=False,
+        help_text="Tokens that a refusal of a longer prompt named, or that were left after it.",
+    )
+    learned_window_by = models.CharField(max_length=300, blank=True, default="", db_default="", editable=False)
+    learned_window_at = models.DateTimeField(null=True, editable=False)
+    unread_sent = models.PositiveIntegerField(
+        null=True, editable=False, help_text="Tokens of a prompt of which the server read fewer without a word."
+    )
+    unread_read = models.PositiveIntegerField(null=True, editable=False, help_text="Tokens of it that were read.")
+    unread_at = models.DateTimeField(null=True, editable=False)
+
     failures = models.PositiveIntegerField(default=0, editable=False, help_text="Of answers, in a row.")
     rests_until = models.DateTimeField(null=True, editable=False)
     query_failures = models.PositiveIntegerField(default=0, editable=False, help_text="Of vectors of questions.")
@@ -87,6 +142,10 @@ class Endpoint(TimestampedModel):
 
     tested_at = models.DateTimeField(null=True, editable=False, help_text="When a person last tried it out.")
     test_problem = models.CharField(max_length=500, blank=True, default="", db_default="", editable=False)
+
+    _stored_identity: tuple[str, str, str] | None = None
+    attempts = CallLimits.attempts
+    """Times that one call is tried; an instance that another stands in for is given fewer."""
 
     class Meta:
         ordering: ClassVar = ["workspace_id", "name", "id"]
@@ -99,6 +158,12 @@ class Endpoint(TimestampedModel):
                 fields=["workspace"],
                 condition=Q(is_for_summaries=True),
                 name="llm_endpoint_one_for_summaries_per_workspace",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace"], condition=Q(is_fallback=True), name="llm_endpoint_one_fallback_per_workspace"
+            ),
+            models.CheckConstraint(
+                condition=Q(is_default=False) | Q(is_fallback=False), name="llm_endpoint_fallback_is_another"
             ),
             models.CheckConstraint(
                 condition=Q(kind="offline") | (~Q(base_url="") & ~Q(model="")),
@@ -124,9 +189,43 @@ class Endpoint(TimestampedModel):
     def __str__(self) -> str:
         return self.name
 
+    @classmethod
+    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any], **options: Any) -> Self:
+        endpoint = super().from_db(db, field_names, values, **options)
+        if {"kind", "base_url", "model"} <= set(field_names):
+            endpoint._stored_identity = endpoint.identity
+        return endpoint
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What is answered by: another address or model is another one, and nothing that was learned holds for it."""
+        return self.kind, self.base_url.rstrip("/"), self.model
+
+    def is_same_model(self, other: Endpoint) -> bool:
+        """Whether both ask one model at one address, whatever they are called here."""
+        return self.pk == other.pk or self.identity == other.identity
+
+    @property
+    def usable_window(self) -> int:
+        """Tokens of prompt and answer: what is set here, or less where the endpoint refused so much."""
+        return min(self.context_window, self.learned_window or self.context_window)
+
+    @property
+    def usable_reserve(self) -> int:
+        """Tokens kept for the answer: of a window that turned out smaller than the one set a quarter at most."""
+        return reserve_within(self.output_reserve, self.context_window, self.learned_window)
+
+    def forget_windows(self) -> None:
+        """Nothing told, learned or noticed about how much it reads. Not saved."""
+        self.told_window = self.told_window_at = self.learned_window = self.learned_window_at = None
+        self.unread_sent = self.unread_read = self.unread_at = None
+        self.told_window_by = self.learned_window_by = ""
+
     def save(self, **options: Any) -> None:
         """What was changed begins without failures, and untested; with another address, model or kind it forgets what
-        the one before wanted of requests."""
+        the one before said, and wanted of requests."""
+        if self._stored_identity not in (None, self.identity):
+            self.forget_windows()
         self.failures = self.query_failures = 0
         self.rests_until = self.query_rests_until = self.tested_at = None
         self.test_problem = ""
@@ -137,6 +236,7 @@ class Endpoint(TimestampedModel):
             super().save(**options)
             if is_another:
                 self.adaptations.all().delete()
+        self._stored_identity = self.identity
 
     @property
     def key_hint(self) -> str:
@@ -159,6 +259,8 @@ class Endpoint(TimestampedModel):
         reserve, window = self.output_reserve, self.context_window
         if reserve is not None and window is not None and reserve >= window:
             problems["output_reserve"] = "The reserve has to be smaller than the context window."
+        if self.is_default and self.is_fallback:
+            problems["is_fallback"] = "The default cannot stand in for itself. Choose another model as the fallback."
         if problems:
             raise ValidationError(problems)
 

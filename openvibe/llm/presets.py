@@ -1,6 +1,14 @@
-"""Where common providers and local servers answer and how their keys look, by their own documentation. Prices and names
-of models are not here: they change, and the endpoint lists its models itself; `families` only says which to prefer.
-Which local servers answer on this machine."""
+"""Where common providers and local servers answer and how their keys look, by their own documentation, which was read
+on CHECKED. Prices and windows stand in `known_models.toml`; which models there are the endpoint lists itself;
+`families` only says which to prefer. Which local servers answer on this machine.
+
+What each was checked against: OpenAI's pages of models and deprecations (GPT-6.2 Sol for everyday work; keys of
+projects and service accounts), Anthropic's overview of models and API reference, OpenRouter's quick start and its page
+of keys, Mistral's API reference and changelog (`mistral-medium-latest` is Medium 3.5), Groq's pages of models and
+deprecations (Llama 3.3 70B was shut down in August 2026), DeepSeek's page of models and pricing (`deepseek-flash`;
+`deepseek-chat` and `deepseek-reasoner` ended in July 2026), Google's page of Gemini API keys (new ones begin with AQ.,
+older ones with AIza) and of its OpenAI compatibility, and the READMEs of Ollama, llama.cpp's server, vLLM and LM Studio
+for their ports."""
 
 from __future__ import annotations
 
@@ -8,12 +16,16 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from urllib.parse import urlencode, urlsplit
 
 from openvibe.llm.endpoints import fetch_models
 from openvibe.llm.model_names import ModelKind
 from openvibe.llm.models import Endpoint
 from openvibe.llm.server_models import TOOLS, ServerModel
+
+CHECKED = date(2026, 11, 28)
+"""When all presets were last compared with their providers' documentation."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ PRESETS = (
         "OpenAI",
         "https://api.openai.com/v1",
         key_pattern=r"sk-(?!ant-|or-)(?:proj-|svcacct-|admin-|[A-Za-z0-9]{40,})",
-        families=("mini", "gpt"),
+        families=("sol", "terra", "mini", "gpt"),
     ),
     Preset(
         "Anthropic",
@@ -59,12 +71,19 @@ PRESETS = (
         families=("claude-sonnet", "gpt", "openrouter/auto"),
     ),
     Preset("Mistral", "https://api.mistral.ai/v1", families=("mistral-medium", "mistral-small", "mistral")),
-    Preset("Groq", "https://api.groq.com/openai/v1", key_pattern="gsk_", families=("versatile", "gpt-oss", "llama")),
-    Preset("DeepSeek", "https://api.deepseek.com", key_pattern=r"sk-[0-9a-f]{32}\Z", families=("chat",)),
+    Preset(
+        "Groq",
+        "https://api.groq.com/openai/v1",
+        key_pattern="gsk_",
+        families=("gpt-oss-120b", "gpt-oss", "qwen", "llama"),
+    ),
+    Preset(
+        "DeepSeek", "https://api.deepseek.com", key_pattern=r"sk-[0-9a-f]{32}\Z", families=("flash", "chat", "deepseek")
+    ),
     Preset(
         "Gemini",
         "https://generativelanguage.googleapis.com/v1beta/openai",
-        key_pattern="AIza",
+        key_pattern=r"AIza|AQ\.",
         families=("flash", "gemini"),
     ),
     Preset("Ollama", "http://localhost:11434/v1", is_local=True),

@@ -80,6 +80,7 @@ class Retries:
             self._wait_for_model(error)
             return
         self._attempts += 1
+        error.attempts = self._attempts
         limits = self._policy.limits
         if not error.may_pass or self._attempts >= limits.attempts:
             raise error

@@ -24,7 +24,8 @@ def save_endpoint(*, endpoint: Endpoint, by: Actor, changes: Iterable[FieldChang
 
 @transaction.atomic
 def delete_endpoint(*, endpoint: Endpoint, by: Actor) -> None:
-    """Its agents answer with the workspace's default from their next run on."""
+    """Its agents answer with the workspace's default from their next run on; whom it stood in for has no fallback, or
+    the workspace's."""
     _audit(endpoint, by, after="deleted")
     endpoint.delete()
 

@@ -47,6 +47,7 @@ SECRETS = [
     "xoxb-1234567890-canarycanary",
     "sk_live_canary0123456789",
     "AIzacanary0123456789abcdefghij0123456789",
+    "AQ.Ab8canary0123456789abcdefghij0123456789",
     "hf_canaryabcdefghijklmnopqrst",
     "glpat-canary0123456789ab",
     f"1234567890:AA{HEX[:33]}",

@@ -21,6 +21,7 @@ FAMILIES = {preset.name: preset.families for preset in PRESETS}
         ("sk-or-v1-" + "0" * 64, "OpenRouter"),
         ("gsk_" + "a" * 52, "Groq"),
         ("AIzaSy" + "b" * 33, "Gemini"),
+        ("AQ.Ab8" + "b" * 45, "Gemini"),
         ("sk-" + "0a" * 16, "DeepSeek"),
         ("a" * 32, None),
         ("", None),

@@ -164,7 +164,7 @@ def _access_thread(session: Session) -> Thread | None:
 
 def _summary_writer(thread: Thread, client: ModelClient | None, endpoint: Endpoint | None) -> SummaryWriter:
     """Who writes the summaries of this workspace. They are everybody's: they count against its budget."""
-    chunk_tokens = min(MAX_CHUNK_TOKENS, endpoint.context_window // 2) if endpoint is not None else MAX_CHUNK_TOKENS
+    chunk_tokens = min(MAX_CHUNK_TOKENS, endpoint.usable_window // 2) if endpoint is not None else MAX_CHUNK_TOKENS
     client = meter_client(
         client or client_for(endpoint), workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES
     )

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS
 from memory.plugins.lcm.facts import Facts, find_facts, missing_keys, missing_sentences
 from memory.plugins.lcm.summary_validation import clean_answer, find_problem
 from openvibe.base.masking import mask_secrets
-from openvibe.llm.errors import BudgetExceeded, EmptyAnswer
+from openvibe.llm.errors import BudgetExceeded, ContextTooLong, EmptyAnswer
 from openvibe.llm.extractive_summary import extractive_summary
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.protocol import ModelClient
@@ -31,6 +31,9 @@ MAX_EARLIER_SUMMARIES = 2
 
 LENGTH_TOLERANCE = 1.5
 """Times its target that a summary may be long."""
+
+MAX_HALVINGS = 4
+"""Times that a source is halved for a model that reads less than it was said to: sixteen parts at most."""
 
 MIN_TARGET_TOKENS = 24
 """Tokens; less than this no model is asked for."""
@@ -156,18 +159,70 @@ def summarize(
     earlier: Sequence[str] = (),
     client: ModelClient | None = None,
     focus: str = "",
+    halvings: int = MAX_HALVINGS,
 ) -> SummaryDraft | None:
     """A summary of about a `share`-th of the source (3: a third), at most `limit` tokens, and shorter than the source.
 
     Asks the model at most twice, the second time for durable facts only; what is then still no summary (`validation`),
     too long, or without most of what the source is full of, is cut from the source itself. None where even that is
     not shorter. Single names, values, decisions and open questions that are missing are added in a line of their own.
-    Without a client the source is cut at once. So is it where the day's budget has no room for the question. Raises
-    whatever other ModelError the client raises, except for an empty answer.
+    Without a client the source is cut at once. So is it where the day's budget has no room for the question. What is
+    too long for the model is asked for in halves, `halvings` times in a row at most, then cut. Raises whatever other
+    ModelError the client raises, except for an empty answer.
     """
     target = min(max(source.tokens // share, 1), limit)
     if client is None or target < MIN_TARGET_TOKENS:
         return _cut_draft(source, target, limit, focus, None)
+    try:
+        return _summarize_whole(source, target=target, limit=limit, earlier=earlier, client=client, focus=focus)
+    except ContextTooLong:
+        if earlier:  # what came before is a help, not the source
+            return summarize(source, share=share, limit=limit, client=client, focus=focus, halvings=halvings)
+        halves = halve_source(source) if halvings else None
+        if halves is None:
+            return _cut_draft(source, target, limit, focus, find_facts(source.text))
+    half_limit, halvings = max(limit // 2, 1), halvings - 1
+    drafts = [
+        summarize(half, share=share, limit=half_limit, client=client, focus=focus, halvings=halvings) for half in halves
+    ]
+    return _join_drafts(source, [draft for draft in drafts if draft is not None], limit)
+
+
+def halve_source(source: SummarySource) -> tuple[SummarySource, SummarySource] | None:
+    """Two halves of about the same size, between lines or, of a single line, between words; None where there is nothing
+    to win by it."""
+    if source.tokens < 2 * MIN_TARGET_TOKENS:
+        return None
+    text, middle = source.text, len(source.text) // 2
+    starts = [match.start() for match in _LINE_HEADER.finditer(text) if match.start()]
+    spaces = (text.rfind(" ", 0, middle), text.find(" ", middle))
+    cut = min(starts or [space for space in spaces if space > 0] or [middle], key=lambda at: abs(at - middle))
+    first_tokens = round(source.tokens * cut / len(text))
+    first_messages = min(len([start for start in starts if start < cut]) + 1, source.messages)
+    return (
+        SummarySource(text[:cut].strip(), first_tokens, first_messages),
+        SummarySource(text[cut:].strip(), source.tokens - first_tokens, max(source.messages - first_messages, 1)),
+    )
+
+
+def _join_drafts(source: SummarySource, drafts: Sequence[SummaryDraft], limit: int) -> SummaryDraft | None:
+    """The summaries of both halves as one, of the worse of their levels."""
+    if not drafts:
+        return None
+    max_tokens = min(limit, source.tokens - 1)
+    text = "\n".join(draft.content for draft in drafts)
+    if count_tokens(text) > max_tokens:
+        text = truncate_source(text, max_tokens)
+    level = max((draft.level for draft in drafts), key=list(get_args(SummaryLevel)).index)
+    model = next((draft.model for draft in drafts if draft.model != NO_MODEL), NO_MODEL)
+    is_budget_spent = any(draft.is_budget_spent for draft in drafts)
+    return SummaryDraft(text, count_tokens(text), level, model, is_budget_spent) if text else None
+
+
+def _summarize_whole(
+    source: SummarySource, *, target: int, limit: int, earlier: Sequence[str], client: ModelClient, focus: str
+) -> SummaryDraft | None:
+    """The same for a source that fits into the model's window. Raises ContextTooLong where it does not."""
     facts = find_facts(source.text)
     max_tokens = min(int(target * LENGTH_TOLERANCE), limit, source.tokens - 1)
     is_budget_spent = False

@@ -144,7 +144,8 @@ def test_through_a_run_and_its_page(recording: Recording, ana: Member, vibe: Age
         run = ask(thread, ana, recording.values.get("ask", "@vibe when do I prune?"))
         execute_run(run.pk)
         run.refresh_from_db()
-    body = run.reply.body if run.reply else ""
+    reply = Message.objects.filter(pk=run.reply_id or 0).first()
+    body = reply.body if reply else ""
     if recording.expects("error"):
         assert run.state == Run.State.FAILED
         assert_error(run.error, run.error_code, recording)

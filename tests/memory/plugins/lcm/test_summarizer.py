@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -14,16 +15,18 @@ from memory.plugins.lcm.summarizer import (
     SourceSummary,
     SummarySource,
     build_prompt,
+    halve_source,
     message_source,
     summarize,
     summary_source,
     truncate_source,
 )
-from openvibe.llm.errors import BadAnswer, ModelError, ModelUnavailable, RateLimited
+from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError, ModelUnavailable, RateLimited
 from openvibe.llm.fences import parse_fences
 from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.tokens import count_tokens
+from openvibe.llm.values import ChatMessage
 from tests.examples import examples
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
@@ -281,3 +284,45 @@ def test_a_summary_of_anything_is_never_empty_and_always_shorter_than_its_source
         assert summary.tokens == count_tokens(summary.content)
         assert summary.tokens < source.tokens
         assert summary.tokens <= limit
+
+
+# --- a model that reads less than its source ------------------------------------------------------------------------
+
+
+def test_a_source_too_long_for_the_model_is_summarised_in_halves() -> None:
+    asked: list[int] = []
+
+    def answer(messages: Sequence[ChatMessage]) -> ScriptedAnswer:
+        lines = messages[-1].content.count("| user | Ana]")
+        asked.append(lines)
+        if lines > 16:
+            return ScriptedAnswer("", then=ContextTooLong("Too long."))
+        return ScriptedAnswer(f"Ana spoke of roses and the frost in {lines} sentences.")
+
+    draft = summarize(SOURCE, share=3, limit=500, earlier=["Before that, of tulips."], client=ScriptedModel([answer]))
+    assert draft is not None
+    assert (draft.level, draft.model) == ("normal", "scripted")
+    assert asked[0] == asked[1] == 30, "once more without what came before"
+    assert len(asked) == 4
+    assert sum(asked[2:]) == 30, "every line is in one of the halves"
+    assert draft.content.count("roses and the frost") == 2
+    assert draft.tokens < SOURCE.tokens
+
+
+def test_a_model_that_takes_nothing_is_not_asked_for_ever() -> None:
+    model = ScriptedModel([ContextTooLong("Too long.")])
+    draft = summarize(SOURCE, share=3, limit=500, client=model)
+    assert draft is not None
+    assert draft.level == "fallback"
+    assert draft.tokens < SOURCE.tokens
+    assert len(model.calls) <= 31
+
+
+@given(st.text(min_size=1, max_size=400), st.integers(50, 4_000))
+@settings(max_examples=examples(100))
+def test_halves_hold_all_of_a_source(text: str, tokens: int) -> None:
+    halves = halve_source(SummarySource(text, tokens, 3))
+    assert halves is not None
+    first, second = halves
+    assert first.tokens + second.tokens == tokens
+    assert "".join((first.text + second.text).split()) == "".join(text.split())
