@@ -59,7 +59,7 @@ def is_image(data: bytes) -> bool:
 
 
 def is_called_image(name: str) -> bool:
-    """Whether a file's name ends as those of photos and the like do, whatever it holds. An SVG is text by its nature."""
+    """Whether a file's name ends as those of photos and the like do, whatever it holds. An SVG is text."""
     media_type = mimetypes.guess_type(name)[0] or ""
     return media_type.startswith("image/") and media_type != "image/svg+xml"
 

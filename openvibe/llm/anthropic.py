@@ -29,6 +29,7 @@ from openvibe.llm.errors import BadAnswer, ContextTooLong, EmptyAnswer, ModelErr
 from openvibe.llm.event_stream import Event, EventStream
 from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
+from openvibe.llm.image_parts import messages_blocks
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
@@ -242,6 +243,7 @@ def _encode_blocks(message: ChatMessage) -> list[dict[str, Any]]:
         return [{"type": "tool_result", "tool_use_id": call_id, "content": text}]
     return [
         *(dict(block) for block in message.provider_fields.get("thinking", ())),
+        *messages_blocks(message.images),
         *([{"type": "text", "text": text}] if text.strip() else ()),
         *(
             {

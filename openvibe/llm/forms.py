@@ -31,9 +31,13 @@ class EndpointForm(StoredSecretForm):
         model = Endpoint
         fields = (
             *("name", "kind", "base_url", "model", "api_key", "forget", "is_default", "is_for_summaries"),
-            *("context_window", "output_reserve", "timeout_seconds", "price_in", "price_out"),
+            *("context_window", "output_reserve", "timeout_seconds", "sees_images", "price_in", "price_out"),
         )
-        labels = {"is_default": "Default of this workspace", "is_for_summaries": "Writes the summaries"}
+        labels = {
+            "is_default": "Default of this workspace",
+            "is_for_summaries": "Writes the summaries",
+            "sees_images": "Sees images",
+        }
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()

@@ -14,6 +14,14 @@ from django.db.models import Q
 from openvibe.base.fields import EncryptedTextField, secret_hint
 from openvibe.base.models import TimestampedModel
 from openvibe.base.ssrf_guard import AddressRefused, check_url
+from openvibe.llm.image_tokens import is_known_to_see
+
+
+def may_be_sent_images(kind: str, model: str, choice: bool | None) -> bool:
+    """An admin's choice; else what the model's name says. Where that says nothing, images are tried."""
+    if kind == Endpoint.Kind.OFFLINE:
+        return False
+    return choice if choice is not None else is_known_to_see(model) is not False
 
 
 class Endpoint(TimestampedModel):
@@ -71,6 +79,12 @@ class Endpoint(TimestampedModel):
         validators=[MinValueValidator(1), MaxValueValidator(3_600)],
         help_text="How long one answer may take in all.",
     )
+    sees_images = models.BooleanField(
+        null=True,
+        blank=True,
+        choices=((None, "As its name says"), (True, "Yes"), (False, "No")),
+        help_text="Whether the model is sent images. Where its name does not say, it is tried.",
+    )
     is_default = models.BooleanField(default=False, help_text="Used by agents that name no endpoint of their own.")
     is_for_summaries = models.BooleanField(
         default=False, help_text="Writes summaries of conversations; without one, the default does."
@@ -109,6 +123,11 @@ class Endpoint(TimestampedModel):
     def is_free(self) -> bool:
         """Whether asking it costs nothing. Where no price is known it is metered."""
         return self.kind == self.Kind.OFFLINE or self.price_in == self.price_out == 0
+
+    @property
+    def is_sent_images(self) -> bool:
+        """Whether prompts hold images for it, or only their names and descriptions."""
+        return may_be_sent_images(self.kind, self.model, self.sees_images)
 
     @property
     def allows_private(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from openvibe.llm.fences import clean_text
+from openvibe.llm.image_parts import chat_content, join_contents
 from openvibe.llm.tool_calls import arguments_object, clean_identifier
 from openvibe.llm.values import ChatMessage
 
@@ -20,14 +21,14 @@ def encode_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
         if is_answer or before.get("role") != message["role"]:
             encoded.append(message)
         else:
-            gap = "" if before["content"].endswith("\n") else "\n\n"
-            encoded[-1] = before | message | {"content": f"{before['content']}{gap}{message['content']}"}
+            encoded[-1] = before | message | {"content": join_contents(before["content"], message["content"])}
     return encoded
 
 
 def _encode_message(message: ChatMessage) -> dict[str, Any]:
     """One message as the protocol writes it, without control characters or lone surrogates."""
-    encoded_message: dict[str, Any] = {"role": message.role, "content": clean_text(message.content)}
+    content = chat_content(clean_text(message.content), message.images)
+    encoded_message: dict[str, Any] = {"role": message.role, "content": content}
     if message.tool_calls:
         encoded_message["tool_calls"] = [
             {

@@ -2,9 +2,10 @@
 thousand messages are never in memory at once."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC
+from typing import Any
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.text import slugify
@@ -66,9 +67,14 @@ def _markdown(message: Message, text: str) -> str:
         text = "\n".join(f"    {line}" for line in text.splitlines())
     names = ((file["name"].replace("`", "'"), filesizeformat(file["size"])) for file in message.attached)
     files = "".join(f"\n- Attached: `{name}` ({size})" for name, size in names)
+    files += "".join(f"\n- Image: `{image['name'].replace('`', "'")}`{_shows(image)}" for image in message.pictured)
     edited = ", edited" if message.edited_at and not message.is_deleted else ""
     heading = f"{_one_line(author.name)} (@{author.handle}) · {at:%Y-%m-%d %H:%M} UTC{edited}"
     return f"\n## {heading}\n\n{quote_markdown(text)}\n{files}" + ("\n" if files else "")
+
+
+def _shows(image: Mapping[str, Any]) -> str:
+    return f", described as: {_one_line(image['description'])}" if image["description"] else ""
 
 
 def _jsonl_writer(title: str) -> Callable[[Message, str], str]:
@@ -91,6 +97,8 @@ def _jsonl_writer(title: str) -> Callable[[Message, str], str]:
             line["edited"] = message.edited_at.astimezone(UTC).isoformat()
         if message.attached:
             line["files"] = [file["name"] for file in message.attached]
+        if message.pictured:
+            line["images"] = [{name: image[name] for name in ("name", "description")} for image in message.pictured]
         return json.dumps(line, ensure_ascii=False) + "\n"
 
     return write
