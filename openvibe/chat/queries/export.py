@@ -67,14 +67,15 @@ def _markdown(message: Message, text: str) -> str:
         text = "\n".join(f"    {line}" for line in text.splitlines())
     names = ((file["name"].replace("`", "'"), filesizeformat(file["size"])) for file in message.attached)
     files = "".join(f"\n- Attached: `{name}` ({size})" for name, size in names)
-    files += "".join(f"\n- Image: `{image['name'].replace('`', "'")}`{_shows(image)}" for image in message.pictured)
+    files += "".join(map(_image_line, message.pictured))
     edited = ", edited" if message.edited_at and not message.is_deleted else ""
     heading = f"{_one_line(author.name)} (@{author.handle}) · {at:%Y-%m-%d %H:%M} UTC{edited}"
     return f"\n## {heading}\n\n{quote_markdown(text)}\n{files}" + ("\n" if files else "")
 
 
-def _shows(image: Mapping[str, Any]) -> str:
-    return f", described as: {_one_line(image['description'])}" if image["description"] else ""
+def _image_line(image: Mapping[str, Any]) -> str:
+    name, description = image["name"].replace("`", "'"), image["description"]
+    return f"\n- Image: `{name}`" + (f", described as: {_one_line(description)}" if description else "")
 
 
 def _jsonl_writer(title: str) -> Callable[[Message, str], str]:
