@@ -18,17 +18,13 @@ from openvibe.chat.models import MAX_IMAGE_PIXELS, MAX_IMAGE_SIDE, Erasure, Imag
 from openvibe.chat.queries import access_image
 from openvibe.chat.services import delete_message, describe_image, post_message
 from openvibe.workspaces.models import Member
-from tests.factories import access
+from tests.factories import access, image_file
 
 
 def encode(picture: Pillow.Image, form: str = "PNG", **options: object) -> bytes:
     output = BytesIO()
     picture.save(output, form, **options)
     return output.getvalue()
-
-
-def image_file(form: str = "PNG", size: tuple[int, int] = (40, 30), color: object = "red", **options: object) -> bytes:
-    return encode(Pillow.new("RGB", size, color), form, **options)  # type: ignore[arg-type]
 
 
 def pixels(image: NewImage) -> Pillow.Image:
@@ -66,7 +62,7 @@ def test_every_format_is_kept_as_pixels_alone(form: str) -> None:
     )  # type: ignore[union-attr]
     assert is_close(kept.getpixel((5, 5)), (255, 0, 0))
     for data in (file.content, file.thumbnail):
-        assert b"At home" not in data and b"<script>" not in data
+        assert not [text for text in (b"At home", b"<script>") if text in data]
     assert Pillow.open(BytesIO(file.thumbnail)).size == (480, 240)
     assert (file.name, file.description, file.size) == ("a photo.png", "A red wall", len(file.content))
 
@@ -79,7 +75,8 @@ def test_a_photo_that_lies_on_its_side_is_put_upright(form: str) -> None:
     picture.paste("blue", (0, 0, 20, 30))  # on the left: upright it is above
     kept = pixels(make_image("p", encode(picture, form, exif=exif)))
     assert kept.size == (30, 60)
-    assert is_close(kept.getpixel((15, 5)), (0, 0, 255)) and is_close(kept.getpixel((15, 50)), (255, 255, 255))
+    assert is_close(kept.getpixel((15, 5)), (0, 0, 255))
+    assert is_close(kept.getpixel((15, 50)), (255, 255, 255))
     assert not kept.getexif()
 
 

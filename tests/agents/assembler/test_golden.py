@@ -41,8 +41,7 @@ from openvibe.llm.models import Endpoint
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Workspace
 from tests.agents.conftest import WriteFile
-from tests.chat.test_images import image_file
-from tests.factories import SOUL, access, make_entry
+from tests.factories import SOUL, access, image_file, make_entry
 from tests.memory.plugins.lcm.factories import NOON, ended, told
 
 GOLDEN = Path(__file__).parent / "golden"
