@@ -23,10 +23,10 @@ from agents.trust import may_respond
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character, pluralize, remove_invisible
-from openvibe.chat.images import NewImage
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.queries import participants_known_to
 from openvibe.chat.services import (
+    NewImage,
     add_to_channel,
     clean_speaker_name,
     create_channel,

@@ -2,8 +2,8 @@
 
 from agents.openai_api.requests import ClientRequest, invalid
 from openvibe.base.problems import Problem
-from openvibe.chat.images import NewImage, make_image
 from openvibe.chat.models import MAX_ATTACHMENTS
+from openvibe.chat.services import NewImage, make_image
 
 
 def read_images(request: ClientRequest) -> list[NewImage]:

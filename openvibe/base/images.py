@@ -84,7 +84,7 @@ def decode_image(
 def _decode(
     data: bytes, formats: Sequence[str], max_pixels: int, target: int, mode: Literal["RGB", "RGBA"]
 ) -> Image.Image:
-    with Image.open(BytesIO(data), formats=formats) as image:
+    with Image.open(BytesIO(data), formats=tuple(formats)) as image:
         _check_size(image, data, max_pixels)
         turn = _turn_of(image)
         longest = max(image.size)

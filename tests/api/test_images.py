@@ -97,7 +97,7 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 def ask(api: Api, vibe: Any, ana: Member) -> Ask:
-    """What `/v1/chat/completions` answers to one message of these parts, streamed so that nothing waits."""
+    """What `/v1/chat/completions` answers to one message of these parts. A stream needs a loop, which is not here."""
 
     def post(*parts: dict[str, Any], path: str = "chat/completions") -> Any:
         message = {"role": "user", "content": list(parts)}
@@ -118,14 +118,14 @@ def chat_image(url: str) -> dict[str, Any]:
 
 def test_a_chat_client_shows_an_image(ask: Ask) -> None:
     words = {"type": "text", "text": "What is it?"}
-    assert ask(words, chat_image(data_url(image_file(size=(90, 60))))).status_code == 200
+    ask(words, chat_image(data_url(image_file(size=(90, 60)))))
     image = Image.objects.get()
     assert (image.message.body, image.name, image.width, image.height) == ("What is it?", "image-1", 90, 60)
 
 
 def test_an_image_alone_is_a_question(ask: Ask) -> None:
     part = {"type": "input_image", "image_url": data_url(image_file("JPEG"), "image/jpeg")}
-    assert ask(part, path="responses").status_code == 200
+    ask(part, path="responses")
     assert Image.objects.get().message.body == "`image-1`"
 
 

@@ -1,5 +1,6 @@
 """Verbs of conversations, one file per noun."""
 
+from openvibe.chat.images import NewImage, make_image
 from openvibe.chat.importing.readers import ImportedLine, ImportedThread
 from openvibe.chat.services.channels import (
     add_to_channel,
@@ -54,6 +55,7 @@ __all__ = [
     "DraftChanged",
     "ImportedLine",
     "ImportedThread",
+    "NewImage",
     "add_reaction",
     "add_to_channel",
     "archive_channel",
@@ -79,6 +81,7 @@ __all__ = [
     "import_thread",
     "is_archived",
     "keep_quote",
+    "make_image",
     "mark_all_read",
     "mark_read",
     "mark_unread_from",
