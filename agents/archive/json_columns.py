@@ -96,7 +96,7 @@ def _read_picture(content: bytes) -> None:
 def _read_image(content: bytes) -> None:
     try:
         image = decode_image(
-            content, formats=("PNG", "JPEG"), max_pixels=MAX_IMAGE_SIDE**2, target=MAX_IMAGE_SIDE, mode="RGB"
+            bytes(content), formats=("PNG", "JPEG"), max_pixels=MAX_IMAGE_SIDE**2, target=MAX_IMAGE_SIDE, mode="RGB"
         )
     except UnreadableImage:
         raise ValueError("it is no image in PNG or JPEG that can be read") from None

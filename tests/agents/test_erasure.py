@@ -50,7 +50,12 @@ def stored_words() -> str:
 
 def test_a_deleted_image_leaves_the_stored_prompts(ana: Member, vibe: Agent, thread: Thread) -> None:
     Endpoint.objects.create(
-        workspace=ana.workspace, name="m", base_url="https://m.example/v1", model="gpt-4o", is_default=True
+        workspace=ana.workspace,
+        name="m",
+        base_url="https://m.example/v1",
+        model="scripted",
+        is_default=True,
+        sees_images=True,
     )
     secret = show(thread, ana, "The vault.", description=SECRET)
     run = ask(thread, ana)
