@@ -1,8 +1,9 @@
 """The cast and its props. Ana belongs, Ben may only read what he was added to, Cleo is a stranger."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import cache
+from io import BytesIO
 from typing import Any
 
 from django.conf import settings
@@ -12,6 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.crypto import get_random_string
 from django.utils.text import slugify
+from PIL import Image as Pillow
 
 from agents.access import visible_to
 from agents.models import Agent, SoulVersion
@@ -22,6 +24,7 @@ from knowledge.services import create_entry, suggest_entry
 from openvibe.base.events import emit
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.chat.attachments import make_attachment
+from openvibe.chat.images import make_image
 from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
 from openvibe.chat.services import post_message
 from openvibe.llm.models import Endpoint
@@ -115,6 +118,27 @@ def attach(thread: Thread, by: Member, body: str = "Look at this.", /, **files: 
     """A message with a text file for each name; `plan_md="…"` is plan.md."""
     attachments = [make_attachment(".".join(name.rsplit("_", 1)), text.encode()) for name, text in files.items()]
     return say(thread, by, body, files=attachments)
+
+
+def image_file(form: str = "PNG", size: tuple[int, int] = (40, 30), color: object = "red", **options: object) -> bytes:
+    """The file of an image of one color."""
+    output = BytesIO()
+    Pillow.new("RGB", size, color).save(output, form, **options)  # type: ignore[arg-type]
+    return output.getvalue()
+
+
+def show(
+    thread: Thread,
+    by: Member,
+    body: str = "Look at this.",
+    /,
+    *,
+    names: Sequence[str] = ("wall.png",),
+    size: tuple[int, int] = (600, 400),
+    description: str = "",
+) -> Message:
+    """A message with an image of each name."""
+    return say(thread, by, body, files=[make_image(name, image_file(size=size), description) for name in names])
 
 
 def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Channel | None = None) -> Agent:

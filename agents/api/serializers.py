@@ -271,11 +271,21 @@ class ToolCallOut(serializers.Serializer[Any]):
     arguments = serializers.CharField(help_text="JSON, as text.")
 
 
+class PromptImageOut(serializers.Serializer[Any]):
+    """An image of a message of a prompt; which one it is, its line in the message says."""
+
+    name = serializers.CharField(help_text="Empty in a prompt that is stored.")
+    width = serializers.IntegerField(help_text="Pixels.")
+    height = serializers.IntegerField(help_text="Pixels.")
+    description = serializers.CharField(help_text="As a person wrote it; empty in a prompt that is stored.")
+
+
 class PromptMessageOut(serializers.Serializer[Any]):
     role = serializers.CharField(help_text="system, user, assistant or tool.")
     content = serializers.CharField()
     tool_calls = ToolCallOut(many=True)
     tool_call_id = serializers.CharField(allow_null=True)
+    images = PromptImageOut(many=True, help_text="Sent with the message.")
 
 
 class ToolOut(serializers.Serializer[Any]):

@@ -19,8 +19,9 @@ from agents.soul import SoulError
 from agents.soul.parser import soul_from_dict
 from knowledge.models import Revision
 from memory.models import Compaction, Handoff, MemoryPlugin, SessionInfo, WorkItem
+from openvibe.base.images import UnreadableImage, decode_image
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Erasure
+from openvibe.chat.models import MAX_IMAGE_SIDE, Erasure, Image
 from openvibe.workspaces.models import Picture, Workspace
 
 MAX_NUMBER = 2**31 - 1
@@ -92,6 +93,17 @@ def _read_picture(content: bytes) -> None:
         raise ValueError("it is no picture in WebP")
 
 
+def _read_image(content: bytes) -> None:
+    try:
+        image = decode_image(
+            bytes(content), formats=("PNG", "JPEG"), max_pixels=MAX_IMAGE_SIDE**2, target=MAX_IMAGE_SIDE, mode="RGB"
+        )
+    except UnreadableImage:
+        raise ValueError("it is no image in PNG or JPEG that can be read") from None
+    if max(image.size) > MAX_IMAGE_SIDE:
+        raise ValueError("it is larger than images are kept")
+
+
 _counts = _shape(dict[str, Count])
 _object = _shape(dict[str, Any])
 READERS: Mapping[tuple[type[Model], str], Callable[[Any], object]] = {
@@ -99,6 +111,8 @@ READERS: Mapping[tuple[type[Model], str], Callable[[Any], object]] = {
     (Compaction, "summary_ids"): _shape(list[Id]),
     (Erasure, "counts"): _counts,
     (Handoff, "sections"): _shape(dict[str, list[_HandoffLine]]),
+    (Image, "content"): _read_image,
+    (Image, "thumbnail"): _read_picture,
     (McpTool, "input_schema"): _object,
     (MemoryPlugin, "config"): _shape(dict[str, str | int | float | bool | None]),
     (Picture, "content"): _read_picture,

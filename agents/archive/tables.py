@@ -35,7 +35,7 @@ from memory.plugins.lcm.models import Summary
 from openvibe.api.models import IdempotencyKey, Token
 from openvibe.base.fields import EncryptedTextField
 from openvibe.base.models import AuditRecord, Event
-from openvibe.chat.models import Attachment, Channel, Message, Quote, Thread
+from openvibe.chat.models import Attachment, Channel, Image, Message, Quote, Thread
 from openvibe.llm.models import Endpoint, EndpointAdaptation
 from openvibe.search.models import VectorSpace
 from openvibe.webhooks.models import Webhook
@@ -97,6 +97,8 @@ _KEYS: dict[str, tuple[type[Model], ...]] = {
     "block": (Block,),
     "episode": (Episode,),
     "file": (Message, Attachment),
+    "image": (Message, Image),
+    "pixels": (Message, Image),
     "knowledge": (Entry,),
     "message": (Message,),
     "middle": (Message,),
@@ -153,7 +155,14 @@ def is_number(value: object) -> bool:
 
 
 _QUOTE_MODELS = {
-    **{"message": Message, "title": Thread, "file": Attachment, "work": WorkItem, "progress": ProgressEntry},
+    **{
+        "message": Message,
+        "title": Thread,
+        "file": Attachment,
+        "image": Image,
+        "work": WorkItem,
+        "progress": ProgressEntry,
+    },
     **{"approval": Approval, "proposal": Proposal, "episode": Episode, "feedback": Feedback, "block": Block},
     **{"notes": ProfileNote, "handoff": Handoff, "summary": Summary, "entry": Entry},
     **{"channel": Channel, "instructions": Thread, "schedule": Schedule},

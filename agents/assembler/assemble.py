@@ -22,6 +22,7 @@ from agents.assembler.sections import (
     files,
     history,
     identity,
+    images,
     knowledge,
     reminders,
     situation,
@@ -42,6 +43,7 @@ from agents.models import Agent
 from agents.soul import TaskType
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
+from openvibe.llm.image_tokens import is_known_to_see
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import TokenCounter, counter_for
 from openvibe.llm.values import ChatMessage, ToolSpec
@@ -93,12 +95,13 @@ def assemble(
     tools: Sequence[ToolSpec] = (),
     may_drop_tools: bool = True,
     endpoint: Endpoint | None = None,
+    may_hold_images: bool = True,
 ) -> Prompt:
     """The prompt for `agent` in `thread`, for a stored request, for text not sent yet, or for the thread as it stands.
 
     `budget` (tokens) may only lower the ceiling. `tools` come in the order of need: where room is short the last ones
     are left out, unless calls of theirs are under way (not `may_drop_tools`). `endpoint` answers in place of the
-    agent's own. Raises Missing when the agent may not see the thread, Problem for an unknown task, or for a budget (or
+    agent's own. Not `may_hold_images`: the model refused some. Raises Missing when the agent may not see the thread, Problem for an unknown task, or for a budget (or
     a model's window) too small for what every prompt needs.
     """
     if task not in get_args(TaskType):
@@ -118,6 +121,7 @@ def assemble(
     context = ThreadContext._make(rows["thread"])
     window = endpoint or agent.endpoint or DEFAULT_ENDPOINT.first(rows)
     model_name = model or (window.model if window and window.model else OFFLINE_MODEL)
+    may_see = may_hold_images and _may_see(agent, window, model_name)
     return _build_prompt(
         PromptRequest(
             agent=agent,
@@ -132,10 +136,22 @@ def assemble(
         model_name,
         tools,
         may_drop_tools,
+        may_see,
     )
 
 
-def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec], may_drop_tools: bool) -> Prompt:
+def _may_see(agent: Agent, endpoint: Endpoint | ModelWindow | None, model: str) -> bool:
+    """Whether the prompt holds images: not for what answers elsewhere, which asks for those that it wants."""
+    if agent.answers_itself:
+        return False
+    if endpoint is not None and endpoint.model == model:
+        return endpoint.is_sent_images
+    return is_known_to_see(model) is True
+
+
+def _build_prompt(
+    request: PromptRequest, model: str, tools: Sequence[ToolSpec], may_drop_tools: bool, may_see: bool
+) -> Prompt:
     """Every section's candidates, what fits of them, rendered."""
     basis = [
         *basic_candidates(request),
@@ -158,6 +174,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
         history.later_candidates(request),
         dive.source_candidates(request),
         *files.file_candidates(request, {tool.name for tool in offered_tools}),
+        *images.image_candidates(request, may_see=may_see),
         work_rows,
         reminders.reminder_candidates(request, (tool.name for tool in offered_tools)),
         blocks.block_candidates(request),
@@ -171,12 +188,13 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
     ]
     fit_result, hidden_dives, recall_section = fit_with_history(request, sections, older_episodes)
     fit_result, unseen = with_view(request, fit_result, is_whole=recall_section is None, hidden_count=len(hidden_dives))
+    fit_result, pixels = images.read_pixels(fit_result)
     return Prompt(
         task=request.task,
         model=model,
         counter=request.counter,
         budget=request.budget,
-        messages=render(fit_result),
+        messages=render(fit_result, pixels),
         tools=offered_tools,
         included=fit_result.included,
         dropped=(

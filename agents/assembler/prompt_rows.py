@@ -13,6 +13,7 @@ from agents.assembler.sections import (
     files,
     history,
     identity,
+    images,
     knowledge,
     situation,
     work,
@@ -20,7 +21,7 @@ from agents.assembler.sections import (
 from agents.assembler.sections.request import THREAD_COLUMNS, QueryScope
 from openvibe.base.query_cache import JsonRows, json_array, json_object
 from openvibe.chat.models import AccessQuery, Thread
-from openvibe.llm.models import Endpoint, reserve_within
+from openvibe.llm.models import Endpoint, may_be_sent_images, reserve_within
 from openvibe.workspaces.access import Access
 
 
@@ -31,6 +32,8 @@ class ModelWindow(NamedTuple):
     context_window: int
     output_reserve: int
     learned_window: int | None
+    kind: str
+    sees_images: bool | None
 
     @property
     def usable_window(self) -> int:
@@ -40,6 +43,11 @@ class ModelWindow(NamedTuple):
     @property
     def usable_reserve(self) -> int:
         return reserve_within(self.output_reserve, self.context_window, self.learned_window)
+
+    @property
+    def is_sent_images(self) -> bool:
+        """As of Endpoint."""
+        return may_be_sent_images(self.kind, self.model, self.sees_images)
 
 
 def _default_endpoint(_scope: QueryScope) -> QuerySet[Any, Any]:
@@ -68,6 +76,7 @@ FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
     work.PREVIOUS_ANSWER,
     dive.DIVE_RESULTS,
     files.FILES,
+    images.IMAGES,
     knowledge.ANY_ENTRY,
     knowledge.RECENT,
 )

@@ -23,6 +23,8 @@ SectionName = Literal[
     "later",
     "source",
     "files",
+    "images",
+    "request_images",
     "constraints",
     "reminders",
     "situation",
@@ -54,7 +56,10 @@ STACK: tuple[Layer, ...] = (
     Layer(
         "P1",
         "current task",
-        ("request", "later", "source", "files", "constraints", "reminders", "situation", "history", "work"),
+        (
+            *("request", "later", "source", "files", "images", "request_images", "constraints", "reminders"),
+            *("situation", "history", "work"),
+        ),
     ),
     Layer("P2", "active feedback, the agent's blocks and profile notes", ("feedback", "blocks", "profile", "skills")),
     Layer("P3", "knowledge", ("topics", "knowledge")),
@@ -68,10 +73,10 @@ SECTION_ORDER: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
         "tools": ("tools",),
         "system": ("policy", "soul", "instructions"),
         "reference": ("workspace", "channel", "blocks", "skills", "topics", "source"),
-        "history": ("history", "recall"),
+        "history": ("history", "recall", "images"),
         "dynamic": (
             *("work", "profile", "feedback", "knowledge", "dives", "episodes"),
-            *("files", "constraints", "reminders", "situation"),
+            *("files", "request_images", "constraints", "reminders", "situation"),
         ),
         "request": ("request", "later"),
     }

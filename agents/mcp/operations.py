@@ -37,7 +37,10 @@ OPERATIONS = (
 MEMORY_TOOL, MEMORY_TOOL_SCHEMA = "memory_call_tool", "memory_get_tool"
 """What the memory tool takes depends on the workspace's memory plugin, which checks it too."""
 
-ID_NAMES = {"threads": "thread", "knowledge": "entry", "work": "work"}
+IMAGE_OPERATION = "images_get"
+"""Behind a resource, and no tool: its answer names an image, which a resource gives."""
+
+ID_NAMES = {"threads": "thread", "knowledge": "entry", "work": "work", "images": "image"}
 """What a path's `{id}` is called as an argument, by the word before it."""
 
 CALLER_KEY = "openvibe.mcp.caller"
@@ -87,7 +90,7 @@ class Operation:
 
 @cache
 def operations() -> dict[str, Operation]:
-    """Every operation that is a tool, and the one that describes the memory tool, by name.
+    """Every operation that is a tool, and those that describe the memory tool and an image, by name.
 
     Made once a process, from the API's own schema.
     """
@@ -96,7 +99,7 @@ def operations() -> dict[str, Operation]:
         for path, methods in openapi_schema()["paths"].items()
         for method, operation in methods.items()
     }
-    return {name: _operation(name, *by_id[name]) for name in (*OPERATIONS, MEMORY_TOOL_SCHEMA)}
+    return {name: _operation(name, *by_id[name]) for name in (*OPERATIONS, MEMORY_TOOL_SCHEMA, IMAGE_OPERATION)}
 
 
 def _operation(name: str, path: str, method: str, operation: Schema) -> Operation:

@@ -22,10 +22,11 @@ from agents.tools.toolbox import EXTRA_TOOLS, TOOLS
 from agents.trust import may_respond
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Refused
-from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character, remove_invisible
+from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character, pluralize, remove_invisible
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.queries import participants_known_to
 from openvibe.chat.services import (
+    NewImage,
     add_to_channel,
     clean_speaker_name,
     create_channel,
@@ -74,8 +75,9 @@ def access_agent(access: Access, handle: str) -> Agent:
 
 
 @transaction.atomic
-def begin_turn(asker: Asker, agent: Agent, request: ClientRequest) -> Run:
-    """The run that answers the request: a new one, or the one of the same request sent before. Raises Problem."""
+def begin_turn(asker: Asker, agent: Agent, request: ClientRequest, images: Sequence[NewImage] = ()) -> Run:
+    """The run that answers the request: a new one, or the one of the same request sent before. `images`: those of its
+    new messages, decoded. Raises Problem."""
     Participant.objects.select_for_update(no_key=True).get(pk=asker.participant.pk)  # one request of theirs at a time
     if agent.answers_itself:
         raise Conflict(f"@{agent.handle} answers by itself, through the API: no run can be started for it.")
@@ -85,9 +87,9 @@ def begin_turn(asker: Asker, agent: Agent, request: ClientRequest) -> Run:
         return _answer_again(same, asker, request)
     turn = _previous_turn(asker, agent, request)
     if turn is not None and request.new_items[0].role == "tool" and _is_latest(turn):
-        return _continue_calls(turn, asker, request, digest)
+        return _continue_calls(turn, asker, request, digest, images)
     conversation = _conversation(asker, agent, request, turn)
-    trigger = _post_new(conversation, asker, request, digest)
+    trigger = _post_new(conversation, asker, request, digest, images)
     return _start(conversation, agent, trigger, request, digest)
 
 
@@ -175,7 +177,9 @@ def _is_answer(run: Run, item: HistoryItem) -> bool:
     return answer.startswith(answer_start) if is_cut_short else answer == answer_start
 
 
-def _continue_calls(turn: ClientTurn, asker: Asker, request: ClientRequest, digest: str) -> Run:
+def _continue_calls(
+    turn: ClientTurn, asker: Asker, request: ClientRequest, digest: str, images: Sequence[NewImage]
+) -> Run:
     """A run that goes on from the results of the client's tools, for the same question, or for what it says besides."""
     results = {item.call_id: item.text for item in request.new_items if item.role == "tool"}
     missing_ids = set(client_calls(turn.run).values_list("call_id", flat=True)) - results.keys()
@@ -184,7 +188,7 @@ def _continue_calls(turn: ClientTurn, asker: Asker, request: ClientRequest, dige
     save_client_results(turn.run, results)
     conversation, agent = turn.conversation, turn.run.agent
     if any(item.role == "user" for item in request.new_items):
-        trigger = _post_new(conversation, asker, request, digest)
+        trigger = _post_new(conversation, asker, request, digest, images)
         return _start(conversation, agent, trigger, request, digest, continues=turn)
     _check_may_answer(agent, conversation.thread, turn.run.task)
     run = Run.objects.create(
@@ -244,6 +248,7 @@ def _history_text(items: Sequence[HistoryItem], agent: Agent) -> str:
     for item in items:
         calls = ", ".join(f"`{call.name}`" for call in item.calls)
         text = item.text + (f"\n(called {calls})" if calls else "")
+        text += f"\n({pluralize(len(item.images), 'image')}, not kept here)" if item.images else ""
         quoted = "\n".join(f"> {line}" for line in text.replace("@", "@\u200b").splitlines() or [""])
         parts.append(f"{names[item.role]}:\n{quoted}")
     whole = "\n\n".join(parts)
@@ -305,8 +310,10 @@ def _check_may_answer(agent: Agent, thread: Thread, task: str) -> None:
         raise Refused(reason, code="insufficient_quota" if is_budget else "agent_silent")
 
 
-def _post_new(conversation: ClientConversation, asker: Asker, request: ClientRequest, digest: str) -> Message:
-    """The new messages of the request, in the thread; the last one is what is answered."""
+def _post_new(
+    conversation: ClientConversation, asker: Asker, request: ClientRequest, digest: str, images: Sequence[NewImage]
+) -> Message:
+    """The new messages of the request, with their images, in the thread; the last one is what is answered."""
     thread = conversation.thread
     instructions = hashlib.sha256(request.instructions.encode()).hexdigest()
     if request.instructions.strip() and instructions != conversation.instructions_digest:
@@ -321,7 +328,9 @@ def _post_new(conversation: ClientConversation, asker: Asker, request: ClientReq
     is_answered = not asker.access.is_agent  # whoever an agent's program names: agents do not wake agents
     repeats = conversation.turns.filter(digest=digest).count()  # the same words, said again later
     client_id = f"client:{digest}:{repeats}" if repeats else f"client:{digest}"
-    return post_message(thread=thread, by=asker.speaker, body=text, client_id=client_id, is_answered=is_answered)
+    return post_message(
+        thread=thread, by=asker.speaker, body=text, client_id=client_id, files=images, is_answered=is_answered
+    )
 
 
 def _start(

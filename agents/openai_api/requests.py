@@ -6,6 +6,7 @@ no Django."""
 import hashlib
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from openvibe.base.problems import Problem
 from openvibe.base.text import has_visible_character
 
 MAX_ITEMS, MAX_TOOLS = 2_000, 64
+_IMAGE_TYPES = ("image_url", "input_image")
+"""Parts of a user's message that are images, in chat completions and in responses."""
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _COMMON = {"model", "stream", "tools", "tool_choice", "parallel_tool_calls", "metadata", "user"}
 _HARMLESS = {"store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"}
@@ -48,17 +51,21 @@ class ClientCall:
 
 @dataclass(frozen=True)
 class HistoryItem:
-    """One message of a history: `user`, `assistant` (with its calls), or `tool`, the result of the call `call_id`."""
+    """One message of a history: `user` (with its images, as files), `assistant` (with its calls), or `tool`, the result
+    of the call `call_id`."""
 
     role: str
     text: str
     calls: tuple[ClientCall, ...] = ()
     call_id: str = ""
+    images: tuple[bytes, ...] = ()
 
     @property
     def key(self) -> list[object]:
-        """What tells it from others: words without regard to blanks, calls by their ids."""
-        return [self.role, "" if self.calls else " ".join(self.text.split()), [c.id for c in self.calls], self.call_id]
+        """What tells it from others: words without regard to blanks, calls by their ids, images by their digests."""
+        words = "" if self.calls else " ".join(self.text.split())
+        images = [hashlib.sha256(image).hexdigest() for image in self.images]
+        return [self.role, words, [c.id for c in self.calls], self.call_id, *([images] if images else [])]
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def parse_chat(body: Any) -> ClientRequest:
         if role in ("system", "developer"):
             instructions.append(_text(message.get("content"), f"{param}.content"))
         elif role == "user":
-            items.append(HistoryItem("user", _text(message.get("content"), f"{param}.content")))
+            items.append(_user_item(message.get("content"), f"{param}.content"))
         elif role == "assistant":
             calls = tuple(_chat_call(call, param) for call in _calls_of(message))
             text = message.get("content") or message.get("refusal") or ""
@@ -167,7 +174,9 @@ def parse_response(body: Any) -> ClientRequest:
             )
         elif kind == "message" and role in ("system", "developer"):
             instructions.append(_text(row.get("content"), f"{param}.content"))
-        elif kind == "message" and role in ("user", "assistant"):
+        elif kind == "message" and role == "user":
+            items.append(_user_item(row.get("content"), f"{param}.content"))
+        elif kind == "message" and role == "assistant":
             items.append(HistoryItem(role, _text(row.get("content"), f"{param}.content")))
         elif kind != "reasoning":
             raise invalid(f"Input of type {str(kind)[:40]} is not taken here: messages and function calls are.", param)
@@ -242,7 +251,7 @@ def _parse_tools(rows: Any, is_nested: bool) -> tuple[dict[str, Any], ...]:
 def _checked_items(items: list[HistoryItem], param: str) -> tuple[HistoryItem, ...]:
     if not items or items[-1].role == "assistant":
         raise invalid("The last message is the user's, or the result of a tool: there is nothing to answer.", param)
-    if items[-1].role == "user" and not has_visible_character(items[-1].text):
+    if items[-1].role == "user" and not (has_visible_character(items[-1].text) or items[-1].images):
         raise invalid("The last message says nothing.", param, "empty")
     return tuple(items)
 
@@ -256,6 +265,38 @@ def _chat_call(call: Any, param: str) -> ClientCall:
     return ClientCall(_name(call, "id", param), _name(function, "name", param), str(function.get("arguments", "")))
 
 
+def _user_item(content: Any, param: str) -> HistoryItem:
+    """What a user says: texts, and images among them."""
+    parts = content if isinstance(content, list) else [content]
+    is_image = [isinstance(part, Mapping) and part.get("type") in _IMAGE_TYPES for part in parts]
+    if not any(is_image):
+        return HistoryItem("user", _text(content, param))
+    images = tuple(_image(part, param) for part, is_one in zip(parts, is_image, strict=True) if is_one)
+    texts = [part for part, is_one in zip(parts, is_image, strict=True) if not is_one]
+    return HistoryItem("user", _text(texts, param), images=images)
+
+
+def _image(part: Mapping[str, Any], param: str) -> bytes:
+    """The file in a part of either protocol. Raises Problem for one that would have to be fetched."""
+    value = part.get("image_url")
+    url = value.get("url") if isinstance(value, Mapping) else value
+    if not isinstance(url, str) or not url:
+        raise invalid("An image is sent as image_url, a data: URL: files by their id are not known here.", param)
+    if not url[:5].lower() == "data:":
+        raise invalid(
+            "Images are not fetched from other addresses: send the image itself as image_url, a data: URL.",
+            param,
+            "unsupported_content",
+        )
+    head, comma, data = url.partition(",")
+    if not comma or not head.lower().endswith(";base64"):
+        raise invalid("An image is a data: URL in base64, such as data:image/png;base64,iVBORw0…", param)
+    try:
+        return b64decode(data, validate=True)
+    except ValueError:
+        raise invalid("The base64 of an image is damaged.", param) from None
+
+
 def _text(content: Any, param: str) -> str:
     """A content that is a text, or parts that are all text."""
     if content is None or isinstance(content, str):
@@ -264,7 +305,8 @@ def _text(content: Any, param: str) -> str:
     for part in content if isinstance(content, list) else [content]:
         if not isinstance(part, Mapping) or part.get("type") not in ("text", "input_text", "output_text", "refusal"):
             kind = str(part.get("type", "?"))[:40] if isinstance(part, Mapping) else "other"
-            raise invalid(f"Content of type {kind} is not taken here, only text.", param, "unsupported_content")
+            taken = "only text" if kind not in _IMAGE_TYPES else "only a user's message has images"
+            raise invalid(f"Content of type {kind} is not taken here, {taken}.", param, "unsupported_content")
         parts.append(str(part.get("text") or part.get("refusal") or ""))
     return "\n".join(parts)
 

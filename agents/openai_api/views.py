@@ -14,13 +14,16 @@ from rest_framework.response import Response
 from agents.models import Agent, Run
 from agents.openai_api.conversations import access_agent, asker_of, begin_turn
 from agents.openai_api.formats import AnswerFormat, ChatFormat, Outcome, ResponseFormat, error_body
+from agents.openai_api.images import read_images
 from agents.openai_api.replies import PendingAnswer, run_outcome
 from agents.openai_api.requests import ClientRequest, parse_chat, parse_response, short_text
 from openvibe.api.auth import BearerAuthentication, caller_of
+from openvibe.api.parsers import BoundedJSONParser
 from openvibe.api.problems import exception_handler
 from openvibe.api.views import ApiView
 from openvibe.base.models import Event
 from openvibe.base.problems import Missing
+from openvibe.base.request_body import MAX_UPLOAD_BYTES
 from openvibe.base.streams import DeferredAnswer, Send, deferred_response, stream_response
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.queries import participants_known_to
@@ -40,8 +43,15 @@ def openai_exception_handler(error: Exception, context: dict[str, Any]) -> Respo
     return Response(error_body(problem["detail"], status, code, problem.get("field")), status=status, headers=headers)
 
 
+class ClientJSONParser(BoundedJSONParser):
+    """With room for images, which clients send again with every turn."""
+
+    max_bytes = MAX_UPLOAD_BYTES
+
+
 class ClientView(ApiView):
     schema = None
+    parser_classes = (ClientJSONParser,)
     authentication_classes = (BearerAuthentication,)
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
@@ -108,7 +118,8 @@ def _answer(
     if request.headers.get("X-Stainless-Retry-Count", "0") not in ("", "0"):
         client_request = replace(client_request, is_resent=True)
     after = Event.objects.filter(workspace_id=access.workspace_id).aggregate(last=Max("position"))["last"] or 0
-    run = begin_turn(asker, agent, _with_headers(client_request, request))
+    images = read_images(client_request)  # decoded before any transaction
+    run = begin_turn(asker, agent, _with_headers(client_request, request), images)
     viewer = Viewer(access.workspace_id, access.participant_id, token_id=caller.token.pk if caller.token else None)
     pending = PendingAnswer(run.pk, run.thread_id, run.trigger_id, viewer, asker.speaker, after)
     outcome, answer_format = run_outcome(run.pk), make_format(run)

@@ -113,7 +113,13 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         specs = ()
     client_limit = turn.max_output_tokens if turn else None
     assemble_prompt = partial(
-        assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model
+        assemble,
+        agent=run.agent,
+        thread=run.thread,
+        task=run.task,
+        request=run.trigger,
+        model=client.model,
+        may_hold_images=not is_adapted(client, "no_images"),
     )
     changes_read, readers = read_message_changes(run.thread_id), readers_of(run)
     prompt = assemble_prompt(tools=specs)
@@ -171,7 +177,7 @@ def _fallback_of(run: Run, endpoint: Endpoint | None, client_limit: int | None) 
     fallback = fallback_for(run.agent, endpoint)
     if fallback is None:
         return None
-    client = client_for(fallback)
+    client = client_for(fallback, for_run=True)
     return Fallback(
         fallback,
         client,
@@ -184,6 +190,7 @@ def _fallback_of(run: Run, endpoint: Endpoint | None, client_limit: int | None) 
             request=run.trigger,
             model=client.model,
             endpoint=fallback,
+            may_hold_images=not is_adapted(client, "no_images"),
         ),
     )
 

@@ -23,14 +23,16 @@ UNSTORABLE_CHARACTERS = re.compile(r"[\x00\ud800-\udfff]")
 
 
 class BoundedJSONParser(JSONParser):
-    """UTF-8 JSON of at most `MAX_BODY_BYTES`. NUL and lone surrogates are refused wherever they stand."""
+    """UTF-8 JSON of at most `max_bytes`. NUL and lone surrogates are refused wherever they stand."""
+
+    max_bytes = MAX_BODY_BYTES
 
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
-        raw = stream.read(MAX_BODY_BYTES + 1)
-        if len(raw) > MAX_BODY_BYTES:
-            raise TooLarge(f"A request holds at most {MAX_BODY_BYTES:,} bytes.")
+        raw = stream.read(self.max_bytes + 1)
+        if len(raw) > self.max_bytes:
+            raise TooLarge(f"A request holds at most {self.max_bytes:,} bytes.")
         try:
             value = json.loads(raw.decode(), parse_constant=strict_json.strict_constant, parse_float=_finite)
         except RecursionError:

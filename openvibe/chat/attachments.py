@@ -1,4 +1,4 @@
-"""Files of messages as text: what an upload says, its extract, and its pieces. Pure: no database."""
+"""Files of messages: an image (`images`) or a text, with its extract, and its pieces. Pure: no database."""
 
 from __future__ import annotations
 
@@ -16,13 +16,22 @@ from django.core.files.uploadedfile import UploadedFile
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
 from openvibe.base.text import has_visible_character
-from openvibe.chat.models import EXTRACT_TOKENS, MAX_ATTACHMENT_BYTES, MAX_ATTACHMENT_NAME, MAX_ATTACHMENTS
+from openvibe.chat.images import NewImage, is_called_image, is_image, make_image
+from openvibe.chat.models import (
+    EXTRACT_TOKENS,
+    MAX_ATTACHMENT_BYTES,
+    MAX_ATTACHMENT_NAME,
+    MAX_ATTACHMENTS,
+    MAX_UPLOADED_IMAGE_BYTES,
+)
 from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
 
 MAX_PIECE_CHARACTERS = 64_000
 """Characters looked at for one piece; blanks and the like may have a hundred of them in a token."""
 
-DEFAULT_NAME = "file.txt"
+DEFAULT_NAME, DEFAULT_IMAGE_NAME = "file.txt", "image"
+_SIGNATURE_BYTES = 16
+"""From the beginning of a file: what says that it is an image."""
 
 _COUNTER = counter_for("offline")
 _MARKS = (
@@ -69,8 +78,13 @@ class Excerpt:
         return self.end if self.end < self.total else None
 
 
-def read_uploads(uploads: Sequence[UploadedFile[Any]]) -> list[NewAttachment]:
-    """The files of a message, counted. Takes about two seconds for the largest: call it before any transaction.
+NewFile = NewAttachment | NewImage
+"""What goes with a new message."""
+
+
+def read_uploads(uploads: Sequence[UploadedFile[Any]], descriptions: Sequence[str] = ()) -> list[NewFile]:
+    """The files of a message: texts counted, images scaled. Takes about two seconds for the largest: call it before any
+    transaction. `descriptions`: of the images, each in the place of its file; that of a text says nothing.
 
     Raises Problem, with a sentence for whoever sent them, when one cannot be kept; then none is.
     """
@@ -80,18 +94,34 @@ def read_uploads(uploads: Sequence[UploadedFile[Any]]) -> list[NewAttachment]:
             code="too_many_files",
             field="files",
         )
-    return [_read_upload(upload) for upload in uploads]
+    if len(descriptions) > len(uploads):
+        raise Problem(
+            "There are more descriptions than files. Send one for each file, in their order, empty for none.",
+            code="bad_descriptions",
+            field="descriptions",
+        )
+    padded = [*descriptions, *[""] * (len(uploads) - len(descriptions))]
+    return [_read_upload(upload, description) for upload, description in zip(uploads, padded, strict=True)]
 
 
-def _read_upload(upload: UploadedFile[Any]) -> NewAttachment:
+def _read_upload(upload: UploadedFile[Any], description: str) -> NewFile:
     name = upload.name or ""
-    if (upload.size or 0) > MAX_ATTACHMENT_BYTES:  # before it is read
-        raise _too_large(clean_name(name))
-    return make_attachment(name, upload.read())
+    beginning = upload.read(_SIGNATURE_BYTES)
+    most = MAX_UPLOADED_IMAGE_BYTES if is_image(beginning) else MAX_ATTACHMENT_BYTES
+    if (upload.size or 0) > most:  # before it is read
+        raise _too_large(clean_name(name), most=most)
+    return make_file(name, beginning + upload.read(), description)
+
+
+def make_file(name: str, data: bytes, description: str = "") -> NewFile:
+    """The file of this name and these bytes, an image where these are one. Raises Problem as either does."""
+    if is_image(data):
+        return make_image(clean_name(name, DEFAULT_IMAGE_NAME), data, description)
+    return make_attachment(name, data)
 
 
 def make_attachment(name: str, data: bytes) -> NewAttachment:
-    """The file of this name and these bytes. Raises Problem: empty, too large, not text."""
+    """The text file of this name and these bytes. Raises Problem: empty, too large, not text."""
     name = clean_name(name)
     if len(data) > MAX_ATTACHMENT_BYTES:
         raise _too_large(name)
@@ -104,7 +134,7 @@ def make_attachment(name: str, data: bytes) -> NewAttachment:
     token_count = count_tokens(content)
     return NewAttachment(
         name=name,
-        media_type=mimetypes.guess_type(name)[0] or "text/plain",
+        media_type="text/plain" if is_called_image(name) else mimetypes.guess_type(name)[0] or "text/plain",
         content=content,
         size=len(utf8),
         token_count=token_count,
@@ -113,7 +143,7 @@ def make_attachment(name: str, data: bytes) -> NewAttachment:
     )
 
 
-def clean_name(name: str) -> str:
+def clean_name(name: str, default: str = DEFAULT_NAME) -> str:
     """The last part of a path, on one line, without signs that cannot be seen, at most MAX_ATTACHMENT_NAME long."""
     last = re.split(r"[/\\]", name)[-1]
     visible = "".join(sign for sign in last if unicodedata.category(sign) not in _UNPRINTABLE)
@@ -124,7 +154,7 @@ def clean_name(name: str) -> str:
         stem, dot, ending = cleaned.rpartition(".")
         ending = f"{dot}{ending}" if stem and len(ending) <= 10 else ""
         cleaned = cleaned[: MAX_ATTACHMENT_NAME - len(ending) - 1] + "…" + ending
-    return cleaned or DEFAULT_NAME
+    return cleaned or default
 
 
 def _decode(name: str, data: bytes) -> str:
@@ -150,7 +180,13 @@ def _decode(name: str, data: bytes) -> str:
 
 
 def _not_text(name: str) -> Problem:
-    return _file_problem("not_text", f"“{name}” is not a text file. Attach text, such as Markdown, CSV, code or a log.")
+    if is_called_image(name):
+        return _file_problem(
+            "not_an_image", f"“{name}” is no image that can be shown. Save it as PNG, JPEG, WebP or GIF."
+        )
+    return _file_problem(
+        "not_text", f"“{name}” is not a text file. Attach text, such as Markdown, CSV, code or a log, or an image."
+    )
 
 
 def _unknown_encoding(name: str, data: bytes) -> Problem:
@@ -158,8 +194,8 @@ def _unknown_encoding(name: str, data: bytes) -> Problem:
     return _file_problem("bad_encoding", f"“{name}” is not UTF-8 text: see line {line}. Save it as UTF-8.")
 
 
-def _too_large(name: str, verb: str = "has") -> Problem:
-    megabytes = MAX_ATTACHMENT_BYTES // 1024**2
+def _too_large(name: str, verb: str = "has", *, most: int = MAX_ATTACHMENT_BYTES) -> Problem:
+    megabytes = most // 1024**2
     return _file_problem("file_too_large", f"“{name}” {verb} more than {megabytes} MB, the most that a file may have.")
 
 

@@ -258,13 +258,15 @@ MAX_FILE_CHARACTERS = 100_000
 
 
 def message_texts(message: Message) -> list[str]:
-    """All that a message says: its text, what it said before, all of its result, its files' beginnings and names."""
+    """All that a message says: its text, what it said before, all of its result, its files' beginnings and names, what
+    its images are called and show."""
     files = message.attachments.annotate(beginning=Left("content", MAX_FILE_CHARACTERS)).order_by("position")
     return [
         message.body,
         *message.revisions.values_list("body", flat=True),
         *("\n".join((row.full, *row.deferred, *row.questions)) for row in DiveResult.objects.filter(message=message)),
         *(text for file in files.values_list("beginning", "name") for text in file),
+        *(text for image in message.images.values_list("description", "name") for text in image),
     ]
 
 

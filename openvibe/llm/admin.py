@@ -46,7 +46,14 @@ class EndpointAdmin(AuditedAdmin):
         (
             "Limits and prices",
             {
-                "fields": ("context_window", "output_reserve", "timeout_seconds", "price_in", "price_out"),
+                "fields": (
+                    "context_window",
+                    "output_reserve",
+                    "timeout_seconds",
+                    "sees_images",
+                    "price_in",
+                    "price_out",
+                ),
                 "description": "A model whose two prices are 0 uses no token budget.",
             },
         ),

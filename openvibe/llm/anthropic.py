@@ -25,6 +25,7 @@ from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelUnavail
 from openvibe.llm.event_stream import EventStream
 from openvibe.llm.fences import clean_text
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
+from openvibe.llm.image_parts import messages_blocks
 from openvibe.llm.loading import loading_error
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.request_options import MESSAGES_LACKS, messages_options
@@ -215,7 +216,7 @@ def _encode_blocks(message: ChatMessage) -> list[dict[str, Any]]:
         call_id = clean_identifier(message.tool_call_id or "")
         return [{"type": "tool_result", "tool_use_id": call_id, "content": text if text.strip() else "(empty)"}]
     thinking = [dict(block) for block in message.provider_fields.get("thinking", ())]
-    texts = [{"type": "text", "text": text}] if text.strip() else []
+    texts = [*messages_blocks(message.images), *([{"type": "text", "text": text}] if text.strip() else ())]
     calls = [
         {
             **call.provider_fields,

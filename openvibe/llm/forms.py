@@ -31,12 +31,14 @@ class EndpointForm(StoredSecretForm):
         model = Endpoint
         fields = (
             *("name", "kind", "base_url", "model", "api_key", "forget", "is_default", "is_fallback"),
-            *("is_for_summaries", "context_window", "output_reserve", "timeout_seconds", "price_in", "price_out"),
+            *("is_for_summaries", "context_window", "output_reserve", "timeout_seconds", "sees_images"),
+            *("price_in", "price_out"),
         )
         labels = {
             "is_default": "Default of this workspace",
             "is_fallback": "Fallback of this workspace",
             "is_for_summaries": "Writes the summaries",
+            "sees_images": "Sees images",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

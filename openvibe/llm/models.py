@@ -17,6 +17,8 @@ from openvibe.base.fields import EncryptedTextField, secret_hint
 from openvibe.base.models import TimestampedModel
 from openvibe.base.ssrf_guard import AddressRefused, check_url
 from openvibe.llm.adaptations import KINDS
+from openvibe.llm.image_tokens import is_known_to_see
+from openvibe.llm.known_models import find_model
 from openvibe.llm.retries import CallLimits
 
 MIN_WINDOW = 2_000
@@ -30,6 +32,16 @@ WINDOW_TOO_SMALL = (
 def reserve_within(reserve: int, window: int, learned_window: int | None) -> int:
     """Tokens kept for the answer, in a window that was set, or in a smaller one that was learned."""
     return reserve if learned_window is None or learned_window >= window else min(reserve, learned_window // 4)
+
+
+def may_be_sent_images(kind: str, model: str, choice: bool | None) -> bool:
+    """An admin's choice; else what is known of the model, or its name says. Where nothing does, images are tried."""
+    if kind == Endpoint.Kind.OFFLINE:
+        return False
+    if choice is not None:
+        return choice
+    known = find_model(model)
+    return "images" in known.abilities if known else is_known_to_see(model) is not False
 
 
 MAX_TIMEOUT_SECONDS = 3_600
@@ -97,6 +109,12 @@ class Endpoint(TimestampedModel):
         default=120,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_TIMEOUT_SECONDS)],
         help_text="How long one answer may take in all.",
+    )
+    sees_images = models.BooleanField(
+        null=True,
+        blank=True,
+        choices=((None, "As its name says"), (True, "Yes"), (False, "No")),
+        help_text="Whether the model is sent images. Where its name does not say, it is tried.",
     )
     is_default = models.BooleanField(default=False, help_text="Used by agents that name no endpoint of their own.")
     is_for_summaries = models.BooleanField(
@@ -178,6 +196,11 @@ class Endpoint(TimestampedModel):
     def is_free(self) -> bool:
         """Whether asking it costs nothing. Where no price is known it is metered."""
         return self.kind == self.Kind.OFFLINE or self.price_in == self.price_out == 0
+
+    @property
+    def is_sent_images(self) -> bool:
+        """Whether prompts hold images for it, or only their names and descriptions."""
+        return may_be_sent_images(self.kind, self.model, self.sees_images)
 
     @property
     def allows_private(self) -> bool:

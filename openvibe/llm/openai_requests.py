@@ -8,6 +8,7 @@ from typing import Any
 
 from openvibe.llm.adaptations import CallPlan
 from openvibe.llm.fences import clean_text
+from openvibe.llm.image_parts import chat_content, join_contents
 from openvibe.llm.provider_fields import without_origin
 from openvibe.llm.request_options import chat_options
 from openvibe.llm.tool_calls import arguments_object, clean_identifier
@@ -51,17 +52,14 @@ def encode_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
         before = encoded[-1] if encoded else {}
         is_answer = message["role"] == "tool" or "tool_calls" in before
         is_text = all(isinstance(each.get("content"), str) for each in (before, message))
-        if is_answer or before.get("role") != message["role"] or not is_text:
+        is_kept = message["role"] == "assistant" and not is_text
+        if is_answer or before.get("role") != message["role"] or is_kept:
             encoded.append(message)
         else:
-            encoded[-1] = before | message | {"content": _join(before["content"], message["content"])}
+            encoded[-1] = (
+                before | message | {"content": join_contents(before["content"] or "", message["content"] or "")}
+            )
     return encoded or [{"role": "user", "content": NO_WORDS}]
-
-
-def _join(before: str | None, after: str | None) -> str | None:
-    if not before or not after:
-        return before or after
-    return f"{before}{'' if before.endswith(chr(10)) else chr(10) * 2}{after}"
 
 
 def _says_something(message: ChatMessage) -> bool:
@@ -74,7 +72,7 @@ def _encode_message(message: ChatMessage) -> dict[str, Any]:
     text: str | None = clean_text(message.content)
     if text is not None and not text.strip():
         text = NO_RESULT if message.role == "tool" else None
-    content: Any = text
+    content: Any = chat_content(text or "", message.images) if message.images else text
     encoded_message: dict[str, Any] = {"role": message.role}
     if message.role == "assistant":
         fields = without_origin(message.provider_fields)

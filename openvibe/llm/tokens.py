@@ -21,6 +21,7 @@ from typing import Any
 
 import tiktoken
 
+from openvibe.llm.image_tokens import ImageRule, image_rule, open_patches
 from openvibe.llm.provider_fields import all_fields, count_field_tokens, iter_texts
 from openvibe.llm.values import ChatMessage, Completion, ToolSpec, Usage
 
@@ -71,11 +72,13 @@ _encodings: dict[str, tiktoken.Encoding] = {}
 
 @dataclass(frozen=True)
 class TokenCounter:
-    """Counts the tokens of a text for one model. `exact` is False where the count is deliberately high."""
+    """Counts the tokens of a text, and of an image, for one model. `exact` is False where the count of texts is
+    deliberately high."""
 
     name: str
     exact: bool
     count: Callable[[str], int]
+    count_image: ImageRule = open_patches
 
 
 def count_tokens(text: str) -> int:
@@ -88,8 +91,13 @@ def counter_for(model: str) -> TokenCounter:
     name = model.lower().rsplit("/", 1)[-1].removeprefix("ft:")
     for encoding, prefixes in _ENCODING_PREFIXES:
         if name.startswith(prefixes):
-            return _EXACT_COUNTERS[encoding]
-    return _OVERCOUNTING_COUNTER
+            return _with_image_rule(_EXACT_COUNTERS[encoding], image_rule(name))
+    return _with_image_rule(_OVERCOUNTING_COUNTER, image_rule(name))
+
+
+@lru_cache(maxsize=64)
+def _with_image_rule(counter: TokenCounter, rule: ImageRule) -> TokenCounter:
+    return counter if rule is counter.count_image else replace(counter, count_image=rule)
 
 
 def count_text(text: str, counter: TokenCounter) -> int:
@@ -105,13 +113,14 @@ def count_prompt_tokens(messages: Iterable[ChatMessage], tools: Iterable[ToolSpe
 
 
 def count_message(message: ChatMessage, counter: TokenCounter) -> int:
-    """Tokens of one message, its overhead, its tool calls and what its provider wants back included."""
+    """Tokens of one message, its overhead, its tool calls, its images and what its provider wants back included."""
     calls = sum(
         counter.count(call.name) + counter.count(call.arguments) + MESSAGE_OVERHEAD for call in message.tool_calls
     )
     count = partial(count_text, counter=counter)
     fields = sum(count_field_tokens(each, count) for each in all_fields(message))
-    return MESSAGE_OVERHEAD + count_text(message.content, counter) + calls + fields
+    images = sum(counter.count_image(image.width, image.height) for image in message.images)
+    return MESSAGE_OVERHEAD + count_text(message.content, counter) + calls + fields + images
 
 
 def count_tool(tool: ToolSpec, counter: TokenCounter) -> int:
@@ -140,7 +149,7 @@ def with_usage(
     """The completion with its usage counted here where the endpoint reported none, half of it, or more than can be: a
     wrong figure would use up the budget of a day."""
     usage, counter = completion.usage, counter_for(model)
-    if not 0 < usage.input_tokens <= _most_prompt_tokens(messages, tools):
+    if not 0 < usage.input_tokens <= _most_prompt_tokens(messages, tools, counter):
         usage = Usage(count_prompt_tokens(messages, tools, counter), usage.output_tokens)
     if not 0 < usage.output_tokens <= MAX_ANSWER_TOKENS:
         calls = sum(counter.count(call.name) + counter.count(call.arguments) for call in completion.tool_calls)
@@ -148,12 +157,14 @@ def with_usage(
     return replace(completion, usage=usage)
 
 
-def _most_prompt_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> int:
-    """No vocabulary needs more tokens than bytes; templates and what providers add are reckoned generously."""
+def _most_prompt_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], counter: TokenCounter) -> int:
+    """No vocabulary needs more tokens than bytes; templates and what providers add are reckoned generously, and so is
+    what a provider makes of images."""
+    images = sum(counter.count_image(image.width, image.height) for message in messages for image in message.images)
     texts = [text for message in messages for text in (message.content, *(c.arguments for c in message.tool_calls))]
     texts += [text for message in messages for fields in all_fields(message) for text in iter_texts(fields)]
     texts += [tool.description + json.dumps(tool.parameters) for tool in tools]
-    return UNSEEN_PROMPT_TOKENS + 2 * sum(len(text.encode(errors="replace")) for text in texts)
+    return UNSEEN_PROMPT_TOKENS + 4 * images + 2 * sum(len(text.encode(errors="replace")) for text in texts)
 
 
 def truncate_middle(text: str, limit: int, counter: TokenCounter, marker: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from io import BytesIO
-from threading import Lock
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from openvibe.base.images import DECODING
 from openvibe.base.problems import Problem
 from openvibe.workspaces.models import PICTURE_PIXELS
 
@@ -19,9 +19,6 @@ MAX_SCANS = 100
 """Of a JPEG, each of which goes through all its pixels, however few bytes it has; encoders write about ten."""
 _SCAN_MARKER = b"\xff\xda"
 _QUALITY = 82
-_decoding = Lock()
-"""Held while a picture is decoded: one at a time in a process, whoever sends how many. Filters of warnings are also
-those of all threads."""
 
 
 def make_picture(data: bytes) -> bytes:
@@ -32,7 +29,7 @@ def make_picture(data: bytes) -> bytes:
     if data.count(_SCAN_MARKER) > MAX_SCANS:
         raise _picture_problem("not_a_picture", "The picture is damaged: it cannot be read.")
     try:
-        with _decoding, warnings.catch_warnings(), Image.open(BytesIO(data), formats=FORMATS) as image:
+        with DECODING, warnings.catch_warnings(), Image.open(BytesIO(data), formats=FORMATS) as image:
             warnings.simplefilter("ignore")  # what is odd about a stranger's file is nothing for the log
             if image.width * image.height > MAX_UPLOAD_PIXELS:
                 raise _picture_problem(

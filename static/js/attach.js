@@ -25,16 +25,25 @@ export function filesProblem(form) {
   const files = chosenFiles(form);
   const most = Number(input?.dataset.maxFiles);
   if (files.length > most) return `A message has at most ${most} files; these are ${files.length}. Take some out and send them in a second one.`;
-  const large = files.find((file) => file.size > Number(input.dataset.maxBytes));
-  return large ? `“${large.name}” has more than 5 MB, the most that a file may have. Take it out to send the rest.` : "";
+  const mostBytes = (file) => Number(isImage(file) ? input.dataset.maxImageBytes : input.dataset.maxBytes);
+  const large = files.find((file) => file.size > mostBytes(file));
+  return large ? `“${large.name}” has more than ${mostBytes(large) / 1048576} MB, the most that ${isImage(large) ? "an image" : "a file"} may have. Take it out to send the rest.` : "";
 }
+
+/** What the server shows as an image, by the type that the browser gives the file. */
+const isImage = (file) => ["image/png", "image/jpeg", "image/webp", "image/gif"].includes(file.type);
+
+const descriptions = new WeakMap(); // of a chosen image, while the page is open: a file has no room for it
 
 /** The body of a request: fields, and files beside them where there are any. */
 export function requestBody(fields, files) {
   if (!files.length) return new URLSearchParams(fields);
   const data = new FormData();
   for (const [name, value] of Object.entries(fields)) data.append(name, value);
-  for (const file of files) data.append("files", file);
+  for (const file of files) {
+    data.append("files", file);
+    data.append("descriptions", descriptions.get(file) ?? "");
+  }
   return data;
 }
 
@@ -66,8 +75,27 @@ function chip(form, file) {
     inputOf(form).focus();
   });
   item.append(name, size, out);
-  showBeginning(item, file);
+  if (isImage(file)) item.append(descriptionField(file));
+  else showBeginning(item, file);
   return item;
+}
+
+/** Asks what an image shows; it may stay empty, and be said later. */
+function descriptionField(file) {
+  const field = document.createElement("input");
+  field.type = "text";
+  field.className = "chip-description";
+  field.maxLength = 1000;
+  field.placeholder = "What does it show? (optional)";
+  field.value = descriptions.get(file) ?? "";
+  field.setAttribute("aria-label", `Description of ${file.name}`);
+  field.addEventListener("input", () => descriptions.set(file, field.value));
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault(); // it ends the description, not the message
+    one("textarea", field.form)?.focus();
+  });
+  return field;
 }
 
 /** The first lines of a file, where it is text. */

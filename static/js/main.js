@@ -8,6 +8,7 @@ import * as panel from "./panel.js";
 import * as keys from "./keys.js";
 import * as commandPalette from "./command_palette.js";
 import * as previews from "./previews.js";
+import { enlarge } from "./images.js";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone) document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax`;
@@ -22,6 +23,7 @@ if (threadKey) {
 document.addEventListener("click", (event) => {
   const { target } = event;
   if (target.closest("[data-dismiss]")) target.closest(".toast").remove();
+  if (target.closest("a[data-enlarge]")) enlarge(event, target.closest("a[data-enlarge]"));
   if (target.closest("[data-sidebar]")) one(".shell").classList.toggle("shows-sidebar");
   const filters = target.closest("[data-filters]");
   if (filters) filters.setAttribute("aria-expanded", String(filters.getAttribute("aria-expanded") !== "true"));

@@ -39,6 +39,7 @@ from openvibe.base.models import AuditRecord
 from openvibe.chat.models import (
     Attachment,
     Channel,
+    Image,
     MailedMention,
     Message,
     MessageRevision,
@@ -49,11 +50,18 @@ from openvibe.chat.models import (
     SavedMessage,
     Thread,
 )
-from openvibe.chat.services import add_reaction, open_direct_messages, pin_thread, save_message, set_notification_level
+from openvibe.chat.services import (
+    add_reaction,
+    make_image,
+    open_direct_messages,
+    pin_thread,
+    save_message,
+    set_notification_level,
+)
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.services import note_presence
-from tests.factories import PASSWORD, access, attach, say, signed_in
+from tests.factories import PASSWORD, access, attach, say, show, signed_in
 
 CANARY = "sk-canary-0123456789abcdef"
 
@@ -69,6 +77,7 @@ def made_willow(module_transaction: None) -> Member:
     issue_token(participant=owner.participant, name="script", scopes=["read"])
     thread = Thread.objects.get(title="Spring planting")
     attach(thread, owner, "The plan.", plan_md="# Plan\nRoses in March.\n")
+    show(thread, owner, "The wall.", description="A red wall")
     question = say(thread, owner, "@vibe when do we prune the roses?")
     execute_run(Run.objects.get(trigger=question).pk)
     reply = Message.objects.get(run__trigger=question)
@@ -167,6 +176,9 @@ def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path, folder:
     assert f"message:{snapshot.run.trigger_id}" in keys
     assert f"message:{old_trigger}" not in keys
     assert Attachment.objects.get().content == "# Plan\nRoses in March.\n"
+    image = Image.objects.get()
+    assert (image.description, image.message.body, image.media_type) == ("A red wall", "The wall.", "image/png")
+    assert make_image("again", bytes(image.content)).sha256 == image.sha256
     assert Message.objects.count() == old_messages
     assert MessageToEmbed.objects.exists()
     for model in (Reaction, SavedMessage, NotificationPreference, MailedMention):

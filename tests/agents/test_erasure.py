@@ -21,10 +21,11 @@ from memory.models import WorkItem
 from openvibe.api.models import IdempotencyKey
 from openvibe.base.fields import decrypt
 from openvibe.chat.models import Erasure, Message, Quote, Thread
-from openvibe.chat.services import delete_message, erase_texts, start_dive, update_message
+from openvibe.chat.services import delete_message, describe_image, erase_texts, start_dive, update_message
+from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, meanwhile, reply_of, told
-from tests.factories import access, make_agent, make_channel, make_entry, make_suggestion, make_thread, say
+from tests.factories import access, make_agent, make_channel, make_entry, make_suggestion, make_thread, say, show
 
 SECRET = "The vault code is tulip, the fourth drawer holds the key to it."
 LOOK = ("memory", {"action": "search", "query": "vault"})
@@ -45,6 +46,44 @@ def stored_words() -> str:
     prompts = [json.dumps(load_content(row), ensure_ascii=False) for row in Snapshot.objects.all()]
     calls = [f"{row.arguments} {row.result} {row.why}" for row in ToolCall.objects.all()]
     return "\n".join([*answers, *prompts, *calls, *Erasure.objects.values_list("texts", flat=True)])
+
+
+def test_a_deleted_image_leaves_the_stored_prompts(ana: Member, vibe: Agent, thread: Thread) -> None:
+    Endpoint.objects.create(
+        workspace=ana.workspace,
+        name="m",
+        base_url="https://m.example/v1",
+        model="scripted",
+        is_default=True,
+        sees_images=True,
+    )
+    secret = show(thread, ana, "The vault.", description=SECRET)
+    run = ask(thread, ana)
+    told(run, "I see.")
+    stored = load_content(Snapshot.objects.get())
+    assert [row["images"] for row in stored["messages"] if row["images"]]
+    assert "tulip" in stored_words()
+
+    delete_message(message=secret, by=access(ana))
+    settle()
+    stored = load_content(Snapshot.objects.get())
+    assert not [row["images"] for row in stored["messages"] if row["images"]]
+    assert "tulip" not in stored_words()
+    pixels = [item for item in stored["items"] if item["key"].startswith("pixels:")]
+    assert [(item["author"], item["tokens"] > 0) for item in pixels] == [("", True)]
+    view = read_snapshot(run, access(ana))
+    assert view is not None
+    shown = [item for section in view.sections for item in section.items if item.key.startswith(("pixels:", "image:"))]
+    assert {(item.hidden, item.image_id) for item in shown} == {(DELETED_REASON, None)}
+
+
+def test_a_description_that_was_changed_leaves_the_stored_prompts(ana: Member, vibe: Agent, thread: Thread) -> None:
+    image = show(thread, ana, "The vault.", description=SECRET).images.get()
+    told(ask(thread, ana), "I see.")
+    assert "tulip" in stored_words()
+    describe_image(image=image, by=access(ana), description="A vault")
+    settle()
+    assert "tulip" not in stored_words()
 
 
 def test_a_deleted_message_leaves_the_stored_prompts(ana: Member, vibe: Agent, thread: Thread) -> None:

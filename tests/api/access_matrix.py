@@ -1,7 +1,7 @@
 """One scene for the access matrix: who is there, which places there are, and, written down once more and on its own,
 who may see what."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from agents.models import Agent, Run
 from knowledge.models import Contradiction
@@ -13,7 +13,8 @@ from memory.plugins.models import Compaction, SessionInfo
 from memory.work.approvals import request_approval
 from memory.work.services import create_work_item, log_progress
 from openvibe.api.services import issue_token, revoke_token
-from openvibe.chat.models import Channel, Dive, Message, Thread
+from openvibe.chat.images import make_image
+from openvibe.chat.models import Channel, Dive, Image, Message, Thread
 from openvibe.chat.services import add_to_channel, create_reply, set_thread_access
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
@@ -100,6 +101,7 @@ class Place:
     progress: int = 0
     dive: int = 0
     attachment: int = 0
+    image: int = 0
     entry: int = 0
     suggestion: int = 0
     contradiction: int = 0
@@ -125,6 +127,7 @@ class Place:
             "progress": self.progress,
             "dive": self.dive,
             "attachment": self.attachment,
+            "image": self.image,
             "entry": self.entry,
             "suggestion": self.suggestion,
             "contradiction": self.contradiction,
@@ -150,6 +153,7 @@ NUMBERED = (
     "progress",
     "dive",
     "attachment",
+    "image",
     "entry",
     "suggestion",
     "contradiction",
@@ -197,6 +201,8 @@ def make_place(by: Member, channel: Channel, agent: Agent, title: str) -> Place:
         channel, thread, message, reply, run, episode, feedback.pk, proposal.pk, token.pk, agent.handle, compaction.pk
     )
     place.attachment = message.attachments.get().pk
+    image = asdict(make_image("rose.png", factories.image_file()))
+    place.image = Image.objects.create(message=message, position=2, **image).pk
     return place
 
 

@@ -105,6 +105,7 @@ def make_example_world() -> ExampleWorld:
     }
     ids = {
         **{"approvals": place.approval, "attachments": place.attachment, "channels": channel.pk, "dives": place.dive},
+        "images": place.image,
         **{"episodes": place.episode.pk, "knowledge": place.entry, "knowledge/contradictions": place.contradiction},
         **{"memory/compactions": place.compaction, "memory/summaries": summary.pk, "messages": place.message.pk},
         **{"proposals": place.proposal, "runs": read.pk, "sessions": thread.pk, "threads": thread.pk},

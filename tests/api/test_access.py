@@ -128,6 +128,9 @@ ROWS = {
     # For whoever may delete the message; nothing repeats it.
     "GET api-message-quotes": Row("messages/{message}/quotes/", "message", 200, dict.fromkeys(OTHERS, 404)),
     "DELETE api-message-quote": Row("messages/{message}/quotes/message/1/", "message", 404),
+    "GET api-image": Row("images/{image}/", "image"),
+    "PATCH api-image": Row("images/{image}/", "image", 200, OTHERS, body={"description": "A hedge"}),
+    "GET api-image-content": Row("images/{image}/content/", "image"),
     "GET api-attachment": Row("attachments/{attachment}/", "attachment"),
     "GET api-dives": Row("dives/", lists="dive"),
     # Only Cleo's agent is of a level that dives.

@@ -190,7 +190,7 @@ READ_ALOUD = """
         - group /Message of Vibe, \\d\\d:\\d\\d/:
           - link /Reply. Vibe, \\d/
 - textbox "Message to Read aloud"
-- button "Attach text files"
+- button "Attach text files and images"
 - button "Send"
 """
 HEAR = """() => {

@@ -3,15 +3,17 @@
 Whatever shape was ever stored is read into today's: a field that is added to `Item` or `DroppedItem` later needs a
 default, which old rows get, and one that is renamed or means something else a step in `read_content`. Pure."""
 
+import hashlib
 import json
+import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, get_type_hints
 
 from agents.assembler.items import DroppedItem, Item
-from openvibe.llm.values import ChatMessage
+from openvibe.llm.values import ChatMessage, ImagePart
 
 CONTENT_VERSION = 2
 """1 has no number; its first items had neither `opening` nor `opening_tokens`. 2 has its number."""
@@ -67,13 +69,32 @@ def read_content(value: object) -> dict[str, Any]:
 
 
 def content_messages(content: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
-    return tuple(ChatMessage(m["role"], m["content"]) for m in content["messages"])
+    """The messages; in the place of each image what tells it from another, and its size."""
+    return tuple(ChatMessage(m["role"], m["content"], images=_read_images(m["images"])) for m in content["messages"])
+
+
+def describe_images(images: Iterable[ImagePart]) -> str:
+    """Images as a stored prompt refers to them: a digest and the size of each, apart by spaces; none of their bytes."""
+    return " ".join(f"{image_stand_in(image).data.hex()}:{image.width}x{image.height}" for image in images)
+
+
+def image_stand_in(image: ImagePart) -> ImagePart:
+    """The image with a digest in the place of its bytes, as `content_messages` reads it."""
+    return ImagePart("", hashlib.sha256(image.data).digest()[:8], image.width, image.height)
+
+
+def _read_images(text: str) -> tuple[ImagePart, ...]:
+    found = (_IMAGE.fullmatch(part) for part in text.split(" "))
+    return tuple(ImagePart("", bytes.fromhex(each[1]), int(each[2]), int(each[3])) for each in found if each)
+
+
+_IMAGE = re.compile(r"([0-9a-f]{16}):(\d{1,4})x(\d{1,4})", re.ASCII)
 
 
 _Columns = tuple[tuple[str, type, object], ...]
 """Name, type and default (MISSING where there is none) of each field of a row."""
 
-_MESSAGE: _Columns = (("role", str, MISSING), ("content", str, MISSING))
+_MESSAGE: _Columns = (("role", str, MISSING), ("content", str, MISSING), ("images", str, ""))
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import Exists, Model, OuterRef, Q, QuerySet, Value
 
-from agents.assembler.snapshots.store import key_ids
+from agents.assembler.snapshots.store import OF_FILES, key_ids
 from knowledge.models import Entry
 from knowledge.queries import restricted_at, was_any_restricted_since
 from memory.models import Approval, Episode, ProgressEntry, WorkItem
@@ -24,7 +24,7 @@ NO_ACCESS_REASON = "hidden by your access"
 OF_THE_RUN = frozenset(
     (
         *("policy", "instructions", "include", "tool", "tools", "summary", "older messages"),
-        *("workspace", "channel", "situation", "reminders", "draft"),
+        *("workspace", "channel", "situation", "reminders", "draft", "image notice"),
     )
 )
 """Kinds of items that come from the run's own thread and workspace, which whoever sees the run may see."""
@@ -40,7 +40,7 @@ OF_THREADS: Mapping[str, type[Model]] = {
 }
 """Kinds whose rows name the thread that they came from."""
 
-OF_ROWS = frozenset(("message", "middle", "file", "profile", "knowledge", "topics", "observation", *OF_THREADS))
+OF_ROWS = frozenset(("message", "middle", "profile", "knowledge", "topics", "observation", *OF_FILES, *OF_THREADS))
 """Kinds that are judged by the rows that they came from."""
 
 KNOWN_KINDS = OF_THE_RUN | OF_THE_AGENT | OF_ROWS

@@ -25,6 +25,7 @@ from agents.assembler.snapshots.origins import (
     withheld_knowledge,
 )
 from agents.assembler.snapshots.store import (
+    OF_FILES,
     is_seq,
     key_ids,
     load_content,
@@ -52,6 +53,13 @@ class ItemView(Item):
     @property
     def message_id(self) -> int | None:
         return None if self.hidden else next(iter(message_ids([self.key])), None)
+
+    @property
+    def image_id(self) -> int | None:
+        """Of an image that stands in the prompt."""
+        return (
+            None if self.hidden or item_kind(self.key) != "pixels" else next(iter(key_ids([self.ref], "image")), None)
+        )
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,9 @@ def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> S
         **_withdrawn_sources([entry["key"] for entry in content["items"]], snapshot),
         **_erased_entries(snapshot),
     }
-    empty_keys = (entry["key"] for entry in content["items"] if not entry["text"])
+    empty_keys = (
+        entry["key"] for entry in content["items"] if not entry["text"] and item_kind(entry["key"]) != "pixels"
+    )
     withheld = {**dict.fromkeys(empty_keys, CHANGED_REASON), **withheld}
     items = [_item_view(entry, withheld) for entry in content["items"]]
     return SnapshotView(
@@ -156,8 +166,9 @@ def _withheld_messages(keys: Iterable[str], access: Access, snapshot: Snapshot) 
 
 
 def _withheld_files(keys: Iterable[str], access: Access) -> dict[str, str]:
-    """Files of messages that the viewer may not see, or that were deleted: a file's key names its message."""
-    ids = ((key, key.split(":")[1]) for key in keys if key.startswith("file:"))
+    """Files and images of messages that the viewer may not see, or that were deleted: a file's key names its
+    message."""
+    ids = ((key, key.split(":")[1]) for key in keys if item_kind(key) in OF_FILES and ":" in key)
     ids_by_key = {key: int(number) if is_seq(number) else 0 for key, number in ids}  # 0: of no message
     if not ids_by_key:
         return {}
@@ -271,6 +282,8 @@ def _redacted_messages(content: Mapping[str, Any], withheld: Mapping[str, str]) 
     """The prompt as sent, with a note where a withheld item stood. One that does not stand there as it was stored may
     stand there in another form: then nothing of the prompt is shown."""
     messages = sent_messages = content_messages(content)
+    if any(item_kind(key) == "pixels" for key in withheld):  # which message it went with is not said
+        messages = sent_messages = tuple(replace(each, images=()) for each in messages)
     hidden_items = [item for item in content["items"] if item["text"] and item["key"] in withheld]
     for item in sorted(hidden_items, key=lambda item: -len(item["text"])):  # what holds another one goes first
         note = f"[1 item {withheld[item['key']]}]\n\n"
@@ -297,7 +310,7 @@ def prompt_payload(prompt: Prompt, prefix_shared: int | None, access: Access | N
     items = _pick_fields(prompt.included, ITEM_FIELDS)
     dropped_items = prompt.dropped if access is None else view_of_prompt(prompt, access).dropped
     return {
-        "messages": [asdict(message) for message in prompt.messages],
+        "messages": [_message_payload(message) for message in prompt.messages],
         "tools": [asdict(tool) for tool in prompt.tools],
         "tokens": prompt.tokens,
         "budget": prompt.ceiling,
@@ -310,6 +323,15 @@ def prompt_payload(prompt: Prompt, prefix_shared: int | None, access: Access | N
         "dropped": _pick_fields(dropped_items, DROPPED_FIELDS),
         "prefix_shared": prefix_shared,
     }
+
+
+def _message_payload(message: ChatMessage) -> dict[str, Any]:
+    """The message as plain values; of its images all but their bytes."""
+    images = [
+        {name: getattr(image, name) for name in ("name", "media_type", "width", "height", "description")}
+        for image in message.images
+    ]
+    return {**asdict(replace(message, images=())), "images": images}
 
 
 def _pick_fields(entries: Iterable[Item | DroppedItem], fields: Iterable[str]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 from functools import partial
 from itertools import takewhile
@@ -21,6 +21,8 @@ from agents.assembler.snapshots.content import (
     CONTENT_VERSION,
     UnreadableContent,
     content_messages,
+    describe_images,
+    image_stand_in,
     pack_content,
     unpack_content,
 )
@@ -35,6 +37,9 @@ from openvibe.llm.values import ChatMessage
 
 MAX_DIGITS = 18
 """Of the number of a row."""
+
+OF_FILES = frozenset(("file", "image", "pixels"))
+"""Kinds of items whose keys name the message that they came with, then themselves."""
 
 ERASED_NOTE = "[1 item deleted or changed since]\n\n"
 """Stands in a stored prompt where an item said what may not be kept."""
@@ -70,7 +75,8 @@ def shared_prefix_with(tools: Sequence[Item], messages: Sequence[ChatMessage], p
     same = list(takewhile(lambda pair: pair[0].text == pair[1].text, zip(tools, now, strict=False)))
     shared = sum(item.tokens for _, item in same)
     all_same = len(same) == len(tools) == len(now)
-    return shared + (shared_prefix_tokens(messages, prompt.messages, prompt.counter) if all_same else 0)
+    sent = [replace(each, images=tuple(map(image_stand_in, each.images))) for each in prompt.messages]
+    return shared + (shared_prefix_tokens(messages, sent, prompt.counter) if all_same else 0)
 
 
 def store_snapshot(run: Run, prompt: Prompt, *, is_new: bool = False) -> None:
@@ -172,7 +178,9 @@ def expire_records() -> int:
 def snapshot_content(prompt: Prompt) -> dict[str, Any]:
     return {
         "version": CONTENT_VERSION,
-        "messages": [{"role": m.role, "content": m.content} for m in prompt.messages],
+        "messages": [
+            {"role": m.role, "content": m.content, "images": describe_images(m.images)} for m in prompt.messages
+        ],
         "items": _rows(Item, prompt.included),
         "dropped": _rows(DroppedItem, prompt.dropped),
     }
@@ -224,16 +232,22 @@ def rewrite_snapshot(
         for message in content["messages"]:
             message["content"] = replace_item(message["content"], item, ERASED_NOTE)
         item["text"] = item["author"] = ""
+    pixels = [item for item in content["items"] if str(item["key"]).startswith("pixels:") and tells(item)]
+    referring = [message for message in content["messages"] if pixels and message["images"]]
+    for message in referring:  # which of them it went with is not said
+        message["images"] = ""
+    for item in pixels:
+        item["author"] = ""
     leaking = [message for message in content["messages"] if quotation.is_in(message["content"])]
     for message in leaking:  # it stands there in another form than its item has
         message["content"] = ERASED_NOTE
     sources = [row for row in (*content["items"], *content["dropped"]) if row["key"] in named]
     for row in sources:
         row["source"] = row["key"].partition(":")[0]
-    if quoting or leaking or sources:
+    if quoting or referring or leaking or sources:
         snapshot.content = pack_content(content)
         snapshot.save(update_fields=["content"])
-    return bool(quoting or leaking)
+    return bool(quoting or referring or leaking)
 
 
 def replace_item(content: str, item: Mapping[str, Any], note: str) -> str:
@@ -261,8 +275,8 @@ def _tells_of(item: Mapping[str, Any], *, erased: ErasedText) -> bool:
     if kind == "summary":
         first, _, last = str(item["ref"]).partition("-")
         return not (is_seq(first) and is_seq(last)) or int(first) <= erased.seq <= int(last)
-    if kind == "file":
-        return str(item["key"]).startswith(f"file:{erased.message_id}:")
+    if kind in OF_FILES:
+        return str(item["key"]).startswith(f"{kind}:{erased.message_id}:")
     return kind == "observation" or message_ids([item["key"]]) == {erased.message_id}
 
 

@@ -30,6 +30,27 @@ class AttachmentOut(serializers.Serializer[Any]):
     sha256 = serializers.CharField(read_only=True, help_text="Of the content in UTF-8.")
 
 
+class ImageOut(serializers.Serializer[Any]):
+    """An image of a message, as it is kept: scaled, without what else its file held. `images/{id}/content/` has it."""
+
+    id = serializers.IntegerField(read_only=True)
+    name = serializers.CharField(read_only=True)
+    media_type = serializers.CharField(read_only=True, help_text="Of what is kept: image/png or image/jpeg.")
+    width = serializers.IntegerField(read_only=True, help_text="Pixels.")
+    height = serializers.IntegerField(read_only=True, help_text="Pixels.")
+    size = serializers.IntegerField(read_only=True, help_text="Bytes.")
+    sha256 = serializers.CharField(read_only=True, help_text="Of what is kept.")
+    description = serializers.CharField(read_only=True, help_text="What a person wrote that it shows; may be empty.")
+
+
+class ImageDetailOut(ImageOut):
+    message = serializers.IntegerField(source="message_id", read_only=True)
+
+
+class ImageEdit(serializers.Serializer[Any]):
+    description = TextField(help_text="What it shows, at most 1,000 characters; empty takes it away.")
+
+
 class EmojiOut(serializers.Serializer[Any]):
     """An emoji on a message; `messages/{id}/reactions/` says who put it there."""
 
@@ -45,6 +66,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
     mentions = MentionOut(source="mentioned", many=True, read_only=True)
     tokens = serializers.IntegerField(source="token_count", read_only=True, help_text="Of the body (o200k_base).")
     attachments = AttachmentOut(source="attached", many=True, read_only=True)
+    images = ImageOut(source="pictured", many=True, read_only=True)
     reactions = EmojiOut(source="reacted", many=True, read_only=True, help_text="In the order of their first use.")
 
     class Meta:
@@ -62,6 +84,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "tokens",
             "mentions",
             "attachments",
+            "images",
             "reactions",
             "created_at",
             "edited_at",
@@ -84,6 +107,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "tokens": instance.token_count,
             "mentions": [{"handle": each["handle"], "note": each["note"]} for each in instance.mentioned],
             "attachments": [_FILE.to_representation(file) for file in instance.attached],
+            "images": [_IMAGE.to_representation(image) for image in instance.pictured],
             "reactions": [{"emoji": row["emoji"], "count": len(row["people"])} for row in instance.reacted],
             "created_at": utc_text(instance.created_at),
             "edited_at": utc_text(instance.edited_at),
@@ -91,7 +115,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
         }
 
 
-_AUTHOR, _FILE = ParticipantOut(), AttachmentOut()
+_AUTHOR, _FILE, _IMAGE = ParticipantOut(), AttachmentOut(), ImageOut()
 
 
 class MessageIn(serializers.Serializer[Any]):
@@ -116,7 +140,16 @@ class MessageUpload(serializers.Serializer[Any]):
     )
     files = serializers.ListField(
         child=serializers.FileField(),
-        help_text="At most 5 text files of at most 5 MB: UTF-8, what a byte order mark names, else Windows-1252.",
+        help_text=(
+            "At most 5: text files of at most 5 MB (UTF-8, what a byte order mark names, else Windows-1252), and "
+            "images of at most 20 MB (PNG, JPEG, WebP, the first frame of a GIF), scaled and kept without metadata."
+        ),
+    )
+    descriptions = serializers.ListField(
+        child=TextField(),
+        required=False,
+        default=list,
+        help_text="What the images show: one for each file, in their order, empty for none.",
     )
 
 

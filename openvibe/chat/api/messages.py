@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from django.forms.models import model_to_dict
-from django.http import QueryDict
-from drf_spectacular.utils import extend_schema
+from django.http import HttpResponse, HttpResponseBase, QueryDict
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -20,6 +21,8 @@ from openvibe.chat.api.message_serializers import (
     BearingOut,
     BearingParams,
     FoundOut,
+    ImageDetailOut,
+    ImageEdit,
     MessageEdit,
     MessageIn,
     MessageOut,
@@ -30,7 +33,7 @@ from openvibe.chat.api.message_serializers import (
     QuotesOut,
     SearchParams,
 )
-from openvibe.chat.attachments import NewAttachment, read_uploads
+from openvibe.chat.attachments import NewFile, read_uploads
 from openvibe.chat.search.thread import find_messages
 from openvibe.workspaces.decorators import request_access
 
@@ -66,14 +69,16 @@ class Messages(ApiView):
         """Say something, with files as `multipart/form-data`. A person's `@handle` of an agent makes it answer; an
         agent's message starts nothing."""
         _check_parts(request)
-        files = read_uploads(request.FILES.getlist("files"))  # counted before any transaction
+        descriptions = request.data.getlist("descriptions") if isinstance(request.data, QueryDict) else ()
+        files = read_uploads(request.FILES.getlist("files"), descriptions)  # counted and scaled before any transaction
         return self._post_once(request, pk, files)
 
     @idempotent
-    def _post_once(self, request: Request, pk: int, files: Sequence[NewAttachment]) -> Response:
+    def _post_once(self, request: Request, pk: int, files: Sequence[NewFile]) -> Response:
         access = request_access(request)
         thread = queries.access_thread(access, pk)
         data = self.validated_body(MessageUpload if files else MessageIn)
+        data.pop("descriptions", None)  # each is with its file by now
         message = services.post_message(thread=thread, by=access, **{**data, "files": files})
         return Response(MessageOut(queries.access_message(access, message.pk)).data, status=201)
 
@@ -101,6 +106,35 @@ class OneAttachment(ApiView):
         file = queries.access_attachment(request_access(request), pk)
         piece = queries.read_attachment(file, offset=params["offset"], limit=params["limit"], words=params["find"])
         return Response(PieceOut({**model_to_dict(file), "piece": piece}).data)
+
+
+class OneImage(ApiView):
+    @extend_schema(operation_id="images_get", responses=ImageDetailOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """What is known of an image of a message the caller sees, without its pixels."""
+        return Response(ImageDetailOut(queries.access_image(request_access(request), pk)).data)
+
+    @extend_schema(operation_id="images_update", request=ImageEdit, responses=ImageDetailOut)
+    def patch(self, request: Request, pk: int) -> Response:
+        """Say what an image of one's own message shows. Starts nothing."""
+        access = request_access(request)
+        image = queries.access_image(access, pk)
+        services.describe_image(image=image, by=access, **self.validated_body(ImageEdit))
+        return Response(ImageDetailOut(queries.access_image(access, pk)).data)
+
+
+class ImageContent(ApiView):
+    @extend_schema(
+        operation_id="images_get_content",
+        responses={
+            (200, "image/png"): OpenApiResponse(OpenApiTypes.BINARY),
+            (200, "image/jpeg"): OpenApiResponse(OpenApiTypes.BINARY),
+        },
+    )
+    def get(self, request: Request, pk: int) -> HttpResponseBase:
+        """The image itself, as it is kept."""
+        image = queries.access_image(request_access(request), pk)
+        return HttpResponse(bytes(image.content), content_type=image.media_type)
 
 
 class OneMessage(ApiView):

@@ -11,6 +11,15 @@ from openvibe.chat.models.attachment import (
 from openvibe.chat.models.channel import Channel, ChannelMembership
 from openvibe.chat.models.dive import MAX_ACTIVE_DIVES, Dive, DiveResult
 from openvibe.chat.models.erasure import Erasure, Quote
+from openvibe.chat.models.image import (
+    MAX_DESCRIPTION,
+    MAX_IMAGE_BYTES,
+    MAX_IMAGE_PIXELS,
+    MAX_IMAGE_SIDE,
+    MAX_THUMBNAIL_SIDE,
+    MAX_UPLOADED_IMAGE_BYTES,
+    Image,
+)
 from openvibe.chat.models.message import (
     Mention,
     Message,
@@ -47,9 +56,15 @@ __all__ = [
     "MAX_ATTACHMENTS",
     "MAX_ATTACHMENT_BYTES",
     "MAX_ATTACHMENT_NAME",
+    "MAX_DESCRIPTION",
     "MAX_EMOJI_CODE_POINTS",
     "MAX_EMOJI_OF_MESSAGE",
+    "MAX_IMAGE_BYTES",
+    "MAX_IMAGE_PIXELS",
+    "MAX_IMAGE_SIDE",
     "MAX_PINNED_THREADS",
+    "MAX_THUMBNAIL_SIDE",
+    "MAX_UPLOADED_IMAGE_BYTES",
     "AccessQuery",
     "Attachment",
     "Channel",
@@ -58,6 +73,7 @@ __all__ = [
     "DiveResult",
     "Draft",
     "Erasure",
+    "Image",
     "MailedMention",
     "Mention",
     "Message",

@@ -203,6 +203,13 @@ class Message(models.Model):
                 func="DELETE FROM chat_attachment WHERE message_id = NEW.id; RETURN NULL;",
             ),
             pgtrigger.Trigger(
+                name="loses_images",
+                operation=pgtrigger.UpdateOf("deleted_at"),
+                when=pgtrigger.After,
+                condition=pgtrigger.Q(new__deleted_at__isnull=False),
+                func="DELETE FROM chat_image WHERE message_id = NEW.id; RETURN NULL;",
+            ),
+            pgtrigger.Trigger(
                 name="loses_reactions_and_saves",
                 operation=pgtrigger.UpdateOf("deleted_at"),
                 when=pgtrigger.After,
@@ -217,6 +224,8 @@ class Message(models.Model):
 
     attached: Sequence[Mapping[str, Any]] = ()
     """Its files without their content, where `with_authors_and_mentions` read it."""
+    pictured: Sequence[Mapping[str, Any]] = ()
+    """Its images without their pixels, where `with_authors_and_mentions` read them."""
     mentioned: Sequence[Mapping[str, Any]] = ()
     """Whom it names (`participant_id`, `handle`, `note`), where `with_authors_and_mentions` read it."""
     reacted: Sequence[Mapping[str, Any]] = ()

@@ -27,6 +27,7 @@ from openvibe.chat.models import (
     Channel,
     ChannelMembership,
     Dive,
+    Image,
     Mention,
     Message,
     NotificationPreference,
@@ -43,6 +44,7 @@ from openvibe.workspaces.models import Member, Participant
 
 Row = TypeVar("Row", bound=models.Model)
 ATTACHMENT_FIELDS = ("id", "name", "media_type", "size", "token_count", "sha256")
+IMAGE_FIELDS = ("id", "name", "media_type", "width", "height", "size", "sha256", "description")
 """What pages and the API show of a file besides its content."""
 
 MENTION_FIELDS = {"participant_id": "participant_id", "handle": "participant__handle", "note": "note"}
@@ -107,16 +109,18 @@ def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]
 
 
 def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
-    """With author and level, in `mentioned` whom they name, in `attached` the files, in `reacted` the emoji and in
-    `savers` who saved them: all in the one query."""
+    """With author and level, in `mentioned` whom they name, in `attached` the files, in `pictured` the images, in
+    `reacted` the emoji and in `savers` who saved them: all in the one query."""
     mentions = Mention.objects.filter(message=OuterRef("pk")).order_by("id")
     files = Attachment.objects.filter(message=OuterRef("pk")).order_by("position")
+    images = Image.objects.filter(message=OuterRef("pk")).order_by("position")
     return messages.select_related("author__agent").annotate(
         **{
             "mentioned": ArraySubquery(mentions.values(row=JSONObject(**MENTION_FIELDS))),
             "savers": ArraySubquery(SavedMessage.objects.filter(message=OuterRef("pk")).values("participant_id")),
             "reacted": ArraySubquery(_emoji_of_message()),
             "attached": ArraySubquery(files.values(row=JSONObject(**{name: name for name in ATTACHMENT_FIELDS}))),
+            "pictured": ArraySubquery(images.values(row=JSONObject(**{name: name for name in IMAGE_FIELDS}))),
         }
     )
 
@@ -291,6 +295,17 @@ def access_attachment(access: Access, attachment_id: int) -> Attachment:
 @AccessQuery
 def _attachment_by_id(access: Access, attachment_id: int) -> QuerySet[Attachment]:
     return Attachment.objects.visible_to(access).filter(pk=attachment_id)
+
+
+def access_image(access: Access, image_id: int) -> Image:
+    """With its pixels, its message and thread."""
+    rows: list[Image] = _image_by_id.objects(access, min(image_id, MAX_ID))
+    return _one_or_missing(rows)
+
+
+@AccessQuery
+def _image_by_id(access: Access, image_id: int) -> QuerySet[Image]:
+    return Image.objects.visible_to(access).filter(pk=image_id).select_related("message__thread__channel")
 
 
 def attachments_of_thread(access: Access, thread_id: int) -> QuerySet[Attachment]:

@@ -2,9 +2,10 @@
 thousand messages are never in memory at once."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC
+from typing import Any
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.text import slugify
@@ -66,9 +67,15 @@ def _markdown(message: Message, text: str) -> str:
         text = "\n".join(f"    {line}" for line in text.splitlines())
     names = ((file["name"].replace("`", "'"), filesizeformat(file["size"])) for file in message.attached)
     files = "".join(f"\n- Attached: `{name}` ({size})" for name, size in names)
+    files += "".join(map(_image_line, message.pictured))
     edited = ", edited" if message.edited_at and not message.is_deleted else ""
     heading = f"{_one_line(author.name)} (@{author.handle}) · {at:%Y-%m-%d %H:%M} UTC{edited}"
     return f"\n## {heading}\n\n{quote_markdown(text)}\n{files}" + ("\n" if files else "")
+
+
+def _image_line(image: Mapping[str, Any]) -> str:
+    name, description = image["name"].replace("`", "'"), image["description"]
+    return f"\n- Image: `{name}`" + (f", described as: {_one_line(description)}" if description else "")
 
 
 def _jsonl_writer(title: str) -> Callable[[Message, str], str]:
@@ -91,6 +98,8 @@ def _jsonl_writer(title: str) -> Callable[[Message, str], str]:
             line["edited"] = message.edited_at.astimezone(UTC).isoformat()
         if message.attached:
             line["files"] = [file["name"] for file in message.attached]
+        if message.pictured:
+            line["images"] = [{name: image[name] for name in ("name", "description")} for image in message.pictured]
         return json.dumps(line, ensure_ascii=False) + "\n"
 
     return write

@@ -1,5 +1,6 @@
 """Verbs of conversations, one file per noun."""
 
+from openvibe.chat.images import NewImage, make_image
 from openvibe.chat.importing.readers import ImportedLine, ImportedThread
 from openvibe.chat.services.channels import (
     add_to_channel,
@@ -20,6 +21,7 @@ from openvibe.chat.services.messages import (
     create_reply,
     create_system_message,
     delete_message,
+    describe_image,
     finish_reply,
     post_message,
     replace_replies,
@@ -55,6 +57,7 @@ __all__ = [
     "DraftChanged",
     "ImportedLine",
     "ImportedThread",
+    "NewImage",
     "add_reaction",
     "add_to_channel",
     "archive_channel",
@@ -71,6 +74,7 @@ __all__ = [
     "create_system_message",
     "create_thread",
     "delete_message",
+    "describe_image",
     "discard_dive",
     "erase_quote",
     "erase_texts",
@@ -79,6 +83,7 @@ __all__ = [
     "import_thread",
     "is_archived",
     "keep_quote",
+    "make_image",
     "mark_all_read",
     "mark_read",
     "mark_unread_from",

@@ -16,7 +16,7 @@ from django.utils import timezone
 from openvibe.api.idempotency import rewrite_answers
 from openvibe.base.problems import Missing
 from openvibe.base.quotation import Quotation, quotable_since
-from openvibe.chat.models import Attachment, Erasure, Message, Quote
+from openvibe.chat.models import Attachment, Erasure, Image, Message, Quote
 from openvibe.chat.wiring import QUOTE_KINDS, TEXT_ERASERS, ErasedText, QuoteKind, TextEraser, find_quotes
 from openvibe.workspaces.access import Access
 
@@ -86,9 +86,11 @@ def _is_being_written(erasure: Erasure) -> bool:
 
 
 def _rewrite_kept_answers(erased: ErasedText) -> int:
-    former_files: dict[str, Any] = (
-        {} if Attachment.objects.filter(message=erased.message_id).exists() else {"attachments": []}
-    )
+    former_files: dict[str, Any] = {
+        name: []
+        for name, model in (("attachments", Attachment), ("images", Image))
+        if not model._default_manager.filter(message=erased.message_id).exists()
+    }
 
     def rewrite(value: Any) -> Any:
         if isinstance(value, Mapping):

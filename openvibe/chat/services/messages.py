@@ -9,15 +9,18 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from openvibe.base.events import emit
 from openvibe.base.mentions import mentioned_handles
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import TextRefused, clean_body, has_visible_character
-from openvibe.chat.attachments import NewAttachment
+from openvibe.chat.attachments import NewAttachment, NewFile
+from openvibe.chat.images import NewImage, clean_description
 from openvibe.chat.models import (
     MAX_ATTACHMENTS,
     Attachment,
+    Image,
     Mention,
     Message,
     MessageRevision,
@@ -120,7 +123,7 @@ def post_message(
     client_id: str = "",
     kind: str = Message.Kind.TEXT,
     call_id: str = "",
-    files: Sequence[NewAttachment] = (),
+    files: Sequence[NewFile] = (),
     is_answered: bool = True,
     draft_version: str = "",
 ) -> Message:
@@ -165,17 +168,12 @@ def post_message(
             raise error from None
 
 
-def _names_as_text(files: Sequence[NewAttachment]) -> str:
+def _names_as_text(files: Sequence[NewFile]) -> str:
     return ", ".join("`{}`".format(file.name.replace("`", "'")) for file in files)
 
 
 def _insert_message(
-    message: Message,
-    by: Access,
-    files: Sequence[NewAttachment] = (),
-    *,
-    is_answered: bool = True,
-    draft_version: str = "",
+    message: Message, by: Access, files: Sequence[NewFile] = (), *, is_answered: bool = True, draft_version: str = ""
 ) -> bool:
     """Store the message, its files and whom it names; its author has read up to it, and its draft is done.
 
@@ -200,11 +198,7 @@ def _insert_message(
         return False
     message.pk, message.seq, message.created_at, mentioned_ids, follower_ids = rows[0]
     message._state.adding, message._state.db = False, connection.alias
-    if files:
-        numbered_files = enumerate(files, start=1)
-        Attachment.objects.bulk_create(
-            Attachment(message=message, position=at, **asdict(file)) for at, file in numbered_files
-        )
+    _insert_files(message, files)
     if not by.is_agent and is_answered:
         message_posted.send(
             sender=Message, message=message, mentioned_agents=tuple(mentioned_ids), following_agents=tuple(follower_ids)
@@ -212,6 +206,23 @@ def _insert_message(
     elif by.is_agent and is_answered:
         agent_posted.send(sender=Message, message=message)
     return True
+
+
+def _insert_files(message: Message, files: Sequence[NewFile]) -> None:
+    """Texts and images, each at its place among all of them."""
+    numbered_files = list(enumerate(files, start=1))
+    if any(isinstance(file, NewAttachment) for file in files):
+        Attachment.objects.bulk_create(
+            Attachment(message=message, position=at, **asdict(file))
+            for at, file in numbered_files
+            if isinstance(file, NewAttachment)
+        )
+    if any(isinstance(file, NewImage) for file in files):
+        Image.objects.bulk_create(
+            Image(message=message, position=at, **asdict(file))
+            for at, file in numbered_files
+            if isinstance(file, NewImage)
+        )
 
 
 def create_system_message(*, thread: Thread, author: Participant, body: str) -> Message:
@@ -317,8 +328,39 @@ def update_message(*, message: Message, by: Access, body: str, based_on: str | N
 
 
 @transaction.atomic
+def describe_image(*, image: Image, by: Access, description: str) -> Image:
+    """Say what an image of one's own message shows, or nothing any more. What prompts and answers kept of the former
+    words is rewritten. `image` must be visible to `by`."""
+    text = clean_description(description)
+    locked = Message.objects.select_for_update(no_key=True, of=("self",)).select_related("thread__channel")
+    message = locked.get(pk=image.message_id)
+    if message.author_id != by.participant_id:
+        raise Refused("You can describe only images that you posted.")
+    current = Image.objects.filter(pk=image.pk).defer("content", "thumbnail").first()
+    if current is None:
+        raise Missing("This image was deleted.")
+    check_not_archived(message.thread)
+    check_dive_party(message.thread, by)
+    former = current.description
+    if text == former:
+        return current
+    current.description = text
+    current.save(update_fields=["description"])
+    emit(
+        "message_changed",
+        workspace_id=message.thread.workspace_id,
+        channel_id=message.thread.channel_id,
+        thread_id=message.thread_id,
+        message_id=message.pk,
+    )
+    if former:
+        begin_erasure(message, texts=[former], by=by)
+    return current
+
+
+@transaction.atomic
 def delete_message(*, message: Message, by: Access) -> Message:
-    """Wipe the text, its history and mentions, and (a trigger) its files; a tombstone keeps the place.
+    """Wipe the text, its history and mentions, and (triggers) its files and images; a tombstone keeps the place.
 
     For authors and admins. What was stored of the text elsewhere is rewritten by a job (`erasure`).
     """

@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from openvibe.base.problems import Missing
 from openvibe.base.quotation import Quotation, quotable_since
-from openvibe.chat.models import Attachment, Channel, Message, Thread
-from openvibe.chat.services.messages import delete_message
+from openvibe.chat.models import Attachment, Channel, Image, Message, Thread
+from openvibe.chat.services.messages import delete_message, describe_image
 from openvibe.chat.services.permissions import may_manage_channel, may_manage_thread
 from openvibe.chat.wiring import MAX_FILE_CHARACTERS, QUOTE_KINDS, QuoteKind, QuotePlace, QuotingText
 from openvibe.workspaces.access import Access
@@ -222,6 +222,33 @@ def _refuse_file(ref: int, by: Access) -> None:
     raise Missing("A file is not deleted by itself: delete the message it is attached to.")
 
 
+def _quoting_descriptions(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
+    """Of the workspace's newest images that somebody described."""
+    images = Image.objects.filter(thread__workspace=message.thread.workspace_id).exclude(description="")
+    images = images.exclude(message=message).order_by("-id")[:MAX_FILES]
+    return (QuotingText(*row) for row in images.values_list("pk", "description", "message__author_id"))
+
+
+def _description_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
+    images = Image.objects.visible_to(access).filter(pk__in=refs).defer("content", "thumbnail")
+    return {
+        image.pk: QuotePlace(
+            title=f"The description of “{image.name}” in “{image.thread.title}”",
+            href=reverse("image-description", args=[slug, image.pk]),
+            may_delete=image.message.author_id == access.participant_id,
+            advice="Whoever posted the image can change it.",
+        )
+        for image in images.select_related("thread", "message")
+    }
+
+
+def _delete_description(ref: int, by: Access) -> None:
+    image = Image.objects.visible_to(by).filter(pk=ref).defer("content", "thumbnail").first()
+    if image is None:
+        raise Missing
+    describe_image(image=image, by=by, description="")
+
+
 def wire() -> None:
     QUOTE_KINDS.add(QuoteKind("message", "Message", _quoting_messages, _message_places, _delete_quoting_message))
     QUOTE_KINDS.add(QuoteKind("title", "Title", _quoting_titles, _title_places, _refuse_title))
@@ -233,3 +260,4 @@ def wire() -> None:
         QUOTE_KINDS.add(kind)
     QUOTE_KINDS.add(QuoteKind("snippet", "Snippet", _quoting_snippets, _snippet_places, _refuse_change))
     QUOTE_KINDS.add(QuoteKind("file", "File", _quoting_files, _file_places, _refuse_file))
+    QUOTE_KINDS.add(QuoteKind("image", "Description", _quoting_descriptions, _description_places, _delete_description))

@@ -3,7 +3,7 @@
 A page shows fifty messages and most were shown before, so what was rendered is cached."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -20,7 +20,8 @@ from openvibe.base.fragments import cached_html, render_cached, typed_key, with_
 from openvibe.base.markdown import last_block_start, render_markdown
 from openvibe.base.params import int_param
 from openvibe.base.query_cache import CompiledQuery, array_literal
-from openvibe.chat.models import Dive, DiveResult, Message, Thread
+from openvibe.chat.images import is_called_image
+from openvibe.chat.models import MAX_THUMBNAIL_SIDE, Dive, DiveResult, Message, Thread
 from openvibe.chat.queries import message_page
 from openvibe.chat.wiring import MESSAGE_DECORATORS
 from openvibe.llm.drafts import ResultDraft, parse_draft, render_draft
@@ -102,20 +103,56 @@ def reacted_by(message: Message, participant_id: int) -> bool:
 
 @dataclass(frozen=True)
 class FileChip:
-    """A file of a message; `size` and `tokens` in words."""
+    """A file of a message; `size` and `tokens` in words. `note`: what its name does not let one expect."""
 
     pk: int
     name: str
     size: str
     tokens: str
+    note: str = ""
+
+
+NO_IMAGE_NOTE = "text, shown as no image"
+"""Of a text that is called as images are."""
+
+
+@dataclass(frozen=True)
+class ImageThumbnail:
+    """An image of a message; `width` and `height` in pixels of its thumbnail. `may_describe`: by the reader."""
+
+    pk: int
+    name: str
+    description: str
+    width: int
+    height: int
+    may_describe: bool
 
 
 def file_chips(message: Message) -> tuple[FileChip, ...]:
     """The files of a message that was read with them. No query."""
     return tuple(
-        FileChip(row["id"], row["name"], filesizeformat(row["size"]), _token_words(row["token_count"]))
+        FileChip(
+            row["id"],
+            row["name"],
+            filesizeformat(row["size"]),
+            _token_words(row["token_count"]),
+            NO_IMAGE_NOTE if is_called_image(row["name"]) else "",
+        )
         for row in message.attached
     )
+
+
+def image_thumbnails(message: Message, *, is_mine: bool) -> tuple[ImageThumbnail, ...]:
+    """The images of a message that was read with them. No query."""
+    return tuple(
+        ImageThumbnail(row["id"], row["name"], row["description"], *_thumbnail_size(row), may_describe=is_mine)
+        for row in message.pictured
+    )
+
+
+def _thumbnail_size(row: Mapping[str, Any]) -> tuple[int, int]:
+    scale = min(1.0, MAX_THUMBNAIL_SIDE / max(row["width"], row["height"]))
+    return max(int(row["width"] * scale), 1), max(int(row["height"] * scale), 1)
 
 
 def _token_words(count: int) -> str:
@@ -197,6 +234,7 @@ class MessageRow:
     dives: tuple[DiveChip, ...]
     result: ResultCard | None
     files: tuple[FileChip, ...]
+    images: tuple[ImageThumbnail, ...]
     reactions: tuple[ReactionChip, ...]
     is_saved: bool
 
@@ -270,6 +308,7 @@ def message_row(row: ListedMessage, access: Access) -> MessageRow:
         dives=row.dives,
         result=row.result,
         files=file_chips(message),
+        images=image_thumbnails(message, is_mine=is_mine),
         reactions=reaction_chips(message, access.participant_id),
         is_saved=access.participant_id in message.savers,
     )
@@ -377,8 +416,9 @@ def _message_key(row: ListedMessage, participant_id: int) -> tuple[object, ...]:
 
 
 def _marks_key(message: Message, participant_id: int) -> tuple[object, ...]:
-    """Whom a message names, its files, its emoji and who saved it, as this participant sees them; most have none."""
-    mentions, reactions, attachments = message.mentioned, message.reacted, message.attached
+    """Whom a message names, its files and images, its emoji and who saved it, as this participant sees them; most have
+    none."""
+    mentions, reactions, attachments = message.mentioned, message.reacted, (*message.attached, *message.pictured)
     if not (mentions or reactions or attachments or message.savers):
         return ()
     is_named = any(row["participant_id"] == participant_id for row in mentions)

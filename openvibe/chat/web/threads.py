@@ -205,7 +205,7 @@ def post_from_composer(
     body = request.POST.get("body", "").replace("\r\n", "\n")
     try:
         client_id, draft_version = (request.POST.get(name, "") for name in ("client_id", "draft_version"))
-        files = read_uploads(request.FILES.getlist("files"))
+        files = read_uploads(request.FILES.getlist("files"), request.POST.getlist("descriptions"))
         message = services.post_message(
             thread=thread, by=request.access, body=body, client_id=client_id, files=files, draft_version=draft_version
         )

@@ -7,6 +7,7 @@ from openvibe.chat.web import (
     channels,
     direct_messages,
     dives,
+    images,
     inbox,
     instructions,
     link_previews,
@@ -67,6 +68,9 @@ urlpatterns = [
     path("m/<int:message_id>/save/", saved_messages.message_save, name="message-save"),
     path("m/<int:message_id>/reactions/", reactions.message_reactions, name="message-reactions"),
     path("m/<int:message_id>/quotes/", quotes.message_quotes, name="message-quotes"),
+    path("images/<int:image_id>/", images.image, name="image"),
+    path("images/<int:image_id>/small/", images.image_thumbnail, name="image-thumbnail"),
+    path("images/<int:image_id>/description/", images.image_description, name="image-description"),
     path("files/<int:attachment_id>/", threads.attachment, name="attachment"),
     path("m/<int:message_id>/history/", threads.message_history, name="message-history"),
 ]

@@ -1,6 +1,7 @@
 """What other programs' models find at `/mcp`."""
 
 import asyncio
+import base64
 import json
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -80,6 +81,27 @@ def test_what_the_token_may_not_is_refused_and_what_its_owner_may_not_see_is_unk
     assert answers == [answers[0]] * 3
     assert answers[0][1]["code"] == "not_found"
     assert (error.code, error.data["code"]) == (-32002, "not_found")
+
+
+def test_an_image_is_a_resource_of_who_sees_its_message(
+    visit: Visit, ana: Member, vibe: Agent, thread: Thread, cleo: Member
+) -> None:
+    image = factories.show(thread, ana, "The wall.", description="A wall").images.get()
+
+    async def story(client: Client) -> Any:
+        read = await client.call_tool("messages_list", {"thread": thread.pk})
+        contents: list[Any] = (await client.read_resource(f"openvibe://image/{image.pk}")).contents
+        return read.structured_content["results"][0]["images"], contents[0]
+
+    async def of_a_stranger(client: Client) -> Any:
+        with pytest.raises(MCPError) as error:
+            await client.read_resource(f"openvibe://image/{image.pk}")
+        return error.value
+
+    (listed,), content = visit(vibe.participant, story)
+    assert (listed["id"], listed["description"]) == (image.pk, "A wall")
+    assert (content.mime_type, base64.b64decode(content.blob)) == ("image/png", bytes(image.content))
+    assert visit(cleo.participant, of_a_stranger).code == -32002
 
 
 def test_resources_and_prompts_are_the_same_context(visit: Visit, ana: Member, vibe: Agent, thread: Thread) -> None:
