@@ -28,6 +28,7 @@ from openvibe.llm.endpoints import client_for
 from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
+from openvibe.llm.values import ToolSpec
 
 log = structlog.get_logger(__name__)
 
@@ -99,7 +100,8 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     block_stamps: dict[str, str] = {}
     toolbox = toolbox_for_run(run, block_stamps)
     turn = client_turn_of(run)
-    specs = () if run.task == Run.Task.PUBLISH else toolbox.specs  # a draft is made of the dive and nothing else
+    is_draft = run.task == Run.Task.PUBLISH  # made of the dive and nothing else
+    specs = () if is_draft else toolbox.offered_specs
     specs = (*client_specs(turn), *specs)
     endpoint = endpoint_for(run.agent)
     client = client or client_for(endpoint)
@@ -113,8 +115,15 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     if len(prompt.tools) < len(specs):
         log.warning("tools_left_out", why="over budget", tools=[spec.name for spec in specs[len(prompt.tools) :]])
 
+    offered = [*prompt.tools]
+
     def reassemble(budget: int) -> Prompt:
-        return assemble_prompt(budget=budget, tools=prompt.tools, may_drop_tools=False)  # their calls are under way
+        return assemble_prompt(budget=budget, tools=tuple(offered), may_drop_tools=False)  # their calls are under way
+
+    def with_tools(tools: tuple[ToolSpec, ...]) -> Prompt:
+        prompt = assemble_prompt(tools=(*offered, *tools), may_drop_tools=False)
+        offered.extend(tools)
+        return prompt
 
     with transaction.atomic():
         reply = begin_reply(run, prompt, is_free=client.is_free, prices=Prices.of(endpoint))
@@ -122,7 +131,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     client_tools = frozenset(tool.name for tool in client_specs(turn))
     session = RunSession(run, reply, client, limit, block_stamps, changes_read, readers, client_tools)
     session.answer.finished_rounds += filter(None, [reply.body])
-    transcript = Transcript(prompt, reassemble)
+    transcript = Transcript(prompt, reassemble, with_tools)
     transcript.rounds.extend(earlier_rounds(turn))
     try:
         is_over = session.run_turns(transcript)

@@ -2,6 +2,7 @@
 
 `RunSession` asks what the `Transcript` holds, has a `CallExecutor` execute each call, and saves the answer."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import monotonic
@@ -15,6 +16,7 @@ from django.utils import timezone
 from agents.access import budget_denial, reply_denied_reason, tokens_used_by_agent, visible_to
 from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.assembler.snapshots.store import store_snapshot
+from agents.assembler.stack import MORE_TOOLS
 from agents.audience import has_new_readers, shown_to_readers
 from agents.models import RUNS, Agent, Run, ToolCall
 from agents.runs.client_tools import client_turn_of, record_client_calls
@@ -32,6 +34,7 @@ from agents.runs.store import (
 from agents.runs.stream_reader import STREAM_TIMEOUT, iter_with_timeout
 from agents.runs.tool_calls import CALL_MAY_QUOTE, CallExecutor
 from agents.runs.transcript import ModelTurn, Round, ToolResult, Transcript, with_unique_ids, without_endless_arguments
+from agents.tools.needs import asked_tool
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS, Toolbox, too_long_arguments
 from agents.tools.values import ToolOutcome
 from openvibe.base.problems import Problem
@@ -111,6 +114,7 @@ class RunSession:
                 if toolbox.is_remote(call):  # it may have taken long: people may have taken tools away meanwhile
                     toolbox = self._toolbox()
             transcript.add(Round(completion.text, tuple(results), completion.provider_fields))
+            self._offer_more(transcript, toolbox, results)
 
     def _is_last(self, completion: Completion, turn: ModelTurn) -> bool:
         """Whether the turn had no tools to call: what it said ends the run. Raises EmptyAnswer if it only called."""
@@ -133,6 +137,15 @@ class RunSession:
         if calls:
             self.answer.finished_rounds.append(record_client_calls(self.run, calls, round_number))
         return bool(calls)
+
+    def _offer_more(self, transcript: Transcript, toolbox: Toolbox, results: Iterable[ToolResult]) -> None:
+        """Offer the tools that were asked for, and keep the prompt that does. Raises JobLost."""
+        calls = (result.call for result in results if not result.is_refused and result.call.name == MORE_TOOLS)
+        prompt = transcript.offer(toolbox.specs_of(asked_tool(call.arguments) for call in calls))
+        if prompt is not None:
+            with transaction.atomic():
+                RUNS.lock_owned(self.run)
+                store_snapshot(self.run, prompt)
 
     def _renew_if_changed(self, transcript: Transcript) -> None:
         """A message was edited or deleted since it was read, or somebody reads along by now who may not see all that

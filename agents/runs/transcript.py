@@ -32,6 +32,8 @@ turns take; and of calls that are refused again and again, so many are named."""
 MIN_RESULT_TOKENS = 150
 """Tokens that a result of the newest round keeps, its fence included; with less room there is no use in calling."""
 
+AddTools = Callable[[tuple[ToolSpec, ...]], Prompt]
+
 NO_ROUNDS_LEFT = "The rounds for tools are used up. Answer the request now with what you have."
 NO_ROOM_LEFT = "There is no room left for tools. Answer the request now with what you have."
 _CUT_MARKER = "\n[… cut here to make room …]\n"
@@ -65,14 +67,16 @@ class ModelTurn:
 
 
 class Transcript:
-    """One run's exchange with the model. `reassemble(budget)` assembles its prompt anew within so many tokens.
+    """One run's exchange with the model. `reassemble(budget)` assembles its prompt anew within so many tokens,
+    `with_tools(tools)` with further tools from then on.
 
     Ids of calls are unique in the whole exchange. `tokens_left_today`: of the daily budgets, None where nobody looked.
     """
 
-    def __init__(self, prompt: Prompt, reassemble: Callable[[int], Prompt]) -> None:
+    def __init__(self, prompt: Prompt, reassemble: Callable[[int], Prompt], with_tools: AddTools | None = None) -> None:
         self._prompt = prompt
         self._reassemble = reassemble
+        self._with_tools = with_tools
         self._ceiling = prompt.ceiling
         self._counter = prompt.counter
         self._may_shrink = True
@@ -98,6 +102,19 @@ class Transcript:
         self.rounds = [
             Round("", tuple(_empty_result(result, notice) for result in finished.results)) for finished in self.rounds
         ]
+        return self._prompt
+
+    def offer(self, tools: Iterable[ToolSpec]) -> Prompt | None:
+        """The prompt with these tools too, from the next turn on; None where it has them, or there is no room."""
+        names = {tool.name for tool in self._prompt.tools}
+        new_tools = tuple(tool for tool in tools if tool.name not in names)
+        if not new_tools or self._with_tools is None:
+            return None
+        try:
+            self._prompt = self._with_tools(new_tools)
+        except Problem:  # what every prompt needs leaves no room for them
+            return None
+        self._may_shrink = True
         return self._prompt
 
     def next_turn(self) -> ModelTurn:
@@ -126,7 +143,9 @@ class Transcript:
         Lines of ours about this run; the prompt's own reminders stand before the request (`sections.reminders`).
         """
         lines = [*_rounds_line(MAX_ROUNDS - len(self.rounds)), *self._budget_line(), *self._refusal_lines()]
-        return (ChatMessage("user", fence("reminders", "\n".join(lines), trust="trusted")),) if lines else ()
+        if not lines:
+            return ()
+        return (ChatMessage("user", fence("reminders", "\n".join(lines), author="OpenVibe", trust="trusted")),)
 
     def _budget_line(self) -> list[str]:
         tokens_left = self.tokens_left_today

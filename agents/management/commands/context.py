@@ -42,7 +42,7 @@ class Command(BaseCommand):
                 task=options["task"],
                 request=options["request"],
                 budget=options["budget"],
-                tools=Toolbox.for_agent(agent, thread).specs,
+                tools=Toolbox.for_agent(agent, thread).offered_specs,
             )
         except Missing:
             raise CommandError(
