@@ -154,11 +154,10 @@ def assemble(
 def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec], may_drop_tools: bool) -> Prompt:
     """Every section's candidates, what fits of them, rendered."""
     has_constraints = bool(constraints.CONSTRAINTS.all(request.rows))
+    has_tools = bool(_usable_tools(request, tools, may_drop_tools))
     basis = [
         *basic_candidates(request),
-        identity.rule_candidates(
-            request, has_constraints=has_constraints, has_tools=bool(_usable_tools(request, tools, may_drop_tools))
-        ),
+        identity.rule_candidates(request, has_constraints=has_constraints, has_tools=has_tools),
         *identity.narrower_instruction_candidates(request),
         situation.situation_candidates(request),
     ]

@@ -118,6 +118,9 @@ SMALL_WINDOW = 8_000
 """Tokens that a model reads at most for its prompts to leave out what it could not use: what it was asked and what
 bears on that come first. A limit of the caller alone makes no window small."""
 
+SMALL_WINDOW_SHARE = 0.4
+"""Share of such a prompt that the current task, and the history in it, takes before anything is recalled."""
+
 SMALL_WINDOW_SKIPS: frozenset[SectionName] = frozenset(("topics", "skills", "reminders", "dives"))
 """What such prompts have none of, beside older episodes: indexes of what could be looked up, and hints."""
 
@@ -176,13 +179,16 @@ def raise_ceiling(budget: TaskBudget, needed: int) -> TaskBudget:
 
 
 def scale_caps(budget: TaskBudget) -> TaskBudget:
-    """The caps of layers lowered as the ceiling is, so that what was said last leaves room for what is recalled."""
+    """The caps of layers lowered as the ceiling is, for a small window: what was said last leaves room for what is
+    recalled."""
     share = min(budget.ceiling / BUDGETS[budget.task].ceiling, 1.0)
     least = {"P0": 1, "P1": MIN_REQUEST_TOKENS}
     caps = {
         name: None if cap is None else min(cap, max(int(cap * share), least.get(name, 0)))
         for name, cap in budget.caps.items()
     }
+    if caps["P1"] is not None:
+        caps["P1"] = min(caps["P1"], max(int(budget.ceiling * SMALL_WINDOW_SHARE), MIN_REQUEST_TOKENS))
     return replace(budget, caps=MappingProxyType(caps))
 
 

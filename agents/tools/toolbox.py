@@ -112,7 +112,7 @@ class Toolbox:
         extra = [registration for source in EXTRA_TOOLS for registration in source(agent, thread)]
         withheld: dict[str, str] = {}
         tools = _make_tools(TOOLS, context, _tools_named_by_soul(agent), MAX_DEFINITION_TOKENS, withheld)
-        own_names = {registration.name for registration in TOOLS}
+        own_names = {MORE_TOOLS, *(registration.name for registration in TOOLS)}
         further = (registration for registration in extra if registration.name not in own_names)
         tools |= _make_tools(further, context, frozenset(), MAX_EXTRA_DEFINITION_TOKENS, withheld)
         needs = read_needs(agent.pk, agent.participant_id, thread.pk)
