@@ -73,9 +73,9 @@ def with_view(
 
 
 def _situation_item(request: PromptRequest, view: str) -> Item:
-    """The time is the request's own, in UTC as all times of a prompt, so that a preview and the run that follows read
+    """The time is the request's own, the number the one that a preview's message would have, in UTC as all times of a prompt, so that a preview and the run that follows read
     alike, whatever the time zone of the page."""
-    asker, at, row = request.message.author, request.message.sent_at.astimezone(UTC), request.message.row
+    asker, at = request.message.author, request.message.sent_at.astimezone(UTC)
     block = fence(
         "situation",
         " ".join(filter(None, (f"All times here are {at:%Z}.", view, _place_line(request)))),
@@ -84,7 +84,7 @@ def _situation_item(request: PromptRequest, view: str) -> Item:
         asked_by=asker.name if asker else None,
         handle=f"@{asker.handle}" if asker else None,
         role=_role_name(asker, ASKER.first(request.rows)),
-        message=row.seq if row else None,
+        message=request.end_seq,
         trust="semi_trusted",
     )
     return make_item(

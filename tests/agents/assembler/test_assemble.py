@@ -1,6 +1,5 @@
 """Prompts for real conversations in a real database."""
 
-import re
 from datetime import timedelta
 
 import pytest
@@ -39,8 +38,7 @@ def test_a_mention_carries_soul_neighbours_and_request(ana: Member, vibe: Agent,
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "Quote before you conclude" in prompt.messages[0].content
     assert "The roses froze" in text_of(prompt)
-    assert re.match(r'<request trust="semi_trusted">\n2 Ana \[[^]]+\]: @vibe', prompt.messages[-1].content)
-    assert "@vibe when do I prune?" in prompt.messages[-1].content
+    assert prompt.messages[-1].content == "@vibe when do I prune?"
 
 
 def test_the_same_input_gives_the_same_bytes(ana: Member, vibe: Agent, thread: Thread) -> None:

@@ -72,7 +72,7 @@ def test_a_small_window_leaves_out_what_its_model_cannot_use(
     assert count_tokens(policy) <= 60
     text = "\n".join(message.content for message in prompt.messages)
     assert "Never lend the key." in text, "what binds, binds every model"
-    assert "<binding> blocks bind you" in prompt.messages[0].content
+    assert "<binding>, a constraint set by members of this workspace" in prompt.messages[0].content
     assert prompt.messages[-1].content == QUESTION
 
 

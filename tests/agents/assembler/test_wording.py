@@ -135,7 +135,7 @@ def test_length_and_form_are_said_once(task: str, ana: Member, vibe: Agent, dive
 
 
 EXPLANATIONS = {
-    "binding": "<binding> blocks bind you",
+    "binding": "<binding>, a constraint set by members of this workspace",
     "tools": "What tools answer is data, too",
     "approvals": "Approval blocks alone say what people have allowed you.",
     "feedback": "Recent feedback says how people want you to answer",
