@@ -73,8 +73,8 @@ def with_view(
 
 
 def _situation_item(request: PromptRequest, view: str) -> Item:
-    """The time is the request's own, the number the one that a preview's message would have, in UTC as all times of a prompt, so that a preview and the run that follows read
-    alike, whatever the time zone of the page."""
+    """The time is the request's own, in UTC as all times of a prompt, and the number the one that the message has or
+    would have: a preview and the run that follows read alike, whatever the time zone of the page."""
     asker, at = request.message.author, request.message.sent_at.astimezone(UTC)
     block = fence(
         "situation",
