@@ -121,8 +121,11 @@ bears on that come first. A limit of the caller alone makes no window small."""
 SMALL_WINDOW_SHARE = 0.4
 """Share of such a prompt that the current task, and the history in it, takes before anything is recalled."""
 
-SMALL_WINDOW_SKIPS: frozenset[SectionName] = frozenset(("topics", "skills", "reminders", "dives"))
-"""What such prompts have none of, beside older episodes: indexes of what could be looked up, and hints."""
+SMALL_WINDOW_SKIPS: frozenset[SectionName] = frozenset(
+    ("workspace", "channel", "topics", "skills", "reminders", "dives")
+)
+"""What such prompts have none of, beside older episodes: where they are, indexes of what could be looked up, and hints.
+A model of half a billion parameters answers with the workspace's name what the bark supplier is called."""
 
 SMALL_WINDOW_TOOL_SKIPS = frozenset(
     (

@@ -62,7 +62,7 @@ def read_needs(agent_id: int, participant_id: int, thread_id: int) -> Needs:
     if not rows:
         return Needs()
     *facts, called = rows[0]
-    return Needs(*facts, called=frozenset(called or ()))
+    return Needs(*facts, frozenset(called or ()))
 
 
 @CompiledQuery

@@ -20,7 +20,7 @@ from tests.agents.conftest import WriteFile
 from tests.factories import access, make_entry, say, say_all
 
 QUESTION = "@vibe where is the spare key of the Harbour roof?"
-LEFT_OUT = {"topics", "skills", "reminders", "episodes", "dives"}
+LEFT_OUT = {"workspace", "channel", "topics", "skills", "reminders", "episodes", "dives"}
 
 
 def read_by(ana: Member, *, window: int, reserve: int = 500) -> None:
