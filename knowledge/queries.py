@@ -8,7 +8,7 @@ from itertools import groupby
 
 from django.db.models import Case, Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Subquery, Value, When
 
-from knowledge.expiry import EXPIRING_WITHIN, compute_freshness, parse_expiry
+from knowledge.expiry import EXPIRING_WITHIN, Freshness, compute_freshness, parse_expiry
 from knowledge.filters import EntryTopic, freshness_condition, newest_topics
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
 from knowledge.search import CandidateEntry, EntryHit, NearCopy, Subject, find_entries, find_usable_entries
@@ -23,6 +23,7 @@ __all__ = [
     "CandidateEntry",
     "EntryHit",
     "EntryTopic",
+    "Freshness",
     "NearCopy",
     "Subject",
     "compute_freshness",

@@ -280,7 +280,7 @@ class RunContext(ApiView):
         """Assemble what the agent reads for a run that it began, and keep it as what the run saw."""
         data, access = self.validated_body(RunContextIn), request_access(request)
         run = _access_begun_run(access, pk, data.pop("attempt"))
-        tools = () if run.task == Run.Task.PUBLISH else Toolbox.for_agent(run.agent, run.thread).specs
+        tools = () if run.task == Run.Task.PUBLISH else Toolbox.for_agent(run.agent, run.thread).offered_specs
         prompt = assemble(agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, tools=tools, **data)
         keep_context(run=run, prompt=prompt)
         shared = Snapshot.objects.values_list("prefix_shared", flat=True).get(run=run)
@@ -361,7 +361,7 @@ class Assemble(ApiView):
             asked_by=cast(Participant, caller_of(request).participant),
             budget=data["budget"],
             model=data["model"],
-            tools=Toolbox.for_agent(agent, thread).specs if model_takes_tools(agent) else (),
+            tools=Toolbox.for_agent(agent, thread).offered_specs if model_takes_tools(agent) else (),
         )
         shared = shared_prefix_with_last_run(None, prompt, agent_id=agent.pk, thread_id=thread.pk)
         return Response(AssembledOut(prompt_payload(prompt, shared, shown_to_readers(access, thread.pk))).data)

@@ -11,7 +11,15 @@ from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.history_fit import dropped_items, fit_with_history, room_beside, with_view
-from agents.assembler.items import DroppedItem, Item, SectionCandidates, make_tool_item, section_candidates
+from agents.assembler.items import (
+    DroppedItem,
+    Item,
+    SectionCandidates,
+    left_out_of,
+    make_tool_item,
+    reachable_tools,
+    section_candidates,
+)
 from agents.assembler.prompt_rows import DEFAULT_ENDPOINT, ModelWindow, read_prompt_rows
 from agents.assembler.render import render, sent_tokens
 from agents.assembler.sections import (
@@ -33,9 +41,13 @@ from agents.assembler.sections.request import PromptRequest, RequestMessage, Thr
 from agents.assembler.stack import (
     BUDGETS,
     MIN_REQUEST_TOKENS,
+    SMALL_WINDOW_SKIPS,
+    SMALL_WINDOW_TOOL_SKIPS,
     TaskBudget,
     bounded_by_window,
+    is_small_window,
     raise_ceiling,
+    scale_caps,
     with_stored_overrides,
 )
 from agents.audience import shown_to_readers
@@ -49,7 +61,9 @@ from openvibe.llm.tokens import TokenCounter, counter_for
 from openvibe.llm.values import ChatMessage, ToolSpec
 from openvibe.workspaces.models import Participant
 
-ASSEMBLER_VERSION = 1
+ASSEMBLER_VERSION = 2
+"""1 ended with a fenced request; 2 ends with the question in its own words."""
+
 OFFLINE_MODEL = "offline"
 
 
@@ -101,8 +115,8 @@ def assemble(
 
     `budget` (tokens) may only lower the ceiling. `tools` come in the order of need: where room is short the last ones
     are left out, unless calls of theirs are under way (not `may_drop_tools`). `endpoint` answers in place of the
-    agent's own. Not `may_hold_images`: the model refused some. Raises Missing when the agent may not see the thread, Problem for an unknown task, or for a budget (or
-    a model's window) too small for what every prompt needs.
+    agent's own. Not `may_hold_images`: the model refused some. Raises Missing when the agent may not see the
+    thread, Problem for an unknown task, or for a budget (or a model's window) too small for what every prompt needs.
     """
     if task not in get_args(TaskType):
         raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")
@@ -120,6 +134,8 @@ def assemble(
         raise Missing
     context = ThreadContext._make(rows["thread"])
     window = endpoint or agent.endpoint or DEFAULT_ENDPOINT.first(rows)
+    is_small = window is not None and is_small_window(window.usable_window, window.usable_reserve)
+    task_budget = _task_budget(cast(TaskType, task), context, window, budget)
     model_name = model or (window.model if window and window.model else OFFLINE_MODEL)
     may_see = may_hold_images and _may_see(agent, window, model_name)
     return _build_prompt(
@@ -130,8 +146,9 @@ def assemble(
             task=cast(TaskType, task),
             message=message,
             counter=counter_for(model_name),
-            budget=_task_budget(cast(TaskType, task), context, window, budget),
+            budget=scale_caps(task_budget) if is_small else task_budget,
             rows=rows,
+            has_small_window=is_small,
         ),
         model_name,
         tools,
@@ -153,8 +170,11 @@ def _build_prompt(
     request: PromptRequest, model: str, tools: Sequence[ToolSpec], may_drop_tools: bool, may_see: bool
 ) -> Prompt:
     """Every section's candidates, what fits of them, rendered."""
+    has_constraints = bool(constraints.CONSTRAINTS.all(request.rows))
+    has_tools = bool(_usable_tools(request, tools, may_drop_tools))
     basis = [
         *basic_candidates(request),
+        identity.rule_candidates(request, has_constraints=has_constraints, has_tools=has_tools),
         *identity.narrower_instruction_candidates(request),
         situation.situation_candidates(request),
     ]
@@ -167,7 +187,7 @@ def _build_prompt(
     message = request_candidates(request, min(max_request, room_beside(request, basis)))
     feedback, older_episodes, dropped_episodes = episodes.episode_candidates(request)
     topics, entries, unreadable = knowledge.knowledge_candidates(request, timezone.now())
-    work_rows, unseen_results = work.work_candidates(request, (tool.name for tool in offered_tools))
+    work_rows, unseen_results = work.work_candidates(request, reachable_tools(offered_tools))
     sections = [
         *basis,
         message,
@@ -176,7 +196,9 @@ def _build_prompt(
         *files.file_candidates(request, {tool.name for tool in offered_tools}),
         *images.image_candidates(request, may_see=may_see),
         work_rows,
-        reminders.reminder_candidates(request, (tool.name for tool in offered_tools)),
+        reminders.reminder_candidates(
+            request, (tool.name for tool in offered_tools), has_feedback=bool(feedback.groups)
+        ),
         blocks.block_candidates(request),
         feedback,
         blocks.profile_candidates(request),
@@ -186,6 +208,9 @@ def _build_prompt(
         identity.workspace_candidates(request),
         dive.headline_candidates(request),
     ]
+    if request.has_small_window:
+        sections = [left_out_of(section) if section.section in SMALL_WINDOW_SKIPS else section for section in sections]
+        older_episodes = left_out_of(older_episodes)
     fit_result, hidden_dives, recall_section = fit_with_history(request, sections, older_episodes)
     fit_result, unseen = with_view(request, fit_result, is_whole=recall_section is None, hidden_count=len(hidden_dives))
     fit_result, pixels = images.read_pixels(fit_result)
@@ -226,13 +251,21 @@ def _offer_tools(
     request: PromptRequest, tools: Sequence[ToolSpec], room: int | None
 ) -> tuple[tuple[ToolSpec, ...], list[SectionCandidates]]:
     """The first tools that fit into `room`, None for all of them. The others are named as left out."""
-    items = [make_tool_item(request.counter, tool) for tool in tools]
+    wanted = _usable_tools(request, tools, room is not None)
+    items = [make_tool_item(request.counter, tool) for tool in wanted]
     sums = accumulate(item.tokens for item in items)
     count = len(items) if room is None else sum(1 for total in sums if total <= room)
-    return tuple(tools[:count]), [
+    skipped = [make_tool_item(request.counter, tool) for tool in tools if tool not in wanted]
+    return tuple(wanted[:count]), [
         section_candidates("tools", items[:count], required=True),
-        section_candidates("tools", items[count:], cap=0),
+        section_candidates("tools", [*items[count:], *skipped], cap=0),
     ]
+
+
+def _usable_tools(request: PromptRequest, tools: Sequence[ToolSpec], may_drop: bool) -> list[ToolSpec]:
+    """Those of which a model with this window makes use."""
+    is_small = request.has_small_window and may_drop
+    return [tool for tool in tools if not (is_small and tool.name in SMALL_WINDOW_TOOL_SKIPS)]
 
 
 def needed_tokens(request: PromptRequest, sections: Iterable[SectionCandidates]) -> int:

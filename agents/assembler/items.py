@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Literal, cast, get_args
 
-from agents.assembler.stack import SECTION_ORDER, STACK, LayerName, SectionName, Slot
+from agents.assembler.stack import MORE_TOOLS, SECTION_ORDER, STACK, LayerName, SectionName, Slot
 from openvibe.base.includes import CutReason
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.fences import fence
@@ -171,11 +171,13 @@ def make_item(
 ) -> Item:
     """An Item of this section, with its tokens counted and its layer and slot read from the stack.
 
-    Where `opening` opens a transcript, the text is a line of it, line break included.
+    Where `opening` opens a transcript, the text is a line of it, line break included. A question in its own words is a
+    message by itself.
     """
     slot = _SLOTS[section]
     is_message = slot == "history" and not opening
-    if not is_message and not opening:
+    is_question = slot == "request" and not text.startswith("<request ")
+    if not is_message and not opening and not is_question:
         text = message_part(text)
     tokens = count_text(text, counter) + (MESSAGE_OVERHEAD if is_message else 0)
     if slot == "system":
@@ -201,6 +203,14 @@ def make_tool_item(counter: TokenCounter, tool: ToolSpec) -> Item:
     return Item("P0", "tools", "tools", f"tool:{tool.name}", text, tokens, "trusted", "tool", role="system")
 
 
+def reachable_tools(tools: Iterable[ToolSpec]) -> set[str]:
+    """Names of the tools that an agent has: those offered, and those that MORE_TOOLS would offer."""
+    names: set[str] = set()
+    for tool in tools:
+        names |= {tool.name} if tool.name != MORE_TOOLS else set(tool.parameters["properties"]["tool"]["enum"])
+    return names
+
+
 def section_candidates(
     section: SectionName,
     items: Iterable[Item],
@@ -212,6 +222,11 @@ def section_candidates(
     """The items of a section, the best first, each in or out by itself."""
     groups = tuple(AtomicGroup((item,)) for item in items)
     return SectionCandidates(_LAYERS[section], section, groups, cap, required, beyond_layer_cap=beyond_layer_cap)
+
+
+def left_out_of(section: SectionCandidates) -> SectionCandidates:
+    """The section with nothing of it in the prompt: all of it is named as left out."""
+    return replace(section, cap=0, required=False, extendable=False, beyond_layer_cap=False)
 
 
 def group_in_steps(items: Sequence[Item], *, step: int) -> tuple[AtomicGroup, ...]:

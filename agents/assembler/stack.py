@@ -76,9 +76,9 @@ SECTION_ORDER: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
         "history": ("history", "recall", "images"),
         "dynamic": (
             *("work", "profile", "feedback", "knowledge", "dives", "episodes"),
-            *("files", "request_images", "constraints", "reminders", "situation"),
+            *("files", "request_images", "constraints", "reminders", "later", "situation"),
         ),
-        "request": ("request", "later"),
+        "request": ("request",),
     }
 )
 """The order of sections inside each slot; slots stand in this order too. What changes least stands first."""
@@ -115,6 +115,30 @@ BUDGETS: Mapping[TaskType, TaskBudget] = MappingProxyType(
 
 MIN_REQUEST_TOKENS = 500
 """The least a request keeps, as head and tail, however full the prompt is."""
+
+MORE_TOOLS = "more_tools"
+"""The tool that offers another one, which its definition names (`agents.tools.needs`)."""
+
+SMALL_WINDOW = 8_000
+"""Tokens that a model reads at most for its prompts to leave out what it could not use: what it was asked and what
+bears on that come first. A limit of the caller alone makes no window small."""
+
+SMALL_WINDOW_SHARE = 0.4
+"""Share of such a prompt that the current task, and the history in it, takes before anything is recalled."""
+
+SMALL_WINDOW_SKIPS: frozenset[SectionName] = frozenset(
+    ("workspace", "channel", "topics", "skills", "reminders", "dives")
+)
+"""What such prompts have none of, beside older episodes: where they are, indexes of what could be looked up, and hints.
+A model of half a billion parameters answers with the workspace's name what the bark supplier is called."""
+
+SMALL_WINDOW_TOOL_SKIPS = frozenset(
+    (
+        *("update_context_block", "log_progress", "work_update", "request_approval"),
+        *("knowledge_search", "knowledge_suggest", "load_skill", "unload_skill", MORE_TOOLS),
+    )
+)
+"""Tools of our own that such prompts do not offer: those to look at what was said and at files are left."""
 
 REQUIRED_TOKENS: Mapping[str, int] = MappingProxyType(
     {
@@ -162,6 +186,20 @@ def raise_ceiling(budget: TaskBudget, needed: int) -> TaskBudget:
     return budget if ceiling == budget.ceiling else replace(budget, ceiling=ceiling)
 
 
+def scale_caps(budget: TaskBudget) -> TaskBudget:
+    """The caps of layers lowered as the ceiling is, for a small window: what was said last leaves room for what is
+    recalled."""
+    share = min(budget.ceiling / BUDGETS[budget.task].ceiling, 1.0)
+    least = {"P0": 1, "P1": MIN_REQUEST_TOKENS}
+    caps = {
+        name: None if cap is None else min(cap, max(int(cap * share), least.get(name, 0)))
+        for name, cap in budget.caps.items()
+    }
+    if caps["P1"] is not None:
+        caps["P1"] = min(caps["P1"], max(int(budget.ceiling * SMALL_WINDOW_SHARE), MIN_REQUEST_TOKENS))
+    return replace(budget, caps=MappingProxyType(caps))
+
+
 def _override(budget: TaskBudget, overrides: Mapping[str, Any]) -> TaskBudget:
     """The budget with these numbers, which were checked."""
     caps = {name: overrides.get(name, cap) for name, cap in budget.caps.items()}
@@ -198,6 +236,11 @@ def bounded_by_window(budget: TaskBudget, window: int, reserve: int) -> TaskBudg
         )
     max_ceiling = readable if budget.max_ceiling is None else min(budget.max_ceiling, readable)
     return replace(budget, ceiling=min(budget.ceiling, readable), max_ceiling=max_ceiling)
+
+
+def is_small_window(window: int, reserve: int) -> bool:
+    """Whether a model of this window, less its output reserve, reads so little."""
+    return window - reserve <= SMALL_WINDOW
 
 
 def _check_tokens(key: str, value: object, *, minimum: int) -> None:

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 
 from agents.access import reply_denied_reason
+from agents.assembler.stack import MORE_TOOLS
 from agents.models import Agent, ClientConversation, ClientTurn, Run
 from agents.openai_api.formats import WAITS
 from agents.openai_api.requests import ClientRequest, HistoryItem, invalid
@@ -97,7 +98,7 @@ def _check_tools(request: ClientRequest, agent: Agent, thread: Thread) -> None:
     if not request.tools:
         return
     further = (tool for source in EXTRA_TOOLS for tool in source(agent, thread))
-    own_names = {tool.name for tool in (*TOOLS, *further)}
+    own_names = {MORE_TOOLS, *(tool.name for tool in (*TOOLS, *further))}
     for tool in request.tools:
         if tool["name"] in own_names:
             raise invalid(f"The agent has a tool {tool['name']} of its own. Give yours another name.", "tools")

@@ -102,7 +102,8 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     block_stamps: dict[str, str] = {}
     toolbox = toolbox_for_run(run, block_stamps)
     turn = client_turn_of(run)
-    specs = () if run.task == Run.Task.PUBLISH else toolbox.specs  # a draft is made of the dive and nothing else
+    is_draft = run.task == Run.Task.PUBLISH  # made of the dive and nothing else
+    specs = () if is_draft else toolbox.offered_specs
     specs = (*client_specs(turn), *specs)
     endpoint = endpoint_for(run.agent)
     if endpoint is not None and (run.agent.fallback_id or run.has_stand_in):  # type: ignore[attr-defined]  # annotated
@@ -132,9 +133,11 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
 
     def reassemble(budget: int, tools: tuple[ToolSpec, ...] | None = None) -> Prompt:
         nonlocal offered_tools
-        offered_tools = offered_tools if tools is None else tools
+        tools = offered_tools if tools is None else tools
         may_drop_tools = not transcript.rounds and not turn  # else their calls are under way
-        return assemble_prompt(budget=budget, tools=offered_tools, may_drop_tools=may_drop_tools)
+        prompt = assemble_prompt(budget=budget, tools=tools, may_drop_tools=may_drop_tools)
+        offered_tools = tools
+        return prompt
 
     def find_fallback() -> Fallback | None:
         return _fallback_of(run, endpoint, client_limit)

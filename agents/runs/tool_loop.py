@@ -2,7 +2,7 @@
 
 `RunSession` asks what the `Transcript` holds, has a `CallExecutor` execute each call, and saves the answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -19,6 +19,7 @@ from agents.access import budget_denial, reply_denied_reason, tokens_used_by_age
 from agents.assembler.assemble import Prompt
 from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.assembler.snapshots.store import store_snapshot
+from agents.assembler.stack import MORE_TOOLS
 from agents.audience import has_new_readers, shown_to_readers
 from agents.models import RUNS, Agent, Run, ToolCall
 from agents.models.run import ERASED_FIELDS
@@ -52,6 +53,7 @@ from agents.runs.transcript import (
     with_unique_ids,
     without_endless_arguments,
 )
+from agents.tools.needs import asked_tool
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS, Toolbox, too_long_arguments
 from agents.tools.values import ToolOutcome
 from openvibe.base.problems import Problem
@@ -171,6 +173,7 @@ class RunSession:
                 if toolbox.is_remote(call):  # it may have taken long: people may have taken tools away meanwhile
                     toolbox = self._toolbox()
             transcript.add(Round(completion.text, tuple(results), fields))
+            self._offer_more(transcript, toolbox, results)
 
     def _is_last(self, completion: Completion, turn: ModelTurn) -> bool:
         """Whether the turn had no tools to call: what it said ends the run. Raises EmptyAnswer if it only called."""
@@ -196,6 +199,15 @@ class RunSession:
                 fields, calls = {}, [replace(call, provider_fields={}) for call in calls]
             self.answer.finished_rounds.append(record_client_calls(self.run, calls, round_number, fields))
         return bool(calls)
+
+    def _offer_more(self, transcript: Transcript, toolbox: Toolbox, results: Iterable[ToolResult]) -> None:
+        """Offer the tools that were asked for, and keep the prompt that does. Raises JobLost."""
+        calls = (result.call for result in results if not result.is_refused and result.call.name == MORE_TOOLS)
+        prompt = transcript.offer(toolbox.specs_of(asked_tool(call.arguments) for call in calls))
+        if prompt is not None:
+            with transaction.atomic():
+                RUNS.lock_owned(self.run)
+                store_snapshot(self.run, prompt)
 
     def _renew_if_changed(self, transcript: Transcript) -> None:
         """A message was edited or deleted since it was read, or somebody reads along by now who may not see all that
@@ -359,8 +371,10 @@ class RunSession:
 
         def reassemble(ceiling: int, tools: tuple[ToolSpec, ...] | None = None) -> Prompt:
             nonlocal offered_tools
-            offered_tools = offered_tools if tools is None else tools
-            return fallback.assemble(budget=ceiling, tools=offered_tools, may_drop_tools=not transcript.rounds)
+            tools = offered_tools if tools is None else tools
+            prompt = fallback.assemble(budget=ceiling, tools=tools, may_drop_tools=not transcript.rounds)
+            offered_tools = tools
+            return prompt
 
         transcript.change_model(prompt, reassemble)
         self.client, self.max_output_tokens = fallback.client, fallback.max_output_tokens

@@ -33,6 +33,7 @@ turns take; and of calls that are refused again and again, so many are named."""
 MIN_RESULT_TOKENS = 150
 """Tokens that a result of the newest round keeps, its fence included; with less room there is no use in calling."""
 
+
 NO_ROUNDS_LEFT = "The rounds for tools are used up. Answer the request now with what you have."
 NO_ROOM_LEFT = "There is no room left for tools. Answer the request now with what you have."
 _CUT_MARKER = "\n[… cut here to make room …]\n"
@@ -94,8 +95,8 @@ class ModelTurn:
 
 
 class Transcript:
-    """One run's exchange with the model. `reassemble(budget)` assembles its prompt anew within so many tokens, with
-    `tools=()` from then on without tools.
+    """One run's exchange with the model. `reassemble(budget)` assembles its prompt anew within so many tokens, and
+    `reassemble(budget, tools=…)` with these tools from then on, or without any.
 
     Ids of calls are unique in the whole exchange. `tokens_left_today`: of the daily budgets, None where nobody looked.
     `rounds_before`: of earlier attempts, which count as one.
@@ -164,6 +165,19 @@ class Transcript:
         self._ceiling, self._counter, self._may_shrink = prompt.ceiling, prompt.counter, True
         self.rounds = [finished.as_told() for finished in self.rounds]
 
+    def offer(self, tools: Iterable[ToolSpec]) -> Prompt | None:
+        """The prompt with these tools too, from the next turn on; None where it has them, or there is no room."""
+        names = {tool.name for tool in self._prompt.tools}
+        new_tools = tuple(tool for tool in tools if tool.name not in names)
+        if not new_tools:
+            return None
+        try:
+            self._prompt = self._reassemble(self._ceiling, tools=(*self._prompt.tools, *new_tools))
+        except Problem:  # what every prompt needs leaves no room for them
+            return None
+        self._may_shrink = True
+        return self._prompt
+
     def next_turn(self) -> ModelTurn:
         """The next turn, within the ceiling."""
         if not self.rounds:
@@ -197,7 +211,9 @@ class Transcript:
         Lines of ours about this run; the prompt's own reminders stand before the request (`sections.reminders`).
         """
         lines = [*_rounds_line(MAX_ROUNDS - self._round_count), *self._budget_line(), *self._refusal_lines()]
-        return (ChatMessage("user", fence("reminders", "\n".join(lines), trust="trusted")),) if lines else ()
+        if not lines:
+            return ()
+        return (ChatMessage("user", fence("reminders", "\n".join(lines), author="OpenVibe", trust="trusted")),)
 
     def _budget_line(self) -> list[str]:
         tokens_left = self.tokens_left_today

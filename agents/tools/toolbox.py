@@ -1,6 +1,6 @@
 """The toolbox of a run: the registry of tools, argument validation, and the one way to execute a call."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,10 +9,19 @@ import structlog
 from django.db import InterfaceError, OperationalError, transaction
 
 from agents.access import visible_to
-from agents.assembler.stack import REQUIRED_TOKENS
+from agents.assembler.stack import MORE_TOOLS, REQUIRED_TOKENS
 from agents.audience import CallSource
 from agents.models import Agent, Run
 from agents.tools import files, knowledge, memory
+from agents.tools.needs import (
+    MAX_DIRECT_EXTRA_TOKENS,
+    MAX_NAMED_TOOLS,
+    NEEDS,
+    Needs,
+    asked_for,
+    more_tools_spec,
+    read_needs,
+)
 from agents.tools.values import Decision, Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from agents.trust import gate, gate_refusal
 from openvibe.base.masking import mask_secrets
@@ -80,6 +89,8 @@ class Toolbox:
     tools: dict[str, Tool]
     withheld: dict[str, str] = field(default_factory=dict)
     """Tools that there are, but not for this agent: the rule that keeps them from it, after the tool's name."""
+    at_once: frozenset[str] = frozenset()
+    """Those that are offered before anybody asks for them (`agents.tools.needs`)."""
 
     @classmethod
     def for_agent(
@@ -102,15 +113,31 @@ class Toolbox:
         extra = [registration for source in EXTRA_TOOLS for registration in source(agent, thread)]
         withheld: dict[str, str] = {}
         tools = _make_tools(TOOLS, context, _tools_named_by_soul(agent), MAX_DEFINITION_TOKENS, withheld)
-        own_names = {registration.name for registration in TOOLS}
+        own_names = {MORE_TOOLS, *(registration.name for registration in TOOLS)}
         further = (registration for registration in extra if registration.name not in own_names)
         tools |= _make_tools(further, context, frozenset(), MAX_EXTRA_DEFINITION_TOKENS, withheld)
-        return cls(thread, tools, withheld)
+        needs = read_needs(agent.pk, agent.participant_id, thread.pk)
+        at_once = _needed_tools(tools, needs._replace(called=needs.called | asked_for(run)))
+        others = [name for name in tools if name not in at_once][:MAX_NAMED_TOOLS]
+        if others:
+            tools[MORE_TOOLS] = _more_tools(others, context)
+        return cls(thread, tools, withheld, at_once)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Their definitions as models are given them."""
-        return tuple(map(_offered_spec, self.tools.values()))
+        """The definitions of all of them, as models are given them."""
+        return tuple(_offered_spec(tool) for name, tool in self.tools.items() if name != MORE_TOOLS)
+
+    @property
+    def offered_specs(self) -> tuple[ToolSpec, ...]:
+        """The definitions that a prompt offers: the tool that names the others, then what there is something for."""
+        more = [self.tools[MORE_TOOLS].spec] if MORE_TOOLS in self.tools else []
+        return (*more, *(spec for spec in self.specs if spec.name in self.at_once))
+
+    def specs_of(self, names: Iterable[str]) -> tuple[ToolSpec, ...]:
+        """The definitions of those of these that the agent has and that are not offered at once."""
+        wanted = set(names) - self.at_once
+        return tuple(spec for spec in self.specs if spec.name in wanted)
 
     def execute(self, call: ToolCallRequest, *, is_approved: bool = False) -> ToolOutcome:
         """Execute one call, in the caller's transaction. What fails leaves nothing behind and says why.
@@ -184,6 +211,32 @@ class Toolbox:
             failed = refused_outcome(f"{call.name} failed inside OpenVibe. Go on without it.")
             outcome = ToolOutcome(UNKNOWN_OUTCOME) if tool.is_remote and tool.effect != "reads" else failed
         return _clean_outcome(call, replace(outcome, sources=(*tool.sources(arguments), *outcome.sources)))
+
+
+def _needed_tools(tools: Mapping[str, Tool], needs: Needs) -> frozenset[str]:
+    """Names of those that there is something for, or that were called here before; of tools of connected servers the
+    first ones, as far as MAX_DIRECT_EXTRA_TOKENS of definitions go."""
+    own_names = {registration.name for registration in TOOLS}
+    needed, extra_tokens = set(needs.called & tools.keys()), 0
+    for name, tool in tools.items():
+        if name in own_names:
+            is_needed = name not in NEEDS or NEEDS[name](needs)
+        else:
+            extra_tokens += count_tool(_offered_spec(tool), _COUNTER)
+            is_needed = extra_tokens <= MAX_DIRECT_EXTRA_TOKENS
+        if is_needed:
+            needed.add(name)
+    return frozenset(needed)
+
+
+def _more_tools(names: Sequence[str], context: ToolContext) -> Tool:
+    """The tool that offers one of the others: what it answers takes effect with the next step."""
+
+    def offer(arguments: dict[str, Any]) -> str:
+        return f"You have {arguments['tool']} from your next step on."
+
+    spec = more_tools_spec(names)
+    return Tool(spec, offer, sources=thread_source(context.thread), effect="own_memory", gate="allowed")
 
 
 def _make_tools(

@@ -130,5 +130,5 @@ def _assemble_preview(request: WorkspaceRequest, agent: Agent, thread: Thread, t
         task=task,
         request=text or None,
         asked_by=request.member.participant,
-        tools=Toolbox.for_agent(agent, thread).specs if model_takes_tools(agent) else (),
+        tools=Toolbox.for_agent(agent, thread).offered_specs if model_takes_tools(agent) else (),
     )

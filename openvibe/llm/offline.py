@@ -1,9 +1,10 @@
 """The model that needs no key and no network: it quotes what in its prompt bears on the question.
 
-It reads the prompt's fences, ranks the passages of the `data` ones by the words they share with the last block (or
-with the last `request`), and says plainly that it is the offline model. The same prompt always gives the same answer.
-A `request` with the attribute `task="summarise"` is answered with the gist of the `data`, and nothing else; a prompt
-that asks for the result of a dive (`openvibe.llm.drafts`) with a draft picked from what was said.
+It reads the prompt's fences, ranks the passages of the `data` ones by the words they share with the question (the last
+message of a user, or the `request` block in it), and says plainly that it is the offline model. The same prompt always
+gives the same answer. A `request` with the attribute `task="summarise"` is answered with the gist of the `data`, and
+nothing else; a prompt that asks for the result of a dive (`openvibe.llm.drafts`) with a draft picked from what was
+said.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from openvibe.llm import tokens
 from openvibe.llm.drafts import DRAFT_FORMAT, OFFLINE_NOTE, extract_draft, parse_draft, render_draft, strip_markdown
 from openvibe.llm.extractive_summary import Passage, best_passages, extractive_summary, stem_words
-from openvibe.llm.fences import Fence
+from openvibe.llm.fences import FENCE_TAGS, Fence, unescape_text
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.transcripts import parse_blocks
 from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, TextDelta, ToolSpec, Usage
@@ -99,12 +101,13 @@ def compose_answer(
 ) -> str:
     """The answer in Markdown. With a limit, the best quotes that fit are kept whole."""
     fences = [fence for m in messages if m.role != "system" for fence in parse_blocks(m.content)]
-    request = next((fence.attributes for fence in reversed(fences) if fence.tag == "request"), {})
+    last_blocks = parse_blocks(_last_user_text(messages))
+    request = next((fence.attributes for fence in reversed(last_blocks) if fence.tag == "request"), {})
     if request.get("task") == "summarise":
         return _summarise(fences, request.get("tokens", ""), max_output_tokens)
     if any(m.role == "system" and DRAFT_FORMAT in m.content for m in messages):
         return _draft_result(messages, max_output_tokens)
-    question = _find_question(messages, fences)
+    question = _find_question(messages)
     terms = stem_words(question)
     feedback = _feedback_line(fences)
     passages = best_passages(
@@ -178,13 +181,20 @@ def _summarise(fences: Sequence[Fence], requested_tokens: str, max_output_tokens
     return extractive_summary(text, min(limits, default=_SUMMARY_TOKENS), focus) or _EMPTY_SUMMARY
 
 
-def _find_question(messages: Sequence[ChatMessage], fences: Sequence[Fence]) -> str:
-    """The last request; without one the last block of the last message of a user, or all of that message."""
-    texts = [fence.text for fence in fences if fence.tag == "request"]
-    if not texts:
-        message = next((m.content for m in reversed(messages) if m.role == "user"), "")
-        texts = [fence.text for fence in parse_blocks(message)] or [message]
-    return _MENTION.sub(" ", texts[-1])
+def _find_question(messages: Sequence[ChatMessage]) -> str:
+    """All of the last message of a user; where it has blocks the last `request` in it, or else the last block.
+
+    Words that are asked without a block hold none: whatever would open one is escaped in them."""
+    text = _last_user_text(messages)
+    blocks = [fence for fence in parse_blocks(text) if fence.tag in FENCE_TAGS]
+    texts = [fence.text for fence in blocks if fence.tag == "request"] or [fence.text for fence in blocks]
+    return _MENTION.sub(" ", texts[-1] if texts else unescape_text(text))
+
+
+def _last_user_text(messages: Sequence[ChatMessage]) -> str:
+    """What was asked, before tools were called for it: what follows a call is no question."""
+    asked = takewhile(lambda message: not message.tool_calls, messages)
+    return next((message.content for message in reversed(list(asked)) if message.role == "user"), "")
 
 
 def _quotable_passages(fences: Sequence[Fence], question: str) -> list[Passage]:

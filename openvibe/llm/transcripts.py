@@ -41,8 +41,13 @@ def opening(trust: str, **attributes: str) -> str:
     return f'<messages trust="{trust}"{rest}>\n'
 
 
+def bare_text(text: str) -> str:
+    """A text as it stands outside of every fence: cleaned, and nothing in it opens or closes one."""
+    return _escape("\n".join(line.rstrip() for line in clean_text(text).strip().split("\n")))
+
+
 def request_block(line: str, trust: str) -> str:
-    """The message that is to be answered, as a fenced block of one line."""
+    """A message that is to be answered and that nobody vouches for, as a fenced block of one line."""
     return f'<request trust="{trust}">\n{line}</request>'
 
 

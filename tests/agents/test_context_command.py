@@ -40,7 +40,7 @@ def test_json_fits_the_ceiling_and_adds_up(ana: Member, vibe: Agent, thread: Thr
     assert sum(layer["tokens"] for layer in answer["layers"]) == answer["tokens"]
     assert [layer["layer"] for layer in answer["layers"]] == ["P0", "P1", "P2", "P3", "P4", "P5", "P6", "frame"]
     assert {d["reason"] for d in answer["dropped"]} <= {"over budget", "superseded"}
-    prompt = assemble(agent=vibe, thread=thread, task=task, tools=Toolbox.for_agent(vibe, thread).specs)
+    prompt = assemble(agent=vibe, thread=thread, task=task, tools=Toolbox.for_agent(vibe, thread).offered_specs)
     assert [m["content"] for m in answer["messages"]] == [m.content for m in prompt.messages]
     assert not Snapshot.objects.exists()
 

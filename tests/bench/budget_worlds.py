@@ -154,7 +154,7 @@ def _make_world(source: random.Random, level: int, shapes: Sequence[Shape]) -> B
     world.vibe.refresh_from_db(fields=["level"])
     kinds = {"thread": threads, "compacted thread": folded, "dive": dives if level > 1 else []}
     places = [_budget_thread(world, thread, kind) for kind, members in kinds.items() for thread in members]
-    tools = Toolbox.for_agent(world.vibe, threads[0]).specs
+    tools = Toolbox.for_agent(world.vibe, threads[0]).offered_specs
     return BudgetWorld(world.vibe, world.ana.participant, places, tools, bool(instructions))
 
 

@@ -187,7 +187,7 @@ def _tally_conversation(world: BenchWorkspace, lines: Sequence[ImportedLine]) ->
     thread = create_thread(channel=world.channel, by=world.by, title="Cache")
     provider = provider_by_name(LCM_PLUGIN, LCM_CONFIG)
     session, budget = _session(world.vibe, thread), context_budget(thread)
-    tools = Toolbox.for_agent(world.vibe, thread).specs
+    tools = Toolbox.for_agent(world.vibe, thread).offered_specs
     tallies = {name: PrefixTally() for name in VARIANTS}
     speakers = (world.by, member_access(world.dora))
     for turn, (line, answer) in enumerate(zip(lines[::2], lines[1::2], strict=False)):

@@ -157,7 +157,7 @@ def _post(world: BenchWorkspace, thread: Thread, body: str) -> Message:
 
 
 def _assemble(world: BenchWorkspace, request: Message, task: TaskType) -> Prompt:
-    tools = Toolbox.for_agent(world.vibe, request.thread).specs
+    tools = Toolbox.for_agent(world.vibe, request.thread).offered_specs
     return assemble(agent=world.vibe, thread=request.thread, task=task, request=request, tools=tools)
 
 

@@ -13,6 +13,7 @@ from agents.assembler.items import (
     Item,
     SectionCandidates,
     data_block,
+    format_minute,
     make_dropped_item,
     make_item,
     relative_time,
@@ -103,7 +104,7 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
     feedback = [
         _episode_item(counter, "feedback", row, relative_time(row.created_at, sent_at), max_tokens)
         for row in feedback_rows
-    ]
+    ]  # as "2 days ago": how fresh a wish is counts; everything else in a prompt has its day
     feedback_ids = {row.pk for row in feedback_rows}
     approval_keys = {approval_key(row) for row in APPROVALS.all(request.rows)}
     rows = EPISODES.all(request.rows)
@@ -113,7 +114,7 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
             continue
         is_hidden_feedback = row.kind == Episode.Kind.FEEDBACK_RECEIVED and not row.is_usable
         section: SectionName = "feedback" if is_hidden_feedback else "episodes"
-        item = _episode_item(counter, section, row, relative_time(row.created_at, sent_at), max_tokens)
+        item = _episode_item(counter, section, row, format_minute(row.created_at), max_tokens)
         if not row.is_usable:
             is_unseen = row.is_unseen or row.channel_id in unseen_ids
             dropped_items.append(make_dropped_item(item, "not for everybody here" if is_unseen else "private"))
@@ -132,12 +133,12 @@ def _unseen_places(request: PromptRequest, rows: Iterable[EpisodeRow]) -> set[in
 
 
 @lru_cache(maxsize=2_048)
-def _episode_item(counter: TokenCounter, section: SectionName, episode: EpisodeRow, age: str, max_tokens: int) -> Item:
+def _episode_item(counter: TokenCounter, section: SectionName, episode: EpisodeRow, time: str, max_tokens: int) -> Item:
     """`[RECENT FEEDBACK] User Ana (2 days ago): …`, or an older episode in the same manner: one item, one line."""
     giver, ref, is_feedback = episode.feedback_author, f"episode:{episode.pk}", section == "feedback"
     text = truncate_middle(one_line(mask_secrets(episode.text)), max_tokens, counter, " … ")
     label = "RECENT FEEDBACK" if is_feedback else str(Episode.Kind(episode.kind).label).upper()
-    line = f"[{label}] User {clean_name(giver)} ({age}): {text}" if giver else f"[{label}] ({age}): {text}"
+    line = f"[{label}] User {clean_name(giver)} ({time}): {text}" if giver else f"[{label}] ({time}): {text}"
     source = "feedback" if is_feedback else "episode"
     block = data_block(line, source=source, ref=ref, author=giver or "you", trust="semi_trusted")
     return make_item(

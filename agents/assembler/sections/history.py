@@ -29,7 +29,7 @@ from agents.assembler.items import (
     trust_drop_reason,
 )
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
-from agents.assembler.stack import SectionName
+from agents.assembler.stack import SMALL_WINDOW_SHARE, SectionName
 from agents.models import Run
 from memory.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.queries import (
@@ -175,7 +175,10 @@ def more_history(
     request: PromptRequest, groups: tuple[AtomicGroup, ...], *, history_tokens: int, has_summaries: bool
 ) -> SectionCandidates:
     """History past P1's cap, before anything is recalled; `history_tokens` of it stand in the prompt already."""
-    room = int(request.budget.ceiling * (COMPACTED_SHARE if has_summaries else WINDOW_SHARE)) - history_tokens
+    share = COMPACTED_SHARE if has_summaries else WINDOW_SHARE
+    if request.has_small_window:
+        share = min(share, SMALL_WINDOW_SHARE)
+    room = int(request.budget.ceiling * share) - history_tokens
     candidates = partial(SectionCandidates, "P6", "history", contiguous=True, frame=_opening_room(request.counter))
     return candidates(groups, cap=max(room, 0), beyond_layer_cap=True)
 

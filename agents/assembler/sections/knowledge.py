@@ -33,6 +33,7 @@ from knowledge.models import Entry
 from knowledge.queries import (
     CandidateEntry,
     EntryTopic,
+    Freshness,
     NearCopy,
     Subject,
     compute_freshness,
@@ -209,8 +210,15 @@ def _entry_text(entry: Entry, now: datetime) -> EntryText:
         kind=entry.kind,
         decided_by=(entry.decided_by or entry.author).label,
         decided=format_minute(entry.decided_at or entry.created_at),
-        freshness=compute_freshness(entry, now).words,
+        freshness=_freshness_text(compute_freshness(entry, now)),
     )
+
+
+def _freshness_text(freshness: Freshness) -> str:
+    """Its words, with the day in place of a span that is another one tomorrow: dates have one form in prompts."""
+    if freshness.at is None or freshness.state not in ("fresh", "expiring", "expired"):
+        return freshness.words
+    return f"{'expired' if freshness.state == 'expired' else 'expires'} {freshness.at:%Y-%m-%d}"
 
 
 @lru_cache(maxsize=4_096)

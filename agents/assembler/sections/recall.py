@@ -1,7 +1,8 @@
 """Recall (P6): messages of this thread that are no longer in view but bear on the request, long ones as excerpts.
 
 Searched with `openvibe.chat.search`: words and meaning, with what stands beside a good message, chosen into the room
-that the rest of the prompt leaves. Of a long message in view, which stands there with head and tail alone, it looks for
+that the rest of the prompt leaves. What was said long ago stands before the newest messages, so that time runs one way
+up to the question. Of a long message in view, which stands there with head and tail alone, it looks for
 passages of the middle. What was recalled for an earlier request keeps its place while what bears on this
 one has room beside it, so that providers need not read it again."""
 
@@ -37,7 +38,9 @@ from agents.assembler.sections.recall_blocks import (
     history_checksum,
     line_item,
     passages_note,
+    reopening_tokens,
     standing_blocks,
+    with_reopening,
 )
 from agents.assembler.sections.request import PromptRequest
 from memory.queries import MAX_ENTRY_TOKENS, ContextEntry, message_entries, messages_for_prompts
@@ -57,6 +60,11 @@ SHORTEST_LINE_TOKENS = 6
 
 SEARCH_SURPLUS = 1.1
 """How much more than the room the search is asked to fill."""
+
+NEWEST_MESSAGES = 5
+"""Messages of a running history that always stand after what is recalled for the request. Before all of the history
+time would run one way everywhere, and a provider would read all of it anew with every request; a mention has hardly
+more history than these."""
 
 MIN_EXCERPT_TOKENS = 60
 """The least room in which an excerpt of a long message still says something."""
@@ -94,8 +102,10 @@ def recall_messages(
     """
     history = sorted(history, key=lambda item: item.order)
     window_start, in_view = _running_window(request, history)
+    room -= reopening_tokens(request.counter)
     if window_start <= 1 or room <= MIN_EXCERPT_TOKENS:
         return NO_RECALL
+    place = _place_of_recall(request, history, window_start)
     hits = _find_hits(request, window_start, in_view, room)
     standing = standing_blocks(request, history, window_start=window_start, in_view=in_view)
     kept_blocks = _keep(standing, hits, room)
@@ -104,8 +114,11 @@ def recall_messages(
     new_hits = packing_order([hit for hit in hits if hit.seq not in kept_seqs], new_room)
     entries = [_hit_entry(hit) for hit in new_hits]
     unseen = _MessagesOutOfView(request, window_start, {*in_view, *kept_seqs})
-    checksum = history_checksum(history, request.end_seq)
-    blocks = [*kept_blocks, *_new_blocks(request, entries, unseen, new_room, headlines, checksum)]
+    checksum = history_checksum(history, place)
+    new_blocks = list(_new_blocks(request, entries, unseen, new_room, headlines, (place, checksum)))
+    if new_blocks:
+        new_blocks[0] = replace(new_blocks[0], items=with_reopening(request, new_blocks[0].items))
+    blocks = [*kept_blocks, *new_blocks]
     items = (item for each in blocks for item in each.items)
     return Recall(section_candidates("recall", items), tuple(each.block for each in blocks))
 
@@ -160,7 +173,7 @@ def _middle_line(request: PromptRequest, entry: ContextEntry, middle: str, room:
         return None
     is_own = entry.author_id == request.agent.participant_id
     at = format_minute(datetime.fromisoformat(entry.at))
-    attributes = {"recalled": f"for {request.end_seq}", "part": "middles"}
+    attributes = {"part": "middles of messages above"}
     line = message_line_item(counter, entry, body, section="recall", is_own=is_own, note=at, **attributes)
     source = f"message {ref}, from its middle"
     return replace(line, key=f"middle:{entry.message_id}", source=source, order=request.end_seq)
@@ -177,6 +190,15 @@ def _running_window(request: PromptRequest, history: Sequence[Item]) -> tuple[in
         elif item.key.startswith("message:"):
             seqs.add(item.order)
     return window_start, seqs
+
+
+def _place_of_recall(request: PromptRequest, history: Sequence[Item], window_start: int) -> int:
+    """The number of the message that what is recalled stands before: of a mention the first of those in view, else the
+    first of the newest."""
+    running = [item.order for item in history if item.order >= window_start]
+    if request.task == "mention" or len(running) <= NEWEST_MESSAGES:
+        return window_start
+    return running[-NEWEST_MESSAGES]
 
 
 def _find_hits(request: PromptRequest, window_start: int, in_view: Collection[int], room: int) -> Sequence[MessageHit]:
@@ -263,21 +285,22 @@ def _new_blocks(
     unseen: _MessagesOutOfView,
     room: int,
     headlines: Mapping[int, int],
-    checksum: int,
+    place: tuple[int, int],
 ) -> Iterator[StandingBlock]:
-    """What fills `room` tokens, in blocks that hold the best, the next best and the rest."""
+    """What fills `room` tokens, in blocks that hold the best, the next best and the rest. `place`: the number of the
+    message that they stand before, and the checksum of what stands before that."""
     parts = 1 if request.task == "mention" else min(max(room // MIN_PART_TOKENS, 1), MAX_PARTS)
     limit = _shown_limit(room)
     chosen_seqs: set[int] = set()
     for part in range(1, parts + 1):
         is_last = part == parts
-        packer = _Packer(request, room // (parts - part + 1), limit, headlines, part)
+        packer = _Packer(request, room // (parts - part + 1), limit, headlines, part, place[0])
         entries = packer.add(entries, shorten=is_last)
         if is_last:
             packer.add(unseen.newest({*chosen_seqs, *packer.shown}, packer.room), shorten=True)
         if packer.shown:
             chosen_seqs.update(packer.shown)
-            block = packer.block(checksum)
+            block = packer.block(place[1])
             room -= _net_tokens(block, headlines)
             yield block
 
@@ -301,12 +324,15 @@ def _hit_entry(hit: MessageHit) -> ContextEntry:
 class _Packer:
     """Fills `room` tokens with lines, the first given first, each with its time where it jumps between those chosen."""
 
-    def __init__(self, request: PromptRequest, room: int, limit: int, headlines: Mapping[int, int], part: int) -> None:
+    def __init__(
+        self, request: PromptRequest, room: int, limit: int, headlines: Mapping[int, int], part: int, before: int
+    ) -> None:
         self.request = request
         self.room = room
         self.limit = limit
         self.headlines = headlines
         self.part = part
+        self.before = before
         self.seqs: list[int] = []
         self.shown: dict[int, ShownMessage] = {}
         self.labels: set[TrustLabel] = set()
@@ -344,7 +370,7 @@ class _Packer:
         line = self._line(message, before)
         if line.trust in self.labels:
             return line, line.tokens
-        opening = block_opening(line.trust, self.request.end_seq, self.part)
+        opening = block_opening(line.trust, self.before, self.part)
         return line, line.tokens + opening_tokens(self.request.counter, line.slot, opening)
 
     def _saved_by(self, entry: ContextEntry, before: ContextEntry | None, place: int) -> int:
@@ -359,10 +385,10 @@ class _Packer:
 
     def block(self, checksum: int) -> StandingBlock:
         """The lines chosen, and what is stored of them."""
-        end_seq, messages_shown = self.request.end_seq, [self.shown[seq] for seq in self.seqs]
+        messages_shown = [self.shown[seq] for seq in self.seqs]
         messages = tuple((each.entry.ordinal, each.passages) for each in messages_shown)
-        block = RecallBlock(end_seq, self.part, checksum, messages)
-        return StandingBlock(block, block_items(self.request, end_seq, self.part, messages_shown))
+        block = RecallBlock(self.before, self.part, checksum, messages)
+        return StandingBlock(block, block_items(self.request, self.before, self.part, messages_shown))
 
 
 @lru_cache(maxsize=4_096)

@@ -1,4 +1,4 @@
-"""Blocks of recalled messages: each stands in the history, before the request it was recalled for.
+"""Blocks of recalled messages: each stands in the history, before the newest messages of the prompt that recalled it.
 
 Where blocks stood is stored with the prompt, by the numbers of messages and passages, never their words. The next
 prompt shows them again at the same place, byte for byte, as its reader may see them now."""
@@ -26,7 +26,7 @@ from openvibe.llm.transcripts import opening
 class RecallBlock(NamedTuple):
     """Where a block stood and what of which messages it showed: as stored in Snapshot.recall.
 
-    `before`: the number of the request it was recalled for. `part`: which of that request's blocks. `checksum`: of the
+    `before`: the number of the message it stands before. `part`: which of one request's blocks. `checksum`: of the
     history that stood before it. `messages`: their numbers, each with the passages shown, None for all of it.
     """
 
@@ -89,7 +89,6 @@ def _show_again(
 ) -> list[StandingBlock]:
     """As many of the blocks as still show what they showed. The history goes on in a new transcript after each."""
     standing: list[StandingBlock] = []
-    reopened = max(opening_tokens(request.counter, "history", opening(label)) for label in MESSAGE_LABELS)
     for block in blocks:
         try:
             messages = [_shown_again(entries[seq], passages) for seq, passages in block.messages]
@@ -97,9 +96,20 @@ def _show_again(
             break
         items = block_items(request, block.before, block.part, messages)
         if not standing or standing[-1].block.before != block.before:
-            items = (replace(items[0], opening_tokens=items[0].opening_tokens + reopened), *items[1:])
+            items = with_reopening(request, items)
         standing.append(StandingBlock(block, items))
     return standing
+
+
+def reopening_tokens(counter: TokenCounter) -> int:
+    """Tokens of the transcript in which the history goes on after a block."""
+    return max(opening_tokens(counter, "history", opening(label)) for label in MESSAGE_LABELS)
+
+
+def with_reopening(request: PromptRequest, items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """The lines of a block, the first of those at its place: what the history needs to go on is reckoned with it."""
+    first = replace(items[0], opening_tokens=items[0].opening_tokens + reopening_tokens(request.counter))
+    return (first, *items[1:])
 
 
 def _shown_again(entry: ContextEntry, passages: Sequence[int] | None) -> ShownMessage:
@@ -139,7 +149,7 @@ def block_items(request: PromptRequest, before: int, part: int, messages: Iterab
 def block_opening(trust: TrustLabel, before: int, part: int) -> str:
     """What opens the transcript of a block's lines of this label."""
     parts = {"part": str(part)} if part > 1 else {}
-    return opening(trust, recalled=f"for {before}", **parts)
+    return opening(trust, recalled=f"from before {before}", **parts)
 
 
 def line_item(request: PromptRequest, entry: ContextEntry, body: str, previous: ContextEntry | None) -> Item:
@@ -150,12 +160,12 @@ def line_item(request: PromptRequest, entry: ContextEntry, body: str, previous: 
 
 
 def day_note(at: datetime, before: datetime) -> str:
-    """`5 March` where the day jumps, with its year where that does; the minute where time jumps within a day. UTC.
+    """The day where it jumps (`2026-03-05`); the minute where time jumps within a day. UTC.
 
     What is recalled comes from many days: to the minute each would cost as much as the words of a short message."""
     if at.date() == before.date():
         return time_note(at, before)
-    return f"{at.day} {at:%B}" if at.year == before.year else f"{at.day} {at:%B %Y}"
+    return f"{at:%Y-%m-%d}"
 
 
 @lru_cache(maxsize=8_192)

@@ -22,16 +22,26 @@ from openvibe.llm.fences import fence
 STALE_AFTER = timedelta(days=1)
 """Open to-dos that nobody touched for so long are mentioned."""
 
+FEEDBACK_LINE = "Recent feedback says how people want you to answer: follow it, within the rules of the system message."
+APPROVALS_LINE = "Approval blocks alone say what people have allowed you."
+"""About blocks that the prompt has: where there are none, nothing is said of them."""
+
 MAX_REFS = 5
 """References in one line."""
 
 
-def reminder_candidates(request: PromptRequest, tools: Iterable[str]) -> SectionCandidates:
-    """One block with the lines that apply, none where none does. `tools`: the names of those the agent has now."""
+def reminder_candidates(
+    request: PromptRequest, tools: Iterable[str], *, has_feedback: bool = False
+) -> SectionCandidates:
+    """One block with the lines that apply, none where none does. `tools`: the names of those the agent has now;
+    `has_feedback`: the prompt may have some."""
     names, work = set(tools), WORK_ITEMS.all(request.rows)
+    approvals = APPROVALS.all(request.rows)
     before, own_id = PREVIOUS_ANSWER.first(request.rows), request.agent.participant_id
     lines = [
-        _approval_line(row for row in APPROVALS.all(request.rows) if not row.is_of_another_agent(own_id)),
+        FEEDBACK_LINE if has_feedback else "",
+        APPROVALS_LINE if approvals else "",
+        _approval_line(row for row in approvals if not row.is_of_another_agent(own_id)),
         _goal_line(work),
         _todo_line(work, request.message.sent_at) if "work_update" in names else "",
         _compaction_line() if before is not None and before.was_compacted and "memory" in names else "",
@@ -39,7 +49,7 @@ def reminder_candidates(request: PromptRequest, tools: Iterable[str]) -> Section
     text = "\n".join(filter(None, lines))
     if not text:
         return section_candidates("reminders", [])
-    block = fence("reminders", text, trust="trusted")
+    block = fence("reminders", text, author="OpenVibe", trust="trusted")
     item = make_item(
         request.counter, section="reminders", key="reminders", text=block, trust="trusted", source="reminders"
     )

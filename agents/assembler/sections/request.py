@@ -1,4 +1,9 @@
-"""The request (P1): what every section is given (`PromptRequest`), where it is asked, and how it ends the prompt."""
+"""The request (P1): what every section is given (`PromptRequest`), where it is asked, and how it ends the prompt.
+
+The last message is the question and nothing else, in its own words: who asks, when, and its number are fields of the
+situation right before it. A member's words need no fence, since the message of a user is the place of who asks; what
+would open or close a fence is escaped in them as everywhere, so they pass for nothing but words. What nobody here
+vouches for (another agent's words, an import) stands in a fence also where it is asked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +26,11 @@ from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import row_columns
 from openvibe.chat.models import Message
 from openvibe.llm.tokens import TokenCounter
-from openvibe.llm.transcripts import message_line, request_block
+from openvibe.llm.transcripts import bare_text, message_line, request_block
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
+
+NO_WORDS = "(The request has no words.)"
 
 
 class ThreadContext(NamedTuple):
@@ -107,6 +114,8 @@ class PromptRequest:
     counter: TokenCounter
     budget: TaskBudget
     rows: Mapping[str, Any]
+    has_small_window: bool = False
+    """Whether the model reads so little that its prompt leaves out what it could not use (`stack.SMALL_WINDOW`)."""
 
     @property
     def end_seq(self) -> int:
@@ -128,12 +137,13 @@ def request_candidates(request: PromptRequest, room: int) -> SectionCandidates:
     trust = author_trust(message.author.kind if message.author else "", is_own=is_own)
 
     def make_request_item(text: str) -> Item:
-        line = message_line(ref, author, mask_secrets(text), note=time)
+        words = mask_secrets(text)
+        fenced = request_block(message_line(ref, author, words, note=time), trust) if trust == "untrusted" else ""
         return make_item(
             request.counter,
             section="request",
             key=f"message:{message.row.pk}" if message.row else "draft",
-            text=request_block(line, trust),
+            text=fenced or bare_text(words) or NO_WORDS,
             trust=trust,
             source="request",
             author=author,

@@ -1,6 +1,8 @@
-"""The situation (P1): when the request was made, who made it and in which role, and how much of the thread is in view.
+"""The situation (P1): when the request was made, who made it and in which role, which message of the thread it is, and
+how much of the thread is in view.
 
-Fields, not prose, so that no name can pass for one. It ends the dynamic block: nothing before it changes with it."""
+Fields, not prose, so that no name can pass for one. It ends the dynamic block, right
+before the question: nothing before it changes with it."""
 
 from dataclasses import replace
 from datetime import UTC
@@ -8,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet
 
-from agents.assembler.items import FitResult, Item, SectionCandidates, make_item, section_candidates
+from agents.assembler.items import FitResult, Item, SectionCandidates, format_minute, make_item, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from openvibe.base.query_cache import JsonRows
 from openvibe.llm.fences import fence
@@ -71,16 +73,18 @@ def with_view(
 
 
 def _situation_item(request: PromptRequest, view: str) -> Item:
-    """The time is the request's own, in UTC as all times of a prompt, so that a preview and the run that follows read
-    alike, whatever the time zone of the page."""
+    """The time is the request's own, in UTC as all times of a prompt, and the number the one that the message has or
+    would have: a preview and the run that follows read alike, whatever the time zone of the page."""
     asker, at = request.message.author, request.message.sent_at.astimezone(UTC)
     block = fence(
         "situation",
         " ".join(filter(None, (f"All times here are {at:%Z}.", view, _place_line(request)))),
-        asked_at=f"{at:%A, %Y-%m-%d %H:%M %Z}",
+        asked_at=format_minute(at),
+        weekday=f"{at:%A}",
         asked_by=asker.name if asker else None,
         handle=f"@{asker.handle}" if asker else None,
         role=_role_name(asker, ASKER.first(request.rows)),
+        message=request.end_seq,
         trust="semi_trusted",
     )
     return make_item(

@@ -17,12 +17,13 @@ from agents.assembler.items import (
     Item,
     SectionCandidates,
     TrustLabel,
+    format_minute,
     make_dropped_item,
     make_item,
-    relative_time,
     section_candidates,
 )
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
+from agents.assembler.stack import MORE_TOOLS
 from agents.audience import reusable_calls
 from agents.models import Agent, Run, Snapshot, ToolCall
 from memory.models import Approval, Compaction, ProgressEntry, WorkItem
@@ -69,6 +70,7 @@ SELF_REPORTING_TOOLS = (
     "update_context_block",
     "load_skill",
     "unload_skill",
+    MORE_TOOLS,
 )
 """What they did stands in prompts itself: their answers would keep out what other tools found."""
 
@@ -232,11 +234,11 @@ PREVIOUS_ANSWER = JsonRows("previous_answer", PreviousAnswerRow, _newest_snapsho
 
 def work_candidates(request: PromptRequest, tools: Iterable[str]) -> tuple[SectionCandidates, list[DroppedItem]]:
     """All work in the order of its weight, and what tools answered that not everybody here may see. `tools`: the names
-    of those the agent has now."""
-    counter, own_id, sent_at = request.counter, request.agent.participant_id, request.message.sent_at
+    of those the agent has now, or could ask for."""
+    counter, own_id = request.counter, request.agent.participant_id
     before = None if request.task == "publish" else PREVIOUS_ANSWER.first(request.rows)
     results = [
-        (row, _tool_result_item(counter, row, relative_time(row.created_at, sent_at)))
+        (row, _tool_result_item(counter, row, format_minute(row.created_at)))
         for row in reversed(TOOL_RESULTS.all(request.rows))
     ]
     items = [
@@ -244,7 +246,7 @@ def work_candidates(request: PromptRequest, tools: Iterable[str]) -> tuple[Secti
         *(_approval_item(counter, row, own_id) for row in reversed(APPROVALS.all(request.rows))),
         *_tool_change_items(counter, before, tools),
         *(
-            _progress_item(counter, row, relative_time(row.created_at, sent_at), is_own=row.author_id == own_id)
+            _progress_item(counter, row, format_minute(row.created_at), is_own=row.author_id == own_id)
             for row in reversed(PROGRESS_ENTRIES.all(request.rows))
         ),
         *(item for row, item in results if row.is_for_all),
@@ -265,9 +267,9 @@ def _row_item(
     trust: TrustLabel,
     *,
     stage: str = "",
-    age: str = "",
+    time: str = "",
 ) -> Item:
-    fields = {"time": age or None, "trust": trust, "stage": stage or None}
+    fields = {"time": time or None, "trust": trust, "stage": stage or None}
     block = fence("data", mask_secrets(text), source=kind, ref=ref, author=author, **fields)
     source = str(WorkItem.Kind(kind).label).lower() if kind in WorkItem.Kind.values else kind
     return make_item(counter, section="work", key=ref, text=block, trust=trust, source=source, author=author, ref=ref)
@@ -306,22 +308,22 @@ def _approval_item(counter: TokenCounter, row: ApprovalRow, own_id: int) -> Item
     )
 
 
-def _progress_item(counter: TokenCounter, row: ProgressRow, age: str, *, is_own: bool) -> Item:
-    """One checkpoint of the progress log, and how long ago it was written."""
+def _progress_item(counter: TokenCounter, row: ProgressRow, time: str, *, is_own: bool) -> Item:
+    """One checkpoint of the progress log, and when it was written."""
     parts = (("Changed", row.changed), ("Evidence", row.evidence), ("Open", row.open_issues), ("Next", row.next_action))
     lines = "\n".join([one_line(row.checkpoint), *(f"{name}: {indent_text(text)}" for name, text in parts if text)])
     text = truncate_middle(mask_secrets(lines), TOOL_RESULT_TOKENS, counter, " … ")
     trust = author_trust(row.author_kind, is_own=is_own)
-    return _row_item(counter, text, "progress", f"progress:{row.pk}", row.author, trust, age=age)
+    return _row_item(counter, text, "progress", f"progress:{row.pk}", row.author, trust, time=time)
 
 
-def _tool_result_item(counter: TokenCounter, row: ToolResultRow, age: str) -> Item:
-    """What a tool answered and how long ago, in short; nothing once a message changed that it may have quoted."""
+def _tool_result_item(counter: TokenCounter, row: ToolResultRow, time: str) -> Item:
+    """What a tool answered and when, in short; nothing once a message changed that it may have quoted."""
     result = CHANGED_NOTICE if row.is_changed else mask_secrets(row.result)
     arguments = "" if row.is_changed else truncate_middle(one_line(mask_secrets(row.arguments)), 80, counter, " … ")
     answer = indent_text(truncate_middle(result, TOOL_RESULT_TOKENS, counter, " … "))
     text = f"{one_line(row.name)} {arguments}".rstrip() + f"\n{answer}"
-    return _row_item(counter, text, "tool", f"observation:{row.pk}", row.name, "untrusted", age=age)
+    return _row_item(counter, text, "tool", f"observation:{row.pk}", row.name, "untrusted", time=time)
 
 
 def _tool_change_items(counter: TokenCounter, before: PreviousAnswerRow | None, now: Iterable[str]) -> list[Item]:

@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
-from agents.assembler.items import DroppedItem, Item
+from agents.assembler.items import DroppedItem, Item, reachable_tools
 from agents.assembler.render import shared_prefix_tokens
 from agents.assembler.snapshots.content import (
     CONTENT_VERSION,
@@ -88,7 +88,7 @@ def store_snapshot(run: Run, prompt: Prompt, *, is_new: bool = False) -> None:
         **snapshot_counts(prompt),
         "soul": run.agent.soul,
         "prefix_shared": shared_prefix_with_last_run(run, prompt, agent_id=run.agent_id, thread_id=run.thread_id),
-        "tool_names": sorted(tool.name for tool in prompt.tools),
+        "tool_names": sorted(reachable_tools(prompt.tools)),
         "content": pack_content(snapshot_content(prompt)),
         "recall": prompt.recall,
     }
@@ -253,10 +253,12 @@ def rewrite_snapshot(
 def replace_item(content: str, item: Mapping[str, Any], note: str) -> str:
     """A message of a stored prompt with `note` in the place of an item.
 
-    An answer of the agent's own is all of its message, and nothing else: its words, such as "No", may stand anywhere. A
-    line of a transcript begins a line: the end of a longer number is another message's.
+    An answer of the agent's own, and a question in its own words, is all of its message, and nothing else: its words,
+    such as "No", may stand anywhere. A line of a transcript begins a line: the end of a longer number is another
+    message's.
     """
-    if item.get("role") == "assistant":
+    is_question = item.get("section") == "request" and not item["text"].startswith("<request ")
+    if item.get("role") == "assistant" or is_question:
         return note if content == item["text"] else content
     if not item.get("opening"):
         return content.replace(item["text"], note)

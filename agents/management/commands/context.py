@@ -43,7 +43,7 @@ class Command(BaseCommand):
                 task=options["task"],
                 request=options["request"],
                 budget=options["budget"],
-                tools=Toolbox.for_agent(agent, thread).specs if model_takes_tools(agent) else (),
+                tools=Toolbox.for_agent(agent, thread).offered_specs if model_takes_tools(agent) else (),
             )
         except Missing:
             raise CommandError(

@@ -53,6 +53,11 @@ def quoted(
     )
 
 
+def asked(counter: TokenCounter, text: str, *, trust: TrustLabel = "semi_trusted") -> Item:
+    """The question in its own words."""
+    return make_item(counter, section="request", key="request:0", text=text, trust=trust, source="request")
+
+
 def plain(
     counter: TokenCounter, section: SectionName, text: str, *, key: str = "", order: int = 0, own: bool = False
 ) -> Item:

@@ -1,6 +1,5 @@
 """Prompts for real conversations in a real database."""
 
-import re
 from datetime import timedelta
 
 import pytest
@@ -39,8 +38,7 @@ def test_a_mention_carries_soul_neighbours_and_request(ana: Member, vibe: Agent,
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     assert "Quote before you conclude" in prompt.messages[0].content
     assert "The roses froze" in text_of(prompt)
-    assert re.match(r'<request trust="semi_trusted">\n2 Ana \[[^]]+\]: @vibe', prompt.messages[-1].content)
-    assert "@vibe when do I prune?" in prompt.messages[-1].content
+    assert prompt.messages[-1].content == "@vibe when do I prune?"
 
 
 def test_the_same_input_gives_the_same_bytes(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -210,7 +208,7 @@ def test_a_prompt_begins_as_the_one_before_up_to_its_request(ana: Member, vibe: 
     assert shared_prefix_tokens(first.messages, second.messages, first.counter) >= stable
 
 
-def test_what_was_said_while_the_agent_answered_stands_after_the_next_request(
+def test_what_was_said_while_the_agent_answered_is_read_with_the_next_request(
     ana: Member, vibe: Agent, thread: Thread
 ) -> None:
     """Two requests; the answer to the first comes after the second was asked."""
@@ -218,14 +216,15 @@ def test_what_was_said_while_the_agent_answered_stands_after_the_next_request(
     answered = reply(thread, vibe, "In March, as every year.")
     Run.objects.filter(trigger=first).update(reply=answered, state=Run.State.DONE)
     say(thread, ana, "The saw is blunt.")
-    final = assemble(agent=vibe, thread=thread, task="mention", request=second).messages[-1].content
-    said = [block for block in parse_blocks(final) if block.tag == "data"]
+    *_, around, question = assemble(agent=vibe, thread=thread, task="mention", request=second).messages
+    assert question.content == "@vibe and with what?"
+    said = [block for block in parse_blocks(around.content) if block.tag == "data"]
     assert [(block.attributes["author"], block.text) for block in said] == [
         ("Vibe", "In March, as every year."),
         ("Ana", "The saw is blunt."),
     ]
     assert {block.attributes["posted"] for block in said} == {"after the request"}
-    assert "In March" not in assemble(agent=vibe, thread=thread, task="mention", request=first).messages[-1].content
+    assert "In March" not in assemble(agent=vibe, thread=thread, task="mention", request=first).messages[-2].content
 
 
 def test_of_two_agents_asked_at_once_the_second_reads_what_the_first_answered(
@@ -234,8 +233,8 @@ def test_of_two_agents_asked_at_once_the_second_reads_what_the_first_answered(
     fern = make_agent(ana, "fern", channel=thread.channel)
     request = say(thread, ana, "@vibe @fern when do I prune?")
     Run.objects.filter(trigger=request, agent=vibe).update(reply=reply(thread, vibe, "In March."), state=Run.State.DONE)
-    assert "In March." in assemble(agent=fern, thread=thread, task="mention", request=request).messages[-1].content
-    assert "In March." not in assemble(agent=vibe, thread=thread, task="mention", request=request).messages[-1].content
+    assert "In March." in assemble(agent=fern, thread=thread, task="mention", request=request).messages[-2].content
+    assert "In March." not in assemble(agent=vibe, thread=thread, task="mention", request=request).messages[-2].content
 
 
 @pytest.mark.parametrize("task", ["mention", "thread"])

@@ -120,7 +120,7 @@ def ask(ana: Member, vibe: Agent) -> Ask:
         thread.refresh_from_db()
         (request,) = told(thread, ana.participant, body)
         agent = Agent.objects.select_related("participant", "workspace", "soul", "endpoint").get(pk=vibe.pk)
-        tools = Toolbox.for_agent(agent, thread).specs if with_tools and task != "publish" else ()
+        tools = Toolbox.for_agent(agent, thread).offered_specs if with_tools and task != "publish" else ()
         return assemble(agent=agent, thread=thread, task=task, request=request, tools=tools, budget=budget)
 
     return prompt
@@ -247,7 +247,7 @@ def test_a_scheduled_message(ask: Ask, ana: Member, vibe: Agent, thread: Thread)
     request.refresh_from_db()
     set_trust_level(agent=vibe, by=access(ana), level=3, note="Trusted")
     agent = Agent.objects.select_related("participant", "workspace", "soul", "endpoint").get(pk=vibe.pk)
-    tools = Toolbox.for_agent(agent, thread).specs
+    tools = Toolbox.for_agent(agent, thread).offered_specs
     check_golden("scheduled", assemble(agent=agent, thread=thread, task="scheduled", request=request, tools=tools))
 
 

@@ -11,7 +11,6 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.render import DATA_NOTICE
 from agents.models import Agent, Run, Snapshot, ToolCall
 from knowledge.models import Entry
 from memory.blocks.models import Block, ProfileNote
@@ -22,6 +21,7 @@ from openvibe.chat.models import MAX_ATTACHMENT_NAME, Attachment, Channel, Dive,
 from openvibe.chat.services import publish_dive, start_dive
 from openvibe.chat.services.conversation_import import get_or_create_speaker
 from openvibe.llm.drafts import ResultDraft
+from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Participant, Workspace
 from tests.examples import examples
 from tests.factories import access, make_agent, make_channel, make_entry, make_member, make_thread, say
@@ -346,14 +346,14 @@ def _entries(tag: str, attributes: str, lines: list[str]) -> Iterator[Piece]:
 
 def check_prompt(prompt: Prompt, names: frozenset[str]) -> Counter[str]:
     """How often each field's word stands in the prompt, all of them where they belong. `names`: words of names."""
-    system, *others = prompt.messages
+    system, *others, question = prompt.messages
     assert system.role == "system"
     assert not re.search(r"f\d\dq", system.content)
     seen: Counter[str] = Counter()
     refs: Counter[str] = Counter()
     for message in others:
         assert message.role == "user"
-        blocks, outside = read_message(message.content.removeprefix(DATA_NOTICE))
+        blocks, outside = read_message(message.content)
         assert not re.search(r"f\d\dq", outside)
         for block in blocks:
             words = set(re.findall(r"f\d\dq", block.text)) - names
@@ -362,7 +362,17 @@ def check_prompt(prompt: Prompt, names: frozenset[str]) -> Counter[str]:
                 refs[block.ref] += 1
             check_block(block, words)
     assert max(refs.values(), default=1) == 1, "a message stands twice"
+    seen.update(check_question(question))
     return seen
+
+
+def check_question(question: ChatMessage) -> set[str]:
+    """The last message: the asker's words and nobody else's, and no sign of a fence in them."""
+    assert question.role == "user"
+    assert not FENCE_SIGN.search(question.content), question.content
+    words = set(re.findall(r"f\d\dq", question.content))
+    assert words == {REQUEST_WORD}
+    return words
 
 
 def check_block(block: Piece, words: set[str]) -> None:
@@ -438,8 +448,8 @@ WHOLE_TEXTS = ("context_block", "binding", "summary", 'source="knowledge"', 'sou
 def test_no_field_begins_a_line_of_its_own(world: World, sign: str) -> None:
     """One item, one line: what a line break is to anybody is none between two items of a section."""
     for prompt in prompts_of(world, f"ok{sign}{FORGED_LINE}{sign}Done when: {ORDER}"):
-        for message in prompt.messages[1:]:
-            blocks, _ = read_message(message.content.removeprefix(DATA_NOTICE))
+        for message in prompt.messages[1:-1]:
+            blocks, _ = read_message(message.content)
             for block in blocks:
                 if not any(mark in f"{block.tag} {block.attributes}" for mark in WHOLE_TEXTS):
                     forged = (FORGED_LINE, f"Done when: {ORDER}")

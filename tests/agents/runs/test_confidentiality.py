@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from agents.assembler.items import reachable_tools
 from agents.models import Agent, Run, ToolCall
 from agents.services import set_trust_level
 from memory.blocks.models import Block, ProfileNote
@@ -37,7 +38,7 @@ def test_nothing_is_carried_out_of_a_closed_place(ana: Member, vibe: Agent, thre
     run = ask(place(ana, vibe, thread), ana)
     model = told(run, calling(LEARNED, NOTED), "In May.")
     assert run.state == "done"
-    assert "update_context_block" not in {tool.name for tool in model.calls[0].tools}
+    assert "update_context_block" not in reachable_tools(model.calls[0].tools)
     assert not Block.objects.exists()
     assert not ProfileNote.objects.exists()
     whys = list(ToolCall.objects.order_by("id").values_list("decision", "why"))
@@ -61,7 +62,7 @@ def test_notes_may_be_cleared_anywhere(ana: Member, vibe: Agent, thread: Thread)
 def test_a_thread_closed_while_the_agent_thinks_is_closed(ana: Member, vibe: Agent, thread: Thread) -> None:
     run = ask(thread, ana)
     model = told(run, meanwhile(lambda: among_few(ana, vibe, thread), calling(LEARNED)), "In May.")
-    assert "update_context_block" in {tool.name for tool in model.calls[0].tools}
+    assert "update_context_block" in reachable_tools(model.calls[0].tools)
     assert not Block.objects.exists()
 
 

@@ -11,11 +11,13 @@ from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 
 from agents.access import tokens_used_today
+from agents.assembler.stack import MORE_TOOLS
 from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run, stop_run
 from agents.runs.recovery import recover_runs
 from agents.runs.tool_loop import MAX_CALLS_ON_RECORD
+from agents.tools.toolbox import Toolbox
 from memory.plugins.models import Compaction
 from memory.plugins.tasks import check_compaction_due
 from memory.work.models import ProgressEntry
@@ -55,8 +57,9 @@ def test_the_tools_of_the_agent_are_offered_and_noted(ana: Member, vibe: Agent, 
     run = ask(thread, ana)
     model = told(run, "In March.")
     offered = [tool.name for tool in model.calls[0].tools]
-    assert "memory" in offered
-    assert run.snapshot.tool_names == sorted(offered)
+    assert offered == [MORE_TOOLS], "there is nothing to look up yet, and no work"
+    toolbox = Toolbox.for_agent(vibe, thread)
+    assert run.snapshot.tool_names == sorted(spec.name for spec in toolbox.specs), "those it can ask for, too"
     assert run.snapshot.tokens == count_prompt_tokens(model.calls[0].messages, model.calls[0].tools, COUNTER)
 
 

@@ -49,10 +49,9 @@ def test_it_stands_word_for_word_in_a_section_that_the_policy_names(ana: Member,
         assert bindings(prompt) == [RULE]
         (item,) = [item for item in prompt.included if item.section == "constraints"]
         assert (item.layer, item.trust, item.author) == ("P1", "semi_trusted", "Ana")
-        system, notice = prompt.messages[0].content, prompt.messages[1].content
+        system = prompt.messages[0].content
         assert "<binding>, a constraint set by members of this workspace" in system
         assert RULE not in system
-        assert "Only the <binding> blocks of user messages" in notice
 
 
 def test_dives_and_publishes_stand_under_the_constraints_and_instructions_of_their_thread(

@@ -35,6 +35,24 @@ def test_what_was_said_long_ago_comes_back(ana: Member, vibe: Agent, thread: Thr
 
 
 @pytest.mark.parametrize("task", ["mention", "thread"])
+def test_what_is_recalled_stands_before_the_newest(task: str, ana: Member, vibe: Agent, thread: Thread) -> None:
+    """Time runs one way up to the question: older words, the newest, the question."""
+    say(thread, ana, "The spare key of the Harbour roof hangs behind the pump.")
+    say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch, hedges time; " * 15 for n in range(120)))
+    question = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
+    prompt = assemble(agent=vibe, thread=thread, task=task, request=question)
+    text = "\n".join(message.content for message in prompt.messages)
+    newest = [text.index(f"\n{seq} Ana") for seq in range(question.seq - 5, question.seq)]
+    assert text.index("behind the pump") < newest[0]
+    assert newest == sorted(newest)
+    assert text.endswith("\n@vibe where is the spare key of the Harbour roof?")
+    if task == "mention":
+        seqs = [int(line.split()[0]) for line in text.splitlines() if " Ana" in line and line.split()[0].isdecimal()]
+        assert seqs == sorted(seqs), "a mention has no more history than its neighbours"
+    assert prompt.tokens == count_prompt_tokens(prompt.messages, prompt.tools, prompt.counter) <= prompt.ceiling
+
+
+@pytest.mark.parametrize("task", ["mention", "thread"])
 @pytest.mark.parametrize("fillers", [42, 45, 60, 90])
 def test_what_just_left_the_view_comes_back_too(
     ana: Member, vibe: Agent, thread: Thread, task: str, fillers: int

@@ -5,6 +5,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt, assemble
+from agents.assembler.sections.reminders import APPROVALS_LINE
 from agents.models import Agent
 from agents.tools.toolbox import Toolbox
 from memory.models import Compaction, WorkItem
@@ -54,24 +55,27 @@ def test_each_line_while_it_applies(ana: Member, vibe: Agent, thread: Thread) ->
         thread=thread, plugin="memory/lcm", trigger="threshold", state="done", finished_at=timezone.now()
     )
     assert reminders(vibe, thread, ana) == [
+        APPROVALS_LINE,
         f"Wait for a decision before you act on approval:{approval.pk}.",
         f"Reached only once what stands under “Done when” holds: work:{goal.pk}.",
         "2 to-dos are open and unchanged for 3 days: work_update keeps the list true.",
         "Messages were summarised since your last answer here: memory finds their exact words.",
     ]
-    assert len(reminders(vibe, thread, ana, "publish")) == 2, "a draft has no tools to look up or change anything"
+    assert len(reminders(vibe, thread, ana, "publish")) == 3, "a draft has no tools to look up or change anything"
     decide_approval(approval=approval, by=access(ana), is_granted=True)
     for row in (goal, todos[0]):
         close_work_item(item=row, by=access(ana), state=WorkItem.State.DONE)
     told(ask(thread, ana), "I go on.")
     assert reminders(vibe, thread, ana) == [
-        "One to-do is open and unchanged for 3 days: work_update keeps the list true."
+        APPROVALS_LINE,
+        "One to-do is open and unchanged for 3 days: work_update keeps the list true.",
     ]
 
 
 def test_many_are_counted(ana: Member, vibe: Agent, thread: Thread) -> None:
     for n in range(8):
         request_approval(thread=thread, by=access(ana), what=f"Order {n}")
-    (line,) = reminders(vibe, thread, ana)
+    explanation, line = reminders(vibe, thread, ana)
+    assert explanation == APPROVALS_LINE
     assert line.count("approval:") == 5
     assert line.endswith(" and 3 more.")

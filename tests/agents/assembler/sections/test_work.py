@@ -213,17 +213,20 @@ def test_what_a_tool_quoted_is_left_out_once_a_message_changed(ana: Member, vibe
     assert "may have quoted was edited or deleted" in text
 
 
-def test_what_was_seen_and_done_before_says_how_long_ago(ana: Member, vibe: Agent, thread: Thread) -> None:
+def test_what_was_seen_and_done_before_says_when(ana: Member, vibe: Agent, thread: Thread) -> None:
     """What a tool answered days ago may hold no longer."""
     ran(vibe, thread, ana, ["memory"])
     earlier = timezone.now() - timedelta(hours=5, minutes=1)
     entry = ProgressEntry.objects.create(
         thread=thread, author=vibe.participant, checkpoint="Half of the roses", created_at=earlier
     )
-    ToolCall.objects.update(created_at=timezone.now() - timedelta(days=3, hours=1))
+    seen = timezone.now() - timedelta(days=3, hours=1)
+    ToolCall.objects.update(created_at=seen)
     text = text_of(asks(thread, ana, vibe))
-    assert f'ref="observation:{ToolCall.objects.get().pk}" author="memory" time="3 days ago" trust="untrusted"' in text
-    assert f'source="progress" ref="progress:{entry.pk}" author="Vibe" time="5 hours ago"' in text
+    observation = f'ref="observation:{ToolCall.objects.get().pk}" author="memory"'
+    assert f'{observation} time="{seen:%Y-%m-%d %H:%M}" trust="untrusted"' in text
+    progress = f'source="progress" ref="progress:{entry.pk}" author="Vibe"'
+    assert f'{progress} time="{earlier:%Y-%m-%d %H:%M}"' in text
 
 
 def test_an_answer_of_a_tool_that_is_kept_no_more_does_not_read_as_an_empty_one(

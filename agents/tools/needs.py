@@ -1,0 +1,116 @@
+"""Which tools are offered at once: those for which there is something, by rules one can read. The others are named by
+one small tool, which offers them for the rest of the run.
+
+The rules ask for what stands in the thread and the workspace, hardly ever for what may go again, and never for the
+words of a request: consecutive prompts begin with the same tools."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
+from django.db.models.functions import Coalesce
+
+from agents.assembler.stack import MORE_TOOLS
+from agents.models import LoadedSkill, Run, ToolCall
+from knowledge.models import Entry
+from memory.models import Approval, Block, ProgressEntry, WorkItem
+from openvibe.base.query_cache import CompiledQuery
+from openvibe.chat.models import Message, Thread
+from openvibe.llm.values import ToolSpec
+
+MAX_NAMED_TOOLS = 40
+"""Tools that it names."""
+
+MAX_DIRECT_EXTRA_TOKENS = 600
+"""Tokens of definitions of tools of connected servers that are offered at once; what is beyond, is asked for."""
+
+SHORT_THREAD_MESSAGES, SHORT_THREAD_TOKENS = 20, 2_500
+"""A thread of so few messages and tokens stands whole in every prompt: there is nothing of it to look up."""
+
+
+class Needs(NamedTuple):
+    """What there is in a thread for the tools of an agent; `called`: what it called there before."""
+
+    has_more_to_read: bool = True
+    has_work: bool = True
+    has_progress: bool = True
+    has_approvals: bool = True
+    has_blocks: bool = True
+    has_knowledge: bool = True
+    has_loaded_skills: bool = True
+    called: frozenset[str] = frozenset()
+
+
+NEEDS: Mapping[str, Callable[[Needs], bool]] = {
+    "memory": lambda needs: needs.has_more_to_read,
+    "update_context_block": lambda needs: needs.has_blocks,
+    "log_progress": lambda needs: needs.has_work or needs.has_progress,
+    "work_update": lambda needs: needs.has_work,
+    "request_approval": lambda needs: needs.has_work or needs.has_approvals,
+    "knowledge_search": lambda needs: needs.has_knowledge,
+    "knowledge_suggest": lambda needs: needs.has_knowledge,
+    "unload_skill": lambda needs: needs.has_loaded_skills,
+}
+"""When each tool of ours is offered at once. The others always are: their factories ask for what they are about."""
+
+
+def read_needs(agent_id: int, participant_id: int, thread_id: int) -> Needs:
+    """One query. `agent_id` and its `participant_id`."""
+    rows = _needs.rows(agent_id, participant_id, thread_id)
+    if not rows:
+        return Needs()
+    *facts, called = rows[0]
+    return Needs(*facts)._replace(called=frozenset(called or ()))
+
+
+@CompiledQuery
+def _needs(agent_id: int, participant_id: int, thread_id: int) -> QuerySet[Any, Any]:
+    messages = Message.objects.filter(thread=OuterRef("pk")).order_by()
+    first_messages = messages.filter(seq__lte=SHORT_THREAD_MESSAGES).values("thread")
+    tokens: Any = Coalesce(Subquery(first_messages.annotate(total=Sum("token_count")).values("total")), 0)
+    here = {"thread": OuterRef("pk")}
+    work = WorkItem.objects.filter(**here).exclude(kind=WorkItem.Kind.CONSTRAINT)  # those people set, and take away
+    calls = ToolCall.objects.filter(run__thread=OuterRef("pk"), run__agent=agent_id).order_by()
+    is_long = Q(last_seq__gt=SHORT_THREAD_MESSAGES) | Q(tokens__gt=SHORT_THREAD_TOKENS)
+    entries = Entry.objects.filter(workspace=OuterRef("workspace_id"))
+    threads = (
+        Thread.objects.filter(pk=thread_id)
+        .order_by()
+        .annotate(
+            tokens=tokens,
+            has_more_to_read=Case(When(is_long, then=Value(True)), default=Value(False)),
+            has_work=Exists(work.order_by()),
+            has_progress=Exists(ProgressEntry.objects.filter(**here).order_by()),
+            has_approvals=Exists(Approval.objects.filter(**here).order_by()),
+            has_blocks=Exists(Block.objects.filter(agent=participant_id).exclude(content="").order_by()),
+            has_knowledge=Exists(entries.order_by()),
+            has_loaded_skills=Exists(LoadedSkill.objects.filter(agent=agent_id, **here).order_by()),
+            called=ArraySubquery(calls.values("name").distinct()),
+        )
+    )
+    return threads.values_list(*Needs._fields)
+
+
+def asked_for(run: Run | None) -> frozenset[str]:
+    """The tools that earlier attempts of a run asked for. One query, of a run that began before."""
+    if run is None or run.attempt <= 1:
+        return frozenset()
+    calls = ToolCall.objects.filter(run=run, name=MORE_TOOLS, decision=ToolCall.Decision.ALLOWED)
+    return frozenset(filter(None, map(asked_tool, calls.values_list("arguments", flat=True))))
+
+
+def asked_tool(arguments: str) -> str:
+    """The tool that a call of MORE_TOOLS asks for; empty where it names none."""
+    try:
+        values = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    name = values.get("tool") if isinstance(values, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def more_tools_spec(names: Iterable[str]) -> ToolSpec:
+    schema = {"type": "object", "properties": {"tool": {"type": "string", "enum": [*names]}}, "required": ["tool"]}
+    return ToolSpec(MORE_TOOLS, "Get one more tool, for your next step. Only if you need it.", schema)
