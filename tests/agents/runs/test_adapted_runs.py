@@ -69,11 +69,16 @@ def test_the_tokens_of_what_was_refused_are_not_counted(
     assert run.input_tokens == answered["tokens"]
 
 
+def adaptation_codes(run: Run) -> list[str]:
+    """Of its notices; that the fake endpoint counts other tokens than we do is none of them."""
+    return [step["code"] for step in run.steps if step["kind"] == "notice" and step["code"] != "not_all_read"]
+
+
 def test_the_timeline_says_so_once(server: FakeEndpoint, ana: Member, vibe: Agent, thread: Thread) -> None:
     first, second = executed(ask(thread, ana)), executed(ask(thread, ana, "@vibe and the figs?"))
-    events = [event for event in run_timeline(first, access(ana)) if event.kind == "adapted"]
-    assert [(event.text, event.detail) for event in events] == [("Asked in the way the model needs", NOTICE)]
-    assert not [step for step in second.steps if step["kind"] == "adapted"], "nothing was left out of its prompt"
+    events = [event.text for event in run_timeline(first, access(ana)) if event.kind == "notice"]
+    assert events.count(NOTICE) == 1
+    assert adaptation_codes(second) == [], "nothing was left out of its prompt"
     page = signed_in(ana).get(reverse("run", args=[ana.workspace.slug, first.pk])).content.decode()
     assert page.count(NOTICE) == 1
 
@@ -96,8 +101,7 @@ def test_what_changes_every_answer_is_said_in_every_run(
         )
         runs = [executed(ask(thread, ana, f"@vibe question {number}?")) for number in range(2)]
     for run in runs:
-        codes = [step["code"] for step in run.steps if step["kind"] == "adapted"]
-        assert codes == ["no_system"]
+        assert adaptation_codes(run) == ["no_system"]
     assert len(server.asked) == 5
 
 

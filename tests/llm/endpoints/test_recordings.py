@@ -14,6 +14,7 @@ from pytest_django.fixtures import Settings
 
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
+from agents.tools.needs import SHORT_THREAD_MESSAGES
 from memory.plugins.lcm.summarizer import summarize
 from openvibe.chat.models import Message, Thread
 from openvibe.llm import endpoints
@@ -24,7 +25,7 @@ from openvibe.llm.retries import CallLimits, RetryPolicy
 from openvibe.llm.values import Completion, ReasoningDelta, StreamEnd, TextDelta, TextReset
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
-from tests.factories import signed_in
+from tests.factories import say_all, signed_in
 from tests.llm.conformance import KEY, PROMPT, TOOL, Pauses
 from tests.llm.endpoints.recordings import LAST_WORDS, Recording, read_recordings, request_problem, serving_recording
 from tests.llm.model_server import FakeEndpoint
@@ -141,6 +142,7 @@ def assert_error(message: str, code: str, recording: Recording) -> None:
 def test_through_a_run_and_its_page(recording: Recording, ana: Member, vibe: Agent, thread: Thread) -> None:
     with serving_recording(recording) as server:
         endpoint_at(server, recording, workspace=ana.workspace, is_default=True).save()
+        say_all(thread, ana, ["The hedge."] * (SHORT_THREAD_MESSAGES + 1))  # so that there is something to look up
         run = ask(thread, ana, recording.values.get("ask", "@vibe when do I prune?"))
         execute_run(run.pk)
         run.refresh_from_db()
