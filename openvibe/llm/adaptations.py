@@ -38,7 +38,9 @@ _QUOTED_WORDS = 3
 class CallPlan:
     """One call before it is written in a protocol. `limit_name` is what the output limit is called, empty where none is
     sent; `limit_names` the names that the protocol knows, none where it has but one. `streams`: whether the answer is
-    to come in pieces, `asks_for_usage` whether such a stream is to say what was used."""
+    to come in pieces, `asks_for_usage` whether such a stream is to say what was used, `asks_for_thought_summary` and
+    `asks_for_sealed_thought` whether a protocol that has them asks for what the model thought in short, and for what it
+    thought sealed, to be sent back."""
 
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
@@ -49,6 +51,8 @@ class CallPlan:
     limit_names: tuple[str, ...] = CHAT_LIMIT_NAMES
     streams: bool = True
     asks_for_usage: bool = True
+    asks_for_thought_summary: bool = False
+    asks_for_sealed_thought: bool = False
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,23 @@ def _streaming(refusal: Refusal, plan: CallPlan) -> str | None:
 
 def _usage(refusal: Refusal, plan: CallPlan) -> str | None:
     return _flag(refusal.is_about("stream_options", "include_usage") or "stream_options" in refusal.words)
+
+
+def _thought_summary(refusal: Refusal, plan: CallPlan) -> str | None:
+    names = (r"reasoning\.summary", r"reasoning summar(?:y|ies)", r"(?:generate|include)[^\n]{0,20}summar(?:y|ies)")
+    is_refused = refusal.is_about(*names) or refusal.says(r"verified to generate reasoning summar")
+    return _flag(plan.asks_for_thought_summary and (is_refused or _refuses_reasoning(refusal, plan)))
+
+
+def _refuses_reasoning(refusal: Refusal, plan: CallPlan) -> bool:
+    """Where nothing but the summary is asked of what the model thinks."""
+    return plan.options.effort is None and refusal.param == "reasoning" and refusal.says(_REFUSED)
+
+
+def _sealed_thought(refusal: Refusal, plan: CallPlan) -> str | None:
+    is_field = refusal.param == "include" or refusal.says(r"encrypted content is not supported")
+    is_refused = is_field or refusal.is_about(r"include", r"reasoning\.encrypted_content")
+    return _flag(plan.asks_for_sealed_thought and is_refused)
 
 
 _TOO_MUCH = _any(
@@ -456,6 +477,18 @@ CATALOGUE: tuple[Kind, ...] = (
         "It cannot say in a stream how many tokens were used, so they are counted here.",
         _usage,
         lambda plan, value: replace(plan, asks_for_usage=False),
+    ),
+    Kind(
+        "no_thought_summary",
+        "It does not show what its model thinks, so that is not asked for.",
+        _thought_summary,
+        lambda plan, value: replace(plan, asks_for_thought_summary=False),
+    ),
+    Kind(
+        "no_sealed_thought",
+        "What its model thinks is not given out sealed, so it begins to think anew after each tool.",
+        _sealed_thought,
+        lambda plan, value: replace(plan, asks_for_sealed_thought=False),
     ),
     Kind(
         "limit_name",

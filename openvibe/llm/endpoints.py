@@ -32,6 +32,7 @@ from openvibe.llm.values import ChatMessage, Usage
 if TYPE_CHECKING:
     from openvibe.llm.anthropic import AnthropicModel
     from openvibe.llm.openai import OpenAIModel
+    from openvibe.llm.responses import ResponsesModel
 
 CIRCUIT_BREAKER = EndpointBreaker()
 log = structlog.get_logger(__name__)
@@ -82,6 +83,21 @@ def _anthropic_client(
     )
 
 
+def _responses_client(
+    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
+) -> ResponsesModel:
+    from openvibe.llm.responses import ResponsesModel
+
+    return ResponsesModel(
+        _connection(endpoint),
+        model=endpoint.model,
+        retry_policy=_retry_policy(endpoint),
+        is_free=endpoint.is_free,
+        adaptations=adaptations or StoredAdaptations(endpoint, defers=for_run),
+        hands_back_tools=for_run,
+    )
+
+
 def _connection(endpoint: Endpoint) -> Connection:
     return Connection(endpoint.base_url, endpoint.api_key, endpoint.allows_private)
 
@@ -108,6 +124,7 @@ CLIENT_FACTORIES: dict[str, ClientFactory] = {
     "offline": lambda endpoint, adaptations=None, *, for_run=False: OfflineModel(),
     "openai": _openai_client,
     "anthropic": _anthropic_client,
+    "responses": _responses_client,
 }
 
 
@@ -234,6 +251,7 @@ def fetch_models(*, endpoint: Endpoint, seconds: int = FETCH_SECONDS_LIMIT) -> M
     factories: dict[str, Callable[[Endpoint], OpenAIModel | AnthropicModel]] = {
         Endpoint.Kind.OPENAI: _openai_client,
         Endpoint.Kind.ANTHROPIC: _anthropic_client,
+        Endpoint.Kind.RESPONSES: _responses_client,
     }
     if endpoint.kind not in factories:
         return ModelList([], "The offline model has no list of models.")

@@ -25,6 +25,7 @@ class Endpoint(TimestampedModel):
         OFFLINE = "offline", "Offline (quotes, no network)"
         OPENAI = "openai", "OpenAI-compatible"
         ANTHROPIC = "anthropic", "Anthropic"
+        RESPONSES = "responses", "OpenAI Responses"
 
     workspace = models.ForeignKey(
         "workspaces.Workspace", on_delete=models.CASCADE, related_name="endpoints", db_index=False
@@ -111,6 +112,11 @@ class Endpoint(TimestampedModel):
     def is_free(self) -> bool:
         """Whether asking it costs nothing. Where no price is known it is metered."""
         return self.kind == self.Kind.OFFLINE or self.price_in == self.price_out == 0
+
+    @property
+    def has_embeddings(self) -> bool:
+        """Whether its protocol's provider makes vectors, too."""
+        return self.kind in (self.Kind.OPENAI, self.Kind.RESPONSES)
 
     @property
     def allows_private(self) -> bool:
