@@ -77,7 +77,15 @@ class AgentAdmin(AuditedAdmin):
     ordering = ("workspace", "participant__handle")
     fields = (
         *("name", "handle", "workspace", "level", "soul"),
-        *("endpoint", "daily_token_budget", "proactive_cooldown", "answers_itself", "files", "deactivated_at"),
+        *(
+            "endpoint",
+            "effort",
+            "daily_token_budget",
+            "proactive_cooldown",
+            "answers_itself",
+            "files",
+            "deactivated_at",
+        ),
     )
     readonly_fields = ("name", "handle", "workspace", "level", "soul", "files", "deactivated_at")
     actions_detail = ("soul_page", "trust_page", "channels_page", "tools_page", "activity_page")

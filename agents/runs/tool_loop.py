@@ -17,6 +17,7 @@ from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.assembler.snapshots.store import store_snapshot
 from agents.audience import has_new_readers, shown_to_readers
 from agents.models import RUNS, Agent, Run, ToolCall
+from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
 from agents.runs.previous_attempts import decided_calls, previous_results, request_of
 from agents.runs.store import (
@@ -45,7 +46,18 @@ from openvibe.llm.endpoints import save_adaptations
 from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
-from openvibe.llm.values import CallNotice, Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest
+from openvibe.llm.structured_output import UnparsableAnswer
+from openvibe.llm.values import (
+    NO_OPTIONS,
+    CallNotice,
+    CallOptions,
+    ChatMessage,
+    Completion,
+    StreamEnd,
+    TextDelta,
+    TextReset,
+    ToolCallRequest,
+)
 from openvibe.workspaces.access import Access
 
 NEW_READERS_NOTICE = "[Left out: somebody reads along by now who may not see all of it.]"
@@ -75,6 +87,8 @@ class RunSession:
     changes_read: MessageChanges
     readers: Access
     client_tools: frozenset[str] = frozenset()
+    options: CallOptions = NO_OPTIONS
+    correction: tuple[ChatMessage, ...] = ()
     stop_reason: str = ""
     answer: PartialReply = field(default_factory=PartialReply)
     calls: CallExecutor = field(init=False)
@@ -98,6 +112,8 @@ class RunSession:
                 completion = self._stream_turn(turn, transcript.number)
             except ToolsRefused as refusal:
                 self._withdraw_tools(transcript, turn, refusal.notice)
+                continue
+            if completion is not None and not completion.tool_calls and self._asks_again(completion):
                 continue
             if completion is None or not completion.tool_calls or self._is_last(completion, turn):
                 return True
@@ -128,6 +144,36 @@ class RunSession:
             raise EmptyAnswer("The model called tools when it was asked for its answer, and said nothing.")
         self.answer.cut_reason = "" if self._is_for_program() else "calls"
         return True
+
+    def _asks_again(self, completion: Completion) -> bool:
+        """Whether an answer that has to be JSON is none, and the model is asked for it once more. Raises Problem where
+        it was already; an answer that was cut off or stopped is given as it is."""
+        wanted = answer_format(self.options)
+        if wanted is None or self.answer.is_stopped or completion.stop_reason in ("length", "content_filter", "pause"):
+            return False
+        try:
+            self.answer.finished_rounds = [wanted.read(completion.text)]
+        except UnparsableAnswer as problem:
+            if self.correction:
+                raise Problem(
+                    f"The model did not answer in the format that was asked for, asked twice. {problem}",
+                    code="answer_not_json",
+                ) from None
+            self.correction = wanted.correction(completion.text, str(problem))
+            assert self.answer.last_turn is not None
+            save_answered_turn(self.run, self.answer.last_turn)
+            self.answer.last_turn = None
+            self.answer.finished_rounds.pop()
+            save_notice(
+                self.run, CallNotice("json_again", f"Its answer was not the JSON that was asked for: {problem}")
+            )
+            return True
+        return False
+
+    def _messages(self, turn: ModelTurn) -> tuple[ChatMessage, ...]:
+        """Those of the turn, and what is said of the answer's format last."""
+        wanted = answer_format(self.options)
+        return turn.messages if wanted is None else (*turn.messages, wanted.instruction, *self.correction)
 
     def _toolbox(self) -> Toolbox:
         """What the agent may call as things are now. Raises Problem when it may not answer (any more)."""
@@ -196,9 +242,12 @@ class RunSession:
             self.answer.is_stopped = True
             return None
         first_word_at: datetime | None = None
+        messages = self._messages(turn)
         saved_text, saved_at = self.answer.text, monotonic()
         for events in iter_with_timeout(
-            lambda: self.client.stream(turn.messages, tools=turn.tools, max_output_tokens=self.max_output_tokens)
+            lambda: self.client.stream(
+                messages, tools=turn.tools, max_output_tokens=self.max_output_tokens, options=self.options
+            )
         ):
             for event in events:
                 if isinstance(event, TextReset):

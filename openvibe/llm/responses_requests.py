@@ -50,7 +50,10 @@ def encode_response_request(model: str, plan: CallPlan) -> Item:
         limit = {plan.limit_name: max(plan.max_output_tokens, MIN_OUTPUT_TOKENS)}
         request |= limit if plan.limit_name == "max_output_tokens" else {"extra_body": limit}
     request |= responses_options(
-        plan.options, has_tools=bool(plan.tools), asks_for_summary=plan.asks_for_thought_summary
+        plan.options,
+        has_tools=bool(plan.tools),
+        asks_for_summary=plan.asks_for_thought_summary,
+        off_effort=plan.off_effort,
     )
     if not plan.streams:
         request["extra_body"] = {**request.get("extra_body", {}), "stream": False}

@@ -186,7 +186,7 @@ def test_stop_reasons_are_ours() -> None:
                 "response": {"status": "failed", "error": {"code": "server_error", "message": "x"}},
             },
             ModelUnavailable,
-            "It says: x",
+            "",
         ),
         (
             {
@@ -198,7 +198,7 @@ def test_stop_reasons_are_ours() -> None:
         ),
         ({"type": "response.failed", "response": {"status": "failed"}}, ModelUnavailable, "failed"),
         ({"type": "response.output_item.done", "item": "what"}, BadAnswer, "format of the Responses API"),
-        ({"type": "response.output_item.done", "item": {"type": "function_call"}}, ModelError, "broke off"),
+        ({"type": "response.output_item.done", "item": {"type": "function_call"}}, BadAnswer, "without naming it"),
         ({"type": "response.created", "response": {}}, ModelUnavailable, "broke off"),
     ],
 )
