@@ -80,10 +80,11 @@ def answer_format(options: CallOptions) -> AnswerFormat | None:
 
 def find_schema_problem(schema: Any) -> str:
     """Why it is no JSON schema, in a line; empty where it is one."""
-    from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]  # it has no types
+    from jsonschema import SchemaError  # type: ignore[import-untyped]  # it has no types
+    from jsonschema.validators import validator_for  # type: ignore[import-untyped]
 
     try:
-        Draft202012Validator.check_schema(schema)
+        validator_for(schema, default=_default_validator()).check_schema(schema)
     except SchemaError as error:
         return str(error.message)[:_MAX_PROBLEM_CHARACTERS]
     except RecursionError:
@@ -93,12 +94,12 @@ def find_schema_problem(schema: Any) -> str:
 
 def schema_problem(schema: Mapping[str, Any], value: Any) -> str:
     """Why the value is not valid by the schema, in a line; empty where it is. Nothing is fetched from anywhere."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import extend
+    from jsonschema.validators import extend, validator_for
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    validator_class = extend(Draft202012Validator, {"pattern": _no_check, "patternProperties": _no_check})
+    validator_class = validator_for(schema, default=_default_validator())
+    validator_class = extend(validator_class, {"pattern": _no_check, "patternProperties": _no_check})
     try:
         errors = validator_class(schema, registry=Registry()).iter_errors(value)
         error = next(iter(errors), None)
@@ -110,6 +111,12 @@ def schema_problem(schema: Mapping[str, Any], value: Any) -> str:
         return ""
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
     return f"At ${place}: {str(error.message)[:_MAX_PROBLEM_CHARACTERS]}."
+
+
+def _default_validator() -> Any:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator
 
 
 def _no_check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:

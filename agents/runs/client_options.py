@@ -4,7 +4,7 @@ What a client sent stands in its turn as JSON, by the names of `CallOptions`."""
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, cast
+from typing import Any
 
 from agents.models import ClientTurn, Run
 from openvibe.llm.values import CallOptions
@@ -18,4 +18,4 @@ def options_of(run: Run, turn: ClientTurn | None) -> CallOptions:
     values = {name: asked[name] for name in OPTION_NAMES if asked.get(name) is not None}
     values["stop"] = tuple(values.get("stop", ()))
     values.setdefault("effort", run.agent.effort or None)
-    return cast(CallOptions, CallOptions(**values))
+    return CallOptions(**values)

@@ -36,8 +36,14 @@ class ResponsesModel(OpenAIModel):
         options: CallOptions,
     ) -> CallPlan:
         plan = super()._plan(messages, tools, max_output_tokens, options)
-        names = {"limit_name": _LIMIT_NAME, "limit_names": (_LIMIT_NAME,)}
-        return replace(plan, **names, asks_for_usage=False, asks_for_thought_summary=True, asks_for_sealed_thought=True)
+        return replace(
+            plan,
+            limit_name=_LIMIT_NAME,
+            limit_names=(_LIMIT_NAME,),
+            asks_for_usage=False,
+            asks_for_thought_summary=True,
+            asks_for_sealed_thought=True,
+        )
 
     def _read(self, retries: Retries, plan: CallPlan) -> ModelStream:
         """One request: the pieces of its answer, then the whole."""

@@ -16,7 +16,11 @@ from openvibe.llm.values import CallOptions
 from tests.llm.conformance import KEY, PROMPT, TEXT, Pauses
 from tests.llm.model_server import Answer, FakeEndpoint, serving
 
-CLIENTS = {"openai": OpenAIModel, "anthropic": AnthropicModel, "responses": ResponsesModel}
+CLIENTS: dict[str, type[OpenAIModel | AnthropicModel]] = {
+    "openai": OpenAIModel,
+    "anthropic": AnthropicModel,
+    "responses": ResponsesModel,
+}
 NOT_ADAPTIVE = "adaptive thinking is not supported on this model"
 NO_EFFORT = "This model does not support the effort parameter."
 
