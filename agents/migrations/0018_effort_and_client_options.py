@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
             model_name="clientturn",
             name="options",
             field=models.JSONField(
-                db_default={}, default=dict, help_text="How it is to be answered: agents.runs.client_options."
+                db_default={}, default=dict, help_text="How it is to be answered: agents.openai_api.options."
             ),
         ),
         migrations.AddConstraint(

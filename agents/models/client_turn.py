@@ -52,7 +52,7 @@ class ClientTurn(models.Model):
     tools = models.JSONField(default=list, help_text="Name, description and parameters of each.")
     max_output_tokens = models.PositiveIntegerField(null=True)
     options = models.JSONField(
-        default=dict, db_default={}, help_text="How it is to be answered: agents.runs.client_options."
+        default=dict, db_default={}, help_text="How it is to be answered: agents.openai_api.options."
     )
     continues = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     stop_reason = models.CharField(max_length=20, blank=True, help_text="The model's, of its last turn.")

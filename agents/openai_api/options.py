@@ -46,7 +46,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 """Values that say what happens anyway."""
 
-_REFUSED = {
+_REFUSALS = {
     "n": "One answer is given: n is 1.",
     "best_of": "One answer is given: best_of is 1.",
     "logprobs": "Log probabilities are not given.",
@@ -84,8 +84,8 @@ def parse_options(body: Mapping[str, Any], known: Iterable[str]) -> ParsedOption
     for name, value in body.items():
         if value is None or name in _HARMLESS or _is_neutral(name, value):
             continue
-        if name in _REFUSED:
-            raise invalid(_REFUSED[name], name, "unsupported_parameter")
+        if name in _REFUSALS:
+            raise invalid(_REFUSALS[name], name, "unsupported_parameter")
         if name in _READERS:
             values |= _READERS[name](value, name)
         elif name not in known or name == "tool_choice":

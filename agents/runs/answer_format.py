@@ -14,7 +14,7 @@ from openvibe.llm.structured_output import UnparsableAnswer
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.values import CallOptions, ChatMessage
 
-_FENCED = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_FENCE_PATTERN = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _MAX_PROBLEM_CHARACTERS = 300
 _MAX_REPEATED_CHARACTERS = 2_000
 """Of an answer that is shown to its model again."""
@@ -127,7 +127,7 @@ def _candidates(answer: str) -> Iterator[str]:
     """The parts of an answer that may be the JSON: all of it, what stands in a code fence, what stands in brackets."""
     text = answer.strip()
     yield text
-    for fenced in _FENCED.findall(text)[:5]:
+    for fenced in _FENCE_PATTERN.findall(text)[:5]:
         yield fenced.strip()
     for opening, closing in (("{", "}"), ("[", "]")):
         start, end = text.find(opening), text.rfind(closing)

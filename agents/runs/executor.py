@@ -16,8 +16,7 @@ from agents.access import endpoint_for
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, ClientTurn, Run
 from agents.runs.answer_format import answer_format
-from agents.runs.client_options import options_of
-from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds
+from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds, options_of
 from agents.runs.steps import add_step
 from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, finish_run, save_unfinished_turn
 from agents.runs.tool_loop import RunSession, read_message_changes, readers_of, toolbox_for_run

@@ -15,7 +15,6 @@ _THINKING_SHARES = {"low": (4, 4_096), "medium": (2, 16_384), "high": (1.25, 65_
 MESSAGES_LACKS = {f"no_{name}": "" for name in ("seed", "presence_penalty", "frequency_penalty", "response_format")}
 """The adaptations that every call in the Messages protocol needs: it has no such fields."""
 
-
 THINKING_LACKS = {"no_temperature": "", "no_top_p": ""}
 """The same for a call in which a model of that protocol is to think."""
 
