@@ -226,3 +226,12 @@ def test_a_schema_is_not_fetched_and_its_patterns_never_hang(door: Post, endpoin
     response, content = door("/v1/chat/completions", body_of(response_format=fetched, user="x"))
     assert (response.status_code, "not in it" in content.decode()) == (422, True)
     assert all(asked.path.endswith("/chat/completions") for asked in server.asked)
+
+
+def test_json_after_tools_is_the_whole_answer(door: Post, endpoint: Callable[..., FakeEndpoint]) -> None:
+    looks = Answer("Let me look.", tool_calls=(("call_a", "thread_history", '{"query": "rose"}'),))
+    server = endpoint(looks, Answer('{"name": "Rosa"}'))
+    _, content = door("/v1/chat/completions", body_of(response_format=WANTS_ROSE))
+    assert answer_text("", {}, content) == '{"name": "Rosa"}'
+    assert [asked.body["messages"][-1]["role"] for asked in server.asked] == ["user", "user"]
+    assert all("JSON schema" in asked.body["messages"][-1]["content"] for asked in server.asked)
