@@ -6,7 +6,7 @@ from typing import Literal
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents.models import Agent, SoulVersion, TrustChange
+from agents.models import Agent, Effort, SoulVersion, TrustChange
 from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_text, soul_to_dict, soul_tokens
 from agents.soul.parser import parse_soul
 from agents.soul.rules import MAX_RULE_CHARACTERS, SoulRule, add_rule, rules_of
@@ -75,9 +75,10 @@ def update_agent(
     channels: Iterable[Channel],
     is_active: bool,
     fallback: Endpoint | Literal["unchanged"] | None = "unchanged",
+    effort: str | None = None,
 ) -> Agent:
     """Its settings: model (None: the workspace's default), fallback (None: the workspace's), budget, who writes its
-    answers, where it is, whether it is active.
+    answers, where it is, whether it is active, how long its model may think (None: as it is).
 
     Archived channels and those that `by` does not see stay as they are. Raises Problem when the window of either model
     is too small for the agent, or both are the same, and Refused for non-admins.
@@ -93,11 +94,12 @@ def update_agent(
     has_other_models = (current.endpoint_id, current.fallback_id) != (_pk(endpoint), _pk(fallback))
     if has_other_models:
         check_fallback(current, endpoint, fallback)
-    _audit_settings(current, by, endpoint, daily_token_budget, answers_itself)
+    effort = current.effort if effort is None else check_effort(effort)
+    _audit_settings(current, by, endpoint, daily_token_budget, answers_itself, effort)
     _audit_fallback(current, by, fallback)
     current.endpoint, current.fallback = endpoint, fallback
-    current.daily_token_budget, current.answers_itself = daily_token_budget, answers_itself
-    current.save(update_fields=["endpoint", "fallback", "daily_token_budget", "answers_itself", "updated_at"])
+    current.daily_token_budget, current.answers_itself, current.effort = daily_token_budget, answers_itself, effort
+    current.save(update_fields=["endpoint", "fallback", "daily_token_budget", "answers_itself", "effort", "updated_at"])
     if has_other_models:
         PROMPT_CHECK.only()(current)
     if is_active and not current.is_active:
@@ -113,19 +115,25 @@ def update_agent(
 
 @transaction.atomic
 def update_answering(
-    *, agent: Agent, by: Access, answers_itself: bool | None = None, daily_token_budget: int | None = None
+    *,
+    agent: Agent,
+    by: Access,
+    answers_itself: bool | None = None,
+    daily_token_budget: int | None = None,
+    effort: str | None = None,
 ) -> Agent:
-    """Who writes its answers, and how many tokens it may use in a day; None stays as it is. Raises Refused for
-    non-admins."""
+    """Who writes its answers, how many tokens it may use in a day, and how long its model may think; None stays as it
+    is. Raises Refused for non-admins."""
     _check_administers(by, agent.workspace_id, "change an agent's settings")
     rows = Agent.objects.select_for_update(no_key=True, of=("self",)).select_related("participant", "endpoint")
     current = rows.get(pk=agent.pk)
     itself = current.answers_itself if answers_itself is None else answers_itself
     budget = current.daily_token_budget if daily_token_budget is None else daily_token_budget
-    if (itself, budget) != (current.answers_itself, current.daily_token_budget):
-        _audit_settings(current, by, current.endpoint, budget, itself)
-        current.answers_itself, current.daily_token_budget = itself, budget
-        current.save(update_fields=["answers_itself", "daily_token_budget", "updated_at"])
+    effort = current.effort if effort is None else check_effort(effort)
+    if (itself, budget, effort) != (current.answers_itself, current.daily_token_budget, current.effort):
+        _audit_settings(current, by, current.endpoint, budget, itself, effort)
+        current.answers_itself, current.daily_token_budget, current.effort = itself, budget, effort
+        current.save(update_fields=["answers_itself", "daily_token_budget", "effort", "updated_at"])
         emit("agent_changed", workspace_id=current.workspace_id)
     return current
 
@@ -156,14 +164,27 @@ def _audit_fallback(agent: Agent, by: Access, fallback: Endpoint | None) -> None
         )
 
 
+def check_effort(effort: str) -> str:
+    """The effort, where there is such a one; empty is the model's own. Raises Problem."""
+    if effort and effort not in Effort.values:
+        raise Problem(f"effort is one of {', '.join(Effort.values)}, or empty.", field="effort")
+    return effort
+
+
 def _audit_settings(
-    agent: Agent, by: Access, endpoint: Endpoint | None, daily_token_budget: int, answers_itself: bool
+    agent: Agent, by: Access, endpoint: Endpoint | None, daily_token_budget: int, answers_itself: bool, effort: str
 ) -> None:
     """Record what of them is about to change."""
     models = [f"model {one.name}" if one else "the workspace's model" for one in (agent.endpoint, endpoint)]
     writers = ["answered elsewhere" if itself else "answered here" for itself in (agent.answers_itself, answers_itself)]
     caps = [f"{cap:,} tokens a day" for cap in (agent.daily_token_budget, daily_token_budget)]
-    rows = ((AuditAction.ENDPOINT, models), (AuditAction.AGENT, writers), (AuditAction.BUDGET, caps))
+    efforts = [f"thinks {Effort(one).label.lower() if one else 'as its model does'}" for one in (agent.effort, effort)]
+    rows = (
+        (AuditAction.ENDPOINT, models),
+        (AuditAction.AGENT, writers),
+        (AuditAction.BUDGET, caps),
+        (AuditAction.AGENT, efforts),
+    )
     for action, (before, after) in rows:
         if before != after:
             subject = f"@{agent.handle}"

@@ -80,6 +80,7 @@ class AgentAdmin(AuditedAdmin):
         *(
             "endpoint",
             "fallback",
+            "effort",
             "daily_token_budget",
             "proactive_cooldown",
             "answers_itself",

@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.assembler.items import DropReason
-from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
+from agents.models import Agent, Effort, KnowledgeUse, Run, SoulVersion, ToolCall
 from agents.soul.rules import RULE_PLACES
 from openvibe.api.fields import ChoiceField, IdField, TextField, WholeNumberField
 from openvibe.base.text import MAX_BODY_CHARACTERS
@@ -26,7 +26,7 @@ class AgentOut(serializers.ModelSerializer[Agent]):
 
     class Meta:
         model = Agent
-        fields = ("id", "handle", "name", "level", "active", "soul", "answers_itself", "daily_token_budget")
+        fields = ("id", "handle", "name", "level", "active", "soul", "answers_itself", "daily_token_budget", "effort")
         read_only_fields = fields
 
 
@@ -38,6 +38,13 @@ class AgentChange(serializers.Serializer[Any]):
     )
     daily_token_budget = WholeNumberField(
         required=False, min_value=0, max_value=2_147_483_647, help_text="Tokens it may use in one day (UTC)."
+    )
+
+    effort = serializers.ChoiceField(
+        required=False,
+        choices=Effort.choices,
+        allow_blank=True,
+        help_text="How long its model may think before it answers, where it can be told. Empty: as the model does.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

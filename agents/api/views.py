@@ -106,7 +106,8 @@ class OneAgent(ApiView):
 
     @extend_schema(operation_id="agents_update", request=AgentChange, responses=AgentOut)
     def patch(self, request: Request, handle: str) -> Response:
-        """Set its trust level, with a note for the audit trail, who writes its answers, and what it may use in a day.
+        """Set its trust level, with a note for the audit trail, who writes its answers, what it may use in a day, and
+        how long its model may think.
 
         Owners and admins; what is left out stays. A level holds from its next prompt on.
         """
@@ -118,6 +119,7 @@ class OneAgent(ApiView):
                 by=access,
                 answers_itself=changes.get("answers_itself"),
                 daily_token_budget=changes.get("daily_token_budget"),
+                effort=changes.get("effort"),
             )
             if "level" in changes:
                 set_trust_level(agent=agent, by=access, level=changes["level"], note=changes["note"])

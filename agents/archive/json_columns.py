@@ -4,7 +4,7 @@ Every such column of a table that is archived stands in READERS; a test says so 
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from django.db.models import Model
 from django.utils.dateparse import parse_datetime
@@ -77,6 +77,21 @@ class _Tool(TypedDict):
     parameters: NotRequired[dict[str, Any]]
 
 
+@with_config(_STRICT)
+class _Options(TypedDict):
+    """As `agents.openai_api.options` makes them."""
+
+    effort: NotRequired[Literal["off", "low", "medium", "high"]]
+    temperature: NotRequired[float]
+    top_p: NotRequired[float]
+    seed: NotRequired[int]
+    stop: NotRequired[list[str]]
+    presence_penalty: NotRequired[float]
+    frequency_penalty: NotRequired[float]
+    parallel_tool_calls: NotRequired[bool]
+    response_format: NotRequired[dict[str, Any]]
+
+
 ShownMessage = tuple[Id, list[Id] | None]
 Block = tuple[Id, Id, int, list[ShownMessage]]
 """As `recall_blocks.RecallBlock`: before, part, checksum, messages with their passages."""
@@ -107,6 +122,7 @@ def _read_image(content: bytes) -> None:
 _counts = _shape(dict[str, Count])
 _object = _shape(dict[str, Any])
 READERS: Mapping[tuple[type[Model], str], Callable[[Any], object]] = {
+    (ClientTurn, "options"): _shape(_Options),
     (ClientTurn, "tools"): _shape(list[_Tool]),
     (Compaction, "summary_ids"): _shape(list[Id]),
     (Erasure, "counts"): _counts,

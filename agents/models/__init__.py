@@ -1,6 +1,6 @@
 """Models of agents: who answers, their runs and schedules, what chat clients ask, and the tools of MCP servers."""
 
-from agents.models.agent import Agent, LoadedSkill, SoulVersion, TrustChange
+from agents.models.agent import Agent, Effort, LoadedSkill, SoulVersion, TrustChange
 from agents.models.archive_export import EXPORTS, WorkspaceExport
 from agents.models.client_turn import ClientConversation, ClientTurn
 from agents.models.entry_erasure import EntryErasure
@@ -15,6 +15,7 @@ __all__ = [
     "Agent",
     "ClientConversation",
     "ClientTurn",
+    "Effort",
     "EntryErasure",
     "KnowledgeUse",
     "LoadedSkill",

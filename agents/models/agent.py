@@ -14,6 +14,15 @@ from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Participant, Workspace
 
 
+class Effort(models.TextChoices):
+    """How long a model may think before it answers; in the words of `openvibe.llm.values.CallOptions`."""
+
+    OFF = "off", "Not at all"
+    LOW = "low", "Briefly"
+    MEDIUM = "medium", "For a while"
+    HIGH = "high", "At length"
+
+
 class Agent(TimestampedModel):
     """One-to-one with its participant. Deactivated, never deleted: what it said keeps its author."""
 
@@ -53,6 +62,14 @@ class Agent(TimestampedModel):
         default=False,
         help_text="It listens and answers through the API with a model of its own; no runs are started for it here.",
     )
+    effort = models.CharField(
+        max_length=6,
+        choices=Effort.choices,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="How long its model may think before it answers, where it can be told. Empty: as the model does.",
+    )
     proactive_cooldown = models.PositiveSmallIntegerField(
         default=10,
         validators=[MaxValueValidator(1_440)],
@@ -67,6 +84,7 @@ class Agent(TimestampedModel):
                 condition=Q(endpoint=None) | Q(fallback=None) | ~Q(fallback=models.F("endpoint")),
                 name="agent_fallback_is_another",
             ),
+            models.CheckConstraint(condition=Q(effort__in=["", *Effort.values]), name="agent_effort_known"),
         ]
 
     def __str__(self) -> str:

@@ -43,7 +43,7 @@ class ClientTurn(models.Model):
 
     `digest`: SHA-256 of the history it sent, this request included. `tools`: the client's own, which the client carries
     out; `continues`: the turn whose calls this one brought the results of; `awaited`: how many requests wait for the
-    answer, the same one sent again among them.
+    answer, the same one sent again among them; `options`: how the client wants to be answered.
     """
 
     conversation = models.ForeignKey(ClientConversation, on_delete=models.CASCADE, related_name="turns")
@@ -51,6 +51,9 @@ class ClientTurn(models.Model):
     digest = models.CharField(max_length=64)
     tools = models.JSONField(default=list, help_text="Name, description and parameters of each.")
     max_output_tokens = models.PositiveIntegerField(null=True)
+    options = models.JSONField(
+        default=dict, db_default={}, help_text="How it is to be answered: agents.openai_api.options."
+    )
     continues = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     stop_reason = models.CharField(max_length=20, blank=True, help_text="The model's, of its last turn.")
     awaited = models.PositiveIntegerField(default=1, db_default=1)

@@ -15,7 +15,8 @@ from agents.access import reply_denied_reason
 from agents.assembler.stack import MORE_TOOLS
 from agents.models import Agent, ClientConversation, ClientTurn, Run
 from agents.openai_api.formats import WAITS
-from agents.openai_api.requests import ClientRequest, HistoryItem, invalid
+from agents.openai_api.options import invalid
+from agents.openai_api.requests import ClientRequest, HistoryItem
 from agents.runs.client_tools import client_calls, model_text, save_client_results
 from agents.runs.lifecycle import regenerate_run, request_run, retry_run, stop_run
 from agents.tasks import enqueue_run_on_commit
@@ -132,7 +133,7 @@ def _answer_again(turn: ClientTurn, asker: Asker, request: ClientRequest) -> Run
         raise Conflict("This answer is being stopped. Send the request again in a moment.", code="being_stopped")
     if run.state in (Run.State.FAILED, Run.State.STOPPED):
         run = retry_run(run=run, by=asker.speaker)
-        own.update(awaited=1)
+        own.update(awaited=1, options=dict(request.options))
     elif run.state == Run.State.DONE and not request.is_resent:
         run = regenerate_run(run=run, by=asker.speaker)
         _create_turn(turn.conversation, run, request, turn.digest, turn.continues)
@@ -360,5 +361,6 @@ def _create_turn(
         digest=digest,
         tools=list(request.tools),
         max_output_tokens=request.max_output_tokens,
+        options=dict(request.options),
         continues=continues,
     )

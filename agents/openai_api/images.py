@@ -1,6 +1,7 @@
 """Images of chat clients: those of a request's new messages, as they are attached to a message of the thread."""
 
-from agents.openai_api.requests import ClientRequest, invalid
+from agents.openai_api.options import invalid
+from agents.openai_api.requests import ClientRequest
 from openvibe.base.problems import Problem
 from openvibe.chat.models import MAX_ATTACHMENTS
 from openvibe.chat.services import NewImage, make_image

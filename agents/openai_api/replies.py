@@ -28,6 +28,8 @@ FINAL_STATES = (*Run.FINISHED_STATES, Run.State.WAITING)
 STOP_REASONS = {"length": "length", "pause": "length", "content_filter": "content_filter"}
 """What a chat client is told of an answer that the model did not end, by why. The protocol has no word for a pause:
 `length`, too, says that there is more to ask for."""
+FAILURE_STATUSES = {"tools_too_large": 400, "budget_too_small": 400, "answer_not_json": 422}
+"""Of what is no better when it is sent again; clients send again what has 503."""
 RESTART_MESSAGE = "The answer was begun anew. Send the same request again to get all of it."
 NO_ACCESS_MESSAGE = "You have no access to this conversation any more."
 BUSY = "Too many answers are awaited at once. Try again in a moment."
@@ -43,7 +45,7 @@ def run_outcome(run_id: int) -> Outcome | None:
     turn: ClientTurn | None = client_turn_of(run)
     calls = tuple(client_calls(run).values_list("call_id", "name", "arguments"))
     reason = STOP_REASONS.get(turn.stop_reason, "stop") if turn else "stop"
-    failure_status = 400 if run.error_code == "tools_too_large" else 503  # sent again it is no smaller
+    failure_status = FAILURE_STATUSES.get(run.error_code, 503)
     return Outcome(
         run_id=run.pk,
         text=model_text(run) + (WAITS if run.state == Run.State.WAITING else ""),

@@ -1,43 +1,24 @@
 """What a chat client asks, from the body of either protocol: the items it sent, its tools, and what it wants back.
 
-Parameters that would be ignored are refused by name, those that change nothing about an answer are let through. Pure:
-no Django."""
+What the agent's model may be told (temperature, a format and the like) is in `agents.openai_api.options`. Pure: no
+Django."""
 
 import hashlib
 import json
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from openvibe.base.problems import Problem
+from agents.openai_api.options import invalid, parse_options
 from openvibe.base.text import has_visible_character
 
 MAX_ITEMS, MAX_TOOLS = 2_000, 64
 _IMAGE_TYPES = ("image_url", "input_image")
 """Parts of a user's message that are images, in chat completions and in responses."""
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_COMMON = {"model", "stream", "tools", "tool_choice", "parallel_tool_calls", "metadata", "user"}
-_HARMLESS = {"store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"}
-"""They change nothing about an answer."""
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "n": (1,),
-    "temperature": (1,),
-    "top_p": (1,),
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "logprobs": (False,),
-    "parallel_tool_calls": (True,),
-    "tool_choice": ("auto", "none"),
-    "response_format": ({"type": "text"},),
-    "text": ({}, {"format": {"type": "text"}}),
-    "truncation": ("disabled", "auto"),
-    "background": (False,),
-    "include": ([],),
-    "modalities": (["text"],),
-}
-"""Values that say what happens anyway. Any other value is refused: the agent's own settings decide."""
+_COMMON = {"model", "stream", "tools", "tool_choice", "metadata", "user"}
 
 
 @dataclass(frozen=True)
@@ -71,7 +52,8 @@ class HistoryItem:
 @dataclass(frozen=True)
 class ClientRequest:
     """A request of either protocol. `conversation`: what the client calls it; `continues`: the id of an earlier answer
-    that it goes on from; with either, `items` may be the new ones alone."""
+    that it goes on from; with either, `items` may be the new ones alone. `options`: how it wants to be answered, by the
+    names of `CallOptions`, as JSON; `ignored`: names of fields that nothing is made of."""
 
     handle: str
     items: tuple[HistoryItem, ...]
@@ -85,6 +67,8 @@ class ClientRequest:
     continues: str = ""
     channel: str = ""
     is_resent: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
 
     @property
     def new_items(self) -> tuple[HistoryItem, ...]:
@@ -101,10 +85,6 @@ class ClientRequest:
         """SHA-256 of a history as this client, conversation and user know it."""
         parts = [self.user, self.conversation, self.continues, *(item.key for item in items)]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def invalid(message: str, param: str, code: str = "invalid_value") -> Problem:
-    return Problem(message, code=code, field=param)
 
 
 def parse_chat(body: Any) -> ClientRequest:
@@ -202,14 +182,7 @@ def _add_call(items: list[HistoryItem], call: ClientCall) -> None:
 
 def _parse_common(body: Any, field_names: set[str], *, nested_tools: bool) -> dict[str, Any]:
     _object(body, "")
-    for name, value in body.items():
-        is_neutral = value is None or value in _NEUTRAL.get(name, ()) or name in field_names | _HARMLESS
-        if not is_neutral or (name in _NEUTRAL and value is not None and value not in _NEUTRAL[name]):
-            raise invalid(
-                f"{name[:60]} is not supported here with this value: the agent's own settings decide. Leave it out.",
-                name[:60],
-                "unsupported_parameter",
-            )
+    parsed = parse_options(body, field_names)
     metadata = body.get("metadata") or {}
     model = body.get("model")
     if not isinstance(model, str) or not model.strip():
@@ -224,6 +197,8 @@ def _parse_common(body: Any, field_names: set[str], *, nested_tools: bool) -> di
         "user": short_text(body.get("user") or "", "user"),
         "conversation": short_text(metadata.get("conversation") or "", "metadata"),
         "channel": short_text(metadata.get("channel") or "", "metadata"),
+        "options": parsed.values,
+        "ignored": parsed.ignored,
     }
 
 

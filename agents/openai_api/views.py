@@ -11,10 +11,12 @@ from django.http import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from agents.access import endpoint_for
 from agents.models import Agent, Run
 from agents.openai_api.conversations import access_agent, asker_of, begin_turn
 from agents.openai_api.formats import AnswerFormat, ChatFormat, Outcome, ResponseFormat, error_body
 from agents.openai_api.images import read_images
+from agents.openai_api.options import IGNORED_HEADER, ignored_header, untaken_names
 from agents.openai_api.replies import PendingAnswer, run_outcome
 from agents.openai_api.requests import ClientRequest, parse_chat, parse_response, short_text
 from openvibe.api.auth import BearerAuthentication, caller_of
@@ -27,6 +29,7 @@ from openvibe.base.request_body import MAX_UPLOAD_BYTES
 from openvibe.base.streams import DeferredAnswer, Send, deferred_response, stream_response
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.queries import participants_known_to
+from openvibe.llm.option_support import untaken_options
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
 
@@ -120,12 +123,27 @@ def _answer(
     after = Event.objects.filter(workspace_id=access.workspace_id).aggregate(last=Max("position"))["last"] or 0
     images = read_images(client_request)  # decoded before any transaction
     run = begin_turn(asker, agent, _with_headers(client_request, request), images)
+    ignored = ignored_header((*client_request.ignored, *_untaken(agent, client_request, request)))
     viewer = Viewer(access.workspace_id, access.participant_id, token_id=caller.token.pk if caller.token else None)
     pending = PendingAnswer(run.pk, run.thread_id, run.trigger_id, viewer, asker.speaker, after)
     outcome, answer_format = run_outcome(run.pk), make_format(run)
     if client_request.stream:
-        return stream_response(request._request, partial(_send_events, pending, outcome, answer_format))
-    return deferred_response(request._request, partial(_deferred_answer, pending, outcome, answer_format))
+        is_whole = "response_format" in client_request.options
+        send = partial(_send_events, pending, outcome, answer_format, is_whole=is_whole)
+        response = stream_response(request._request, send)
+    else:
+        response = deferred_response(request._request, partial(_deferred_answer, pending, outcome, answer_format))
+    if ignored:
+        response.headers[IGNORED_HEADER] = ignored
+    return response
+
+
+def _untaken(agent: Agent, client_request: ClientRequest, request: Request) -> list[str]:
+    """Names of fields that the agent's endpoint is known not to take."""
+    if not client_request.options:
+        return []
+    untaken = untaken_options(endpoint_for(agent))
+    return untaken_names(request.data, untaken & set(client_request.options))
 
 
 def _with_headers(client_request: ClientRequest, request: Request) -> ClientRequest:
@@ -140,21 +158,25 @@ def _with_headers(client_request: ClientRequest, request: Request) -> ClientRequ
     )
 
 
-async def _pieces(pending: PendingAnswer, early_outcome: Outcome | None) -> AsyncGenerator[str | Outcome, None]:
-    """Of a run that was over before anybody listened, all at once."""
+async def _pieces(
+    pending: PendingAnswer, early_outcome: Outcome | None, *, is_whole: bool = False
+) -> AsyncGenerator[str | Outcome, None]:
+    """Of a run that was over before anybody listened, all at once. `is_whole`: of any, for it may be asked anew."""
+    if early_outcome is None and is_whole:
+        early_outcome = await pending.outcome()
     if early_outcome is None:
         async for piece in pending.pieces():
             yield piece
         return
-    if early_outcome.text:
+    if early_outcome.text and not early_outcome.error:
         yield early_outcome.text
     yield early_outcome
 
 
 async def _send_events(
-    pending: PendingAnswer, outcome: Outcome | None, answer_format: AnswerFormat, send: Send
+    pending: PendingAnswer, outcome: Outcome | None, answer_format: AnswerFormat, send: Send, *, is_whole: bool
 ) -> None:
-    async for frame in answer_format.events(_pieces(pending, outcome)):
+    async for frame in answer_format.events(_pieces(pending, outcome, is_whole=is_whole)):
         await send({"type": "http.response.body", "body": frame, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -1,11 +1,12 @@
-"""Tools of a chat client (the OpenAI-compatible door): offered to the model beside the agent's own.
+"""What a chat client (the OpenAI-compatible door) asks of a run: how it is to be answered, and the client's own tools,
+offered to the model beside the agent's.
 
 A turn that calls one of them ends the run: the calls are on its record, the client is given them, and brings their
 results with its next request, whose run goes on from there. Whether a call is carried out is the client's to
 decide, with its own rights, so the agent's trust level says nothing of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from django.db import transaction
@@ -21,11 +22,12 @@ from openvibe.base.masking import mask_secrets
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.llm.fences import clean_text
 from openvibe.llm.tokens import count_tokens
-from openvibe.llm.values import ToolCallRequest, ToolSpec
+from openvibe.llm.values import CallOptions, ToolCallRequest, ToolSpec
 
 CLIENT_EFFECT = "client"
 """`ToolCall.effect` of a call that the client carries out."""
 MAX_CLIENT_CALLS = 16
+OPTION_NAMES = tuple(field.name for field in fields(CallOptions))
 NO_RESULT = "The client brought no result of this call."
 
 
@@ -37,6 +39,15 @@ def client_turn_of(run: Run) -> ClientTurn | None:
 def client_specs(turn: ClientTurn | None) -> tuple[ToolSpec, ...]:
     tools = turn.tools if turn else ()
     return tuple(ToolSpec(tool["name"], tool["description"], tool["parameters"]) for tool in tools)
+
+
+def options_of(run: Run, turn: ClientTurn | None) -> CallOptions:
+    """Of a run, and of the turn that it answers, where a chat client asked."""
+    asked: Mapping[str, Any] = turn.options if turn else {}
+    values = {name: asked[name] for name in OPTION_NAMES if asked.get(name) is not None}
+    values["stop"] = tuple(values.get("stop", ()))
+    values.setdefault("effort", run.agent.effort or None)
+    return CallOptions(**values)
 
 
 def client_calls(run: Run) -> QuerySet[ToolCall]:

@@ -15,7 +15,8 @@ from psycopg.errors import DeadlockDetected
 from agents.access import endpoint_for, fallback_for
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, ClientTurn, Run
-from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds
+from agents.runs.answer_format import answer_format
+from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds, options_of
 from agents.runs.kept_fields import forget_fields
 from agents.runs.offline_places import offline_model_for
 from agents.runs.steps import add_step
@@ -124,6 +125,9 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     )
     changes_read, readers = read_message_changes(run.thread_id), readers_of(run)
     prompt = assemble_prompt(tools=specs)
+    options = options_of(run, turn)
+    if wanted := answer_format(options):  # there has to be room to say so, and to ask again
+        prompt = assemble_prompt(tools=specs, budget=prompt.ceiling - wanted.count_tokens(prompt.counter))
     if turn and specs and len(prompt.tools) < len(turn.tools):
         raise Problem("The client's tools do not fit into the agent's prompt. Send fewer.", code="tools_too_large")
     if len(prompt.tools) < len(specs):
@@ -147,7 +151,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     limit = _max_output_tokens(run, endpoint, client_limit)
     client_tools = frozenset(tool.name for tool in client_specs(turn))
     session = RunSession(
-        run, reply, client, limit, block_stamps, changes_read, readers, client_tools, specs, find_fallback
+        run, reply, client, limit, block_stamps, changes_read, readers, client_tools, specs, find_fallback, options
     )
     session.answer.finished_rounds += filter(None, [reply.body])
     transcript = Transcript(prompt, reassemble)

@@ -23,6 +23,7 @@ from agents.assembler.stack import MORE_TOOLS
 from agents.audience import has_new_readers, shown_to_readers
 from agents.models import RUNS, Agent, Run, ToolCall
 from agents.models.run import ERASED_FIELDS
+from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
 from agents.runs.kept_fields import dump_fields
 from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of
@@ -67,8 +68,20 @@ from openvibe.llm.fences import clean_text
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.provider_fields import origin_of
+from openvibe.llm.structured_output import UnparsableAnswer
 from openvibe.llm.tool_calls import read_call
-from openvibe.llm.values import CallNotice, Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest, ToolSpec
+from openvibe.llm.values import (
+    NO_OPTIONS,
+    CallNotice,
+    CallOptions,
+    ChatMessage,
+    Completion,
+    StreamEnd,
+    TextDelta,
+    TextReset,
+    ToolCallRequest,
+    ToolSpec,
+)
 from openvibe.llm.windows import learn_window, note_unread, unread_sentence, unread_tokens
 from openvibe.workspaces.access import Access
 
@@ -126,6 +139,8 @@ class RunSession:
     client_tools: frozenset[str] = frozenset()
     tools: tuple[ToolSpec, ...] = ()
     find_fallback: Callable[[], Fallback | None] = no_fallback
+    options: CallOptions = NO_OPTIONS
+    correction: tuple[ChatMessage, ...] = ()
     failures: int = 0
     shortenings: int = 0
     first_error: ModelError | None = None
@@ -149,6 +164,8 @@ class RunSession:
                 transcript.tokens_left_today = self._check_budget()
             self._renew_if_changed(transcript)
             completion, turn = self._ask_model(transcript)
+            if completion is not None and not completion.tool_calls and self._asks_again(completion):
+                continue
             if completion is None or not completion.tool_calls or self._is_last(completion, turn):
                 return True
             if self._hand_over(completion, transcript.number):
@@ -183,6 +200,36 @@ class RunSession:
             raise EmptyAnswer("The model called tools when it was asked for its answer, and said nothing.")
         self.answer.cut_reason = "" if self._is_for_program() else "calls"
         return True
+
+    def _asks_again(self, completion: Completion) -> bool:
+        """Whether an answer that has to be JSON is none, and the model is asked for it once more. Raises Problem where
+        it was already; an answer that was cut off or stopped is given as it is."""
+        wanted = answer_format(self.options)
+        if wanted is None or self.answer.is_stopped or completion.stop_reason in ("length", "content_filter", "pause"):
+            return False
+        try:
+            self.answer.finished_rounds = [wanted.read(completion.text)]
+        except UnparsableAnswer as problem:
+            if self.correction:
+                raise Problem(
+                    f"The model did not answer in the format that was asked for, asked twice. {problem}",
+                    code="answer_not_json",
+                ) from None
+            self.correction = wanted.correction(completion.text, str(problem))
+            assert self.answer.last_turn is not None
+            save_answered_turn(self.run, self.answer.last_turn)
+            self.answer.last_turn = None
+            self.answer.finished_rounds.pop()
+            save_notice(
+                self.run, CallNotice("json_again", f"Its answer was not the JSON that was asked for: {problem}")
+            )
+            return True
+        return False
+
+    def _messages(self, turn: ModelTurn) -> tuple[ChatMessage, ...]:
+        """Those of the turn, and what is said of the answer's format last."""
+        wanted = answer_format(self.options)
+        return turn.messages if wanted is None else (*turn.messages, wanted.instruction, *self.correction)
 
     def _toolbox(self) -> Toolbox:
         """What the agent may call as things are now. Raises Problem when it may not answer (any more)."""
@@ -263,9 +310,12 @@ class RunSession:
             self.answer.is_stopped = True
             return None
         first_word_at: datetime | None = None
+        messages = self._messages(turn)
         saved_text, saved_at = self.answer.text, monotonic()
         for events in iter_with_timeout(
-            lambda: self.client.stream(turn.messages, tools=turn.tools, max_output_tokens=self.max_output_tokens)
+            lambda: self.client.stream(
+                messages, tools=turn.tools, max_output_tokens=self.max_output_tokens, options=self.options
+            )
         ):
             for event in events:
                 if isinstance(event, TextReset):

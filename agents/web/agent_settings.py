@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from agents.models import Agent
+from agents.models import Agent, Effort
 from agents.services import deactivate_agent, reactivate_agent, update_agent
 from agents.web.access import access_agent, check_may
 from openvibe.base.forms import ServiceForm
@@ -60,12 +60,19 @@ class SettingsForm(PlaceForm):
         label="Tokens a day",
         help_text="It may use so many in one day (UTC); then it says so and answers no more until the next.",
     )
+    effort = forms.ChoiceField(
+        required=False,
+        choices=[("", "As long as its model does by itself"), *Effort.choices],
+        label="How long its model thinks before it answers",
+        help_text="For models that reason. What they think is paid for like what they say. A model that cannot be told "
+        "answers as it always does.",
+    )
     is_active = forms.BooleanField(
         required=False,
         label="Active",
         help_text="An agent that is not active answers nobody, and its episodes are archived. All it wrote stays.",
     )
-    field_order = ("answers_itself", "endpoint", "fallback", "daily_token_budget", "channels", "is_active")
+    field_order = ("answers_itself", "endpoint", "fallback", "effort", "daily_token_budget", "channels", "is_active")
 
     def __init__(self, request: WorkspaceRequest, agent: Agent) -> None:
         initial = {
@@ -74,6 +81,7 @@ class SettingsForm(PlaceForm):
             "channels": agent.participant.channels.all(),
             "answers_itself": agent.answers_itself,
             "daily_token_budget": agent.daily_token_budget,
+            "effort": agent.effort,
             "is_active": agent.is_active,
         }
         super().__init__(request, initial=initial)

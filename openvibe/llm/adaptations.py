@@ -38,7 +38,10 @@ _QUOTED_WORDS = 3
 class CallPlan:
     """One call before it is written in a protocol. `limit_name` is what the output limit is called, empty where none is
     sent; `limit_names` the names that the protocol knows, none where it has but one. `streams`: whether the answer is
-    to come in pieces, `asks_for_usage` whether such a stream is to say what was used."""
+    to come in pieces, `asks_for_usage` whether such a stream is to say what was used, `asks_for_thought_summary` and
+    `asks_for_sealed_thought` whether a protocol that has them asks for what the model thought in short, and for what it
+    thought sealed, to be sent back. `off_effort`: what the provider calls thinking not at all; `thinks_adaptively`:
+    whether a model of the Messages protocol is told an effort, not a budget."""
 
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
@@ -49,6 +52,10 @@ class CallPlan:
     limit_names: tuple[str, ...] = CHAT_LIMIT_NAMES
     streams: bool = True
     asks_for_usage: bool = True
+    asks_for_thought_summary: bool = False
+    asks_for_sealed_thought: bool = False
+    off_effort: str = "none"
+    thinks_adaptively: bool = False
 
 
 @dataclass(frozen=True)
@@ -218,6 +225,38 @@ def _streaming(refusal: Refusal, plan: CallPlan) -> str | None:
 
 def _usage(refusal: Refusal, plan: CallPlan) -> str | None:
     return _flag(refusal.is_about("stream_options", "include_usage") or "stream_options" in refusal.words)
+
+
+def _thought_summary(refusal: Refusal, plan: CallPlan) -> str | None:
+    names = (r"reasoning\.summary", r"reasoning summar(?:y|ies)", r"(?:generate|include)[^\n]{0,20}summar(?:y|ies)")
+    is_refused = refusal.is_about(*names) or refusal.says(r"verified to generate reasoning summar")
+    return _flag(plan.asks_for_thought_summary and (is_refused or _refuses_reasoning(refusal, plan)))
+
+
+def _refuses_reasoning(refusal: Refusal, plan: CallPlan) -> bool:
+    """Where nothing but the summary is asked of what the model thinks."""
+    return plan.options.effort is None and refusal.param == "reasoning" and refusal.says(_REFUSAL_WORDS)
+
+
+def _sealed_thought(refusal: Refusal, plan: CallPlan) -> str | None:
+    is_field = refusal.param == "include" or refusal.says(r"encrypted content is not supported")
+    is_refused = is_field or refusal.is_about(r"include", r"reasoning\.encrypted_content")
+    return _flag(plan.asks_for_sealed_thought and is_refused)
+
+
+def _off_effort(refusal: Refusal, plan: CallPlan) -> str | None:
+    """The least effort that the endpoint names where it cannot do without any."""
+    if plan.options.effort != "off" or not refusal.is_about(*_OPTION_FIELDS["effort"]):
+        return None
+    efforts = ("none", "minimal", "low")
+    weaker = efforts[efforts.index(plan.off_effort) + 1 :] if plan.off_effort in efforts else ()
+    return next((effort for effort in weaker if refusal.says(rf"(?<!\w){effort}(?!\w)")), None)
+
+
+def _thinking_budget(refusal: Refusal, plan: CallPlan) -> str | None:
+    thinks = plan.thinks_adaptively and plan.options.effort not in (None, "off")
+    is_refused = refusal.says("adaptive") or refusal.is_about("output_config", r"effort(?: parameter)?")
+    return _flag(thinks and is_refused)
 
 
 _TOO_MUCH = _any(
@@ -458,12 +497,37 @@ CATALOGUE: tuple[Kind, ...] = (
         lambda plan, value: replace(plan, asks_for_usage=False),
     ),
     Kind(
+        "no_thought_summary",
+        "It does not show what its model thinks, so that is not asked for.",
+        _thought_summary,
+        lambda plan, value: replace(plan, asks_for_thought_summary=False),
+    ),
+    Kind(
+        "no_sealed_thought",
+        "What its model thinks is not given out sealed, so it begins to think anew after each tool.",
+        _sealed_thought,
+        lambda plan, value: replace(plan, asks_for_sealed_thought=False),
+    ),
+    Kind(
         "limit_name",
         "The most tokens of an answer have another name there, or none: {}.",
         _limit_name,
         lambda plan, value: (
             replace(plan, limit_name=value) if plan.limit_names and plan.max_output_tokens is not None else plan
         ),
+    ),
+    Kind(
+        "off_effort",
+        "Its model cannot do without thinking, so it thinks as little as it can: {}.",
+        _off_effort,
+        lambda plan, value: replace(plan, off_effort=value) if plan.options.effort == "off" else plan,
+        is_told=True,
+    ),
+    Kind(
+        "thinking_budget",
+        "Its model is told how long to think in tokens, not in words.",
+        _thinking_budget,
+        lambda plan, value: replace(plan, thinks_adaptively=False) if plan.options.effort else plan,
     ),
     Kind("lower_limit", "Its answers may have {} tokens at most, fewer than were asked for.", _lower_limit, _lowered),
     *(

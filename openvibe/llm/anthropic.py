@@ -28,7 +28,7 @@ from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.image_parts import messages_blocks
 from openvibe.llm.loading import loading_error
 from openvibe.llm.protocol import ModelStream
-from openvibe.llm.request_options import MESSAGES_LACKS, messages_options
+from openvibe.llm.request_options import MESSAGES_LACKS, THINKING_LACKS, messages_options
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
 from openvibe.llm.thoughts import AnswerText
@@ -90,18 +90,26 @@ class AnthropicModel:
         if may_read_special_tokens(self._connection.base_url):
             messages, tools = break_in_messages(messages), break_in_tools(tools)
         limit = max_output_tokens or DEFAULT_OUTPUT_TOKENS
-        plan = CallPlan(tuple(messages), tuple(tools), limit, options, limit_names=(), asks_for_usage=False)
-        retries = Retries(self._retry_policy)
-        call = AdaptedCall(
-            plan, self.adaptations, hands_back_tools=self._hands_back_tools, protocol_lacks=MESSAGES_LACKS
+        plan = CallPlan(
+            tuple(messages), tuple(tools), limit, options, limit_names=(), asks_for_usage=False, thinks_adaptively=True
         )
+        lacks = MESSAGES_LACKS
+        if options.effort not in (None, "off") and "no_effort" not in self.adaptations.values():
+            lacks = lacks | THINKING_LACKS
+        retries = Retries(self._retry_policy)
+        call = AdaptedCall(plan, self.adaptations, hands_back_tools=self._hands_back_tools, protocol_lacks=lacks)
         yield from stream_adapted(call, retries, partial(self._read, retries), key=self._connection.api_key)
 
     def _read(self, retries: Retries, plan: CallPlan) -> ModelStream:
         """One request: the pieces of its answer, then the whole."""
         events, accumulator = EventStream(adapt_event), MessageAccumulator(AnswerText(plan.tools))
         request = build_request(self.model, plan.messages, plan.tools, plan.max_output_tokens)
-        more = messages_options(plan.options, has_tools=bool(plan.tools))  # the package knows not all of them
+        more = messages_options(  # the package knows not all of them
+            plan.options,
+            has_tools=bool(plan.tools),
+            max_output_tokens=plan.max_output_tokens or DEFAULT_OUTPUT_TOKENS,
+            is_adaptive=plan.thinks_adaptively,
+        )
         request["extra_body"] = more if plan.streams else more | {"stream": False}
         read_timeout = retries.first_answer_seconds() if plan.streams else retries.remaining_seconds()
         with self._connect(retries, read_timeout, events) as sdk:

@@ -98,7 +98,7 @@ def embedder_for(endpoint_id: int | None, *, address: str, model: str, for_query
     endpoint = Endpoint.objects.filter(pk=endpoint_id).first() if endpoint_id else None
     if endpoint is None:
         raise ModelUnavailable("The model endpoint was deleted.", advice="Choose another embedder.")
-    if endpoint.kind != Endpoint.Kind.OPENAI or (endpoint.base_url, endpoint.model) != (address, model):
+    if not endpoint.has_embeddings or (endpoint.base_url, endpoint.model) != (address, model):
         raise ModelUnavailable(
             f"The model endpoint {endpoint.name} was changed.", advice="Its vectors are made anew; this takes a while."
         )

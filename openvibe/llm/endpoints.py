@@ -35,6 +35,7 @@ from openvibe.llm.values import CallNotice, ChatMessage, StreamEnd, ToolSpec, Us
 if TYPE_CHECKING:
     from openvibe.llm.anthropic import AnthropicModel
     from openvibe.llm.openai import OpenAIModel
+    from openvibe.llm.responses import ResponsesModel
 
 CIRCUIT_BREAKER = EndpointBreaker()
 log = structlog.get_logger(__name__)
@@ -109,6 +110,21 @@ def _anthropic_client(
     )
 
 
+def _responses_client(
+    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
+) -> ResponsesModel:
+    from openvibe.llm.responses import ResponsesModel
+
+    return ResponsesModel(
+        _connection(endpoint),
+        model=endpoint.model,
+        retry_policy=_retry_policy(endpoint),
+        is_free=endpoint.is_free,
+        adaptations=adaptations or StoredAdaptations(endpoint, defers=for_run),
+        hands_back_tools=for_run,
+    )
+
+
 def _connection(endpoint: Endpoint) -> Connection:
     return Connection(endpoint.base_url, endpoint.api_key, endpoint.allows_private)
 
@@ -159,6 +175,7 @@ CLIENT_FACTORIES: dict[str, ClientFactory] = {
     "offline": lambda endpoint, adaptations=None, *, for_run=False: OfflineModel(),
     "openai": _openai_client,
     "anthropic": _anthropic_client,
+    "responses": _responses_client,
 }
 
 

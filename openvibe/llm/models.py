@@ -54,6 +54,7 @@ class Endpoint(TimestampedModel):
         OFFLINE = "offline", "Offline (quotes, no network)"
         OPENAI = "openai", "OpenAI-compatible"
         ANTHROPIC = "anthropic", "Anthropic"
+        RESPONSES = "responses", "OpenAI Responses"
 
     class WindowSource(models.TextChoices):
         ASSUMED = "", "Assumed"
@@ -201,6 +202,11 @@ class Endpoint(TimestampedModel):
     def is_sent_images(self) -> bool:
         """Whether prompts hold images for it, or only their names and descriptions."""
         return may_be_sent_images(self.kind, self.model, self.sees_images)
+
+    @property
+    def has_embeddings(self) -> bool:
+        """Whether its protocol's provider makes vectors, too."""
+        return self.kind in (self.Kind.OPENAI, self.Kind.RESPONSES)
 
     @property
     def allows_private(self) -> bool:

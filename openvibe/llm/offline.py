@@ -9,16 +9,19 @@ said.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 from openvibe.llm import tokens
 from openvibe.llm.drafts import DRAFT_FORMAT, OFFLINE_NOTE, extract_draft, parse_draft, render_draft, strip_markdown
 from openvibe.llm.extractive_summary import Passage, best_passages, extractive_summary, stem_words
 from openvibe.llm.fences import FENCE_TAGS, Fence, unescape_text
 from openvibe.llm.protocol import ModelStream
+from openvibe.llm.schema_samples import SampleBuilder
 from openvibe.llm.transcripts import parse_blocks
 from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, TextDelta, ToolSpec, Usage
 
@@ -75,6 +78,8 @@ class OfflineModel:
     ) -> Completion:
         counter = tokens.counter_for(self.model)
         full_text = compose_answer(messages, max_output_tokens, self._places)
+        if options.response_format is not None:
+            full_text = _json_answer(full_text, options.response_format)
         text = (
             full_text if max_output_tokens is None else tokens.truncate_to_tokens(full_text, max_output_tokens, counter)
         )
@@ -89,11 +94,19 @@ class OfflineModel:
         max_output_tokens: int | None = None,
         options: CallOptions = NO_OPTIONS,
     ) -> ModelStream:
-        completion = self.complete(messages, tools=tools, max_output_tokens=max_output_tokens)
+        completion = self.complete(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
         pieces = re.findall(r"\s*\S+\s*", completion.text)
         for start in range(0, len(pieces), _WORDS_PER_DELTA):
             yield TextDelta("".join(pieces[start : start + _WORDS_PER_DELTA]))
         yield StreamEnd(completion)
+
+
+def _json_answer(text: str, response_format: Mapping[str, Any]) -> str:
+    """The answer in the first string of what the format asks for, or as `answer` where any object will do."""
+    wanted = response_format.get("json_schema")
+    schema = wanted.get("schema") if isinstance(wanted, Mapping) else None
+    value = SampleBuilder(schema, text).build() if isinstance(schema, Mapping) and schema else {"answer": text}
+    return json.dumps(value, ensure_ascii=False)
 
 
 def compose_answer(

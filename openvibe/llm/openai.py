@@ -9,10 +9,11 @@ both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import openai
@@ -38,6 +39,9 @@ class OpenAIModel:
     """A ModelClient for one endpoint. Opens a connection per call and keeps none. `adaptations`: what the endpoint is
     known to want otherwise; `hands_back_tools`: raises ToolsRefused where it takes no tools, in place of asking again.
     """
+
+    protocol_lacks: ClassVar[Mapping[str, str]] = {}
+    """The adaptations that every call in the protocol needs."""
 
     def __init__(
         self,
@@ -92,7 +96,9 @@ class OpenAIModel:
 
     def _ask(self, plan: CallPlan, *, is_whole: bool = False) -> ModelStream:
         retries = Retries(self._retry_policy)
-        call = AdaptedCall(plan, self.adaptations, hands_back_tools=self._hands_back_tools)
+        call = AdaptedCall(
+            plan, self.adaptations, hands_back_tools=self._hands_back_tools, protocol_lacks=self.protocol_lacks
+        )
         read = partial(self._read, retries)
         yield from stream_adapted(call, retries, read, key=self._connection.api_key, is_whole=is_whole)
 

@@ -36,7 +36,7 @@ def encode_request(model: str, plan: CallPlan) -> dict[str, Any]:
         request[plan.limit_name] = plan.max_output_tokens
     elif plan.max_output_tokens is not None and plan.limit_name:
         request["extra_body"] = {plan.limit_name: plan.max_output_tokens}
-    request |= chat_options(plan.options, has_tools=bool(plan.tools))
+    request |= chat_options(plan.options, has_tools=bool(plan.tools), off_effort=plan.off_effort)
     if not plan.streams:
         request["extra_body"] = {**request.get("extra_body", {}), "stream": False}
     elif plan.asks_for_usage:

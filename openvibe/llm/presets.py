@@ -54,6 +54,7 @@ PRESETS = (
     Preset(
         "OpenAI",
         "https://api.openai.com/v1",
+        Endpoint.Kind.RESPONSES,  # its reasoning models keep what they thought between calls of tools only there
         key_pattern=r"sk-(?!ant-|or-)(?:proj-|svcacct-|admin-|[A-Za-z0-9]{40,})",
         families=("sol", "terra", "mini", "gpt"),
     ),

@@ -92,7 +92,7 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
 
     def _endpoints(self, request: HttpRequest, workspace: Any) -> list[Any]:
         rows = self.visible_choices(apps.get_model("llm.Endpoint"), request)
-        return list(rows.filter(workspace=workspace, kind="openai").order_by("name"))
+        return list(rows.filter(workspace=workspace, kind__in=("openai", "responses")).order_by("name"))
 
 
 def _embedder_options(endpoints: list[Any], states: dict[tuple[str, int | None], str]) -> list[EmbedderOption]:

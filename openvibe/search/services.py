@@ -100,7 +100,7 @@ def _clean_space(workspace_id: int, kind: str, endpoint: Any) -> VectorSpace:
         return VectorSpace(workspace_id=workspace_id, kind=kind)
     if endpoint is None or endpoint.workspace_id != workspace_id:
         raise Problem("Choose a model endpoint of this workspace.", field="endpoint")
-    if endpoint.kind != "openai" or not endpoint.model:
+    if not endpoint.has_embeddings or not endpoint.model:
         raise Problem("That endpoint has no embeddings. Choose an OpenAI-compatible one.", field="endpoint")
     return VectorSpace(
         workspace_id=workspace_id, kind=kind, endpoint_id=endpoint.pk, address=endpoint.base_url, model=endpoint.model

@@ -1,5 +1,5 @@
 """A model endpoint for tests: a real HTTP server on 127.0.0.1 that speaks the chat-completions protocol, and the
-Messages protocol at `…/messages`. It lists its `models` at `…/models`.
+Messages protocol at `…/messages`, and the Responses protocol at `…/responses`. It lists its `models` at `…/models`.
 
     with serving(Answer("Hello"), Answer(status=429)) as server:
         OpenAIModel(base_url=server.base_url, …)
@@ -20,7 +20,7 @@ from threading import Event, Lock
 from typing import Any
 
 from tests.http_server import serve_http
-from tests.llm import messages_protocol
+from tests.llm import messages_protocol, responses_protocol
 
 LONGEST_WAIT = 600.0  # seconds; a test that forgets to set an event still ends
 
@@ -149,6 +149,8 @@ def _whole(asked: Asked, answer: Answer) -> dict[str, Any]:
         return messages_protocol.error_body(answer)
     if answer.status != 200:
         return {"error": answer.error or {"message": f"Status {answer.status}", "type": "test", "code": None}}
+    if _speaks_responses(asked):
+        return responses_protocol.whole(asked, answer)
     said: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
     if answer.tool_calls:
         said["tool_calls"] = [
@@ -164,9 +166,14 @@ def _speaks_messages(asked: Asked) -> bool:
     return asked.path.endswith("/messages")
 
 
+def _speaks_responses(asked: Asked) -> bool:
+    return asked.path.endswith("/responses")
+
+
 def _stream(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
-    if _speaks_messages(asked):
-        _stream_messages(to, asked, answer)
+    if _speaks_messages(asked) or _speaks_responses(asked):
+        protocol = messages_protocol if _speaks_messages(asked) else responses_protocol
+        _stream_pieces(to, protocol.pieces(asked, answer), answer)
         return
     for piece_count, delta in enumerate(_deltas(answer)):
         if piece_count == answer.drop_after:
@@ -182,8 +189,8 @@ def _stream(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
     to.wfile.write(b"data: [DONE]\n\n")
 
 
-def _stream_messages(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
-    for piece_count, piece in enumerate(messages_protocol.pieces(asked, answer)):
+def _stream_pieces(to: BaseHTTPRequestHandler, pieces: Iterator[bytes], answer: Answer) -> None:
+    for piece_count, piece in enumerate(pieces):
         if piece_count == answer.drop_after:
             return
         to.wfile.write(piece)
