@@ -16,7 +16,7 @@ from agents.access import budget_denial, reply_denied_reason, tokens_used_by_age
 from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.assembler.snapshots.store import store_snapshot
 from agents.audience import has_new_readers, shown_to_readers
-from agents.models import RUNS, Agent, Run, ToolCall
+from agents.models import RUNS, Agent, Run, RunStep, ToolCall
 from agents.runs.client_tools import client_turn_of, record_client_calls
 from agents.runs.previous_attempts import decided_calls, previous_results, request_of
 from agents.runs.store import (
@@ -30,6 +30,7 @@ from agents.runs.store import (
     save_partial,
 )
 from agents.runs.stream_reader import STREAM_TIMEOUT, iter_with_timeout
+from agents.runs.thoughts import ThoughtWriter
 from agents.runs.tool_calls import CALL_MAY_QUOTE, CallExecutor
 from agents.runs.transcript import ModelTurn, Round, ToolResult, Transcript, with_unique_ids, without_endless_arguments
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS, Toolbox, too_long_arguments
@@ -41,7 +42,7 @@ from openvibe.chat.models import Dive, Message
 from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
-from openvibe.llm.values import Completion, StreamEnd, TextDelta, TextReset, ToolCallRequest
+from openvibe.llm.values import Completion, ReasoningDelta, StreamEnd, TextDelta, TextReset, ToolCallRequest
 from openvibe.workspaces.access import Access
 
 NEW_READERS_NOTICE = "[Left out: somebody reads along by now who may not see all of it.]"
@@ -149,6 +150,7 @@ class RunSession:
         with transaction.atomic():
             RUNS.lock_owned(self.run)
             store_snapshot(self.run, prompt)
+            RunStep.objects.filter(run=self.run.pk).forget()
 
     def _check_trust_level(self) -> None:
         """What tools answered before is not shown at a lower trust level. Raises Problem once it was lowered."""
@@ -180,15 +182,20 @@ class RunSession:
             return None
         first_word_at: datetime | None = None
         saved_text, saved_at = self.answer.text, monotonic()
+        thoughts = self.answer.thoughts = ThoughtWriter(self.run, round_number)
         for events in iter_with_timeout(
             lambda: self.client.stream(turn.messages, tools=turn.tools, max_output_tokens=self.max_output_tokens)
         ):
             for event in events:
                 if isinstance(event, TextReset):
                     self.answer.current_round = ""
+                    thoughts.reset()
+                elif isinstance(event, ReasoningDelta):
+                    thoughts.add(event.text)
                 elif isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
                     self.answer.current_round += clean_text(event.text)
             if first_word_at is None and self.answer.current_round:
+                thoughts.answer_begins()
                 first_word_at = timezone.now()
                 self.answer.first_word_at = self.answer.first_word_at or first_word_at
             if events and isinstance(events[-1], StreamEnd):  # all of it is saved in a moment
@@ -199,6 +206,7 @@ class RunSession:
                 saved_at = monotonic()
                 if is_stop_requested(self.run):
                     self.answer.is_stopped = True
+                    thoughts.answer_begins()
                     return None
             if (is_due or not saved_text) and self.answer.text != saved_text:  # the first word waits for nothing
                 saved_text = self.answer.text
@@ -208,6 +216,7 @@ class RunSession:
     def _end_round(
         self, completion: Completion, turn: ModelTurn, round_number: int, first_word_at: datetime | None
     ) -> None:
+        thought_tokens = self._end_thoughts(completion)
         text, self.stop_reason = completion.text or self.answer.current_round, completion.stop_reason
         cut_reason = self.stop_reason if self.stop_reason in ("length", "content_filter", "pause") else ""
         round_turn = answered_turn(
@@ -218,6 +227,7 @@ class RunSession:
             round_number=round_number,
             first_word_at=first_word_at,
             cut_reason=cut_reason,
+            thought_tokens=thought_tokens,
         )
         self.answer.end_round(text)
         if not completion.tool_calls:
@@ -226,6 +236,17 @@ class RunSession:
         else:
             save_answered_turn(self.run, round_turn)
             save_partial(self.run, self.reply, self.answer)
+
+    def _end_thoughts(self, completion: Completion) -> int:
+        """The tokens that the turn thought. Its words are not kept where a message was edited or deleted meanwhile that
+        they may quote, or somebody reads along by now for whom they were not meant."""
+        thoughts, tokens = self.answer.thoughts, completion.usage.reasoning_tokens
+        if thoughts is None or not (tokens or completion.reasoning or thoughts.has_any):
+            return 0
+        is_kept = read_message_changes(self.run.thread_id) == self.changes_read and not has_new_readers(
+            self.readers, readers_of(self.run)
+        )
+        return thoughts.end(tokens, text=completion.reasoning, is_kept=is_kept)
 
     def _is_for_program(self) -> bool:
         """Whether a program reads the answer: one that is told why it ended, or the form of a dive's result."""
