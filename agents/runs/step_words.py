@@ -87,13 +87,13 @@ def _memory(values: Arguments, result: str) -> str:
             return "Looked into a summary of the conversation"
         first, last = min(ordinals), max(ordinals)
         return f"Read message {first}" if first == last else f"Read messages {first} to {last}"
-    words = {
+    others = {
         "profile_get": "Looked at its notes about who asks",
         "profile_update": "Changed its notes about who asks",
         "compact": "Asked for the conversation to be summarised",
         "status": "Looked at what it remembers",
     }
-    return words.get(str(action), "Looked into its memory")
+    return others.get(str(action), "Looked into its memory")
 
 
 def _knowledge_search(values: Arguments, result: str) -> str:

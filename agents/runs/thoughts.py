@@ -150,7 +150,7 @@ class ThoughtWriter:
 
     def _write(self, text: str, **fields: object) -> None:
         self._written_at = monotonic()
-        rows = RunStep.objects.filter(pk=self._step_id, run__attempt=self.run.attempt, run__state__in=RUNS.active)
+        rows = RunStep.objects.filter(pk=self._step_id or 0, run__attempt=self.run.attempt, run__state__in=RUNS.active)
         milliseconds = round((self._heard_at - self._begun_at) * 1000)
         if not rows.update(text=text, milliseconds=milliseconds, **fields):
             raise JobLost

@@ -148,7 +148,7 @@ def _words_now(runs: Sequence[Run], access: Access) -> dict[int, list[tuple[str,
     What a call was asked and answered is told to whoever may see all of its sources; of the run's own thread that is
     whoever sees the run. One query; none unless such a run has called something.
     """
-    under_way = [run.pk for run in runs if not run.is_over and getattr(run, "call_times", ())]
+    under_way = [run.pk for run in runs if not run.is_over and getattr(run, "call_times", None)]
     if not under_way:
         return {}
     sources = ToolSource.objects.filter(call=OuterRef("pk")).order_by()

@@ -54,10 +54,7 @@ def run_detail(request: WorkspaceRequest, run_id: int) -> HttpResponse:
 def run_thoughts(request: WorkspaceRequest, run_id: int) -> HttpResponse:
     """What the model thought, for the fold of its reply, or as a page. While it thinks the fold asks again."""
     run = access_run(request.access, run_id)
-    reasoning = read_reasoning(run)
-    if reasoning is None:
-        raise Missing
-    return _render_fold(request, run, "agents/_run_thoughts.html", {"reasoning": reasoning})
+    return _render_fold(request, run, "agents/_run_thoughts.html", {"reasoning": read_reasoning(run)})
 
 
 @workspace_view

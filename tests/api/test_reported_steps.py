@@ -28,7 +28,7 @@ LOOK = {
 }
 
 
-def report(api: Api, run: Run, attempt: int = 1, **body: object) -> tuple[int, Any]:
+def report(api: Api, run: Run, attempt: object = 1, **body: object) -> tuple[int, Any]:
     answer = api.post(f"runs/{run.pk}/steps/", {"attempt": attempt, **body})
     given = answer.json()
     return answer.status_code, given["state"] if answer.status_code < 400 else given["code"]
