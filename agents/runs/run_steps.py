@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from agents.assembler.snapshots.redaction import ToolCallView, visible_tool_calls
 from agents.models import RUNS, Run, RunStep
-from agents.runs.step_words import call_words, reported_words
+from agents.runs.step_words import call_words, reported_words, seconds_words
 from openvibe.workspaces.access import Access
 
 
@@ -24,6 +24,10 @@ class StepView:
     arguments: str = ""
     result: str = ""
     hidden: str = ""
+
+    @property
+    def duration(self) -> str:
+        return seconds_words(self.seconds)
 
 
 @dataclass(frozen=True)

@@ -50,22 +50,24 @@ def call_words(
     with suppress(ValueError, RecursionError):
         given = json.loads(arguments)
         values = given if isinstance(given, dict) else {}
-    words = _call_words(name, values, result)
     if decision == "refused":
-        reason = f": {plain(why, 200)}" if why else ""
-        return f"Was not let: {words[:1].lower()}{words[1:]}{reason}"
+        return f"Was refused {_tool_words(name)}" + (f": {plain(why, 100)}" if why else "")
     if decision == "waits":
-        return f"Asked people before it goes on: {words[:1].lower()}{words[1:]}"
+        return f"Asked people about {_tool_words(name)}"
+    words = _call_words(name, values, result)
     return f"{words.replace('Used', 'Uses', 1)}…" if is_under_way else words
 
 
 def _call_words(name: str, values: Arguments, result: str) -> str:
     if describe := _TOOLS.get(name):
         return describe(values, result)
+    return f"Used {_tool_words(name)}"
+
+
+def _tool_words(name: str) -> str:
+    """A tool's name; of an MCP server's, with that of the server."""
     server, mark, tool = name.partition("__")
-    if mark and server and tool:
-        return f"Used {plain(tool, 100)} of {plain(server, 100)}"
-    return f"Used {plain(name, 100)}"
+    return f"{plain(tool, 100)} of {plain(server, 100)}" if mark and server and tool else plain(name, 100)
 
 
 def _with(verb: str, *parts: str) -> str:

@@ -44,7 +44,7 @@ def test_a_step_is_shown_and_changed_under_its_key(api: Api, ana: Member, run: R
 
     write(api, run, 0, "In March.")
     steps = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{run.pk}/steps/", headers={"HX-Request": "true"})
-    for words in ("Looked into the diary", "roses", "In March.", "2.5 s"):
+    for words in ("Looked into the diary", "roses", "In March.", "2 s"):
         assert words in steps.content.decode()
     (event,) = [each for each in api.get(f"runs/{run.pk}/").json()["events"] if each["step"]]
     assert (event["kind"], event["step"]["result"], event["step"]["seconds"]) == ("tool", "In March.", 2.5)

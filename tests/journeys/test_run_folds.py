@@ -49,5 +49,5 @@ def test_thoughts_and_steps_are_followed_and_read(people: People, installation: 
     expect(steps).to_contain_text("search_thread")
     expect(steps).to_contain_text("Arguments")
     for theme in ("light", "dark"):
-        ana.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        ana.emulate_media(color_scheme=theme)
         ana.screenshot(path=tmp_path / f"{theme}.png")

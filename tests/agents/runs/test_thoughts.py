@@ -9,11 +9,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agents.assembler.snapshots.store import expire_records
-from agents.models import Agent, Run, RunStep
+from agents.assembler.snapshots.store import erase_calls_about, expire_records
+from agents.models import Agent, KnowledgeUse, Run, RunStep
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.run_steps import read_reasoning
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS, ThoughtWriter, bounded_thought
+from knowledge.services import erase_entry
+from memory.work.approvals import decide_approval
 from openvibe.base.jobs import JobLost
 from openvibe.base.models import Event as StoredEvent
 from openvibe.chat.models import Thread
@@ -22,7 +24,7 @@ from openvibe.llm.errors import ModelTimeout
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, meanwhile, reply_of, told
 from tests.agents.runs.test_executor import in_background, wait_for
-from tests.factories import access, say
+from tests.factories import access, make_entry, make_member, say
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 THOUGHTS = ("The question is ", "about pruning. ", "Ana prunes the climbers in July.")
@@ -195,3 +197,33 @@ def test_they_are_kept_as_long_as_results_of_tools(
     RunStep.objects.update(created_at=timezone.now() - timedelta(days=31))
     expire_records()
     assert texts() == [""]
+
+
+def test_erased_knowledge_takes_the_thoughts_of_runs_that_had_it(ana: Member, vibe: Agent, thread: Thread) -> None:
+    entry = make_entry(ana, "The vault", "Its code is tulip.")
+    run, other = ask(thread, ana), ask(thread, ana)
+    told(run, thinking("Done.", "Tulip, then."))
+    told(other, thinking("Done.", "Something else."))
+    KnowledgeUse.objects.all().delete()
+    KnowledgeUse.objects.create(run=run, entry=entry)
+    erase_entry(entry=entry, by=access(ana))
+    assert texts() == ["", "Something else."]
+
+
+def test_cleared_notes_take_the_thoughts_about_that_person(ana: Member, vibe: Agent, thread: Thread) -> None:
+    ben = make_member("Ben", workspace=ana.workspace)
+    told(ask(thread, ana), thinking("Done.", "Ana likes it short."))
+    told(ask(thread, ben), thinking("Done.", "Ben likes it long."))
+    erase_calls_about(agent_id=vibe.participant_id, person_id=ana.participant_id)
+    assert texts() == ["", "Ben likes it long."]
+
+
+def test_a_run_that_people_let_go_on_keeps_what_it_thought(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    question = calling(("request_approval", {"what": "Order mulch"}))
+    told(run, ScriptedAnswer("", question.tool_calls, thoughts=("Mulch costs money.",)))
+    assert run.state == "waiting_approval"
+    assert run.approval is not None
+    decide_approval(approval=run.approval, by=access(ana), is_granted=True)
+    told(run, thinking("Ordered.", "They said yes."))
+    assert texts() == ["Mulch costs money.", "They said yes."]
