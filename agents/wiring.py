@@ -17,7 +17,7 @@ from agents.access import (
     visible_to,
 )
 from agents.admin.dashboard import dashboard
-from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_snapshots
+from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_snapshots, erase_steps_quoting
 from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
 from agents.audience import shown_while_answering, visible_calls
@@ -87,6 +87,7 @@ def wire() -> None:
     EXTRA_TOOLS.add(allowed_tools)
     TEXT_ERASERS.add(TextEraser("stored prompts", erase_from_snapshots))
     TEXT_ERASERS.add(TextEraser("tool calls", erase_calls_quoting))
+    TEXT_ERASERS.add(TextEraser("thoughts and steps", erase_steps_quoting))
 
 
 def agent_access_now(participant: Participant) -> Access | None:

@@ -6,7 +6,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.assembler.items import DropReason
-from agents.models import Agent, Effort, KnowledgeUse, Run, SoulVersion, ToolCall
+from agents.models import Agent, Effort, KnowledgeUse, Run, RunStep, SoulVersion, ToolCall
+from agents.runs.reported_steps import MAX_STEP_CHARACTERS
+from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS
 from agents.soul.rules import RULE_PLACES
 from openvibe.api.fields import ChoiceField, IdField, TextField, WholeNumberField
 from openvibe.base.text import MAX_BODY_CHARACTERS
@@ -392,19 +394,67 @@ class RunContextOut(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField(source="snapshot.created_at")
 
 
+class RunStepOut(serializers.ModelSerializer[RunStep]):
+    """A step as an agent elsewhere reported it."""
+
+    seconds = serializers.SerializerMethodField()
+
+    class Meta:
+        model = RunStep
+        fields = ("key", "kind", "state", "text", "tool", "arguments", "result", "seconds", "created_at")
+        read_only_fields = fields
+
+    def get_seconds(self, step: RunStep) -> float:
+        return step.milliseconds / 1000
+
+
 class TimelineEventOut(serializers.Serializer[Any]):
     """Something that happened to a run. `tool_call` is what was called, as in the run's context."""
 
     at = serializers.DateTimeField()
     kind = serializers.CharField(
-        help_text="queued, claimed, assembled, called, adapted, answered, tool, waiting, resumed, stop_requested, "
-        "stopped, retried, failed or done."
+        help_text="queued, claimed, assembled, called, notice, switched, answered, thought, tool, note, waiting, "
+        "resumed, stop_requested, stopped, retried, failed or done."
     )
     text = serializers.CharField()
     detail = serializers.CharField(allow_blank=True, help_text="Figures of it, or what went wrong; may be empty.")
     attempt = serializers.IntegerField(help_text="From 1; 0 for what no worker did.")
     seconds = serializers.FloatField(help_text="Since the event before.")
     tool_call = SeenCallOut(source="call", allow_null=True)
+    step = RunStepOut(allow_null=True, help_text="What an agent elsewhere reported.")
+
+
+class ReasoningOut(serializers.Serializer[Any]):
+    """What the run's model thought. It is no part of the answer."""
+
+    seconds = serializers.FloatField()
+    tokens = serializers.IntegerField(allow_null=True, help_text="Among the run's output tokens. Null: not counted.")
+    text = serializers.CharField(
+        help_text="Empty where the provider does not show it, and once it is no longer kept (30 days, or what the "
+        "operator set)."
+    )
+    is_thinking = serializers.BooleanField(help_text="It goes on.")
+
+
+class RunStepIn(AttemptIn):
+    key = serializers.CharField(max_length=100, help_text="Yours, one for each step of the run.")
+    kind = ChoiceField(choices=RunStep.Kind.choices)
+    state = ChoiceField(choices=RunStep.State.choices, default=RunStep.State.DONE)
+    text = TextField(
+        required=False,
+        default="",
+        max_length=MAX_THOUGHT_CHARACTERS,
+        help_text="In words for people: what is thought or done. 20,000 characters at most but for a thought.",
+    )
+    tool = TextField(required=False, default="", max_length=100, help_text="Its name, of a `tool`.")
+    arguments = TextField(required=False, default="", max_length=MAX_STEP_CHARACTERS)
+    result = TextField(required=False, default="", max_length=MAX_STEP_CHARACTERS)
+    seconds = serializers.FloatField(required=False, default=0.0, min_value=0, max_value=86_400, help_text="It took.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs["kind"] != RunStep.Kind.THOUGHT and len(attrs["text"]) > MAX_STEP_CHARACTERS:
+            raise serializers.ValidationError({"text": f"At most {MAX_STEP_CHARACTERS:,} characters."})
+        return attrs
 
 
 class RunDetailOut(RunOut):
@@ -417,11 +467,17 @@ class RunDetailOut(RunOut):
         read_only=True, allow_null=True, help_text="Since it was last queued; null where it said nothing."
     )
     total_seconds = serializers.FloatField(read_only=True, allow_null=True, help_text="Null while it is not over.")
+    reasoning = serializers.SerializerMethodField()
     events = serializers.SerializerMethodField()
 
     class Meta(RunOut.Meta):
-        fields = (*RunOut.Meta.fields, "cost", "first_word_seconds", "total_seconds", "events")
+        fields = (*RunOut.Meta.fields, "cost", "first_word_seconds", "total_seconds", "reasoning", "events")
         read_only_fields = fields
+
+    @extend_schema_field(ReasoningOut(allow_null=True))
+    def get_reasoning(self, run: Run) -> Any:
+        reasoning = self.context["reasoning"]
+        return ReasoningOut(reasoning).data if reasoning is not None else None
 
     @extend_schema_field(TimelineEventOut(many=True))
     def get_events(self, run: Run) -> Any:

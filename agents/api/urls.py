@@ -8,6 +8,7 @@ urlpatterns = [
     path("runs/<int:pk>/", views.OneRun.as_view(), name="api-run"),
     path("runs/<int:pk>/context/", views.RunContext.as_view(), name="api-run-context"),
     path("runs/<int:pk>/reply/", views.Reply.as_view(), name="api-run-reply"),
+    path("runs/<int:pk>/steps/", views.RunSteps.as_view(), name="api-run-steps"),
     path("runs/<int:pk>/finish/", views.FinishRun.as_view(), name="api-run-finish"),
     path("runs/<int:pk>/stop/", views.StopRun.as_view(), name="api-run-stop"),
     path("runs/<int:pk>/retry/", views.RetryRun.as_view(), name="api-run-retry"),

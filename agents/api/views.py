@@ -26,6 +26,8 @@ from agents.api.serializers import (
     RunIn,
     RunOut,
     RunsQuery,
+    RunStepIn,
+    RunStepOut,
     SoulIn,
     SoulOut,
     SoulRuleIn,
@@ -47,6 +49,8 @@ from agents.runs.external import (
     keep_context,
 )
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
+from agents.runs.reported_steps import report_step
+from agents.runs.run_steps import read_reasoning
 from agents.runs.timeline import run_timeline
 from agents.services import apply_feedback_always, save_soul, set_trust_level, update_answering
 from agents.soul import SoulError
@@ -251,7 +255,8 @@ class OneRun(ApiView):
         """State, usage, what went wrong, and every step with its time; tool calls as far as the caller may see them."""
         access = request_access(request)
         run = _access_detailed_run(access, pk)
-        return Response(RunDetailOut(run, context={"events": run_timeline(run, access)}).data)
+        context = {"events": run_timeline(run, access), "reasoning": read_reasoning(run)}
+        return Response(RunDetailOut(run, context=context).data)
 
 
 class RunContext(ApiView):
@@ -297,6 +302,18 @@ class Reply(ApiView):
         data, access = self.validated_body(ReplyPieceIn), request_access(request)
         run = _access_begun_run(access, pk, data["attempt"])
         return Response(ReplyStateOut(append_words(run=run, offset=data["offset"], words=data["body"])).data)
+
+
+class RunSteps(ApiView):
+    @extend_schema(operation_id="runs_report_step", request=RunStepIn, responses={200: RunStepOut, 201: RunStepOut})
+    def post(self, request: Request, pk: int) -> Response:
+        """Tell people what the agent does in a run that it began: what it thinks, calls or notes, shown with its reply.
+        Reported again under the same `key`, a step is changed (200). 409 `run_over` once the run is over, `other_kind`
+        where the key names a step of another kind, `too_many_steps` after 200."""
+        access, data = request_access(request), self.validated_body(RunStepIn)
+        run = _access_begun_run(access, pk, data.pop("attempt"))
+        step, is_new = report_step(run=run, **data)
+        return Response(RunStepOut(step).data, status=201 if is_new else 200)
 
 
 class FinishRun(ApiView):

@@ -5,7 +5,7 @@ from agents.models.archive_export import EXPORTS, WorkspaceExport
 from agents.models.client_turn import ClientConversation, ClientTurn
 from agents.models.entry_erasure import EntryErasure
 from agents.models.mcp import McpServer, McpTool
-from agents.models.run import EXTERNAL_RUNS, RUNS, KnowledgeUse, Run, Snapshot, ToolCall, ToolSource
+from agents.models.run import EXTERNAL_RUNS, RUNS, KnowledgeUse, Run, RunStep, Snapshot, ToolCall, ToolSource
 from agents.models.schedule import Schedule
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "McpServer",
     "McpTool",
     "Run",
+    "RunStep",
     "Schedule",
     "Snapshot",
     "SoulVersion",

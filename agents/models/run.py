@@ -262,6 +262,69 @@ class ToolCall(models.Model):
         return f"{self.name} ({self.decision})"
 
 
+class RunStepQuerySet(models.QuerySet["RunStep"]):
+    def with_text(self) -> RunStepQuerySet:
+        return self.exclude(text="", arguments="", result="")
+
+    def forget(self) -> int:
+        """Empty their texts; how many. That there were some, and their figures, stays."""
+        return self.with_text().update(text="", arguments="", result="")
+
+
+class RunStep(models.Model):
+    """What a run's model thought in one turn, or what an agent elsewhere says that it does: a step of a run that is no
+    tool call of ours. It is for whoever sees the reply, stands in no prompt, and is no part of what was said.
+
+    The texts leave with a deleted message of the thread, and after PROMPT_RETENTION_DAYS; the figures stay.
+    """
+
+    class Kind(models.TextChoices):
+        THOUGHT = "thought", "A thought"
+        TOOL = "tool", "A tool"
+        NOTE = "note", "A note"
+
+    class State(models.TextChoices):
+        RUNNING = "running", "Under way"
+        DONE = "done", "Done"
+        FAILED = "failed", "Failed"
+        REFUSED = "refused", "Refused"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="own_steps", db_index=False)
+    key = models.CharField(max_length=100, help_text="Names the step within its run: who says it again changes it.")
+    attempt = models.PositiveSmallIntegerField()
+    kind = models.CharField(max_length=7, choices=Kind.choices)
+    state = models.CharField(max_length=7, choices=State.choices, default=State.RUNNING)
+    text = models.TextField(blank=True)
+    tool = models.CharField(max_length=100, blank=True)
+    arguments = models.TextField(blank=True)
+    result = models.TextField(blank=True)
+    tokens = models.PositiveIntegerField(null=True, help_text="Of a thought. Empty while it goes on.")
+    milliseconds = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    objects: ClassVar[models.Manager[RunStep]] = RunStepQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "key"], name="run_step_once"),
+            models.CheckConstraint(condition=Q(kind__in=["thought", "tool", "note"]), name="run_step_kind_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=["running", "done", "failed", "refused"]), name="run_step_state_known"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["created_at"],
+                condition=~Q(text="") | ~Q(arguments="") | ~Q(result=""),
+                name="run_step_with_text",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.state})"
+
+
 class ToolSource(models.Model):
     """Something that a tool call read or wrote. Who may not see all of its sources is not shown the call's arguments
     and result (`agents.audience`); a call without any is shown to nobody.

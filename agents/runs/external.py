@@ -24,6 +24,7 @@ from agents.runs.programs import programs_heard_at
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import StepKind, add_step
 from agents.runs.store import clean_reply_body, emit_reply_changed, replace_earlier_answers
+from agents.runs.thoughts import remove_steps
 from openvibe.base.events import emit
 from openvibe.base.jobs import JobLost
 from openvibe.base.masking import mask_secrets
@@ -161,6 +162,7 @@ def _create_or_restart(agent: Agent, message: Message, run: Run | None, task: st
     run.finished_at = run.stop_requested_at = run.first_word_at = None
     add_step(run, "claimed", attempt=run.attempt)
     run.save()
+    remove_steps(run)
     return run
 
 
@@ -176,7 +178,7 @@ def _unfinished_answer_error() -> Conflict:
 def keep_context(*, run: Run, prompt: Prompt) -> None:
     """Store what the agent is given to read, as the prompt of its run. Raises Conflict when the run is over, or its
     message was deleted: the request would be empty."""
-    current = _lock_run(run)
+    current = lock_external_run(run)
     if current.trigger.is_deleted:  # read anew: it took a moment to assemble
         raise _deleted_error()
     store_snapshot(run, prompt)
@@ -195,7 +197,7 @@ def append_words(*, run: Run, offset: int, words: str) -> ReplyState:
     """
     if run.state == Run.State.STOPPED:
         return reply_state(run)
-    current = _lock_run(run)
+    current = lock_external_run(run)
     reply = current.reply if current.state == Run.State.WRITING else None
     body = reply.body if reply else ""
     stored_words = body[offset : offset + len(words)]
@@ -236,7 +238,7 @@ def finish_external_run(*, run: Run, words: str | None, usage: ReportedUsage) ->
     """The answer stands, as it was sent or as `words`. Sent again, or after people stopped it, it changes nothing."""
     if run.state in (Run.State.DONE, Run.State.STOPPED):
         return run
-    current = _lock_run(run)
+    current = lock_external_run(run)
     reply = current.reply if current.state == Run.State.WRITING else None
     body = clean_reply_body(reply.body if words is None and reply else words or "")
     if not body:
@@ -250,7 +252,7 @@ def fail_external_run(*, run: Run, error: str, usage: ReportedUsage, code: str =
     """The agent could not answer, and says why in words for people, whose secrets are masked. What it wrote is kept."""
     if run.state in (Run.State.FAILED, Run.State.STOPPED):
         return run
-    current = _lock_run(run)
+    current = lock_external_run(run)
     current.error = mask_secrets(clean_reply_body(error))[:MAX_ERROR_CHARACTERS] or "It gave no reason."
     current.error_code = code
     reply = current.reply if current.state == Run.State.WRITING else None
@@ -300,7 +302,7 @@ def _prompt_tokens(run: Run) -> int:
     return Snapshot.objects.filter(run=run).values_list("tokens", flat=True).first() or 0
 
 
-def _lock_run(run: Run) -> Run:
+def lock_external_run(run: Run) -> Run:
     """The run, locked, as long as it is this attempt's. Raises Conflict."""
     try:
         return EXTERNAL_RUNS.lock_owned(run)

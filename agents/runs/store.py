@@ -15,6 +15,7 @@ from agents.assembler.assemble import Prompt
 from agents.assembler.snapshots.store import store_snapshot
 from agents.models import RUNS, Run
 from agents.runs.steps import MAX_ERROR_CHARACTERS, Step, add_step, append_step, make_step
+from agents.runs.thoughts import ThoughtWriter, remove_steps
 from memory.models import Approval
 from memory.services import record_failure
 from openvibe.base.events import emit
@@ -66,7 +67,7 @@ class AnsweredTurn:
 @dataclass
 class PartialReply:
     """What the model has said so far, round by round. `cut_reason`: of CUT_NOTICES, where the last turn was
-    cut off. `last_turn`: that it ended, which is saved with the end of the run."""
+    cut off. `last_turn`: that it ended, which is saved with the end of the run. `thoughts`: of the newest turn."""
 
     finished_rounds: list[str] = field(default_factory=list)
     current_round: str = ""
@@ -74,6 +75,13 @@ class PartialReply:
     cut_reason: str = ""
     first_word_at: datetime | None = None
     last_turn: AnsweredTurn | None = None
+    thoughts: ThoughtWriter | None = None
+
+    @property
+    def uncounted_tokens(self) -> int:
+        """Of what was thought and said in a turn that did not end."""
+        thoughts = self.thoughts.count_tokens() if self.thoughts and not self.thoughts.is_counted else 0
+        return count_tokens(self.current_round) + thoughts
 
     @property
     def text(self) -> str:
@@ -136,6 +144,8 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     current = RUNS.lock_owned(run)
     store_snapshot(run, prompt, is_new=run.attempt == 1)
     said = text_before_pause(current)
+    if run.attempt > 1 and not _is_resumed(current):
+        remove_steps(run)
     reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
     if said:
         Message.objects.filter(pk=reply.pk).update(body=said)
@@ -250,10 +260,18 @@ def text_before_pause(run: Run) -> str:
     """
     if run.reply is not None and run.stop_requested_at is not None:
         return run.reply.body
-    turns = [step for step in run.steps if step["kind"] in ("waiting", "resumed", "retried")]
-    if run.reply is None or [step["kind"] for step in turns[-2:]] != ["waiting", "resumed"]:
+    if run.reply is None or not _is_resumed(run):
         return ""
-    return run.reply.body[: turns[-2].get("characters", 0)]
+    return run.reply.body[: _turning_points(run)[-2].get("characters", 0)]
+
+
+def _is_resumed(run: Run) -> bool:
+    """Whether the run goes on because people decided what it waited for."""
+    return [step["kind"] for step in _turning_points(run)[-2:]] == ["waiting", "resumed"]
+
+
+def _turning_points(run: Run) -> list[Step]:
+    return [step for step in run.steps if step["kind"] in ("waiting", "resumed", "retried")]
 
 
 def begin_request(run: Run, tokens: int, round_number: int) -> bool:
@@ -277,9 +295,12 @@ def answered_turn(
     round_number: int,
     first_word_at: datetime | None,
     cut_reason: str = "",
+    thought_tokens: int = 0,
 ) -> AnsweredTurn:
-    """What the provider says it read and wrote, in place of what was planned and counted."""
-    input_tokens, output_tokens = usage.input_tokens or planned_tokens, usage.output_tokens or count_tokens(text)
+    """What the provider says it read and wrote, in place of what was planned and counted. `thought_tokens` are among
+    those it says."""
+    input_tokens = usage.input_tokens or planned_tokens
+    output_tokens = usage.output_tokens or count_tokens(text) + thought_tokens
     step = make_step(
         "answered",
         attempt=run.attempt,
@@ -329,7 +350,7 @@ def save_unfinished_turn(run: Run, reply: Message, answer: PartialReply) -> None
         save_answered_turn(run, answer.last_turn)
     RUNS.update_owned(
         run,
-        output_tokens=F("output_tokens") + count_tokens(answer.current_round),
+        output_tokens=F("output_tokens") + answer.uncounted_tokens,
         first_word_at=Coalesce("first_word_at", Value(answer.first_word_at, DateTimeField())),
     )
     save_partial(run, reply, answer)
@@ -352,7 +373,7 @@ def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
         replace_earlier_answers(current)
     current.state = Run.State.STOPPED if answer.is_stopped else Run.State.DONE
     current.finished_at = timezone.now()
-    current.output_tokens += count_tokens(answer.current_round)  # empty unless it was stopped in the middle of a turn
+    current.output_tokens += answer.uncounted_tokens  # none unless it was stopped in the middle of a turn
     current.first_word_at = current.first_word_at or answer.first_word_at
     if answer.last_turn:
         _add_answered_turn(current, answer.last_turn)

@@ -8,7 +8,8 @@ from datetime import datetime
 from django.utils.dateparse import parse_datetime
 
 from agents.assembler.snapshots.redaction import ToolCallView, visible_tool_calls
-from agents.models import Run
+from agents.models import Run, RunStep
+from agents.runs.step_words import reported_words, thought_words
 from agents.runs.steps import Step
 from memory.models import Approval
 from openvibe.workspaces.access import Access
@@ -24,7 +25,8 @@ CALL_VERBS = {"allowed": "Used", "refused": "Was refused", "waits": "Asked to us
 
 @dataclass(frozen=True)
 class TimelineEvent:
-    """One thing that happened. `seconds` have passed since the one before; `call` is the tool call it was, if any."""
+    """One thing that happened. `seconds` have passed since the one before; `call` is the tool call it was,
+    `step` the step that an agent elsewhere reported, if any."""
 
     at: datetime
     kind: str
@@ -33,14 +35,16 @@ class TimelineEvent:
     attempt: int = 0
     seconds: float = 0.0
     call: ToolCallView | None = None
+    step: RunStep | None = None
 
 
 def run_timeline(run: Run, access: Access) -> tuple[TimelineEvent, ...]:
     """Everything that happened to the run, oldest first. The caller has checked that the run itself is visible.
 
-    Five queries at most.
+    Six queries at most.
     """
-    events = [*_step_events(run, _recorded_steps(run)), *_call_events(visible_tool_calls(run, access))]
+    calls = visible_tool_calls(run, access)
+    events = [*_step_events(run, _recorded_steps(run)), *_call_events(calls), *_own_step_events(run)]
     in_order = sorted(events, key=lambda event: event.at)
     return tuple(
         replace(event, seconds=(event.at - before.at).total_seconds() if before else 0.0)
@@ -130,3 +134,16 @@ def _call_events(calls: Iterable[ToolCallView]) -> Iterator[TimelineEvent]:
         figures = f"{call.milliseconds:,} ms · {call.result_tokens:,} tokens of result"
         text = f"{CALL_VERBS.get(call.decision, 'Used')} {call.name}"
         yield TimelineEvent(call.created_at, "tool", text, figures, call.attempt, call=call)
+
+
+def _own_step_events(run: Run) -> Iterator[TimelineEvent]:
+    """What was thought, in words and figures alone, and what an agent elsewhere reported."""
+    for step in run.own_steps.all():
+        seconds = step.milliseconds / 1000
+        if step.kind == RunStep.Kind.THOUGHT:
+            is_thinking = step.state == RunStep.State.RUNNING and not run.is_over
+            text, detail, shown = thought_words(seconds, step.tokens, is_thinking=is_thinking), "", None
+        else:
+            text, shown = reported_words(step.kind, step.state, step.text, step.tool), step
+            detail = f"{step.milliseconds:,} ms" if step.milliseconds else ""
+        yield TimelineEvent(step.created_at, step.kind, text, detail, step.attempt, step=shown)

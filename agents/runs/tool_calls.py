@@ -11,6 +11,7 @@ from agents.audience import save_sources
 from agents.models import RUNS, Run, ToolCall
 from agents.runs.previous_attempts import request_of, was_stopped_since
 from agents.runs.store import PartialReply, wait_for_approval
+from agents.runs.thoughts import emit_step
 from agents.tools.toolbox import Toolbox
 from agents.tools.values import ToolOutcome
 from memory.models import Approval
@@ -69,10 +70,12 @@ class CallExecutor:
             if outcome is not None:
                 _finish_call(row, outcome, start_time)
                 self._react_to(outcome, current)
+            emit_step(self.run)
         if outcome is None:
             outcome = toolbox.execute(call, is_approved=is_approved)
             with transaction.atomic():  # what came of it is true, whoever has the run by now
                 _finish_call(row, outcome, start_time)
+                emit_step(self.run)
         self.had_bulky_result = self.had_bulky_result or row.result_tokens > BULKY_RESULT_TOKENS
         return outcome
 

@@ -21,7 +21,7 @@ from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.assembler.snapshots.store import store_snapshot
 from agents.assembler.stack import MORE_TOOLS
 from agents.audience import has_new_readers, shown_to_readers
-from agents.models import RUNS, Agent, Run, ToolCall
+from agents.models import RUNS, Agent, Run, RunStep, ToolCall
 from agents.models.run import ERASED_FIELDS
 from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
@@ -44,6 +44,7 @@ from agents.runs.store import (
     switch_model,
 )
 from agents.runs.stream_reader import STREAM_TIMEOUT, iter_with_timeout
+from agents.runs.thoughts import ThoughtWriter
 from agents.runs.tool_calls import CALL_MAY_QUOTE, CallExecutor
 from agents.runs.transcript import (
     ModelTurn,
@@ -76,6 +77,7 @@ from openvibe.llm.values import (
     CallOptions,
     ChatMessage,
     Completion,
+    ReasoningDelta,
     StreamEnd,
     TextDelta,
     TextReset,
@@ -271,6 +273,7 @@ class RunSession:
         with transaction.atomic():
             RUNS.lock_owned(self.run)
             store_snapshot(self.run, prompt)
+            RunStep.objects.filter(run=self.run.pk).forget()
 
     def _withdraw_tools(self, transcript: Transcript, turn: ModelTurn, notice: CallNotice) -> None:
         """The model takes no tools, as it says now: it is asked anew, and its prompt says nothing of them."""
@@ -312,6 +315,7 @@ class RunSession:
         first_word_at: datetime | None = None
         messages = self._messages(turn)
         saved_text, saved_at = self.answer.text, monotonic()
+        thoughts = self.answer.thoughts = ThoughtWriter(self.run, round_number)
         for events in iter_with_timeout(
             lambda: self.client.stream(
                 messages, tools=turn.tools, max_output_tokens=self.max_output_tokens, options=self.options
@@ -320,11 +324,15 @@ class RunSession:
             for event in events:
                 if isinstance(event, TextReset):
                     self.answer.current_round = ""
+                    thoughts.reset()
                 elif isinstance(event, CallNotice):
                     save_notice(self.run, event)
+                elif isinstance(event, ReasoningDelta):
+                    thoughts.add(event.text)
                 elif isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
                     self.answer.current_round += clean_text(event.text)
             if first_word_at is None and self.answer.current_round:
+                thoughts.answer_begins()
                 first_word_at = timezone.now()
                 self.answer.first_word_at = self.answer.first_word_at or first_word_at
             if events and isinstance(events[-1], StreamEnd):  # all of it is saved in a moment
@@ -337,6 +345,7 @@ class RunSession:
                 saved_at = monotonic()
                 if is_stop_requested(self.run):
                     self.answer.is_stopped = True
+                    thoughts.answer_begins()
                     return None
             if (is_due or not saved_text) and self.answer.text != saved_text:  # the first word waits for nothing
                 saved_text = self.answer.text
@@ -437,6 +446,7 @@ class RunSession:
     def _end_round(
         self, completion: Completion, turn: ModelTurn, round_number: int, first_word_at: datetime | None
     ) -> None:
+        thought_tokens = self._end_thoughts(completion)
         text, self.stop_reason = completion.text or self.answer.current_round, completion.stop_reason
         cut_reason = self.stop_reason if self.stop_reason in ("length", "content_filter", "pause") else ""
         round_turn = answered_turn(
@@ -447,6 +457,7 @@ class RunSession:
             round_number=round_number,
             first_word_at=first_word_at,
             cut_reason=cut_reason,
+            thought_tokens=thought_tokens,
         )
         self.answer.end_round(text)
         if unread_tokens(turn.tokens, completion.usage):
@@ -466,6 +477,17 @@ class RunSession:
         save_notice(self.run, CallNotice("not_all_read", unread_sentence(sent, read)))
         if (endpoint := getattr(self.client, "endpoint", None)) is not None:
             note_unread(endpoint, sent=sent, read=read)
+
+    def _end_thoughts(self, completion: Completion) -> int:
+        """The tokens that the turn thought. Its words are not kept where a message was edited or deleted meanwhile that
+        they may quote, or somebody reads along by now for whom they were not meant."""
+        thoughts, tokens = self.answer.thoughts, completion.usage.reasoning_tokens
+        if thoughts is None or not (tokens or completion.reasoning or thoughts.has_any):
+            return 0
+        is_kept = read_message_changes(self.run.thread_id) == self.changes_read and not has_new_readers(
+            self.readers, readers_of(self.run)
+        )
+        return thoughts.end(tokens, text=completion.reasoning, is_kept=is_kept)
 
     def _is_for_program(self) -> bool:
         """Whether a program reads the answer: one that is told why it ended, or the form of a dive's result."""

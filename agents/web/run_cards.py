@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Coalesce, Left
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models.functions import Coalesce, JSONObject, Left, RowNumber
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.utils.text import Truncator
 
-from agents.models import Run, TrustChange
+from agents.audience import visible_calls
+from agents.models import RUNS, Run, RunStep, ToolCall, ToolSource, TrustChange
+from agents.runs.step_words import call_words, reported_words, seconds_words, thought_words
 from openvibe.base.query_cache import CompiledQuery, array_literal
+from openvibe.base.text import pluralize
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
 
@@ -22,6 +27,30 @@ VERSION_STATES = (Message.State.COMPLETE, Message.State.STOPPED, Message.State.R
 
 MAX_QUESTION_CHARACTERS = 60
 """Characters of the question that a run shows."""
+
+MAX_STEPS_NOW = 3
+"""Steps that the line of a run under way names: the newest."""
+
+MAX_OWN_STEPS = 250
+"""Steps of one run that are looked at beside its tool calls."""
+
+
+@dataclass(frozen=True)
+class ThoughtLine:
+    """The line that folds what a run's model thought. `seconds`: so far, while it thinks."""
+
+    words: str
+    seconds: int
+    is_thinking: bool
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
+class StepsLine:
+    """The line that folds a run's steps. `now`: the newest of them in words, while the run is under way."""
+
+    words: str
+    now: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +90,8 @@ class RunCard:
     is_scheduled: bool
     stoppable_schedule_id: int | None
     """The schedule that had it, while the asker may stop it."""
+    thought: ThoughtLine | None = None
+    steps: StepsLine | None = None
 
     @property
     def is_under_way(self) -> bool:
@@ -88,12 +119,13 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
     """`run` for replies, `waiting` for messages whose runs have no reply yet, `ask_again` for those that were edited
     since they were answered, `level` the author's at that time.
 
-    One query, two where agents wrote without a run.
+    One query, two where agents wrote without a run, one more where runs under way have called tools.
     """
     runs: list[Run] = _runs_at.objects(array_literal(message.id for message in messages)) if messages else []
+    words_now = _words_now(runs, access)
     decorations: dict[int, dict[str, Any]] = defaultdict(dict)
     for run in runs:
-        card, extras = _run_card(run, access), decorations[run.trigger_id]
+        card, extras = _run_card(run, access, words_now.get(run.pk, ())), decorations[run.trigger_id]
         if run.reply_id is None:
             extras["waiting"] = (*extras.get("waiting", ()), card)
             continue
@@ -110,6 +142,35 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
 def read_run_card(run_id: int, access: Access) -> RunCard:
     """Of a run that the asker sees."""
     return _run_card(_runs_by_id.objects(run_id)[0], access)
+
+
+def _words_now(runs: Sequence[Run], access: Access) -> dict[int, list[tuple[str, str]]]:
+    """The newest calls of the runs that are under way, by run: when they began (ISO 8601), and what they are called.
+
+    What a call was asked and answered is told to whoever may see all of its sources; of the run's own thread that is
+    whoever sees the run. One query; none unless such a run has called something.
+    """
+    under_way = [run.pk for run in runs if not run.is_over and getattr(run, "call_times", None)]
+    if not under_way:
+        return {}
+    sources = ToolSource.objects.filter(call=OuterRef("pk")).order_by()
+    in_thread = Q(kind=ToolSource.Kind.THREAD, ref=OuterRef("run__thread"))
+    is_of_thread = Exists(sources) & ~Exists(sources.exclude(in_thread))
+    calls = ToolCall.objects.filter(run__in=under_way).annotate(
+        asked=Left("arguments", 2_000),
+        answered=Left("result", 16_000),
+        is_visible=Q(is_of_thread) | Q(Exists(visible_calls(access).filter(pk=OuterRef("pk")))),
+        rank=Window(RowNumber(), partition_by="run_id", order_by=F("id").desc()),
+    )
+    newest = calls.filter(rank__lte=MAX_STEPS_NOW).order_by("id")
+    columns = ("run_id", "created_at", "name", "asked", "answered", "decision", "why", "finished_at", "is_visible")
+    words: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for run_id, at, name, asked, answered, decision, why, ended_at, is_visible in newest.values_list(*columns):
+        texts = (asked, answered) if is_visible else ("", "")
+        reason = why if is_visible else ""
+        line = call_words(name, *texts, decision=decision, why=reason, is_under_way=ended_at is None)
+        words[run_id].append((at.isoformat(), line))
+    return words
 
 
 def _levels_then(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
@@ -154,7 +215,13 @@ def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
     is_edited = Q(trigger__edited_at__gt=F("queued_at"), trigger__deleted_at=None)
     later_changes = TrustChange.objects.filter(agent=OuterRef("agent"), created_at__gt=OuterRef("reply__created_at"))
     runs = runs.select_related("agent__participant", "approval", "schedule").only(*RUN_CARD_FIELDS)
+    calls = ToolCall.objects.filter(run=OuterRef("pk")).order_by()
+    own_steps = RunStep.objects.filter(run=OuterRef("pk")).order_by("-id")
+    facts = {"text": Left("text", 200), **{name: name for name in ("kind", "state", "tool", "tokens")}}
+    facts |= {"at": "created_at", "ms": "milliseconds"}
     return runs.annotate(
+        call_times=ArraySubquery(calls.values("milliseconds")),
+        step_rows=ArraySubquery(own_steps.values(row=JSONObject(**facts))[:MAX_OWN_STEPS]),
         prompt_tokens=F("snapshot__tokens"),
         prompt_budget=F("snapshot__budget"),
         question=Left("trigger__body", 2 * MAX_QUESTION_CHARACTERS),
@@ -164,9 +231,37 @@ def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
     ).order_by("id")
 
 
-def _run_card(run: Run, access: Access) -> RunCard:
+def _thought_line(run: Run, thoughts: Sequence[dict[str, Any]]) -> ThoughtLine | None:
+    if not thoughts:
+        return None
+    thinking = [row for row in thoughts if row["state"] == RunStep.State.RUNNING and run.state in RUNS.active]
+    seconds = sum(row["ms"] for row in thoughts if row not in thinking) / 1000
+    began = [at for row in thinking if (at := parse_datetime(row["at"])) is not None]
+    seconds += sum(max((timezone.now() - at).total_seconds(), 0.0) for at in began)
+    tokens = sum(row["tokens"] or 0 for row in thoughts)
+    return ThoughtLine(thought_words(seconds, tokens, is_thinking=bool(thinking)), int(seconds), bool(thinking), tokens)
+
+
+def _steps_line(run: Run, reported: Sequence[dict[str, Any]], calls_now: Sequence[tuple[str, str]]) -> StepsLine | None:
+    """`reported` are the steps that an agent elsewhere told of, newest first; `calls_now` as of `_words_now`."""
+    times = [*getattr(run, "call_times", ()), *(row["ms"] for row in reported)]
+    if not times:
+        return None
+    words = f"{pluralize(len(times), 'step')}, {seconds_words(sum(times) / 1000)}"
+    if run.is_over:
+        return StepsLine(words)
+    newest = [
+        (row["at"], reported_words(row["kind"], row["state"], row["text"], row["tool"]))
+        for row in reported[:MAX_STEPS_NOW]
+    ]
+    lines = [line for _, line in sorted((*calls_now, *newest))][-MAX_STEPS_NOW:]
+    return StepsLine(words, " · ".join(lines))
+
+
+def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = ()) -> RunCard:
     """The run for this asker. Expects `agent__participant` and `approval` loaded, and what `_card_rows` adds."""
     is_person = not access.is_agent
+    rows: Sequence[dict[str, Any]] = getattr(run, "step_rows", ())
     is_retriable = run.state in (Run.State.FAILED, Run.State.STOPPED)
     return RunCard(
         pk=run.pk,
@@ -194,6 +289,8 @@ def _run_card(run: Run, access: Access) -> RunCard:
         stoppable_schedule_id=(
             run.schedule_id if is_person and not access.is_guest and run.schedule and run.schedule.is_active else None
         ),
+        thought=_thought_line(run, [row for row in rows if row["kind"] == RunStep.Kind.THOUGHT]),
+        steps=_steps_line(run, [row for row in rows if row["kind"] != RunStep.Kind.THOUGHT], calls_now),
     )
 
 

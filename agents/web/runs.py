@@ -6,6 +6,8 @@ from django.views.decorators.http import require_POST
 
 from agents.models import Run
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
+from agents.runs.run_steps import read_reasoning
+from agents.runs.run_steps import run_steps as list_run_steps
 from agents.runs.timeline import run_timeline
 from agents.tasks import enqueue_run_on_commit
 from agents.web.run_cards import read_run_card, runs_by_message
@@ -46,6 +48,25 @@ def run_detail(request: WorkspaceRequest, run_id: int) -> HttpResponse:
     """What the run did and when, why it failed, and what may be done about it. A page, or a fragment for the panel."""
     run = access_run(request.access, run_id)
     return _render_run_page(request, run)
+
+
+@workspace_view
+def run_thoughts(request: WorkspaceRequest, run_id: int) -> HttpResponse:
+    """What the model thought, for the fold of its reply, or as a page. While it thinks the fold asks again."""
+    run = access_run(request.access, run_id)
+    return _render_fold(request, run, "agents/_run_thoughts.html", {"reasoning": read_reasoning(run)})
+
+
+@workspace_view
+def run_steps(request: WorkspaceRequest, run_id: int) -> HttpResponse:
+    """What the run did, step by step, as far as the asker may see it, for the fold of its reply, or as a page."""
+    run = access_run(request.access, run_id)
+    return _render_fold(request, run, "agents/_run_steps.html", {"steps": list_run_steps(run, request.access)})
+
+
+def _render_fold(request: WorkspaceRequest, run: Run, template: str, content: dict[str, object]) -> HttpResponse:
+    page = {"run": run, "fold": template, **content}
+    return render(request, template if request.htmx else "agents/run_fold.html", page)
 
 
 def _render_run_page(request: WorkspaceRequest, run: Run) -> HttpResponse:

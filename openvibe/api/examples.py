@@ -91,6 +91,13 @@ BODIES: Final[dict[str, Any]] = {
     "runs_begin": {"message": 345},
     "runs_finish": {"attempt": 1, "body": "In March, before the buds open.", "model": "our-own", "output_tokens": 9},
     "runs_read": {"attempt": 1, "budget": 8000},
+    "runs_report_step": {
+        "attempt": 1,
+        "key": "look-1",
+        "kind": "tool",
+        "tool": "diary",
+        "text": "Looked into the diary",
+    },
     "runs_write": {"attempt": 1, "offset": 0, "body": "In March"},
     "schedules_create": {
         "agent": "vibe",

@@ -101,7 +101,10 @@ class Environment(BaseSettings):
         "", description="Comma-separated private hosts that may be called all the same: ollama.lan:11434, 10.0.0.0/24."
     )
     prompt_retention_days: int = Field(
-        30, ge=1, le=36_500, description="Days for which texts of agents' prompts and results of their tools are kept."
+        30,
+        ge=1,
+        le=36_500,
+        description="Days for which texts of agents' prompts, results of their tools and what they thought are kept.",
     )
     webhook_delivery_days: int = Field(
         14, ge=1, le=36_500, description="Days for which deliveries of webhooks are listed."

@@ -184,7 +184,7 @@ function markWork({ agent, message, writing }) {
 }
 
 // --- events ---------------------------------------------------------------------------------------------
-const IN_THREADS = ["message_changed", "reactions_changed", "run_changed", "feedback_changed", "pins_changed", "work_changed", "memory_changed"];
+const IN_THREADS = ["message_changed", "reactions_changed", "run_changed", "run_step", "feedback_changed", "pins_changed", "work_changed", "memory_changed"];
 const shownChannel = /\/c\/(\d+)\//.exec(location.pathname)?.[1];
 
 /** What stands on a page besides a conversation, and what the sidebar cannot be told of, is fetched when it changed. */

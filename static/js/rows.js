@@ -61,6 +61,16 @@ function keepNewLine(old, row) {
   if (line && !one(".new-line", row)) one(".message-box", row).before(line);
 }
 
+/** What somebody has opened of a run stays open, under what its line says now. */
+function keepFolds(old, row) {
+  for (const open of all(".run-fold[open]", old)) {
+    const fresh = one(`#${CSS.escape(open.id)}`, row);
+    if (!fresh) continue;
+    one("summary", open).replaceWith(one("summary", fresh));
+    fresh.replaceWith(open);
+  }
+}
+
 /** A run stands once in the list, in its reply: the request above may be older than the reply that has just come. */
 function keepRunsOnce(row, list) {
   for (const line of all("[data-run]", row)) {
@@ -82,6 +92,7 @@ export function place(row, list) {
     const focused = old.contains(document.activeElement) ? document.activeElement : null;
     const full = one(".result-more[open]", old);
     if (full) one(".result-more", row)?.replaceWith(full); // somebody reads it
+    keepFolds(old, row);
     tellState(row, old.dataset.state);
     old.replaceWith(row);
     if (focused) refocus(focused, row);

@@ -1,6 +1,6 @@
 // The page of a run, alone or in the panel, kept as it is now.
 
-import { getElements, oneAtATime, one, replace, settled } from "./page.js";
+import { all, getElements, oneAtATime, one, replace, settled } from "./page.js";
 
 /** Whether somebody reads what they opened in it, or waits for the answer to something pressed there. */
 const isInHand = (page) => Boolean(one("details[open], .htmx-request", page));
@@ -22,10 +22,19 @@ document.addEventListener("htmx:afterRequest", renewStale);
 document.addEventListener("toggle", renewStale, true);
 
 document.addEventListener("openvibe:event", ({ detail }) => {
-  const isMeant = ["run_changed", "work_changed", "message_changed"].includes(detail.kind);
+  const isMeant = ["run_changed", "run_step", "work_changed", "message_changed"].includes(detail.kind);
   if (isMeant && String(detail.thread) === one("#run-page")?.dataset.thread) refreshSoon();
 });
 // A button of the page was used, and is perhaps gone with what was replaced: the keyboard stays here.
 document.addEventListener("htmx:afterSettle", ({ detail }) => {
   if (detail.target?.id === "run-page" && document.activeElement === document.body) one("#run-page")?.focus({ preventScroll: true });
 });
+
+// A model thinks: how long, counted on from what the server said.
+const begins = new WeakMap();
+setInterval(() => {
+  for (const place of all("[data-ticking]")) {
+    if (!begins.has(place)) begins.set(place, Date.now() - 1000 * Number(place.dataset.ticking));
+    place.textContent = `${Math.max(Math.round((Date.now() - begins.get(place)) / 1000), 0)} s`;
+  }
+}, 1000);

@@ -86,7 +86,7 @@ def make_example_world() -> ExampleWorld:
     scout = factories.make_agent(ana, "scout", channel=channel)
     scout.answers_itself = True
     scout.save(update_fields=["answers_itself"])
-    asked = [factories.say(factories.make_thread(channel, ana), ana, "@scout when?") for _ in range(4)]
+    asked = [factories.say(factories.make_thread(channel, ana), ana, "@scout when?") for _ in range(5)]
     begun = [begin_external_run(agent=scout, message=message).pk for message in asked[1:]]
     dawn = factories.make_agent(ana, "dawn", level=3, channel=channel)
     draft = ScheduleDraft(name="Dawn", cron="0 6 * * *", time_zone="UTC", prompt="What is due?", channel=channel)
@@ -114,7 +114,7 @@ def make_example_world() -> ExampleWorld:
         **dict.fromkeys(("proposals_accept", "proposals_reject"), pending.pk),
         **{"schedules": schedules[0], "schedules_delete": schedules[1]},
         **{"webhooks": webhooks[0].pk, "webhooks_delete": webhooks[1].pk},
-        **dict(zip(("runs_read", "runs_write", "runs_finish"), begun, strict=True)),
+        **dict(zip(("runs_read", "runs_write", "runs_report_step", "runs_finish"), begun, strict=True)),
         **dict.fromkeys(("knowledge_restore", "knowledge_undo"), archived.pk),
         "snippets": create_snippet(workspace=ana.workspace, by=access, name="style", text="Be brief.").pk,
     }

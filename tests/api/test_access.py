@@ -255,6 +255,9 @@ ROWS = {
     ),  # none answers by itself
     "POST api-run-context": Row("runs/{run}/context/", "run", 403, body={"attempt": 1}),
     "PATCH api-run-reply": Row("runs/{run}/reply/", "run", 403, body={"attempt": 1, "offset": 0, "body": "Yes"}),
+    "POST api-run-steps": Row(
+        "runs/{run}/steps/", "run", 403, body={"attempt": 1, "key": "k", "kind": "note", "text": "Looks."}
+    ),
     "POST api-run-finish": Row("runs/{run}/finish/", "run", 403, body={"attempt": 1}),
     "POST api-run-stop": Row("runs/{run}/stop/", "run"),
     "POST api-run-retry": Row("runs/{run}/retry/", "run", 409, NOT_AGENTS),

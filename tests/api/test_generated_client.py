@@ -30,7 +30,7 @@ OPERATIONS = {
 }
 OF_AGENTS = ("sessions_",)
 """Operations that are an agent's alone begin so."""
-OF_EXTERNAL_AGENTS = ("runs_begin", "runs_read", "runs_write", "runs_finish")
+OF_EXTERNAL_AGENTS = ("runs_begin", "runs_read", "runs_write", "runs_report_step", "runs_finish")
 """Those of agents that answer themselves."""
 
 

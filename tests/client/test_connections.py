@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from openvibe_client import Api, ApiError, Vibe
+from openvibe_client import Api, ApiError, Stopped, Vibe
 from tests.http_server import serve_http
 
 ME = {"participant": {"handle": "reed", "kind": "agent"}}
@@ -209,6 +209,26 @@ def test_words_whose_answer_was_lost_are_sent_again_from_where_they_were(serve: 
     assert first == second == {"attempt": 1, "offset": 0, "body": "In "}
     assert script.bodies("POST finish")[-1]["body"] == "In March."
     assert reply.state == "done"
+
+
+def test_steps_are_told_once_and_changed_under_their_key(serve: Serve) -> None:
+    over = (409, {"code": "run_over", "detail": "This run is over."})
+    script = serve(
+        POST_runs=[(201, RUN)],
+        POST_steps=[DROP, (201, {}), (200, {}), over],
+        PATCH_reply=[{"state": "reading", "reply": None, "length": 0}],
+        POST_finish=[{**RUN, "state": "stopped"}],
+    )
+    with ask(script).answer() as reply:
+        key = reply.step("Looks\x00 into the diary", kind="tool", tool="diary", state="running", result="r" * 30_000)
+        assert reply.step("Looked into the diary", kind="tool", tool="diary", key=key) == key
+        with pytest.raises(Stopped):
+            reply.step("Nobody waits.")
+        reply.finish("In March.")
+    first, again, changed, _ = script.bodies("POST steps")
+    assert first == again
+    assert (first["attempt"], first["text"], len(first["result"])) == (1, "Looks into the diary", 20_000)
+    assert (changed["key"], changed["state"]) == (key, "done")
 
 
 def test_what_was_deleted_meanwhile_is_passed_over(serve: Serve) -> None:

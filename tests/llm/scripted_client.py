@@ -14,6 +14,7 @@ from openvibe.llm.values import (
     CallOptions,
     ChatMessage,
     Completion,
+    ReasoningDelta,
     StreamEnd,
     TextDelta,
     ToolCallRequest,
@@ -26,7 +27,7 @@ from openvibe.llm.values import (
 class ScriptedAnswer:
     """An answer. Before the delta numbered `hold_before`, `reached` is set and `go_on` is waited for.
 
-    `then` is raised in place of finishing, after the whole text was streamed.
+    `thoughts` are streamed before the text. `then` is raised in place of finishing, after the whole text was streamed.
     """
 
     text: str = ""
@@ -35,6 +36,8 @@ class ScriptedAnswer:
     go_on: Event | None = None
     hold_before: int = 0
     then: ModelError | None = None
+    thoughts: tuple[str, ...] = ()
+    reasoning_tokens: int | None = None
 
 
 ScriptedReply = ScriptedAnswer | str | ModelError | Callable[[Sequence[ChatMessage]], "ScriptedAnswer | str"]
@@ -93,6 +96,7 @@ class ScriptedModel:
         text = answer.text
         if max_output_tokens is not None:
             text = tokens.truncate_to_tokens(text, max_output_tokens, counter)
+        yield from map(ReasoningDelta, answer.thoughts)
         for position, word in enumerate(text.split(" ")):
             if position == answer.hold_before:
                 _wait_until_released(answer)
@@ -102,9 +106,10 @@ class ScriptedModel:
             raise answer.then
         if not text and not answer.tool_calls:
             raise EmptyAnswer("The model answered nothing.")
-        usage = Usage(tokens.count_prompt_tokens(messages, tools, counter), counter.count(text))
+        sizes = (tokens.count_prompt_tokens(messages, tools, counter), counter.count(text))
+        usage = Usage(*sizes, reasoning_tokens=answer.reasoning_tokens)
         reason = "tool_calls" if answer.tool_calls else "length" if text != answer.text else "stop"
-        yield StreamEnd(Completion(text, answer.tool_calls, usage, reason))
+        yield StreamEnd(Completion(text, answer.tool_calls, usage, reason, reasoning="".join(answer.thoughts)))
 
     def _next(self, messages: Sequence[ChatMessage]) -> ScriptedAnswer:
         self._last = reply = next(self._replies, self._last)

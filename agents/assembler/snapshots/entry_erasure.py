@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from agents.assembler.snapshots.content import UnreadableContent, unpack_text
 from agents.assembler.snapshots.store import rewrite_snapshot
-from agents.models import EntryErasure, Run, Snapshot, ToolCall, ToolSource
+from agents.models import EntryErasure, KnowledgeUse, Run, RunStep, Snapshot, ToolCall, ToolSource
 from knowledge.models import Entry
 from openvibe.api.idempotency import rewrite_answers
 from openvibe.base.masking import mask_secrets
@@ -38,6 +38,7 @@ def begin_entry_erasure(entry: Entry, topics: Collection[str]) -> None:
     it. `topics`: all that it was ever called."""
     _erase_calls(entry.pk)
     ToolCall.objects.filter(run__workspace=entry.workspace_id).erase_provider_fields()
+    _erase_steps(entry.pk)
     EntryErasure.objects.create(entry=entry, topics=json.dumps(sorted(topics), ensure_ascii=False))
 
 
@@ -65,6 +66,7 @@ def _erase_once(pk: int, now: datetime) -> None:
     if age > FIRST_PASSES and not is_last:
         return
     _erase_calls(entry.pk)
+    _erase_steps(entry.pk)
     _erase_from_prompts(entry, json.loads(erasure.topics))
     _erase_from_answers(entry)
     if is_last:
@@ -74,6 +76,11 @@ def _erase_once(pk: int, now: datetime) -> None:
 def _erase_calls(entry_id: int) -> None:
     calls = ToolCall.objects.filter(pk__in=_calls_about(entry_id)).exclude(arguments="", why="", result="")
     calls.update(arguments="", why="", result="")
+
+
+def _erase_steps(entry_id: int) -> None:
+    """What runs that had the entry thought and reported may tell of it."""
+    RunStep.objects.filter(run__in=KnowledgeUse.objects.filter(entry=entry_id).values("run")).forget()
 
 
 def _calls_about(entry_id: int) -> list[int]:

@@ -27,7 +27,7 @@ from agents.assembler.snapshots.content import (
     unpack_content,
 )
 from agents.knowledge_uses import record_uses
-from agents.models import Run, Snapshot, ToolCall, ToolSource
+from agents.models import Run, RunStep, Snapshot, ToolCall, ToolSource
 from openvibe.base.events import emit
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.query_cache import CompiledQuery, array_literal
@@ -167,11 +167,13 @@ def _count_episode_uses(episode_ids: set[int]) -> None:
 
 
 def expire_records() -> int:
-    """Remove texts of prompts and results of tools older than PROMPT_RETENTION_DAYS; how many. The counts stay."""
+    """Remove texts of prompts, results of tools and thoughts older than PROMPT_RETENTION_DAYS; how many of the first
+    two. The counts stay."""
     expiry = timezone.now() - timedelta(days=settings.PROMPT_RETENTION_DAYS)
     prompts = Snapshot.objects.filter(created_at__lt=expiry, content__isnull=False).update(content=None)
     old_calls = ToolCall.objects.filter(created_at__lt=expiry)
     old_calls.exclude(provider_fields="").update(provider_fields="")
+    RunStep.objects.filter(created_at__lt=expiry).forget()
     return prompts + old_calls.exclude(result="").update(result="")
 
 
@@ -309,6 +311,16 @@ def erase_tool_calls(thread_id: int, message_id: int) -> None:
     calls = ToolCall.objects.filter(_quoting_runs("run__", thread_id, message_id))
     calls.erase_provider_fields()
     calls.exclude(arguments="", why="", result="").update(arguments="", why="", result="")
+    RunStep.objects.filter(_quoting_runs("run__", thread_id, message_id)).forget()
+
+
+def erase_steps_quoting(erased: ErasedText) -> int:
+    """Empty thoughts and reported steps that repeat the text; how many. Of a deleted message those before went with
+    it."""
+    rows = RunStep.objects.filter(_quoting_runs("run__", erased.thread_id, erased.message_id)).with_text()
+    texts_by_pk = rows.values_list("pk", "text", "arguments", "result").iterator(chunk_size=50)
+    quoting = [pk for pk, *texts in texts_by_pk if erased.quotation.is_in("\n".join(texts))]
+    return RunStep.objects.filter(pk__in=quoting).forget()
 
 
 def erase_calls_about(*, agent_id: int, person_id: int) -> None:
@@ -316,4 +328,6 @@ def erase_calls_about(*, agent_id: int, person_id: int) -> None:
     of_agent = ToolCall.objects.filter(run__agent__participant=agent_id)
     of_agent.erase_provider_fields()
     calls = of_agent.filter(sources__kind=ToolSource.Kind.NOTES, sources__ref=person_id)
+    about_person = Q(requested_by=person_id) | Q(pk__in=calls.values("run"))
+    RunStep.objects.filter(run__in=Run.objects.filter(about_person, agent__participant=agent_id)).forget()
     ToolCall.objects.filter(pk__in=calls.values("pk")).update(arguments="", why="", result="")

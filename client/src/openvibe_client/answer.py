@@ -5,6 +5,7 @@ A thread of its own sends the words and, in silence, signs of life; the answers 
 
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -20,6 +21,8 @@ MAX_CHARACTERS = 100_000
 """Of a reply (Unicode code points), as the server takes them."""
 TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
 MAX_REASON_CHARACTERS = 15_000
+MAX_STEP_CHARACTERS = 20_000
+"""Of what a step says, was asked and answered; a thought may be as long as a reply."""
 NO_ANSWER_CODES = ("answered", "run_over", "agent_silent", "not_addressed", "archived", "deleted", "not_found")
 """Codes that say that nobody waits for an answer: it is there, or it may not be given (any more)."""
 PATIENCE_SECONDS = 60.0
@@ -117,6 +120,38 @@ class Answer:
             raise self.error
         if self.is_over:
             raise Stopped
+
+    def step(
+        self,
+        text: str,
+        *,
+        kind: str = "note",
+        key: str = "",
+        state: str = "done",
+        tool: str = "",
+        arguments: str = "",
+        result: str = "",
+        seconds: float = 0.0,
+    ) -> str:
+        """Tell people what the agent does, beside the reply: a `note`, a `tool` that it calls, a `thought`. Returns the
+        key of the step; given again, the step is changed. `state`: running, done, failed or refused.
+
+        Raises Stopped when nobody waits any more, ApiError for a step that is not taken.
+        """
+        self.check()
+        assert self.run is not None
+        texts = {"text": text, "tool": tool, "arguments": arguments, "result": result}
+        limits = {"text": MAX_CHARACTERS if kind == "thought" else MAX_STEP_CHARACTERS, "tool": 100}
+        bounded = {name: _storable(each)[: limits.get(name, MAX_STEP_CHARACTERS)] for name, each in texts.items()}
+        step = {"kind": kind, "key": key or uuid.uuid4().hex, "state": state, "seconds": seconds, **bounded}
+        body = {"attempt": self.run["attempt"], **step}
+        try:
+            self._api.call("POST", f"runs/{self.run['id']}/steps/", body, is_repeatable=True)
+        except ApiError as error:
+            if error.code in NO_ANSWER_CODES:
+                raise Stopped from None
+            raise
+        return str(step["key"])
 
     def finish(self, words: str | None = None, *, model: str = "", usage: tuple[int, int] | None = None) -> None:
         """End the reply; `words` replace what was written. `usage`: tokens read and written. Raises ApiError."""

@@ -144,6 +144,13 @@ class EventBatch:
     ids_only: bool = False
 
     @cached_property
+    def retold_ids(self) -> frozenset[int]:
+        """Messages of which an event tells more than new words, such as what their agent does now: shown whole."""
+        return frozenset(
+            event.message_id for event in self.events if event.message_id and event.kind != MESSAGE_CHANGED
+        )
+
+    @cached_property
     def messages(self) -> dict[int, Message]:
         """The messages that somebody is shown in full, as they are now, by id."""
         return with_authors_and_mentions(Message.objects.all()).in_bulk(self.wanted_ids) if self.wanted_ids else {}

@@ -98,7 +98,7 @@ class PageFrames:
         self, event: LiveEvent, message: Message, viewer: Viewer, personal: int, batch: EventBatch
     ) -> dict[str, object]:
         words = batch.new_words.get(message.pk)
-        if words is None or event.kind != "message_changed":
+        if words is None or message.pk in batch.retold_ids:
             return {"html": self._html(event, message, viewer, personal, batch)}
         place = {"at": message.seq, "from": words.start, "to": words.end}
         if words.finished:

@@ -1,0 +1,61 @@
+"""Steps that an agent elsewhere reports of a run of its own: what it thinks, calls and notes, for its readers.
+
+A step is named by a key of the agent's. Reported again it is changed, never doubled."""
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.models import Run, RunStep
+from agents.runs.external import lock_external_run
+from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS, bounded_thought, emit_step
+from openvibe.base.problems import Conflict, Problem
+from openvibe.llm.tokens import count_tokens
+from openvibe.llm.transcripts import clean_name
+
+MAX_REPORTED_STEPS = 200
+"""Of one run."""
+
+MAX_STEP_CHARACTERS = 20_000
+"""Of a note, of arguments, and of a result."""
+
+
+@transaction.atomic
+def report_step(*, run: Run, key: str, kind: str, **facts: Any) -> tuple[RunStep, bool]:
+    """The step as it stands now, and whether it is new. `facts`: `state`, `text`, `tool`, `arguments`, `result`,
+    `seconds`; secrets in them are masked.
+
+    Raises Conflict `run_over`, `other_kind` for a key that names a step of another kind, and `too_many_steps`; Problem
+    where a thought or note has no text, or a tool no name.
+    """
+    current = lock_external_run(run)
+    _check(kind, facts)
+    step = current.own_steps.filter(key=key).first()
+    if step is not None and step.kind != kind:
+        raise Conflict(f"This key names a step of another kind: {step.kind}.", code="other_kind")
+    if step is None and current.own_steps.count() >= MAX_REPORTED_STEPS:
+        raise Conflict(f"A run has at most {MAX_REPORTED_STEPS} steps. This one was not taken.", code="too_many_steps")
+    is_new, state_before = step is None, step.state if step else ""
+    step = step or RunStep(run=current, key=key, kind=kind, attempt=current.attempt, created_at=timezone.now())
+    limit = MAX_THOUGHT_CHARACTERS if kind == RunStep.Kind.THOUGHT else MAX_STEP_CHARACTERS
+    step.state, step.text = facts["state"], bounded_thought(facts["text"], limit)
+    step.tool = clean_name(facts["tool"])[:100] if facts["tool"] else ""
+    step.arguments = bounded_thought(facts["arguments"], MAX_STEP_CHARACTERS)
+    step.result = bounded_thought(facts["result"], MAX_STEP_CHARACTERS)
+    step.milliseconds = round(facts["seconds"] * 1000)
+    if kind == RunStep.Kind.THOUGHT:
+        step.tokens = count_tokens(step.text)
+    step.save()
+    current.heard_at = timezone.now()
+    current.save(update_fields=["heard_at"])
+    if is_new or step.state != state_before:
+        emit_step(current)
+    return step, is_new
+
+
+def _check(kind: str, facts: dict[str, Any]) -> None:
+    if kind == RunStep.Kind.TOOL and not facts["tool"].strip():
+        raise Problem("Name the tool that was called.", code="required", field="tool")
+    if kind != RunStep.Kind.TOOL and not facts["text"].strip():
+        raise Problem("A thought and a note have a text.", code="required", field="text")
