@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from decimal import Decimal
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -162,7 +161,6 @@ class Endpoint(TimestampedModel):
     tested_at = models.DateTimeField(null=True, editable=False, help_text="When a person last tried it out.")
     test_problem = models.CharField(max_length=500, blank=True, default="", db_default="", editable=False)
 
-    _stored_identity: tuple[str, str, str] | None = None
     attempts = CallLimits.attempts
     """Times that one call is tried; an instance that another stands in for is given fewer."""
 
@@ -218,13 +216,6 @@ class Endpoint(TimestampedModel):
     def __str__(self) -> str:
         return self.name
 
-    @classmethod
-    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any], **options: Any) -> Self:
-        endpoint = super().from_db(db, field_names, values, **options)
-        if {"kind", "base_url", "model"} <= set(field_names):
-            endpoint._stored_identity = endpoint.identity
-        return endpoint
-
     @property
     def identity(self) -> tuple[str, str, str]:
         """What is answered by: another address or model is another one, and nothing that was learned holds for it."""
@@ -253,8 +244,6 @@ class Endpoint(TimestampedModel):
     def save(self, **options: Any) -> None:
         """What was changed begins without failures, and untested; with another address, model or kind it forgets what
         the one before said, and wanted of requests."""
-        if self._stored_identity not in (None, self.identity):
-            self.forget_windows()
         self.failures = self.query_failures = 0
         self.rests_until = self.query_rests_until = self.tested_at = None
         self.test_problem = ""
@@ -262,10 +251,11 @@ class Endpoint(TimestampedModel):
             as_before = {"kind": self.kind, "base_url": self.base_url, "model": self.model}
             before = Endpoint.objects.filter(pk=self.pk).exclude(**as_before) if self.pk else Endpoint.objects.none()
             is_another = self.pk is not None and before.select_for_update(no_key=True).exists()
+            if is_another:
+                self.forget_windows()
             super().save(**options)
             if is_another:
                 self.adaptations.all().delete()
-        self._stored_identity = self.identity
 
     @property
     def key_hint(self) -> str:

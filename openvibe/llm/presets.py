@@ -1,6 +1,6 @@
 """Where common providers and local servers answer and how their keys look, by their own documentation, which was read
-on CHECKED. Prices and windows stand in `known_models.toml`; which models there are the endpoint lists itself;
-`families` only says which to prefer. Which local servers answer on this machine.
+on DOCUMENTATION_DATE. Prices and windows stand in `known_models.toml`; which models there are the endpoint lists
+itself; `families` only says which to prefer. Which local servers answer on this machine.
 
 What each was checked against: OpenAI's pages of models and deprecations (GPT-6.2 Sol for everyday work; keys of
 projects and service accounts), Anthropic's overview of models and API reference, OpenRouter's quick start and its page
@@ -24,7 +24,7 @@ from openvibe.llm.model_names import ModelKind
 from openvibe.llm.models import Endpoint
 from openvibe.llm.server_models import TOOLS, ServerModel
 
-CHECKED = date(2026, 11, 28)
+DOCUMENTATION_DATE = date(2026, 11, 28)
 """When all presets were last compared with their providers' documentation."""
 
 

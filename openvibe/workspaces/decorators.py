@@ -36,7 +36,8 @@ HIDDEN_INPUTS = frozenset(
         *("next", "from", "on", "of", "do", "kind", "ref", "seq", "client_id", "based_on", "version", "number", "seen"),
         *("draft_version", "q", "page", "versions", "invitations", "listed", "first", "second"),
         *("workspace", "channel", "thread", "message", "participant", "agent", "session", "keep"),
-        *("plugin", "settings", "local", "action", "_selected_action"),
+        *("plugin", "settings", "local", "action", "_selected_action", "adaptation", "offered_by", "on_question"),
+        "window_told",
     )
 )
 """Names of fields that pages fill in by themselves: nobody typed what they hold, and an address may hold a secret."""

@@ -8,6 +8,7 @@ from django.test import Client
 
 from agents.access import visible_to
 from agents.assembler.snapshots.redaction import CALL_WITHOUT_AUDIENCE, read_snapshot, visible_tool_calls
+from agents.assembler.stack import MORE_TOOLS
 from agents.audience import CallSource, reusable_calls, visible_calls
 from agents.models import Agent, Run, ToolCall
 from agents.services import set_trust_level
@@ -110,7 +111,7 @@ def test_every_tool_says_what_its_calls_tell_of(ana: Member, thread: Thread, ski
     sage = make_agent(ana, "sage", level=4, channel=thread.channel)
     attach(thread, ana, plan_md="Prune in March.")
     box = Toolbox.for_agent(sage, thread, run=ask(thread, ana, "@sage hello"))
-    assert set(box.tools) == {registration.name for registration in TOOLS}
+    assert set(box.tools) == {registration.name for registration in TOOLS} | {MORE_TOOLS}
     for name in box.tools:
         for attempt in (call(name), written(name, "no JSON")):
             assert CallSource("thread", thread.pk) in box.execute(attempt).sources, name

@@ -1,5 +1,6 @@
 """What an agent remembers of its own past: tasks of weight that were done, and what it was trusted with."""
 
+import re
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ class TestTasksOfWeight:
         episode = Episode.objects.get()
         assert (episode.subject, episode.thread) == (f"work:{goal.pk}", thread)
         assert episode.expires_at == episode.created_at + EPISODE_LIFETIME
-        assert "[TASK COMPLETED] (just now): Finished the goal in “Pruning”" in in_prompt(vibe, thread)
+        assert re.search(r"\[TASK COMPLETED\] \(20[\d: -]+\): Finished the goal in “Pruning”", in_prompt(vibe, thread))
 
     def test_a_routine_success_makes_none(self, ana: Member, vibe: Agent, thread: Thread) -> None:
         first, second = (work(thread, ana, "todo", text) for text in ("Mulch bed 1", "Mulch bed 2"))
@@ -125,7 +126,7 @@ class TestTrustChecks:
         set_trust_level(agent=vibe, by=access(ana), level=3, note="Because of Eve's salary")
         set_trust_level(agent=vibe, by=access(ana), level=1, note="Too fast")
         assert remembered(vibe, "trust_check") == ["Ana changed the trust level from L3 Operator to L1 Observer."]
-        assert "[TRUST CHECK] (just now): Ana changed the trust level" in in_prompt(vibe, thread)
+        assert re.search(r"\[TRUST CHECK\] \(20[\d: -]+\): Ana changed the trust level", in_prompt(vibe, thread))
 
     def test_what_was_decided_is_known_to_the_audience_it_was_asked_before(
         self, ana: Member, vibe: Agent, thread: Thread

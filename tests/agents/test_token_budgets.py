@@ -178,7 +178,7 @@ def test_a_run_stops_between_two_turns_once_a_budget_is_used_up(
     ana: Member, vibe: Agent, thread: Thread, whose: str
 ) -> None:
     """What was said so far is kept, and the page says why it goes no further."""
-    (Agent if whose.startswith("its") else Workspace).objects.update(daily_token_budget=500)
+    (Agent if whose.startswith("its") else Workspace).objects.update(daily_token_budget=200)
     run = ask(thread, ana, "@vibe when do I prune?")
     model = run_with(run, calling(LOG, text="Let me note that."), "In March.")
     assert (run.state, run.error_code, len(model.calls)) == ("failed", "budget_used_up", 1)

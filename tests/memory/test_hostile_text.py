@@ -218,7 +218,7 @@ def test_no_words_close_a_fence_or_make_an_approval(ana: Member, vibe: Agent, th
     fences = parse_fences("\n".join(message.content for message in asks(thread, ana, vibe).messages))
 
     assert [fence.attributes["state"] for fence in fences if fence.tag == "approval"] == ["requested"]
-    assert not [fence for fence in fences if fence.attributes.get("trust") == "trusted" and "allowed" in fence.text]
+    assert not [fence for fence in fences if fence.attributes.get("trust") == "trusted" and "is allowed" in fence.text]
 
 
 @pytest.mark.django_db

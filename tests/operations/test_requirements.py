@@ -61,6 +61,8 @@ def imported(*folders: str) -> dict[str, str]:
     for path in (path for folder in folders for path in sorted(ROOT.joinpath(folder).rglob("*.py"))):
         place, source = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
         known = {*OURS, *sys.stdlib_module_names, *modules}
+        if place == "openvibe/runner/local_model/server.py":
+            known.add("xllamacpp")  # it runs in an environment of its own, made from `server.txt` beside it
         if place.startswith("memory/plugins/testing/"):
             known.add("pytest")  # the suite for authors of plugins ships; who runs it has pytest
         if set(mentioned_names(source)) - known:  # in few files: to parse them all takes seconds

@@ -120,7 +120,7 @@ def test_what_is_refused_whatever_its_length_fails_with_its_reason(
 
 
 def test_a_window_of_512_is_a_clear_failure(ana: Member, vibe: Agent, thread: Thread) -> None:
-    run = ask(thread, ana)
+    run = ask(thread, ana, f"@vibe {'when do I prune the roses? ' * 100}")
     told(run, ContextTooLong("Too long.", window=512))
     assert (run.state, run.error_code) == ("failed", "model_context_too_long")
     assert "takes 512 tokens at most" in run.error

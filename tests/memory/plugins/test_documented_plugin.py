@@ -52,7 +52,9 @@ def test_a_prompt_is_made_with_it(exchanges: str, vibe: Agent, ana: Member, thre
     call_command("plugin", "enable", exchanges)
     whole = shown_beds(assemble(agent=vibe, thread=thread, task="mention", request=message))
     call_command("plugin", "config", exchanges, "exchanges=1")
-    few = shown_beds(assemble(agent=vibe, thread=thread, task="mention", request=message))
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=message)
+    few = shown_beds(prompt)
 
     assert whole[0] == "Bed 1", "everything fits"
-    assert few[0] == f"Bed {31 - MENTION_TAIL}", "the tail alone; what else bears on the request is recalled behind it"
+    assert few[-MENTION_TAIL] == f"Bed {31 - MENTION_TAIL}", "the tail; what else bears on the request stands before it"
+    assert any(item.section == "recall" for item in prompt.included)
