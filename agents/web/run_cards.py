@@ -110,6 +110,11 @@ class RunCard:
         return self.versions[self.version - 2] if self.version > 1 else None
 
     @property
+    def newest_version(self) -> int | None:
+        """The reply that stands for all of them, by id."""
+        return self.versions[-1] if self.version else None
+
+    @property
     def later_version(self) -> int | None:
         """The reply after it, by id."""
         return self.versions[self.version] if 0 < self.version < len(self.versions) else None

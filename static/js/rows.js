@@ -79,6 +79,12 @@ function keepRunsOnce(row, list) {
   }
 }
 
+/** The row that stands for this one: of an answer that a later version took the place of, that version's. */
+function shownPlace(row) {
+  const newest = row.classList.contains("is-replaced") && one(`.message[data-id="${CSS.escape(row.dataset.newest)}"]`);
+  return newest || row;
+}
+
 /** Put a row where its number belongs in the list, in the place of an older version of itself. */
 export function place(row, list) {
   const old = document.getElementById(row.id);
@@ -95,7 +101,7 @@ export function place(row, list) {
     keepFolds(old, row);
     tellState(row, old.dataset.state);
     old.replaceWith(row);
-    if (focused) refocus(focused, row);
+    if (focused) refocus(focused, shownPlace(row));
     else giveBack(row); // what was swapped into the old row settles no more
   } else {
     const pending = row.dataset.client && one(`[data-pending="${CSS.escape(row.dataset.client)}"]`, list);
@@ -165,7 +171,7 @@ function giveBack(row) {
   if (held.isOpen ? one(".edit-form", row) : held.isElsewhere) return; // the form they came for is open, or still to come
   if (document.activeElement === document.body) {
     if (held.isElsewhere) held.element.focus();
-    else refocus(held.element, row);
+    else refocus(held.element, shownPlace(row));
   }
   held = null;
 }
