@@ -83,6 +83,7 @@ BODIES: Final[dict[str, Any]] = {
     "memory_compact": {"thread": 12, "full": False, "focus": "dates"},
     "memory_correct_summary": {"thread": 12, "version": 1, "content": "Ana said May, not March."},
     "messages_create": {"body": "@vibe when do I prune?", "client_id": "question-1"},
+    "images_update": {"description": "A brick wall with a crack above the door"},
     "messages_update": {"body": "When do I prune the climbers?"},
     "notifications_update": {"level": "all"},
     "profile_update": {"content": "Ana likes short answers."},

@@ -40,9 +40,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("client")
     source = folder / "openapi.json"
     source.write_text(json.dumps(DESCRIPTION))  # the generator reads YAML word by word, in seconds
-    config = Config.from_sources(
-        ConfigFile(post_hooks=[]), MetaType.NONE, source, "utf-8", False, folder / "generated_client"
-    )
+    images = dict.fromkeys(("image/png", "image/jpeg"), "application/octet-stream")  # the generator knows no images
+    options = ConfigFile(post_hooks=[], content_type_overrides=images)
+    config = Config.from_sources(options, MetaType.NONE, source, "utf-8", False, folder / "generated_client")
     problems = generate(config=config)
     assert all("content type" in str(problem.detail) for problem in problems), problems  # files of knowledge/import/
     with pytest.MonkeyPatch.context() as patch:

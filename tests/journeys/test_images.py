@@ -34,6 +34,6 @@ def test_an_image_is_described_enlarged_and_described_anew(people: People, insta
     expect(dialog).to_be_hidden()
 
     ana.get_by_role("link", name="Edit the description of wall.png").click()
-    ana.get_by_label("Description of wall.png").fill("A wall with a crack")
-    ana.get_by_role("button", name="Save").click()
+    ana.get_by_role("textbox", name="Description of wall.png").fill("A wall with a crack")
+    ana.get_by_role("button", name="Save", exact=True).click()
     expect(ana.locator("#messages").get_by_role("link", name=re.compile("A wall with a crack"))).to_be_visible()

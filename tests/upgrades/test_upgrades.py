@@ -243,9 +243,11 @@ UNOPENED = """
 /api/v1/threads/<pk>/search/ /api/v1/tokens/<pk>/ /join/<token>/ /unsubscribe/<token>/
 /pictures/<participant_id>/<picture_version>.webp /w/<slug>/agents/<handle>/feedback/<episode_id>/always/
 /w/<slug>/settings/exports/<export_id>/ /w/<slug>/t/<thread_id>/memory/compactions/<compaction_id>/
-/w/<slug>/tokens/<token_id>/revoke/
+/w/<slug>/tokens/<token_id>/revoke/ /w/<slug>/images/<image_id>/ /w/<slug>/images/<image_id>/description/
+/w/<slug>/images/<image_id>/small/ /api/v1/images/<pk>/ /api/v1/images/<pk>/content/
 """
-"""Need a secret, a file, or two arguments that belong together; what they say of no such row is read all the same."""
+"""Need a secret, a file, two arguments that belong together, or images, which no kept state has yet; what they say of no
+such row is read all the same."""
 
 
 def test_every_page_opens(state: str) -> None:
