@@ -246,8 +246,8 @@ UNOPENED = """
 /w/<slug>/tokens/<token_id>/revoke/ /w/<slug>/images/<image_id>/ /w/<slug>/images/<image_id>/description/
 /w/<slug>/images/<image_id>/small/ /api/v1/images/<pk>/ /api/v1/images/<pk>/content/
 """
-"""Need a secret, a file, two arguments that belong together, or images, which no kept state has yet; what they say of no
-such row is read all the same."""
+"""Need a secret, a file, two arguments that belong together, or images, which no kept state has yet; what they say of
+no such row is read all the same."""
 
 
 def test_every_page_opens(state: str) -> None:
