@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 from django.conf import settings
@@ -85,14 +85,7 @@ def _openai_client(
 ) -> OpenAIModel:
     from openvibe.llm.openai import OpenAIModel  # its SDK takes a second to import: only when it is used
 
-    return OpenAIModel(
-        _connection(endpoint),
-        model=endpoint.model,
-        retry_policy=_retry_policy(endpoint),
-        is_free=endpoint.is_free,
-        adaptations=adaptations or StoredAdaptations(endpoint, defers=for_run),
-        hands_back_tools=for_run,
-    )
+    return OpenAIModel(_connection(endpoint), **_client_settings(endpoint, adaptations, for_run))
 
 
 def _anthropic_client(
@@ -100,14 +93,7 @@ def _anthropic_client(
 ) -> AnthropicModel:
     from openvibe.llm.anthropic import AnthropicModel
 
-    return AnthropicModel(
-        _connection(endpoint),
-        model=endpoint.model,
-        retry_policy=_retry_policy(endpoint),
-        is_free=endpoint.is_free,
-        adaptations=adaptations or StoredAdaptations(endpoint, defers=for_run),
-        hands_back_tools=for_run,
-    )
+    return AnthropicModel(_connection(endpoint), **_client_settings(endpoint, adaptations, for_run))
 
 
 def _responses_client(
@@ -115,14 +101,18 @@ def _responses_client(
 ) -> ResponsesModel:
     from openvibe.llm.responses import ResponsesModel
 
-    return ResponsesModel(
-        _connection(endpoint),
-        model=endpoint.model,
-        retry_policy=_retry_policy(endpoint),
-        is_free=endpoint.is_free,
-        adaptations=adaptations or StoredAdaptations(endpoint, defers=for_run),
-        hands_back_tools=for_run,
-    )
+    return ResponsesModel(_connection(endpoint), **_client_settings(endpoint, adaptations, for_run))
+
+
+def _client_settings(endpoint: Endpoint, adaptations: AdaptationMemory | None, for_run: bool) -> dict[str, Any]:
+    """Keyword arguments that the clients of all protocols take."""
+    return {
+        "model": endpoint.model,
+        "retry_policy": _retry_policy(endpoint),
+        "is_free": endpoint.is_free,
+        "adaptations": adaptations or StoredAdaptations(endpoint, defers=for_run),
+        "hands_back_tools": for_run,
+    }
 
 
 def _connection(endpoint: Endpoint) -> Connection:

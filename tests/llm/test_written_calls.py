@@ -539,6 +539,7 @@ def test_endless_markup_is_read_to_its_end() -> None:
         for start in range(0, len(text), 50):
             list(answer.add(text[start : start + 50]))
         list(answer.end())
+        assert len(answer.text) + len(answer.reasoning) <= len(text), "nothing is said twice"
 
 
 def test_the_calls_a_text_ends_with_are_found() -> None:
