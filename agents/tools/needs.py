@@ -26,8 +26,9 @@ MAX_NAMED_TOOLS = 40
 MAX_DIRECT_EXTRA_TOKENS = 600
 """Tokens of definitions of tools of connected servers that are offered at once; what is beyond, is asked for."""
 
-SHORT_THREAD_MESSAGES, SHORT_THREAD_TOKENS = 20, 2_500
-"""A thread of so few messages and tokens stands whole in every prompt: there is nothing of it to look up."""
+SHORT_THREAD_MESSAGES, SHORT_THREAD_TOKENS = 61, 2_500
+"""A thread of so few messages, the request among them, and tokens stands whole in every prompt, that of a small window
+too: there is nothing of it to look up."""
 
 
 class Needs(NamedTuple):

@@ -10,12 +10,13 @@ from agents.access import visible_to
 from agents.assembler.stack import MORE_TOOLS
 from agents.models import Agent, LoadedSkill, Run, ToolCall
 from agents.tools import toolbox
-from agents.tools.needs import MAX_DIRECT_EXTRA_TOKENS, NEEDS
+from agents.tools.needs import MAX_DIRECT_EXTRA_TOKENS, NEEDS, SHORT_THREAD_MESSAGES, SHORT_THREAD_TOKENS
 from agents.tools.toolbox import TOOLS, Toolbox
 from agents.tools.values import Tool, ToolContext, ToolRegistration
 from memory.blocks.models import Block
 from memory.services import create_work_item, log_progress, request_approval
 from openvibe.chat.models import Thread
+from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tool, counter_for
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
@@ -55,7 +56,7 @@ def _approval(ana: Member, vibe: Agent, thread: Thread) -> None:
 
 WORK_TOOLS = ["log_progress", "work_update", "request_approval"]
 FURNITURE: dict[str, tuple[Furnish, list[str]]] = {
-    "many messages": (lambda ana, vibe, thread: say_all(thread, ana, ["Roses."] * 21), ["memory"]),
+    "many messages": (lambda ana, vibe, thread: say_all(thread, ana, ["Roses."] * (SHORT_THREAD_MESSAGES + 1)), ["memory"]),
     "a long message": (lambda ana, vibe, thread: say(thread, ana, "roses and mulch " * 1_200), ["memory"]),
     "a file": (lambda ana, vibe, thread: attach(thread, ana, plan_md="Prune."), ["read_file"]),
     "a block": (
@@ -88,6 +89,26 @@ def test_a_tool_is_offered_once_there_is_something_for_it(what: str, ana: Member
     assert offered(agent, thread) == [MORE_TOOLS]
     furnish(ana, agent, thread)
     assert offered(agent, thread) == [MORE_TOOLS, *names]
+
+
+def test_a_thread_too_short_to_look_things_up_stands_whole_in_a_small_window(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    Endpoint.objects.create(
+        workspace=ana.workspace,
+        name="Local",
+        kind="offline",
+        model="somebodys-own-model",
+        is_default=True,
+        context_window=8_192,
+        output_reserve=512,
+    )
+    words = "roses and mulch " * (SHORT_THREAD_TOKENS // SHORT_THREAD_MESSAGES // 3)
+    say_all(thread, ana, [words] * (SHORT_THREAD_MESSAGES - 1 - thread.last_seq))
+    model = told(ask(thread, ana), "In March.")
+    assert "memory" not in [tool.name for tool in model.calls[0].tools]
+    prompt = "\n".join(message.content for message in model.calls[0].messages)
+    assert f"You see all {SHORT_THREAD_MESSAGES - 1} messages before the request." in prompt
 
 
 def test_a_skill_is_put_down_only_where_one_is_taken_up(vibe: Agent, thread: Thread, skill: WriteFile) -> None:
