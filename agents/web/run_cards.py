@@ -21,6 +21,7 @@ from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.base.text import pluralize
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Member
 
 VERSION_STATES = (Message.State.COMPLETE, Message.State.STOPPED, Message.State.REPLACED)
 """Of replies that are versions of an answer: one that is being written is none yet, one that failed never."""
@@ -212,9 +213,12 @@ def _runs_by_id(pk: int) -> QuerySet[Run]:
     return _card_rows(Run.objects.filter(pk=pk))
 
 
+_DECIDING_ROLES = (Member.Role.OWNER, Member.Role.ADMIN, Member.Role.MEMBER)
+
+
 def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
     """With what a card needs; `versions` are the replies that stand, `is_outdated` says that the question was edited
-    since and not asked again, and `level_then` is the agent's level when it replied."""
+    since and not asked again, `asker_…` who had it begun, and `level_then` is the agent's level when it replied."""
     same = Run.objects.filter(trigger=OuterRef("trigger"), agent=OuterRef("agent"))
     versions = same.filter(reply__deleted_at=None, reply__state__in=VERSION_STATES).order_by("id").values("reply")
     is_edited = Q(trigger__edited_at__gt=F("queued_at"), trigger__deleted_at=None)
@@ -230,6 +234,9 @@ def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
         prompt_tokens=F("snapshot__tokens"),
         prompt_budget=F("snapshot__budget"),
         question=Left("trigger__body", 2 * MAX_QUESTION_CHARACTERS),
+        asker_name=F("requested_by__name"),
+        asker_decides=Q(requested_by__member__removed_at=None, requested_by__member__role__in=_DECIDING_ROLES),
+        is_direct=Q(thread__channel__first_participant__isnull=False),
         versions=ArraySubquery(versions),
         is_outdated=Q(is_edited) & ~Exists(same.filter(pk__gt=OuterRef("pk"))),
         level_then=Coalesce(Subquery(later_changes.order_by("id").values("level_before")[:1]), F("agent__level")),
@@ -299,6 +306,14 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
     )
 
 
+def _deciders(run: Run) -> str:
+    """Whom a run waits for that asked about something: who had it begun first of all, if they may decide."""
+    if not getattr(run, "asker_decides", False):
+        return "a member"
+    asker = str(getattr(run, "asker_name", ""))
+    return asker if getattr(run, "is_direct", False) else f"{asker} or another member"
+
+
 def _run_state_label(run: Run) -> str:
     """The state as a short sentence with the agent's name."""
     name = run.agent.participant.name
@@ -310,7 +325,7 @@ def _run_state_label(run: Run) -> str:
         "queued": f"{name} will answer as soon as it can…",
         "reading": f"{name} is reading…",
         "writing": f"{name} is writing…",
-        "waiting_approval": f"{name} is waiting for an approval: {run.approval.what if run.approval else 'see above'}",
+        "waiting_approval": f"{name} is waiting for {_deciders(run)} to decide{f': {run.approval.what}' if run.approval else ''}",
         "done": f"{name} replied",
         "stopped": f"{name} was stopped; what it wrote so far is kept"
         if run.reply_id
