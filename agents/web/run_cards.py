@@ -95,6 +95,17 @@ class RunCard:
     steps: StepsLine | None = None
 
     @property
+    def fallback_words(self) -> str:
+        """What is said where the first model failed; empty where it did not."""
+        if not self.first_model:
+            return ""
+        if self.is_under_way:
+            return f"{self.model} answers, because {self.first_model} did not."
+        if self.state == Run.State.FAILED:
+            return f"{self.model} was asked, too, because {self.first_model} did not answer."
+        return f"Answered by {self.model}, because {self.first_model} did not answer."
+
+    @property
     def is_under_way(self) -> bool:
         """Not over: also while it waits for an approval."""
         return self.state not in Run.FINISHED_STATES
@@ -274,6 +285,8 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
     """The run for this asker. Expects `agent__participant` and `approval` loaded, and what `_card_rows` adds."""
     is_person = not access.is_agent
     rows: Sequence[dict[str, Any]] = getattr(run, "step_rows", ())
+    versions = tuple(getattr(run, "versions", ()))
+    has_later = run.reply_id in versions and run.reply_id != versions[-1]
     is_retriable = run.state in (Run.State.FAILED, Run.State.STOPPED)
     return RunCard(
         pk=run.pk,
@@ -289,10 +302,10 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
         has_context=getattr(run, "prompt_budget", None) is not None,
         trigger_id=run.trigger_id,
         reply_id=run.reply_id,
-        versions=tuple(getattr(run, "versions", ())),
+        versions=versions,
         question=Truncator(" ".join(getattr(run, "question", "").split())).chars(MAX_QUESTION_CHARACTERS),
         may_stop=is_person and not run.is_over and run.stop_requested_at is None,
-        may_retry=is_person and is_retriable and run.agent.is_active,
+        may_retry=is_person and is_retriable and run.agent.is_active and not has_later,
         may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,
         may_ask_again=is_person and run.is_over and run.agent.is_active,
         thread_id=run.thread_id,
