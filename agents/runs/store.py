@@ -252,7 +252,7 @@ def replace_earlier_answers(run: Run) -> None:
         replace_replies(answer_versions(run).filter(pk__lt=run.pk).values_list("reply", flat=True))
 
 
-_STATE_OF_REPLY = {Run.State.DONE: Message.State.COMPLETE, Run.State.STOPPED: Message.State.STOPPED}
+_STATE_OF_REPLY: dict[str, str] = {Run.State.DONE: Message.State.COMPLETE, Run.State.STOPPED: Message.State.STOPPED}
 
 
 def restore_answer(deleted: Message) -> None:

@@ -329,7 +329,7 @@ def _deciders(run: Run) -> str:
 
 def _run_state_label(run: Run) -> str:
     """The state as a short sentence with the agent's name."""
-    name = run.agent.participant.name
+    name, what = run.agent.participant.name, f": {run.approval.what}" if run.approval else ""
     if not run.is_over and run.stop_requested_at is not None:
         return f"{name} is stopping…"
     if run.state == Run.State.QUEUED and run.is_external:
@@ -338,7 +338,7 @@ def _run_state_label(run: Run) -> str:
         "queued": f"{name} will answer as soon as it can…",
         "reading": f"{name} is reading…",
         "writing": f"{name} is writing…",
-        "waiting_approval": f"{name} is waiting for {_deciders(run)} to decide{f': {run.approval.what}' if run.approval else ''}",
+        "waiting_approval": f"{name} is waiting for {_deciders(run)} to decide{what}",
         "done": f"{name} replied",
         "stopped": f"{name} was stopped; what it wrote so far is kept"
         if run.reply_id

@@ -76,9 +76,7 @@ def test_deleting_the_newest_brings_the_one_before_it_back(ana: Member, vibe: Ag
     assert prompt_bodies(vibe, first.thread) == ["In the first frost."]
 
 
-def test_what_failed_is_no_answer_again_when_the_one_after_it_is_deleted(
-    ana: Member, vibe: Agent, first: Run
-) -> None:
+def test_what_failed_is_no_answer_again_when_the_one_after_it_is_deleted(ana: Member, vibe: Agent, first: Run) -> None:
     failed = ask_again(first, ana, ScriptedAnswer("In Ma", then=ModelUnavailable("It is gone.")))
     third = ask_again(failed, ana, "In March.")
     assert states(first, failed, third) == ["replaced", "replaced", "complete"]
