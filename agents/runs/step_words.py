@@ -52,7 +52,7 @@ def call_words(
         values = given if isinstance(given, dict) else {}
     if decision == "refused":
         return f"Was refused {_tool_words(name)}" + (f": {plain(_first_sentence(why), 100)}" if why else "")
-    if decision == "waits":
+    if decision == "waits" and name != "request_approval":
         return f"Asked people about {_tool_words(name)}"
     words = _call_words(name, values, result)
     return f"{words.replace('Used', 'Uses', 1)}…" if is_under_way else words

@@ -263,7 +263,7 @@ def restore_answer(deleted: Message) -> None:
         return
     left = answer_versions(run).filter(reply__deleted_at=None).exclude(reply__state=Message.State.WRITING)
     newest = left.filter(state__in=_STATE_OF_REPLY).last() or left.last()
-    if newest is not None:
+    if newest is not None and newest.reply_id is not None:
         restore_reply(newest.reply_id, state=_STATE_OF_REPLY.get(newest.state, Message.State.FAILED))
 
 

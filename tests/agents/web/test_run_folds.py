@@ -221,6 +221,8 @@ def test_words_of_calls(call: tuple[str, str, str], words: str) -> None:
 
 def test_words_of_refusals_reports_and_times() -> None:
     assert call_words("read_file", decision="refused", why="Too late. Ask again.") == "Was refused read_file: Too late."
+    assert call_words("request_approval", '{"what": "Order bulbs"}', decision="waits") == "Asked people “Order bulbs”"
+    assert call_words("post__send", decision="waits") == "Asked people about send of post"
     assert call_words("a__b", decision="waits") == "Asked people about b of a"
     assert call_words("a__b", is_under_way=True) == "Uses b of a…"
     assert reported_words("tool", "failed", "", "diary") == "Failed: Used diary"
