@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Exists
 from django.urls import reverse
 
+from agents.models import Agent
 from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.chat.models import Thread
+from openvibe.chat.models import Message, Thread
 from openvibe.chat.wiring import FirstStep
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
@@ -13,17 +16,29 @@ from openvibe.workspaces.models import Member
 SAMPLE_THREAD = "demo:spring-planting"
 """Where the thread of the sample workspace says that it came from."""
 
+SAMPLE_AGENT = "vibe"
+
 SAMPLE_QUESTIONS = (
-    "@vibe when do we prune the roses, and why not earlier?",
-    "@vibe who brings the mulch, and how many bags?",
-    "@vibe what was decided about the leaking valve?",
+    f"@{SAMPLE_AGENT} when do we prune the roses, and why not earlier?",
+    f"@{SAMPLE_AGENT} who brings the mulch, and how many bags?",
+    f"@{SAMPLE_AGENT} what was decided about the leaking valve?",
 )
 
 
 def sample_questions(thread: Thread, member: Member) -> Sequence[str]:
-    """What a newcomer may ask in the sample thread with one click, as long as the first steps are shown."""
-    is_newcomer = member.first_steps_since is not None
-    return SAMPLE_QUESTIONS if is_newcomer and thread.external_id == SAMPLE_THREAD else ()
+    """What a newcomer may ask in the sample thread with one click, as long as the first steps are shown: what they have
+    not asked yet, while the agent that the questions name answers. One query, in that thread alone."""
+    if member.first_steps_since is None or thread.external_id != SAMPLE_THREAD:
+        return ()
+    own = Message.objects.filter(thread=thread, author=member.participant_id, deleted_at=None)
+    answering = Agent.objects.filter(
+        workspace=member.workspace_id, participant__handle=SAMPLE_AGENT, deactivated_at=None
+    )
+    facts = Member.objects.filter(pk=member.pk).values_list(
+        Exists(answering), ArraySubquery(own.filter(body__in=SAMPLE_QUESTIONS).values("body"))
+    )
+    has_agent, asked = facts.get()
+    return [question for question in SAMPLE_QUESTIONS if question not in asked] if has_agent else ()
 
 
 # What was done since the steps began; the last answer to the member, and the agent who is asked first.

@@ -8,7 +8,7 @@ from agents.access import reply_denied_reason
 from agents.models import EXTERNAL_RUNS, RUNS, Agent, Run
 from agents.runs.external import queue_external_run, stop_external_run
 from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step
-from agents.runs.store import emit_reply_changed
+from agents.runs.store import emit_reply_changed, has_later_answer
 from memory.models import Approval
 from memory.services import lapse_approval
 from openvibe.base.problems import Conflict, Refused
@@ -155,6 +155,8 @@ def retry_run(*, run: Run, by: Access) -> Run:
         raise Conflict("This run is under way or done already.", code="not_failed")
     if current.trigger.is_deleted or (current.reply and current.reply.is_deleted):
         raise Conflict("The message was deleted. Ask anew.", code="deleted")
+    if has_later_answer(current):
+        raise Conflict("A later answer took its place. Ask for another one there.", code="replaced")
     _check_may_answer(current)
     add_step(current, "retried", by=by.participant_id)
     current.error, current.error_code = "", ""

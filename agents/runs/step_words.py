@@ -51,11 +51,16 @@ def call_words(
         given = json.loads(arguments)
         values = given if isinstance(given, dict) else {}
     if decision == "refused":
-        return f"Was refused {_tool_words(name)}" + (f": {plain(why, 100)}" if why else "")
-    if decision == "waits":
+        return f"Was refused {_tool_words(name)}" + (f": {plain(_first_sentence(why), 100)}" if why else "")
+    if decision == "waits" and name != "request_approval":
         return f"Asked people about {_tool_words(name)}"
     words = _call_words(name, values, result)
     return f"{words.replace('Used', 'Uses', 1)}…" if is_under_way else words
+
+
+def _first_sentence(text: str) -> str:
+    """Why something was refused, without what the model was told to do instead."""
+    return re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
 
 
 def _call_words(name: str, values: Arguments, result: str) -> str:

@@ -236,21 +236,35 @@ def answer_versions(run: Run) -> QuerySet[Run]:
     return Run.objects.filter(trigger=run.trigger_id, agent=run.agent_id, reply__isnull=False).order_by("pk")
 
 
+def has_later_answer(run: Run) -> bool:
+    """Whether the agent has answered the same message in a later run, and that answer stands."""
+    standing = (Message.State.COMPLETE, Message.State.STOPPED)
+    later = answer_versions(run).filter(pk__gt=run.pk, reply__deleted_at=None, reply__state__in=standing)
+    return later.exclude(state=Run.State.FAILED).exists()
+
+
 def replace_earlier_answers(run: Run) -> None:
-    """The run's reply takes the place of those given before to the same message, in the caller's transaction."""
-    if run.regenerates_id is not None:
+    """The run's reply takes the place of those given before to the same message, in the caller's transaction; where a
+    later run was faster, that one's answer stays, and this is an earlier version of it."""
+    if has_later_answer(run):
+        replace_replies([run.reply_id] if run.reply_id else [])
+    elif run.regenerates_id is not None:
         replace_replies(answer_versions(run).filter(pk__lt=run.pk).values_list("reply", flat=True))
 
 
+_STATE_OF_REPLY: dict[str, str] = {Run.State.DONE: Message.State.COMPLETE, Run.State.STOPPED: Message.State.STOPPED}
+
+
 def restore_answer(deleted: Message) -> None:
-    """The newest version that is left takes the place of a deleted answer, in the caller's transaction."""
+    """The newest version that is left takes the place of a deleted answer, in the caller's transaction: one that did
+    not fail, if there is any."""
     run = Run.objects.filter(reply=deleted.pk).first()
     if run is None:
         return
     left = answer_versions(run).filter(reply__deleted_at=None).exclude(reply__state=Message.State.WRITING)
-    newest = left.order_by("-pk").values_list("reply", flat=True).first()
-    if newest is not None:
-        restore_reply(newest)
+    newest = left.filter(state__in=_STATE_OF_REPLY).last() or left.last()
+    if newest is not None and newest.reply_id is not None:
+        restore_reply(newest.reply_id, state=_STATE_OF_REPLY.get(newest.state, Message.State.FAILED))
 
 
 def text_before_pause(run: Run) -> str:

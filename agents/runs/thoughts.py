@@ -86,7 +86,12 @@ class ThoughtWriter:
             self._length = len(self._pieces[0])
         if self._step_id is None:
             self._create()
-        elif self._is_open and now - self._written_at >= WRITE_SECONDS:
+        elif now - self._written_at >= WRITE_SECONDS:
+            self.save_pending()
+
+    def save_pending(self) -> None:
+        """Write what came since the last write: of a model that pauses no more may come for long. Raises JobLost."""
+        if self._is_open and self._step_id is not None and self._heard_at > self._written_at:
             self._write(self._whole_words())
 
     def reset(self) -> None:
@@ -94,9 +99,12 @@ class ThoughtWriter:
         self._pieces, self._length = [], 0
 
     def answer_begins(self) -> None:
-        """The first word of the answer came: it has thought, as far as anybody knows. Raises JobLost."""
-        if self._step_id is not None and self._is_open:
-            self._is_open = False
+        """The first word of the answer came: it has thought until now, as far as anybody knows, also if it said nothing
+        of it for a while. Raises JobLost."""
+        if not self._is_open:
+            return
+        self._is_open, self._heard_at = False, monotonic()
+        if self._step_id is not None:
             with transaction.atomic():
                 self._write(self._whole_words(), state=RunStep.State.DONE)
                 emit_step(self.run)
@@ -108,14 +116,15 @@ class ThoughtWriter:
         came in pieces. Unless `is_kept`, only the figures are.
         """
         self.is_counted = True
+        if self._is_open:  # it only called tools, or gave all at once
+            self._heard_at = monotonic()
         if not self._pieces and text:
-            self._pieces, self._heard_at = [text], monotonic()
+            self._pieces = [text]
         if not self._pieces and not tokens:
             if self._step_id is not None:
                 RunStep.objects.filter(pk=self._step_id).delete()
             return 0
         if self._step_id is None:
-            self._heard_at = monotonic()
             self._create()
         thought = bounded_thought("".join(self._pieces))
         tokens = tokens or self.count_tokens()

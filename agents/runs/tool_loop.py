@@ -343,6 +343,8 @@ class RunSession:
             is_due = not events or monotonic() - saved_at >= STREAM_TIMEOUT
             if is_due:
                 saved_at = monotonic()
+                if not events:
+                    thoughts.save_pending()
                 if is_stop_requested(self.run):
                     self.answer.is_stopped = True
                     thoughts.answer_begins()

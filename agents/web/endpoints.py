@@ -87,7 +87,7 @@ def endpoint_change(request: WorkspaceRequest, endpoint_id: int) -> HttpResponse
 @require_POST
 def endpoint_models(request: WorkspaceRequest) -> HttpResponse:
     """The names of the models that the endpoint of the form offers, as JSON, saved or not. The stored key goes only to
-    the address that it was entered for."""
+    the address that it was entered for, and a superuser's leave holds for that one alone."""
     _check_administers(request.access)
     try:
         check_rate(request, "list_models", TOO_MANY_LISTS)
@@ -97,8 +97,9 @@ def endpoint_models(request: WorkspaceRequest) -> HttpResponse:
     draft = Endpoint(kind=form.get("kind", ""), base_url=form.get("base_url", "").strip())
     draft.api_key = form.get("api_key", "").strip()
     stored = _endpoints(request).filter(pk=int_param(form, "endpoint") or 0).first()
-    if stored and not draft.api_key and stored.base_url == draft.base_url:
-        draft.api_key = stored.api_key
+    if stored and stored.base_url == draft.base_url:
+        draft.api_key = draft.api_key or stored.api_key
+        draft.allowed_address = stored.allowed_address
     models = fetch_models(endpoint=draft)
     facts = offered_facts(models, draft.base_url)
     return JsonResponse({"models": models.models, "facts": facts, "message": models.message})

@@ -21,6 +21,7 @@ from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.base.text import pluralize
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Member
 
 VERSION_STATES = (Message.State.COMPLETE, Message.State.STOPPED, Message.State.REPLACED)
 """Of replies that are versions of an answer: one that is being written is none yet, one that failed never."""
@@ -92,6 +93,17 @@ class RunCard:
     """The schedule that had it, while the asker may stop it."""
     thought: ThoughtLine | None = None
     steps: StepsLine | None = None
+
+    @property
+    def fallback_words(self) -> str:
+        """What is said where the first model failed; empty where it did not."""
+        if not self.first_model:
+            return ""
+        if self.is_under_way:
+            return f"{self.model} answers, because {self.first_model} did not."
+        if self.state == Run.State.FAILED:
+            return f"{self.model} was asked, too, because {self.first_model} did not answer."
+        return f"Answered by {self.model}, because {self.first_model} did not answer."
 
     @property
     def is_under_way(self) -> bool:
@@ -212,9 +224,12 @@ def _runs_by_id(pk: int) -> QuerySet[Run]:
     return _card_rows(Run.objects.filter(pk=pk))
 
 
+_DECIDING_ROLES = (Member.Role.OWNER, Member.Role.ADMIN, Member.Role.MEMBER)
+
+
 def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
     """With what a card needs; `versions` are the replies that stand, `is_outdated` says that the question was edited
-    since and not asked again, and `level_then` is the agent's level when it replied."""
+    since and not asked again, `asker_…` who had it begun, and `level_then` is the agent's level when it replied."""
     same = Run.objects.filter(trigger=OuterRef("trigger"), agent=OuterRef("agent"))
     versions = same.filter(reply__deleted_at=None, reply__state__in=VERSION_STATES).order_by("id").values("reply")
     is_edited = Q(trigger__edited_at__gt=F("queued_at"), trigger__deleted_at=None)
@@ -230,6 +245,9 @@ def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
         prompt_tokens=F("snapshot__tokens"),
         prompt_budget=F("snapshot__budget"),
         question=Left("trigger__body", 2 * MAX_QUESTION_CHARACTERS),
+        asker_name=F("requested_by__name"),
+        asker_decides=Q(requested_by__member__removed_at=None, requested_by__member__role__in=_DECIDING_ROLES),
+        is_direct=Q(thread__channel__first_participant__isnull=False),
         versions=ArraySubquery(versions),
         is_outdated=Q(is_edited) & ~Exists(same.filter(pk__gt=OuterRef("pk"))),
         level_then=Coalesce(Subquery(later_changes.order_by("id").values("level_before")[:1]), F("agent__level")),
@@ -267,6 +285,8 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
     """The run for this asker. Expects `agent__participant` and `approval` loaded, and what `_card_rows` adds."""
     is_person = not access.is_agent
     rows: Sequence[dict[str, Any]] = getattr(run, "step_rows", ())
+    versions = tuple(getattr(run, "versions", ()))
+    has_later = run.reply_id in versions and run.reply_id != versions[-1]
     is_retriable = run.state in (Run.State.FAILED, Run.State.STOPPED)
     return RunCard(
         pk=run.pk,
@@ -282,10 +302,10 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
         has_context=getattr(run, "prompt_budget", None) is not None,
         trigger_id=run.trigger_id,
         reply_id=run.reply_id,
-        versions=tuple(getattr(run, "versions", ())),
+        versions=versions,
         question=Truncator(" ".join(getattr(run, "question", "").split())).chars(MAX_QUESTION_CHARACTERS),
         may_stop=is_person and not run.is_over and run.stop_requested_at is None,
-        may_retry=is_person and is_retriable and run.agent.is_active,
+        may_retry=is_person and is_retriable and run.agent.is_active and not has_later,
         may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,
         may_ask_again=is_person and run.is_over and run.agent.is_active,
         thread_id=run.thread_id,
@@ -299,9 +319,17 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
     )
 
 
+def _deciders(run: Run) -> str:
+    """Whom a run waits for that asked about something: who had it begun first of all, if they may decide."""
+    if not getattr(run, "asker_decides", False):
+        return "a member"
+    asker = str(getattr(run, "asker_name", ""))
+    return asker if getattr(run, "is_direct", False) else f"{asker} or another member"
+
+
 def _run_state_label(run: Run) -> str:
     """The state as a short sentence with the agent's name."""
-    name = run.agent.participant.name
+    name, what = run.agent.participant.name, f": {run.approval.what}" if run.approval else ""
     if not run.is_over and run.stop_requested_at is not None:
         return f"{name} is stopping…"
     if run.state == Run.State.QUEUED and run.is_external:
@@ -310,7 +338,7 @@ def _run_state_label(run: Run) -> str:
         "queued": f"{name} will answer as soon as it can…",
         "reading": f"{name} is reading…",
         "writing": f"{name} is writing…",
-        "waiting_approval": f"{name} is waiting for an approval: {run.approval.what if run.approval else 'see above'}",
+        "waiting_approval": f"{name} is waiting for {_deciders(run)} to decide{what}",
         "done": f"{name} replied",
         "stopped": f"{name} was stopped; what it wrote so far is kept"
         if run.reply_id

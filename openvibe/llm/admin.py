@@ -81,7 +81,7 @@ class EndpointAdmin(AuditedAdmin):
     def fetch_models(self, request: HttpRequest) -> HttpResponse:
         """The names of the models that the endpoint of the form offers, as JSON, saved or not.
 
-        The stored key goes only to the address that it was entered for.
+        The stored key goes only to the address that it was entered for, and a superuser's leave holds for that one.
         """
         if request.method != "POST" or not self.has_add_permission(request):
             return HttpResponseNotFound()
@@ -97,8 +97,9 @@ class EndpointAdmin(AuditedAdmin):
         )
         pk = form.get("endpoint", "")
         stored = self.get_queryset(request).filter(pk=pk).first() if pk.isdecimal() else None
-        if stored and not endpoint.api_key and stored.base_url == endpoint.base_url:
-            endpoint.api_key = stored.api_key
+        if stored and stored.base_url == endpoint.base_url:
+            endpoint.api_key = endpoint.api_key or stored.api_key
+            endpoint.allowed_address = stored.allowed_address
         result = fetch_models(endpoint=endpoint)
         facts = offered_facts(result, endpoint.base_url)
         return JsonResponse({"models": result.models, "facts": facts, "message": result.message})

@@ -198,7 +198,7 @@ const doesTheSame = (old, other) => old.form?.getAttribute("action") === other.f
 
 /**
  * What stands in `root` for an element that was replaced: by its id, else by what it is and does in the same part of
- * it, else by where it leads.
+ * it, else by where it leads. Of two that lead to and fro (`data-way`) the same, or else the other.
  */
 function successor(old, root) {
   const byId = (id) => one(`#${CSS.escape(id)}`, root);
@@ -206,7 +206,10 @@ function successor(old, root) {
   const part = around === root.id ? root : byId(around);
   const isLike = (other) => doesTheSame(old, other) && MARKS.every((name) => other.getAttribute(name) === old.getAttribute(name));
   const href = old.getAttribute("href");
-  return (old.id && byId(old.id)) || (part && all(old.localName, part).find(isLike)) || (href && one(`[href="${CSS.escape(href)}"]`, root));
+  const { way } = old.dataset; // one of two ways: on in the same one, or back where that ends
+  const leadsOn = (other) => other.dataset.way === way;
+  const further = way && (all("[data-way]", root).find(leadsOn) ?? one("[data-way]", root));
+  return (old.id && byId(old.id)) || further || (part && all(old.localName, part).find(isLike)) || (href && one(`[href="${CSS.escape(href)}"]`, root));
 }
 
 /** The smallest part of `root` that stands for one in which the replaced element stood. */

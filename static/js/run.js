@@ -38,3 +38,29 @@ setInterval(() => {
     place.textContent = `${Math.max(Math.round((Date.now() - begins.get(place)) / 1000), 0)} s`;
   }
 }, 1000);
+
+// What grows in an open fold is replaced as a whole: somebody who reads in it stays there, and at its end where they were at it.
+let reading = null;
+const placeIn = (part) => ({
+  top: part.scrollTop,
+  isAtEnd: part.scrollTop > 0 && part.scrollHeight - part.scrollTop - part.clientHeight < 8,
+  hasFocus: part === document.activeElement,
+});
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  const part = detail.target?.matches?.(".run-thoughts, .run-steps-list") ? detail.target : null;
+  reading = part && { around: part.parentElement, places: all("[tabindex]", part).map(placeIn) };
+});
+document.addEventListener("htmx:afterSwap", () => {
+  if (!reading) return;
+  all("[tabindex]", reading.around).forEach((each, index) => {
+    const place = reading.places[index];
+    if (!place) return;
+    each.scrollTop = place.isAtEnd ? each.scrollHeight : place.top;
+    if (place.hasFocus) each.focus({ preventScroll: true });
+  });
+  reading = null;
+});
+// What was opened below the end of what is in sight is brought into it.
+document.addEventListener("htmx:afterSettle", ({ detail }) => {
+  if (detail.target?.matches?.(".run-fold-body")) detail.target.scrollIntoView({ block: "nearest" });
+});

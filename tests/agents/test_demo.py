@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 from django.core.management import call_command
+from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from agents.access import visible_to
 from agents.assembler.assemble import assemble
-from agents.first_steps import SAMPLE_QUESTIONS, list_first_steps
+from agents.first_steps import SAMPLE_QUESTIONS, list_first_steps, sample_questions
 from agents.management.commands.demo import MEETING_MESSAGES, VIBE_SOUL, create_demo_workspace
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.services import check_soul
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import open_direct_messages
+from openvibe.chat.services import delete_message, open_direct_messages
 from openvibe.llm.offline import OfflineModel
 from openvibe.workspaces.models import Member, User, Workspace
 from tests.factories import access, make_member, say, signed_in
@@ -135,6 +136,28 @@ def test_each_question_of_the_sample_thread_is_answered(db: None, question: str,
     run = Run.objects.get()
     execute_run(run.pk)
     assert words in Message.objects.get(run=run).body
+
+
+def test_a_question_is_offered_until_one_asked_it_oneself(db: None) -> None:
+    owner = create_demo_workspace(password="x" * 12)
+    thread = Thread.objects.get(title="Spring planting")
+    ben = make_member("Ben", owner.workspace, role="member")
+    first, second, third = SAMPLE_QUESTIONS
+    signed_in(owner).post(f"/w/willow/t/{thread.pk}/", {"body": second})
+    assert sample_questions(thread, owner) == [first, third]
+    assert sample_questions(thread, ben) == [first, second, third]
+    delete_message(message=Message.objects.get(body=second), by=access(owner))
+    assert sample_questions(thread, owner) == [first, second, third]
+    for question in (first, second, third):
+        signed_in(owner).post(f"/w/willow/t/{thread.pk}/", {"body": question})
+    assert "Ask with one click" not in signed_in(owner).get(f"/w/willow/t/{thread.pk}/").content.decode()
+
+
+def test_no_question_is_offered_that_nobody_would_answer(db: None) -> None:
+    owner = create_demo_workspace(password="x" * 12)
+    thread = Thread.objects.get(title="Spring planting")
+    Agent.objects.filter(participant__handle="vibe").update(deactivated_at=timezone.now())
+    assert list(sample_questions(thread, owner)) == []
 
 
 def test_in_direct_messages_it_offers_the_thread_that_knows(db: None) -> None:

@@ -39,18 +39,22 @@ def test_jsonl_is_the_same_conversation_when_it_is_imported_again(
     say(thread, ana, 'Über "roses":\n\n- now\n- or in March 🌹?')
     reply = create_reply(thread=thread, author=vibe.participant, client_id="1")
     Message.objects.filter(pk=reply.pk).update(body="In March.", state="complete")
+    earlier = create_reply(thread=thread, author=vibe.participant, client_id="2")
+    Message.objects.filter(pk=earlier.pk).update(body="In May.", state="replaced")
     attach(thread, dora, "My notes.", notes_md="# Notes")
     delete_message(message=say(thread, dora, "A secret"), by=access(dora))
     file = tmp_path / "talk.jsonl"
     file.write_text("".join(lines(ana, thread, "jsonl")), "utf-8")
     assert '"deleted": true' in file.read_text("utf-8")
     assert '"files": ["notes.md"]' in file.read_text("utf-8")
+    assert file.read_text("utf-8").count('"text": "In May.", "replaced": true') == 1
+    assert ", an earlier answer\n\n> In May." in "".join(lines(ana, thread, "md"))
 
     call_command("conversation", "import", str(file), "--channel", "again", stdout=io.StringIO())
     again = Thread.objects.get(channel__name="again")
     assert again.title == thread.title
     named = {"My notes.": "My notes.\n\n- Attached, and not imported: `notes.md`", "": "This message was deleted."}
-    expected = [(*row[:2], named.get(row[2], row[2]), row[3]) for row in spoken(thread)]
+    expected = [(*row[:2], named.get(row[2], row[2]), row[3]) for row in spoken(thread) if row[2] != "In May."]
     assert spoken(again) == expected
 
 

@@ -19,6 +19,14 @@ emit_step(run)
 """
 
 
+THINKS_ON = """
+from agents.models import RunStep
+step = RunStep.objects.filter(run__thread={thread}, kind="thought").get()
+step.text += "\\nSo do olives." * 40
+step.save()
+"""
+
+
 def test_thoughts_and_steps_are_followed_and_read(people: People, installation: Installation, tmp_path: Path) -> None:
     ana = people.ana(viewport=WIDE)
     start_thread(ana, "Thought over", "Hello.")
@@ -34,6 +42,15 @@ def test_thoughts_and_steps_are_followed_and_read(people: People, installation: 
     expect(thought.locator("summary")).to_contain_text("Thinking…")
     thought.locator("summary").click()
     expect(thought).to_contain_text("Lemons drink little.")
+    words = thought.locator(".run-thought-text")
+    words.focus()
+    installation.shell(THINKS_ON.format(thread=thread_of(ana)))  # no event tells of it
+    expect(words).to_contain_text("So do olives.")
+    expect(words).to_be_focused()
+    words.evaluate("it => { it.scrollTop = 30; }")
+    installation.shell(THINKS_ON.format(thread=thread_of(ana)))
+    expect(words).to_contain_text("So do olives.\n" * 80)
+    assert words.evaluate("it => it.scrollTop") == 30
     ana.screenshot(path=tmp_path / "writing.png")
 
     installation.shell(THINK.format(thread=thread_of(ana), state="done"))

@@ -42,7 +42,7 @@ def test_a_constraint_holds_and_a_person_decides(people: People, installation: I
     model.calls_first("request_approval", what=ORDER, reason="They are gone by May.")
     model.says("I ordered them.")
     say(ana, "@vibe order the bulbs")
-    expect(replies(ana)).to_contain_text(f"Vibe is waiting for an approval: {ORDER}")
+    expect(replies(ana)).to_contain_text(f"Vibe is waiting for Ana or another member to decide: {ORDER}")
     assert re.search(rf'source="constraint"[^>]*>\s*{LIMIT}', model.last_prompt)
     expect(panel.get_by_role("heading", name=ORDER)).to_be_visible()
 

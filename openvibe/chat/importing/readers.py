@@ -1,7 +1,8 @@
 """Readers of JSONL and QMSum files, and the values and errors all readers share.
 
 JSONL: `{"author": …, "text": …, "time": …, "thread": …, "role": …, "files": […]}`, the last four optional; a
-chat log's `content` and `timestamp` are read as text and time, and a line with a role needs no author. QMSum (Zhong
+chat log's `content` and `timestamp` are read as text and time, and a line with a role needs no author. A line with
+`"replaced": true` is an answer that a later one took the place of, and is left out. QMSum (Zhong
 et al., 2021): one JSON object per line, one meeting per object."""
 
 import hashlib
@@ -269,6 +270,8 @@ class _JsonlLines:
 
 
 def _parse_line(value: dict[str, object]) -> ImportedLine:
+    if value.get("replaced") is True:
+        raise RecordRefused("a later answer took its place")
     role = "" if value.get("role") is None else required_text(value, "role").strip().lower()
     is_assistant = role in ASSISTANT_ROLES
     if role and value.get("author") is None:

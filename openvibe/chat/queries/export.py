@@ -31,7 +31,8 @@ def export_thread(access: Access, thread: Thread, form: str) -> Iterator[str]:
     """The file in pieces, a message each. `thread` was read with its channel, for the asker.
 
     It holds what everybody who reads the thread sees: no draft, no verdict, nothing of the reader's own. Deleted
-    messages keep their places; files are named; a reply that is being written is left out. Two queries a page."""
+    messages keep their places, and answers that a later one took the place of, which are named so; files are named; a
+    reply that is being written is left out. Two queries a page."""
     write: Callable[[Message, str], str] = _markdown if form == "md" else _jsonl_writer(thread.title)
     if form == "md":
         yield f"# {_one_line(thread.title)}\n\n{thread.channel}\n"
@@ -69,7 +70,8 @@ def _markdown(message: Message, text: str) -> str:
     files = "".join(f"\n- Attached: `{name}` ({size})" for name, size in names)
     files += "".join(map(_image_line, message.pictured))
     edited = ", edited" if message.edited_at and not message.is_deleted else ""
-    heading = f"{_one_line(author.name)} (@{author.handle}) · {at:%Y-%m-%d %H:%M} UTC{edited}"
+    earlier = ", an earlier answer" if message.state == Message.State.REPLACED and not message.is_deleted else ""
+    heading = f"{_one_line(author.name)} (@{author.handle}) · {at:%Y-%m-%d %H:%M} UTC{edited}{earlier}"
     return f"\n## {heading}\n\n{quote_markdown(text)}\n{files}" + ("\n" if files else "")
 
 
@@ -96,6 +98,8 @@ def _jsonl_writer(title: str) -> Callable[[Message, str], str]:
             line["deleted"] = True
         elif message.edited_at:
             line["edited"] = message.edited_at.astimezone(UTC).isoformat()
+        if message.state == Message.State.REPLACED and not message.is_deleted:
+            line["replaced"] = True
         if message.attached:
             line["files"] = [file["name"] for file in message.attached]
         if message.pictured:

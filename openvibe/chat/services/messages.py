@@ -281,10 +281,10 @@ def replace_replies(reply_ids: Iterable[int]) -> None:
     earlier.exclude(state__in=(Message.State.WRITING, Message.State.REPLACED)).update(state=Message.State.REPLACED)
 
 
-def restore_reply(reply_id: int) -> None:
-    """The version after it was deleted: this one is the answer again, in the caller's transaction."""
+def restore_reply(reply_id: int, *, state: str) -> None:
+    """The version after it was deleted: this one is the answer again, as it ended, in the caller's transaction."""
     replaced = Message.objects.filter(pk=reply_id, deleted_at=None, state=Message.State.REPLACED)
-    replaced.update(state=Message.State.COMPLETE)
+    replaced.update(state=state)
 
 
 @transaction.atomic

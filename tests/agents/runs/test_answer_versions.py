@@ -6,9 +6,10 @@ from agents.access import visible_to
 from agents.assembler.assemble import assemble
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
-from agents.runs.lifecycle import regenerate_run
+from agents.runs.lifecycle import regenerate_run, retry_run
 from agents.web.run_cards import runs_by_message
 from memory.plugins.sessions import messages_for_prompts
+from openvibe.base.problems import Conflict
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
 from openvibe.llm.errors import ModelUnavailable
@@ -73,6 +74,37 @@ def test_deleting_the_newest_brings_the_one_before_it_back(ana: Member, vibe: Ag
     delete_message(message=Message.objects.get(run=third), by=access(ana))
     assert states(first) == ["complete"]
     assert prompt_bodies(vibe, first.thread) == ["In the first frost."]
+
+
+def test_what_failed_is_no_answer_again_when_the_one_after_it_is_deleted(ana: Member, vibe: Agent, first: Run) -> None:
+    failed = ask_again(first, ana, ScriptedAnswer("In Ma", then=ModelUnavailable("It is gone.")))
+    third = ask_again(failed, ana, "In March.")
+    assert states(first, failed, third) == ["replaced", "replaced", "complete"]
+    delete_message(message=Message.objects.get(run=third), by=access(ana))
+    assert states(first, failed) == ["complete", "replaced"]
+    delete_message(message=Message.objects.get(run=first), by=access(ana))
+    assert states(failed) == ["failed"]
+    assert prompt_bodies(vibe, first.thread) == []
+
+
+def test_an_earlier_version_is_not_tried_again(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe when do I prune the apple tree?"))
+    execute_run(run.pk, client=ScriptedModel([ScriptedAnswer("In Ma", then=ModelUnavailable("It is gone."))]))
+    run.refresh_from_db()
+    assert runs_by_message([Message.objects.get(run=run)], access(ana))[run.reply_id or 0]["run"].may_retry
+    again = ask_again(run, ana, "In March.")
+    assert not runs_by_message([Message.objects.get(run=run)], access(ana))[run.reply_id or 0]["run"].may_retry
+    with pytest.raises(Conflict, match="later answer"):
+        retry_run(run=run, by=access(ana))
+    assert states(run, again) == ["replaced", "complete"]
+
+
+def test_of_two_that_are_written_at_once_the_later_one_counts(ana: Member, vibe: Agent, first: Run) -> None:
+    again = ask_again(first, ana, "In March.")
+    Run.objects.filter(pk=first.pk).update(state="queued", finished_at=None, started_at=None)
+    execute_run(first.pk, client=ScriptedModel(["In the second frost."]))
+    assert Message.objects.get(run=first).body == "In the second frost."
+    assert states(first, again) == ["replaced", "complete"]
 
 
 def test_the_page_shows_one_place_and_each_version_in_it(ana: Member, vibe: Agent, first: Run) -> None:

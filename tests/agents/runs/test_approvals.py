@@ -11,6 +11,7 @@ from agents.web.run_cards import RunCard, runs_by_message
 from memory.work.approvals import decide_approval
 from memory.work.models import Approval, ProgressEntry
 from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import open_direct_messages
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, is_whole, reply_of, told
 from tests.factories import access
@@ -53,8 +54,21 @@ def test_the_run_waits_and_keeps_what_it_said(vibe: Agent, waiting: Run) -> None
 def test_the_page_says_what_it_waits_for(ana: Member, waiting: Run) -> None:
     card = runs_by_message([reply_of(waiting)], access(ana))[reply_of(waiting).pk]["run"]
     assert isinstance(card, RunCard)
-    assert card.label == "Vibe is waiting for an approval: Order 500 tulip bulbs"
+    assert card.label == "Vibe is waiting for Ana or another member to decide: Order 500 tulip bulbs"
     assert (card.is_under_way, card.may_stop, card.may_retry) == (True, True, False)
+
+
+def test_a_guest_does_not_decide_and_is_not_waited_for(ana: Member, waiting: Run) -> None:
+    Member.objects.filter(pk=ana.pk).update(role="guest")
+    card = runs_by_message([reply_of(waiting)], access(ana))[reply_of(waiting).pk]["run"]
+    assert card.label == "Vibe is waiting for a member to decide: Order 500 tulip bulbs"
+
+
+def test_in_direct_messages_it_waits_for_nobody_else(ana: Member, vibe: Agent, sent: list[int]) -> None:
+    run = ask(open_direct_messages(by=access(ana), recipient=vibe.participant)[0], ana)
+    told(run, calling(ORDER))
+    card = runs_by_message([reply_of(run)], access(ana))[reply_of(run).pk]["run"]
+    assert card.label == "Vibe is waiting for Ana to decide: Order 500 tulip bulbs"
 
 
 def test_a_run_that_said_nothing_waits_with_an_empty_reply(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -145,7 +159,7 @@ def test_the_message_does_not_say_it_was_stopped(ana: Member, waiting: Run) -> N
     client.force_login(ana.user)
     address = f"/w/{ana.workspace.slug}/m/{reply_of(waiting).pk}/"
     page = client.get(address, headers={"HX-Request": "true"}).content.decode()
-    assert "Vibe is waiting for an approval: Order 500 tulip bulbs" in page
+    assert "Vibe is waiting for Ana or another member to decide: Order 500 tulip bulbs" in page
     assert "Stop Vibe" in page
     assert "Stopped." not in page
     stop_run(run=waiting, by=access(ana))

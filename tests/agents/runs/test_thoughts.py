@@ -104,6 +104,42 @@ def test_half_a_secret_is_never_written(ana: Member, vibe: Agent, thread: Thread
     assert texts() == ["The password: [secret removed] is it"]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_what_came_before_a_pause_can_be_read_in_it(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    reached, go_on = Event(), Event()
+    answer = ScriptedAnswer("In March.", thoughts=THOUGHTS, reached=reached, go_on=go_on, hold_before=0)
+    worker = in_background(run, ScriptedModel([answer]))
+    assert reached.wait(10)
+    wait_for(lambda: texts() == ["The question is about pruning. Ana prunes the climbers in "])
+    go_on.set()
+    worker.join(10)
+    assert texts() == ["".join(THOUGHTS)]
+
+
+def test_a_model_thinks_until_it_answers_also_without_a_word(
+    ana: Member, vibe: Agent, thread: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ask(thread, ana)
+    Run.objects.filter(pk=run.pk).update(state="writing", attempt=1)
+    run.attempt, now = 1, 100.0
+    monkeypatch.setattr("agents.runs.thoughts.monotonic", lambda: now)
+    writer = ThoughtWriter(run, 1)
+    writer.add("Roses, then. ")
+    now = 108.0
+    writer.answer_begins()
+    now = 120.0
+    writer.end()
+    assert RunStep.objects.get().milliseconds == 8_000
+
+    hidden = ThoughtWriter(run, 2, _begun_at=120.0)
+    now = 129.0
+    hidden.answer_begins()
+    now = 150.0
+    hidden.end(900)
+    assert RunStep.objects.latest("pk").milliseconds == 9_000
+
+
 def test_long_thoughts_keep_their_beginning_and_end() -> None:
     text = bounded_thought("a" * MAX_THOUGHT_CHARACTERS + "b" * MAX_THOUGHT_CHARACTERS)
     assert (len(text) <= MAX_THOUGHT_CHARACTERS, text[0], text[-1]) == (True, "a", "b")

@@ -158,6 +158,22 @@ def test_pages_hear_of_each_step_with_the_words_that_came_meanwhile(ana: Member,
     assert (step["kind"], "html" in step) == ("run_step", False)
 
 
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("done", "Answered by beta, because alpha did not answer."),
+        ("writing", "beta answers, because alpha did not."),
+        ("failed", "beta was asked, too, because alpha did not answer."),
+    ],
+)
+def test_nobody_is_said_to_have_answered_who_did_not(ana: Member, run: Run, state: str, words: str) -> None:
+    error = "Both failed." if state == "failed" else ""
+    Run.objects.update(state=state, error=error, model="beta", first_model="alpha")
+    page = page_of(ana, run)
+    assert words in page
+    assert page.count("because alpha") == 1
+
+
 def test_lines_cost_no_statement_more_for_many_replies(ana: Member, vibe: Agent, thread: Thread) -> None:
     counts, asker = [], access(ana)
     assert not Message.objects.visible_to(asker).exists()  # what it reads is looked up once a page
@@ -204,7 +220,9 @@ def test_words_of_calls(call: tuple[str, str, str], words: str) -> None:
 
 
 def test_words_of_refusals_reports_and_times() -> None:
-    assert call_words("read_file", decision="refused", why="Too late.") == "Was refused read_file: Too late."
+    assert call_words("read_file", decision="refused", why="Too late. Ask again.") == "Was refused read_file: Too late."
+    assert call_words("request_approval", '{"what": "Order bulbs"}', decision="waits") == "Asked people “Order bulbs”"
+    assert call_words("post__send", decision="waits") == "Asked people about send of post"
     assert call_words("a__b", decision="waits") == "Asked people about b of a"
     assert call_words("a__b", is_under_way=True) == "Uses b of a…"
     assert reported_words("tool", "failed", "", "diary") == "Failed: Used diary"

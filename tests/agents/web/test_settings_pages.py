@@ -24,6 +24,7 @@ from openvibe.llm.services import save_endpoint
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.factories import signed_in
+from tests.llm.model_server import Answer, serving
 from tests.locks import wait_until_blocked
 
 pytestmark = pytest.mark.django_db
@@ -57,6 +58,25 @@ def test_what_is_no_address_offers_no_models(ana: Member, kind: str) -> None:
         form = {"kind": kind, "base_url": base_url, "api_key": KEY}
         answer = signed_in(ana).post(f"{address(ana, 'models')}offered/", form)
         assert (answer.status_code, "address" in answer.json()["message"]) == (200, True), base_url
+
+
+def test_models_are_fetched_from_the_one_address_inside_that_a_superuser_allowed(ana: Member) -> None:
+    root = as_superuser(ana)
+    pages = (f"{address(ana, 'models')}offered/", "/admin/llm/endpoint/models/")
+    with serving(Answer("sage-1 sage-2")) as server:
+        allowed = Endpoint.objects.create(
+            workspace=ana.workspace,
+            name="Ours",
+            base_url=server.base_url,
+            allowed_address=server.base_url,
+            model="sage-1",
+        )
+        form = {"kind": "openai", "base_url": server.base_url, "api_key": KEY, "endpoint": allowed.pk}
+        for page in pages:
+            assert root.post(page, form).json()["models"] == ["sage-1", "sage-2"], page
+            elsewhere = root.post(page, {**form, "base_url": f"{server.base_url}/"}).json()
+            assert "inside this server's own network" in elsewhere["message"], page
+            assert elsewhere["models"] == [], page
 
 
 def test_a_model_is_added_changed_tested_and_deleted(ana: Member, cleo: Member) -> None:
