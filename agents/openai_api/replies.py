@@ -64,6 +64,13 @@ def run_outcome(run_id: int) -> Outcome | None:
     )
 
 
+def _thoughts(run_id: int) -> str:
+    """What the run's model has thought so far."""
+    run = Run.objects.select_related("reply").filter(pk=run_id).first()
+    reasoning = read_reasoning(run) if run else None
+    return reasoning.text if reasoning else ""
+
+
 def _failure(run_id: int, status: int, code: str, error: str) -> Outcome:
     return Outcome(run_id, "", status=status, error=error, code=code)
 
@@ -92,9 +99,7 @@ class ReplyFrames:
             outcome = run_outcome(self.run_id)
             return _line({"outcome": vars(outcome)}) if outcome else b""
         if event.kind == STEP_CHANGED:
-            run = Run.objects.select_related("reply").filter(pk=self.run_id).first()
-            reasoning = read_reasoning(run) if run else None
-            return _line({"thoughts": reasoning.text}) if reasoning and reasoning.text else b""
+            return _line({"thoughts": thoughts}) if (thoughts := _thoughts(self.run_id)) else b""
         message = batch.messages.get(event.message_id or 0)
         is_reply = message is not None and message.client_id == f"run:{self.run_id}"
         if message is None or not is_reply or event.is_outdated or message.state != Message.State.WRITING:
@@ -158,6 +163,7 @@ class PendingAnswer:
                         yield json.loads(line)
                     elif line == STILL_HERE.strip():
                         yield {}
+                        yield {"thoughts": await asyncio.to_thread(self._read_thoughts)}
                     elif line == b"event: busy":
                         yield {"outcome": vars(_failure(self.run_id, 429, "rate_limit_exceeded", BUSY))}
                     elif line == b"event: gone":
@@ -165,6 +171,9 @@ class PendingAnswer:
                     elif line == b"event: reload" and (outcome := await asyncio.to_thread(self._read_outcome)):
                         yield {"outcome": vars(outcome)}
         yield {"outcome": vars(_failure(self.run_id, 503, "interrupted", RESTART_MESSAGE))}
+
+    def _read_thoughts(self) -> str:
+        return _with_connection(partial(_thoughts, self.run_id))
 
     def _read_outcome(self) -> Outcome | None:
         return _with_connection(partial(run_outcome, self.run_id))

@@ -1,5 +1,5 @@
-"""An answer as it grows: what of it a client that streams is sent, what one that waits for all of it, and how both learn
-that it goes on."""
+"""An answer as it grows: what of it a client that streams is sent, what one that waits for all of it, and how both
+learn that it goes on."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
