@@ -17,6 +17,8 @@ from openvibe.base.text import has_visible_character
 MAX_ITEMS, MAX_TOOLS = 2_000, 64
 _IMAGE_TYPES = ("image_url", "input_image")
 """Parts of a user's message that are images, in chat completions and in responses."""
+_ADDRESS_LETTERS = str.maketrans("-_", "+/")
+"""Base64 as it stands in addresses, to what it is elsewhere."""
 _THOUGHT_TYPES = ("thinking", "redacted_thinking", "reasoning")
 """Parts of an answer that some clients send back: what a model thought, which is no part of what was said."""
 MAX_OUTPUT_TOKENS = 2**31 - 1
@@ -270,8 +272,9 @@ def _image(part: Mapping[str, Any], param: str) -> bytes:
     head, comma, data = url.partition(",")
     if not comma or not head.lower().endswith(";base64"):
         raise invalid("An image is a data: URL in base64, such as data:image/png;base64,iVBORw0…", param)
+    letters = "".join(data.split()).rstrip("=").translate(_ADDRESS_LETTERS)  # some programs write lines, or no padding
     try:
-        return b64decode(data, validate=True)
+        return b64decode(letters + "=" * (-len(letters) % 4), validate=True)
     except ValueError:
         raise invalid("The base64 of an image is damaged.", param) from None
 
