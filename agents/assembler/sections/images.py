@@ -152,10 +152,12 @@ def read_pixels(fit_result: FitResult) -> tuple[FitResult, Mapping[str, ImagePar
     keys = {item.key: int(item.key.rpartition(":")[2]) for item in _pixels(fit_result)}
     if not keys:
         return fit_result, {}
-    columns = ("pk", "media_type", "content", "width", "height", "name", "description")
+    columns = ("pk", "description", "media_type", "content", "width", "height", "name")
     parts = {
-        pk: ImagePart(media_type, bytes(content), *others)
-        for pk, media_type, content, *others in Image.objects.filter(pk__in=keys.values()).values_list(*columns)
+        pk: ImagePart(media_type, bytes(content), *others, mask_secrets(description))
+        for pk, description, media_type, content, *others in Image.objects.filter(pk__in=keys.values()).values_list(
+            *columns
+        )
     }
     images = {key: parts[pk] for key, pk in keys.items() if pk in parts}
     gone = keys.keys() - images.keys()
