@@ -110,6 +110,7 @@ def test_a_client_as_it_comes_is_answered(
     assert response.headers.get("X-OpenVibe-Ignored", "") == ", ".join(expects.get("ignored", ()))
     if call:
         (made,) = json.loads(content)["choices"][0]["message"]["tool_calls"]
+        assert server.asked[0].body["tool_choice"] == body["tool_choice"]
         assert (made["type"], json.loads(made["function"]["arguments"])) == ("function", {"name": "Rosa", "age": 3})
         return
     said = answer_text(recording["path"], body, content)
