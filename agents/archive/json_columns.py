@@ -89,6 +89,7 @@ class _Options(TypedDict):
     presence_penalty: NotRequired[float]
     frequency_penalty: NotRequired[float]
     parallel_tool_calls: NotRequired[bool]
+    tool_choice: NotRequired[str]
     response_format: NotRequired[dict[str, Any]]
 
 

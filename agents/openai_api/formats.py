@@ -31,6 +31,22 @@ class Outcome:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    thoughts: str = ""
+
+
+@dataclass(frozen=True)
+class Thought:
+    """New words of what the model thinks before it answers; empty where there is nothing new and it goes on."""
+
+    text: str = ""
+
+
+STILL_HERE = b": still here\n\n"
+"""A comment of the event stream: it keeps proxies from taking a long wait for a dead connection."""
+
+Piece = str | Thought | Outcome
+"""New words of the answer, of the thoughts, or the end."""
 
 
 class AnswerFormat(Protocol):
@@ -40,7 +56,7 @@ class AnswerFormat(Protocol):
         """The answer as one object."""
         ...
 
-    def events(self, pieces: AsyncIterable[str | Outcome]) -> AsyncGenerator[bytes, None]:
+    def events(self, pieces: AsyncIterable[Piece]) -> AsyncGenerator[bytes, None]:
         """The answer as server-sent events."""
         ...
 
@@ -69,16 +85,20 @@ class ChatFormat:
 
     def whole(self, outcome: Outcome) -> Event:
         message: Event = {"role": "assistant", "content": outcome.text or None, "refusal": None}
+        if outcome.thoughts:
+            message["reasoning_content"] = outcome.thoughts
         if outcome.calls:
             message["tool_calls"] = _chat_calls(outcome)
         choice = {"index": 0, "message": message, "finish_reason": outcome.stop_reason, "logprobs": None}
         return {**self._common, "object": "chat.completion", "choices": [choice], "usage": _chat_usage(outcome)}
 
-    async def events(self, pieces: AsyncIterable[str | Outcome]) -> AsyncGenerator[bytes, None]:
+    async def events(self, pieces: AsyncIterable[Piece]) -> AsyncGenerator[bytes, None]:
         yield self._chunk({"role": "assistant", "content": ""})
         async for piece in pieces:
             if isinstance(piece, str):
                 yield self._chunk({"content": piece})
+            elif isinstance(piece, Thought):
+                yield self._chunk({"reasoning_content": piece.text}) if piece.text else STILL_HERE
             else:
                 for frame in self._end(piece):
                     yield frame
@@ -115,6 +135,7 @@ def _chat_usage(outcome: Outcome) -> Event:
         "completion_tokens": outcome.output_tokens,
         "total_tokens": outcome.input_tokens + outcome.output_tokens,
         "prompt_tokens_details": {"cached_tokens": outcome.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": outcome.reasoning_tokens},
     }
 
 
@@ -147,7 +168,7 @@ class ResponseFormat:
             "input_tokens": outcome.input_tokens,
             "input_tokens_details": {"cached_tokens": outcome.cached_tokens, "cache_write_tokens": 0},
             "output_tokens": outcome.output_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": outcome.reasoning_tokens},
             "total_tokens": outcome.input_tokens + outcome.output_tokens,
         }
         message = [self._message(outcome.text)] if outcome.text else []
@@ -157,7 +178,7 @@ class ResponseFormat:
             return {**self._common, **status, "output": output, "usage": usage}
         return {**self._common, "status": "completed", "output": output, "usage": usage}
 
-    async def events(self, pieces: AsyncIterable[str | Outcome]) -> AsyncGenerator[bytes, None]:
+    async def events(self, pieces: AsyncIterable[Piece]) -> AsyncGenerator[bytes, None]:
         opening = {**self._common, "status": "in_progress", "output": []}
         yield self._event("response.created", response=opening)
         yield self._event("response.in_progress", response=opening)
@@ -168,6 +189,8 @@ class ResponseFormat:
                     yield frame
                 has_text = True
                 yield self._event("response.output_text.delta", **self._part, delta=piece, logprobs=[])
+            elif isinstance(piece, Thought):
+                yield STILL_HERE
             else:
                 for frame in self._end(piece, has_text=has_text):
                     yield frame

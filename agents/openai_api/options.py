@@ -88,6 +88,8 @@ def parse_options(body: Mapping[str, Any], known: Iterable[str]) -> ParsedOption
             raise invalid(_REFUSALS[name], name, "unsupported_parameter")
         if name in _READERS:
             values |= _READERS[name](value, name)
+        elif name == "tool_choice" and (tool := _forced_tool(value, body.get("tools"))):
+            values["tool_choice"] = tool
         elif name not in known or name == "tool_choice":
             ignored.add(name)
     for name, read in (("reasoning", {"effort"}), ("text", {"format"})):
@@ -134,6 +136,19 @@ def _stop(value: Any, name: str) -> dict[str, Any]:
         raise invalid(f"stop is a text, or a list of at most {MAX_STOPS}, of {MAX_STOP_CHARACTERS} characters.", name)
     kept = [text for text in texts if text]
     return {"stop": kept} if kept else {}
+
+
+def _forced_tool(value: Any, tools: Any) -> str:
+    """The tool that has to be called, of those the client offers; empty where it names none, or leaves a choice."""
+    rows = [row for row in tools if isinstance(row, dict)] if isinstance(tools, list) else []
+    names = [function.get("name") for row in rows if isinstance(function := row.get("function", row), dict)]
+    if value == "required" and len(names) == 1:
+        return str(names[0])
+    if not isinstance(value, dict):
+        return ""
+    chosen = value.get("function", value)
+    name = chosen.get("name") if isinstance(chosen, dict) else None
+    return str(name) if name in names else ""
 
 
 def _flag(value: Any, name: str) -> dict[str, Any]:

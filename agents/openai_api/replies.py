@@ -13,12 +13,13 @@ from django.db import connection
 
 from agents.models import ClientTurn, Run
 from agents.openai_api.conversations import leave_turn
-from agents.openai_api.formats import WAITS, Outcome
+from agents.openai_api.formats import STILL_HERE, WAITS, Outcome, Piece, Thought
 from agents.runs.client_tools import client_calls, client_turn_of, model_text
+from agents.runs.run_steps import read_reasoning
+from agents.runs.thoughts import STEP_CHANGED
 from openvibe.base.problems import Problem
 from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.stream import event_stream
-from openvibe.chat.live.subscriber import HEARTBEAT_FRAME
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
@@ -46,6 +47,7 @@ def run_outcome(run_id: int) -> Outcome | None:
     calls = tuple(client_calls(run).values_list("call_id", "name", "arguments"))
     reason = STOP_REASONS.get(turn.stop_reason, "stop") if turn else "stop"
     failure_status = FAILURE_STATUSES.get(run.error_code, 503)
+    reasoning = read_reasoning(run)
     return Outcome(
         run_id=run.pk,
         text=model_text(run) + (WAITS if run.state == Run.State.WAITING else ""),
@@ -57,7 +59,16 @@ def run_outcome(run_id: int) -> Outcome | None:
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
         cached_tokens=run.cached_tokens or 0,
+        reasoning_tokens=(reasoning and reasoning.tokens) or 0,
+        thoughts=reasoning.text if reasoning else "",
     )
+
+
+def _thoughts(run_id: int) -> str:
+    """What the run's model has thought so far."""
+    run = Run.objects.select_related("reply").filter(pk=run_id).first()
+    reasoning = read_reasoning(run) if run else None
+    return reasoning.text if reasoning else ""
 
 
 def _failure(run_id: int, status: int, code: str, error: str) -> Outcome:
@@ -66,12 +77,13 @@ def _failure(run_id: int, status: int, code: str, error: str) -> Outcome:
 
 @dataclass(frozen=True)
 class ReplyFrames:
-    """Of one run's answer: a line of JSON with the text so far each time it grew, and one with the `Outcome`."""
+    """Of one run's answer: a line of JSON with the text so far each time it grew, one with the thoughts so far whenever
+    its model begins or ends to think, and one with the `Outcome`."""
 
     run_id: int
     thread_id: int
     trigger_id: int
-    heartbeat: ClassVar[bytes] = HEARTBEAT_FRAME
+    heartbeat: ClassVar[bytes] = STILL_HERE
 
     def shows(self, event: LiveEvent) -> bool:
         return event.thread_id == self.thread_id
@@ -86,6 +98,8 @@ class ReplyFrames:
         if event.kind == "run_changed" and event.message_id == self.trigger_id:
             outcome = run_outcome(self.run_id)
             return _line({"outcome": vars(outcome)}) if outcome else b""
+        if event.kind == STEP_CHANGED:
+            return _line({"thoughts": thoughts}) if (thoughts := _thoughts(self.run_id)) else b""
         message = batch.messages.get(event.message_id or 0)
         is_reply = message is not None and message.client_id == f"run:{self.run_id}"
         if message is None or not is_reply or event.is_outdated or message.state != Message.State.WRITING:
@@ -108,20 +122,29 @@ class PendingAnswer:
     asker: Access
     after: int
 
-    async def pieces(self) -> AsyncGenerator[str | Outcome, None]:
-        """New words as they come, then the `Outcome`. Whoever leaves last before that stops the run."""
-        sent_text, is_over = "", False
+    async def pieces(self, *, is_whole: bool = False) -> AsyncGenerator[Piece, None]:
+        """New words of thoughts and answer as they come, then the `Outcome`. Whoever leaves last before that stops the
+        run. `is_whole`: the answer all at once when it is over, for until then it may be begun anew."""
+        sent_text, sent_thoughts, is_over = "", "", False
         try:
             async with aclosing(self._lines()) as lines:
                 async for line in lines:
                     outcome = _outcome_of(line)
+                    thoughts = outcome.thoughts if outcome else str(line.get("thoughts", ""))
                     text = outcome.text if outcome else str(line.get("text", ""))
-                    if outcome is None and not text.startswith(sent_text):
+                    if not line:
+                        yield Thought()
+                    if thoughts.startswith(sent_thoughts) and len(thoughts) > len(sent_thoughts):
+                        yield Thought(thoughts[len(sent_thoughts) :])
+                        sent_thoughts = thoughts
+                    if outcome is None and (is_whole or not text.startswith(sent_text)):
                         continue  # it was begun anew: perhaps it comes to the same
                     is_over = outcome is not None
-                    if outcome and not outcome.error and not text.startswith(sent_text):
+                    if outcome and outcome.error:
+                        pass
+                    elif outcome and not text.startswith(sent_text):
                         outcome = _failure(self.run_id, 503, "answer_restarted", RESTART_MESSAGE)
-                    elif text.startswith(sent_text) and len(text) > len(sent_text):
+                    elif len(text) > len(sent_text):
                         yield text[len(sent_text) :]
                         sent_text = text
                     if outcome:
@@ -138,6 +161,9 @@ class PendingAnswer:
                 for line in chunk.splitlines():
                     if line.startswith(b"{"):
                         yield json.loads(line)
+                    elif line == STILL_HERE.strip():
+                        yield {}
+                        yield {"thoughts": await asyncio.to_thread(self._read_thoughts)}
                     elif line == b"event: busy":
                         yield {"outcome": vars(_failure(self.run_id, 429, "rate_limit_exceeded", BUSY))}
                     elif line == b"event: gone":
@@ -145,6 +171,9 @@ class PendingAnswer:
                     elif line == b"event: reload" and (outcome := await asyncio.to_thread(self._read_outcome)):
                         yield {"outcome": vars(outcome)}
         yield {"outcome": vars(_failure(self.run_id, 503, "interrupted", RESTART_MESSAGE))}
+
+    def _read_thoughts(self) -> str:
+        return _with_connection(partial(_thoughts, self.run_id))
 
     def _read_outcome(self) -> Outcome | None:
         return _with_connection(partial(run_outcome, self.run_id))
@@ -158,7 +187,7 @@ class PendingAnswer:
 
     async def outcome(self) -> Outcome:
         """Waits for the end."""
-        async with aclosing(self.pieces()) as pieces:
+        async with aclosing(self.pieces(is_whole=True)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Outcome):
                     return piece

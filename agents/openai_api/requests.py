@@ -17,6 +17,11 @@ from openvibe.base.text import has_visible_character
 MAX_ITEMS, MAX_TOOLS = 2_000, 64
 _IMAGE_TYPES = ("image_url", "input_image")
 """Parts of a user's message that are images, in chat completions and in responses."""
+_ADDRESS_LETTERS = str.maketrans("-_", "+/")
+"""Base64 as it stands in addresses, to what it is elsewhere."""
+_THOUGHT_TYPES = ("thinking", "redacted_thinking", "reasoning")
+"""Parts of an answer that some clients send back: what a model thought, which is no part of what was said."""
+MAX_OUTPUT_TOKENS = 2**31 - 1
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _COMMON = {"model", "stream", "tools", "tool_choice", "metadata", "user"}
 
@@ -102,7 +107,7 @@ def parse_chat(body: Any) -> ClientRequest:
         elif role == "assistant":
             calls = tuple(_chat_call(call, param) for call in _calls_of(message))
             text = message.get("content") or message.get("refusal") or ""
-            items.append(HistoryItem("assistant", _text(text, f"{param}.content"), calls))
+            items.append(HistoryItem("assistant", _answer_text(text, f"{param}.content"), calls))
         elif role == "tool":
             items.append(
                 HistoryItem(
@@ -157,7 +162,7 @@ def parse_response(body: Any) -> ClientRequest:
         elif kind == "message" and role == "user":
             items.append(_user_item(row.get("content"), f"{param}.content"))
         elif kind == "message" and role == "assistant":
-            items.append(HistoryItem(role, _text(row.get("content"), f"{param}.content")))
+            items.append(HistoryItem(role, _answer_text(row.get("content"), f"{param}.content")))
         elif kind != "reasoning":
             raise invalid(f"Input of type {str(kind)[:40]} is not taken here: messages and function calls are.", param)
     conversation = body.get("conversation") or ""
@@ -190,15 +195,16 @@ def _parse_common(body: Any, field_names: set[str], *, nested_tools: bool) -> di
     if not isinstance(metadata, dict):
         raise invalid("metadata is an object.", "metadata")
     offers_tools = body.get("tool_choice") != "none"
+    user = body.get("user") or ""
     return {
         "handle": model.strip().removeprefix("@").lower(),
         "tools": _parse_tools(body.get("tools") or [], nested_tools) if offers_tools else (),
         "stream": _flag(body, "stream", "stream"),
-        "user": short_text(body.get("user") or "", "user"),
+        "user": _user(user) if isinstance(user, str) else "",
         "conversation": short_text(metadata.get("conversation") or "", "metadata"),
         "channel": short_text(metadata.get("channel") or "", "metadata"),
         "options": parsed.values,
-        "ignored": parsed.ignored,
+        "ignored": parsed.ignored if isinstance(user, str) else tuple(sorted({*parsed.ignored, "user"})),
     }
 
 
@@ -266,10 +272,27 @@ def _image(part: Mapping[str, Any], param: str) -> bytes:
     head, comma, data = url.partition(",")
     if not comma or not head.lower().endswith(";base64"):
         raise invalid("An image is a data: URL in base64, such as data:image/png;base64,iVBORw0…", param)
+    letters = "".join(data.split()).rstrip("=").translate(_ADDRESS_LETTERS)  # some programs write lines, or no padding
     try:
-        return b64decode(data, validate=True)
+        return b64decode(letters + "=" * (-len(letters) % 4), validate=True)
     except ValueError:
         raise invalid("The base64 of an image is damaged.", param) from None
+
+
+def _user(value: str) -> str:
+    """Whom a program asks for, as one name of at most 80 characters; one that is none becomes its beginning and a
+    digest, so that no two users are taken for one."""
+    if len(value) <= 80 and value.isprintable():
+        return value
+    start = "".join(character if character.isprintable() else " " for character in value[:60])
+    return f"{start} {hashlib.sha256(value.encode(errors='replace')).hexdigest()[:16]}"
+
+
+def _answer_text(content: Any, param: str) -> str:
+    """The text of an answer that the client sends back, without what was thought."""
+    if isinstance(content, list):
+        content = [part for part in content if not (isinstance(part, Mapping) and part.get("type") in _THOUGHT_TYPES)]
+    return _text(content, param)
 
 
 def _text(content: Any, param: str) -> str:
@@ -320,9 +343,11 @@ def _flag(row: Mapping[str, Any], name: str, param: str) -> bool:
 
 
 def _limit(body: Mapping[str, Any], name: str) -> int | None:
+    """None where there is none, which some clients call -1."""
     value = body.get(name)
-    if value is None:
+    if value is None or value == -1:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**31:
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if not is_whole or isinstance(value, bool) or value <= 0:
         raise invalid(f"{name} is a whole number from 1 up.", name)
-    return value
+    return min(int(value), MAX_OUTPUT_TOKENS)

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from agents.access import endpoint_for
 from agents.models import Agent, Run
 from agents.openai_api.conversations import access_agent, asker_of, begin_turn
-from agents.openai_api.formats import AnswerFormat, ChatFormat, Outcome, ResponseFormat, error_body
+from agents.openai_api.formats import AnswerFormat, ChatFormat, Outcome, Piece, ResponseFormat, Thought, error_body
 from agents.openai_api.images import read_images
 from agents.openai_api.options import IGNORED_HEADER, ignored_header, untaken_names
 from agents.openai_api.replies import PendingAnswer, run_outcome
@@ -160,14 +160,15 @@ def _with_headers(client_request: ClientRequest, request: Request) -> ClientRequ
 
 async def _pieces(
     pending: PendingAnswer, early_outcome: Outcome | None, *, is_whole: bool = False
-) -> AsyncGenerator[str | Outcome, None]:
-    """Of a run that was over before anybody listened, all at once. `is_whole`: of any, for it may be asked anew."""
-    if early_outcome is None and is_whole:
-        early_outcome = await pending.outcome()
+) -> AsyncGenerator[Piece, None]:
+    """Of a run that was over before anybody listened, all at once. `is_whole`: the answer of any, for it may be asked
+    anew."""
     if early_outcome is None:
-        async for piece in pending.pieces():
+        async for piece in pending.pieces(is_whole=is_whole):
             yield piece
         return
+    if early_outcome.thoughts:
+        yield Thought(early_outcome.thoughts)
     if early_outcome.text and not early_outcome.error:
         yield early_outcome.text
     yield early_outcome

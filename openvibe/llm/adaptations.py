@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
 
 from openvibe.llm import request_shapes as shapes
 from openvibe.llm.errors import ContextTooLong, EmptyAnswer, ModelError
@@ -47,7 +46,6 @@ class CallPlan:
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = None
     options: CallOptions = NO_OPTIONS
-    tool_choice: Any = None
     limit_name: str = "max_tokens"
     limit_names: tuple[str, ...] = CHAT_LIMIT_NAMES
     streams: bool = True
@@ -336,7 +334,7 @@ def _without_option(name: str, plan: CallPlan, value: str) -> CallPlan:
 
 def _tool_choice(refusal: Refusal, plan: CallPlan) -> str | None:
     is_refused = refusal.is_about("tool_choice") or refusal.says(r"support the provided 'tool_choice'")
-    return _flag(plan.tool_choice is not None and is_refused)
+    return _flag(plan.options.tool_choice is not None and is_refused)
 
 
 _NO_IMAGES = _any(
@@ -473,9 +471,9 @@ def _shaped(change: Callable[[shapes.Messages], shapes.Messages], plan: CallPlan
 
 
 def _without_tools(plan: CallPlan, value: str) -> CallPlan:
-    options = replace(plan.options, parallel_tool_calls=None)
+    options = replace(plan.options, parallel_tool_calls=None, tool_choice=None)
     messages = shapes.with_calls_as_text(plan.messages)
-    return replace(plan, tools=(), tool_choice=None, options=options, messages=messages)
+    return replace(plan, tools=(), options=options, messages=messages)
 
 
 def _lowered(plan: CallPlan, value: str) -> CallPlan:
@@ -544,7 +542,8 @@ CATALOGUE: tuple[Kind, ...] = (
         "no_tool_choice",
         "It chooses itself whether to call a tool, so it is not told.",
         _tool_choice,
-        lambda plan, value: replace(plan, tool_choice=None),
+        partial(_without_option, "tool_choice"),
+        is_told=True,
     ),
     Kind(
         "no_images",
@@ -608,4 +607,4 @@ CATALOGUE: tuple[Kind, ...] = (
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in CATALOGUE}
 
-assert set(_OPTION_FIELDS) == {option.name for option in fields(CallOptions)}
+assert {*_OPTION_FIELDS, "tool_choice"} == {option.name for option in fields(CallOptions)}

@@ -30,8 +30,6 @@ def encode_request(model: str, plan: CallPlan) -> dict[str, Any]:
             }
             for tool in plan.tools
         ]
-        if plan.tool_choice is not None:
-            request["tool_choice"] = plan.tool_choice
     if plan.max_output_tokens is not None and plan.limit_name in ("max_tokens", "max_completion_tokens"):
         request[plan.limit_name] = plan.max_output_tokens
     elif plan.max_output_tokens is not None and plan.limit_name:

@@ -33,6 +33,8 @@ def chat_options(options: CallOptions, *, has_tools: bool, off_effort: str = "no
         request["stop"] = list(options.stop)
     if options.parallel_tool_calls is not None and has_tools:
         request["parallel_tool_calls"] = options.parallel_tool_calls
+    if options.tool_choice is not None and has_tools:
+        request["tool_choice"] = {"type": "function", "function": {"name": options.tool_choice}}
     if options.response_format is not None:
         request["response_format"] = dict(options.response_format)
     if options.effort is not None:
@@ -50,8 +52,13 @@ def messages_options(
     }
     if options.stop:
         request["stop_sequences"] = list(options.stop)
-    if options.parallel_tool_calls is not None and has_tools:
-        request["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not options.parallel_tool_calls}
+    choice: dict[str, Any] = {}
+    if options.tool_choice is not None:
+        choice = {"type": "tool", "name": options.tool_choice}
+    if options.parallel_tool_calls is not None:
+        choice = {"type": "auto", **choice, "disable_parallel_tool_use": not options.parallel_tool_calls}
+    if choice and has_tools:
+        request["tool_choice"] = choice
     return request | _messages_effort(options.effort, max_output_tokens, is_adaptive=is_adaptive)
 
 
@@ -76,6 +83,8 @@ def responses_options(
     }
     if options.parallel_tool_calls is not None and has_tools:
         request["parallel_tool_calls"] = options.parallel_tool_calls
+    if options.tool_choice is not None and has_tools:
+        request["tool_choice"] = {"type": "function", "name": options.tool_choice}
     if options.response_format is not None:
         request["text"] = {"format": _text_format(options.response_format)}
     reasoning: dict[str, str] = {}

@@ -169,7 +169,7 @@ def _joined(messages: Sequence[ChatMessage]) -> ChatMessage:
 def _with_described_images(message: ChatMessage) -> ChatMessage:
     lines = [_describe(image) for image in message.images]
     note = fence("data", "\n".join(lines), source="image")
-    content = f"{message.content}\n\n{note}" if message.content.strip() else note
+    content = f"{note}\n\n{message.content}" if message.content.strip() else note
     return replace(message, content=content, images=())
 
 

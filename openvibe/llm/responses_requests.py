@@ -44,8 +44,6 @@ def encode_response_request(model: str, plan: CallPlan) -> Item:
             }
             for tool in plan.tools
         ]
-        if plan.tool_choice is not None:
-            request["tool_choice"] = plan.tool_choice
     if plan.max_output_tokens is not None and plan.limit_name:
         limit = {plan.limit_name: max(plan.max_output_tokens, MIN_OUTPUT_TOKENS)}
         request |= limit if plan.limit_name == "max_output_tokens" else {"extra_body": limit}

@@ -60,7 +60,7 @@ class CallOptions:
 
     `effort`: how long a reasoning model may think; each client says it in its protocol's words. `response_format` is
     the chat-completions protocol's value for JSON, with or without a schema. A client leaves out what its endpoint does
-    not take and says so in a `CallNotice`.
+    not take and says so in a `CallNotice`. `tool_choice` names the one of the tools that has to be called.
     """
 
     effort: Literal["off", "low", "medium", "high"] | None = None
@@ -72,6 +72,7 @@ class CallOptions:
     frequency_penalty: float | None = None
     parallel_tool_calls: bool | None = None
     response_format: Mapping[str, Any] | None = None
+    tool_choice: str | None = None
 
 
 NO_OPTIONS = CallOptions()

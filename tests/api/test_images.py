@@ -123,6 +123,16 @@ def test_a_chat_client_shows_an_image(ask: Ask) -> None:
     assert (image.message.body, image.name, image.width, image.height) == ("What is it?", "image-1", 90, 60)
 
 
+def test_base64_is_read_as_programs_write_it(ask: Ask) -> None:
+    """In lines, without its padding, and in the letters of addresses."""
+    head, _, data = data_url(image_file()).partition(",")
+    in_lines = "\n".join(data[start : start + 76] for start in range(0, len(data), 76))
+    forms = (in_lines, data.rstrip("="), data.translate(str.maketrans("+/", "-_")))
+    ask(*(chat_image(f"{head},{form}") for form in forms))
+    assert len(set(Image.objects.values_list("sha256", flat=True))) == 1
+    assert Image.objects.count() == 3
+
+
 def test_an_image_alone_is_a_question(ask: Ask) -> None:
     part = {"type": "input_image", "image_url": data_url(image_file("JPEG"), "image/jpeg")}
     ask(part, path="responses")

@@ -17,6 +17,7 @@ from openvibe.llm.endpoint_errors import read_error
 from openvibe.llm.errors import BadAnswer, ModelError, ModelUnavailable, RateLimited
 from openvibe.llm.http_client import Connection
 from openvibe.llm.openai import OpenAIModel
+from openvibe.llm.request_options import messages_options
 from openvibe.llm.retries import CallLimits, RetryPolicy
 from openvibe.llm.values import (
     CallNotice,
@@ -417,3 +418,30 @@ def test_every_kind_is_said_in_a_sentence() -> None:
         assert sentence.endswith(".")
         assert "{" not in sentence
         assert len(kind.name) <= 40
+
+
+def test_an_endpoint_that_takes_no_choice_of_a_tool_chooses_itself() -> None:
+    refusal = {"message": "deepseek-reasoner does not support this tool_choice", "type": "invalid_request_error"}
+    with serving(Answer(status=400, error=refusal), Answer(TEXT)) as server:
+        events = list(client_at(server).stream(PROMPT, tools=[TOOL], options=CallOptions(tool_choice=TOOL.name)))
+    assert [event.code for event in events if isinstance(event, CallNotice)] == ["no_tool_choice"]
+    first, second = (asked.body for asked in server.asked)
+    assert first["tool_choice"] == {"type": "function", "function": {"name": TOOL.name}}
+    assert "tool_choice" not in second
+    assert second["tools"] == first["tools"]
+
+
+@pytest.mark.parametrize(
+    ("options", "choice"),
+    [
+        (CallOptions(tool_choice="rose"), {"type": "tool", "name": "rose"}),
+        (CallOptions(parallel_tool_calls=False), {"type": "auto", "disable_parallel_tool_use": True}),
+        (
+            CallOptions(tool_choice="rose", parallel_tool_calls=False),
+            {"type": "tool", "name": "rose", "disable_parallel_tool_use": True},
+        ),
+    ],
+)
+def test_the_messages_protocol_says_both_in_one_field(options: CallOptions, choice: dict[str, Any]) -> None:
+    assert messages_options(options, has_tools=True, max_output_tokens=9)["tool_choice"] == choice
+    assert "tool_choice" not in messages_options(options, has_tools=False, max_output_tokens=9)

@@ -239,6 +239,7 @@ def test_options_are_said_in_its_words() -> None:
         stop=("END",),
         parallel_tool_calls=False,
         response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}},
+        tool_choice="rose",
     )
     with serving(Answer(TEXT)) as server:
         pieces = pieces_of(server, options=options)
@@ -248,6 +249,7 @@ def test_options_are_said_in_its_words() -> None:
     assert body["text"] == {"format": {"type": "json_schema", "name": "x", "schema": schema, "strict": True}}
     assert {"seed", "stop"}.isdisjoint(body)
     assert {piece.code for piece in pieces if isinstance(piece, CallNotice)} == {"no_seed", "no_stop"}
+    assert body["tool_choice"] == {"type": "function", "name": "rose"}
     plan = CallPlan(PROMPT, options=CallOptions(effort="off"), asks_for_thought_summary=True)
     assert encode_response_request("gpt", plan)["reasoning"] == {"effort": "none"}
 

@@ -153,9 +153,10 @@ def read_pixels(fit_result: FitResult) -> tuple[FitResult, Mapping[str, ImagePar
     if not keys:
         return fit_result, {}
     columns = ("pk", "media_type", "content", "width", "height", "name", "description")
+    rows = Image.objects.filter(pk__in=keys.values()).values_list(*columns)
     parts = {
-        pk: ImagePart(media_type, bytes(content), *others)
-        for pk, media_type, content, *others in Image.objects.filter(pk__in=keys.values()).values_list(*columns)
+        pk: ImagePart(media_type, bytes(content), width, height, name, mask_secrets(description))
+        for pk, media_type, content, width, height, name, description in rows
     }
     images = {key: parts[pk] for key, pk in keys.items() if pk in parts}
     gone = keys.keys() - images.keys()

@@ -1,5 +1,6 @@
-"""What ten chat clients send by default, recorded or taken from what they publish (`clients/*.json`), goes through the
-door, to a model behind HTTP and back, and what comes back is what the client reads."""
+"""What ten chat clients send by default (`clients/*.json`, whose `source` says how it is known: recorded, or put
+together from what they publish) goes through the door, to a model behind HTTP and back, and what comes back is what the
+client reads."""
 
 import asyncio
 import json
@@ -73,7 +74,7 @@ def endpoint(ana: Member, settings: Settings) -> Iterator[Callable[..., FakeEndp
 
         def serve(*answers: Answer, kind: str = "openai") -> FakeEndpoint:
             server = stack.enter_context(serving(*answers))
-            values = {"kind": kind, "base_url": server.base_url, "model": "m", "is_default": True}
+            values = {"kind": kind, "base_url": server.base_url, "model": "m", "is_default": True, "sees_images": True}
             Endpoint.objects.create(workspace=ana.workspace, name="A", **values)
             return server
 
@@ -109,11 +110,13 @@ def test_a_client_as_it_comes_is_answered(
     assert response.headers.get("X-OpenVibe-Ignored", "") == ", ".join(expects.get("ignored", ()))
     if call:
         (made,) = json.loads(content)["choices"][0]["message"]["tool_calls"]
+        assert server.asked[0].body["tool_choice"] == body["tool_choice"]
         assert (made["type"], json.loads(made["function"]["arguments"])) == ("function", {"name": "Rosa", "age": 3})
         return
     said = answer_text(recording["path"], body, content)
     assert json.loads(said) == expects["json"] if "json" in expects else said == expects["text"]
     asked = server.asked[0].body
+    assert json.dumps(asked["messages"]).count('"type": "image_url"') == expects.get("images", 0)
     for name in OPTIONS:
         if body.get(name) is not None and NEUTRAL.get(name) != body[name]:
             assert asked[name] == body[name], name

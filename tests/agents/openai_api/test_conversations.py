@@ -342,6 +342,57 @@ def test_what_is_not_done_is_refused_by_name(more: dict[str, Any], param: str) -
     assert (error.value.status, error.value.field) == (400, param)
 
 
+TOOL = {"type": "function", "function": {"name": "rose"}}
+
+
+@pytest.mark.parametrize(
+    ("choice", "tools", "kept"),
+    [
+        ({"type": "function", "function": {"name": "rose"}}, [TOOL], "rose"),
+        ("required", [TOOL], "rose"),
+        ("required", [TOOL, {"type": "function", "function": {"name": "tulip"}}], None),
+        ({"type": "function", "function": {"name": "lily"}}, [TOOL], None),
+        ("required", None, None),
+        ([7], [TOOL], None),
+    ],
+)
+def test_a_tool_that_has_to_be_called_is_passed_on(choice: Any, tools: Any, kept: str | None) -> None:
+    request = parse_chat({**said(("user", "Hello")), "tools": tools, "tool_choice": choice})
+    assert request.options.get("tool_choice") == kept
+    assert request.ignored == (() if kept else ("tool_choice",))
+
+
+def test_a_response_names_its_tool_in_its_own_way() -> None:
+    tool = {"type": "function", "name": "rose"}
+    request = parse_response({"model": "@vibe", "input": "Hi", "tools": [tool], "tool_choice": tool})
+    assert request.options["tool_choice"] == "rose"
+
+
+@pytest.mark.parametrize(("sent", "kept"), [(-1, None), (1_000.0, 1_000), (10**12, 2**31 - 1), (None, None)])
+def test_a_limit_is_taken_as_clients_write_it(sent: Any, kept: int | None) -> None:
+    assert parse_chat({**said(("user", "Hello")), "max_tokens": sent}).max_output_tokens == kept
+
+
+def test_users_of_any_form_are_told_apart() -> None:
+    long, longer, odd = (parse_chat(said(("user", "Hi"), user=user)).user for user in ("u" * 200, "u" * 201, "a\nb"))
+    assert len({long, longer, odd}) == 3
+    assert all(len(user) <= 80 and user.isprintable() for user in (long, longer, odd))
+    for user in (7, {"id": "1", "name": "Ana"}):
+        request = parse_chat(said(("user", "Hi"), user=user))
+        assert (request.user, request.ignored) == ("", ("user",))
+
+
+def test_thoughts_that_a_client_sends_back_are_no_part_of_the_answer() -> None:
+    parts = [
+        {"type": "thinking", "thinking": "Hm"},
+        {"type": "text", "text": "May"},
+        {"type": "reasoning", "text": "x"},
+    ]
+    history = {"role": "assistant", "content": parts, "reasoning_content": "Hm"}
+    messages = [{"role": "user", "content": "When?"}, history, {"role": "user", "content": "And water?"}]
+    assert parse_chat({"model": "@vibe", "messages": messages}).items[1].text == "May"
+
+
 def test_instructions_that_name_the_agent_are_not_answered(ask: Callable[..., Run]) -> None:
     run = ask(said(("system", "You are @vibe."), ("user", "When do I prune?")))
     assert list(Run.objects.filter(thread=run.thread)) == [run]

@@ -18,6 +18,7 @@ from agents.models import Agent
 from openvibe.chat.models import Image, Message, Thread
 from openvibe.chat.services import delete_message, describe_image, start_dive
 from openvibe.llm.models import Endpoint
+from openvibe.llm.request_shapes import without_images
 from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_thread, say, show
@@ -141,8 +142,14 @@ def test_without_images_nothing_is_said_of_them(ana: Member, vibe: Agent, thread
 
 
 def test_a_secret_in_a_description_is_masked(ana: Member, vibe: Agent, thread: Thread) -> None:
-    prompt = prompt_for(vibe, show(thread, ana, "@vibe?", description="password=hunter22"))
-    assert "hunter22" not in "".join(message.content for message in prompt.messages)
+    seeing(ana)
+    prompt = prompt_for(vibe, show(thread, ana, "@vibe?", description="A wall, password=hunter22"))
+    assert seen_names(prompt) == {"wall.png"}
+    told = without_images(prompt.messages)  # where the endpoint turns out to take none
+    for message in (*prompt.messages, *told):
+        assert "hunter22" not in message.content
+    assert "An image that this model cannot see: wall.png" in told[-1].content
+    assert told[-1].content.endswith(prompt.messages[-1].content)  # the question stays last
 
 
 def test_a_dive_sees_the_images_of_its_source_and_of_no_other_message(ana: Member, vibe: Agent, thread: Thread) -> None:
