@@ -22,7 +22,6 @@ _CODES = frozenset(
         "context_window_exceeded",
         "model_context_window_exceeded",
         "max_tokens_exceeded",
-        "string_above_max_length",
         "request_too_large",
     )
 )
@@ -40,6 +39,9 @@ _OTHER_LIMITS = re.compile(
     r"rate limit reached|quota|tokens per day|\btpd\b|max_(?:completion_)?tokens.{0,60}(?:not supported|unsupported)"
 )
 """Of words that name tokens and limits, but not the length of this one prompt."""
+
+_SHORT_FIELDS = re.compile(r"'[^']{0,80}(?:\bid|name|description|title|stop|user)'")
+"""Of which a text may be too long that is no part of what is told."""
 
 _N = r"(\d[\d,_]{0,12}\d|\d)"
 _WINDOWS = (  # the first that is found names the window
@@ -110,7 +112,8 @@ def read_context_refusal(status: int, code: str, message: str, error: Any = None
     words = " ".join(message[:MAX_WORDS].split()).lower()
     code = code.lower()
     is_request_too_large = "request too large" in words
-    is_known = code in _CODES or bool(_PHRASES.search(words)) or (status == 413 and "rate" not in code)
+    is_long_text = code == "string_above_max_length" and not _SHORT_FIELDS.search(words)
+    is_known = code in _CODES or is_long_text or bool(_PHRASES.search(words)) or (status == 413 and "rate" not in code)
     if status == 429 or "rate_limit" in code:  # of these only a request that is larger than a whole minute's tokens
         is_known = is_request_too_large
     if not is_known or (_OTHER_LIMITS.search(words) and not is_request_too_large):
