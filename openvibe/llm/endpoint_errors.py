@@ -49,7 +49,13 @@ MAX_LINE_CHARACTERS = 300
 """Of an endpoint's own words, as people and tables get to see them."""
 
 _MARKUP = re.compile(r"</?[A-Za-z!][^<>]{0,200}>")
-_QUOTA_PHRASES = ("insufficient_quota", "billing_error", "credit balance")
+_QUOTA_PHRASES = ("insufficient_quota", "billing_error", "credit balance", "insufficient balance")
+_RATE_PHRASES = ("rate limit", "ratequota", "too many requests")
+_KEY_PHRASES = re.compile(
+    r"(?:invalid|incorrect|wrong|missing) api[ _-]?key|login fail|unauthori[sz]ed"
+    r"|token (?:is |has )?(?:expired|invalid)"
+)
+"""In an answer with HTTP 200, whose words alone say what it is."""
 _DEAD_ADVICE = (
     "Check that the model server runs and that its address and port are right. One on another machine, or beside a "
     "container, has to listen on 0.0.0.0 and not on localhost alone."
@@ -114,7 +120,10 @@ class ErrorReport(EndpointReport):
             return BadAnswer(f"The endpoint did not accept the request{self._http}.{detail}", advice=advice)
         if self.status in (401, 403) or self.code in ("authentication_error", "permission_error"):
             return AuthRefused(f"The endpoint refused the key{self._http}.{detail}")
-        if self.status == 429 or "rate" in self.code.split("_"):
+        if self.status == 200 and _KEY_PHRASES.search(words):
+            return AuthRefused(f"The endpoint refused the key.{detail}")
+        is_rate = self.status == 200 and any(phrase in words for phrase in _RATE_PHRASES)
+        if self.status == 429 or is_rate or "rate" in self.code.split("_"):
             retry_after = parse_retry_after(self.retry_after)
             return RateLimited(f"The endpoint is asked too often{self._http}.{detail}", retry_after=retry_after)
         if self.status == 408 or self.code == "timeout_error":
@@ -282,7 +291,24 @@ def read_response(response: httpx2.Response) -> ErrorReport:
         text = response.text
     except httpx2.HTTPError:  # it broke off, or nobody read it
         text = ""
-    return replace(read_error(text, response.status_code), retry_after=response.headers.get("retry-after"))
+    report = read_error(text, response.status_code)
+    return replace(report, retry_after=response.headers.get("retry-after") or _told_pause(text))
+
+
+_PAUSE = re.compile(
+    r"(?:try again|retry|retrydelay)\W{0,6}(?:in|after)?\W{0,3}"
+    r"(?:(\d{1,3})m)?(\d{1,4}(?:\.\d{1,9})?) ?(ms\b|s\b|sec|minute)?",
+    re.IGNORECASE,
+)
+
+
+def _told_pause(text: str) -> str | None:
+    """Seconds after which to try again, where the words say so and no header does."""
+    match = _PAUSE.search(text[:4_000])
+    if match is None or not match[3]:
+        return None
+    factor = {"ms": 0.001, "minute": 60}.get(match[3].lower(), 1)
+    return str(int(match[1] or 0) * 60 + float(match[2]) * factor)
 
 
 def read_error(error: Any, status: int = 200) -> ErrorReport:
@@ -301,7 +327,9 @@ def report_in(answer: Any) -> ErrorReport | None:
     if not isinstance(answer, dict) or answer.get("choices") or answer.get("content"):
         return None
     is_error = answer.get("object") == "error" or answer.get("type") == "error"
-    names = ("error", "errors", "detail", "message")
+    base = answer.get("base_resp")  # MiniMax says in each answer whether it is one
+    is_error = is_error or (isinstance(base, dict) and bool(base.get("status_code")))
+    names = ("error", "errors", "detail", "message", "msg", "error_msg")
     if not is_error and not any(isinstance(answer.get(name), dict | list | str) and answer[name] for name in names):
         return None
     report = read_error(answer)

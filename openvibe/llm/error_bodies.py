@@ -27,9 +27,9 @@ _MAX_LISTED_REASONS = 3
 
 _MESSAGE_KEYS = (
     *("message", "Message", "error_description", "error_message", "errorMessage", "detail", "details", "msg"),
-    *("reason", "description", "faultstring", "title", "text"),
+    *("reason", "description", "faultstring", "title", "text", "status_msg", "error_msg"),
 )
-_CODE_KEYS = ("code", "type", "status", "errorCode", "error_code", "__type", "kind")
+_CODE_KEYS = ("code", "type", "status", "errorCode", "error_code", "__type", "kind", "status_code")
 _TITLE = re.compile(r"<(title|h1|h2)\b[^>]{0,200}>(.{1,500}?)</\1", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]{0,300}>")
 _HIDDEN_ELEMENT = re.compile(r"<(script|style|head)\b.{0,20000}?</\1\s*>", re.IGNORECASE | re.DOTALL)
@@ -155,7 +155,7 @@ def _inner_values(value: Mapping[Any, Any]) -> Iterator[Any]:
     metadata = value.get("metadata")
     if isinstance(metadata, Mapping) and metadata.get("raw"):
         yield metadata["raw"]
-    for key in ("error", "errors", "fault", "innererror", "cause"):
+    for key in ("error", "errors", "fault", "innererror", "cause", "base_resp"):
         if isinstance(value.get(key), Mapping | list) or (key == "error" and isinstance(value.get(key), str)):
             yield value[key]
 

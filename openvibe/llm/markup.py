@@ -64,7 +64,7 @@ _CALLS: tuple[tuple[str, str, bool], ...] = (
     (r"<start_function_call>", r"<end_function_call>", False),
     (r"\[TOOL_CALLS\]", _TO_THE_END, False),
     (r"<\|python_tag\|>", _TO_THE_END, False),
-    (r"<function=[\"']?[\w.:/-]{1,200}[\"']?\s{0,9}(?=[>{(\[])", r"</?function>", True),
+    (r"<function=[\"']?[\w.:/-]{1,200}[\"']?\s{0,9}(?=[>{(\[]|=\{)", r"</?function>", True),
     (r"<function\s+name\s*=\s*[\"'][\w.:/-]{1,200}[\"']\s{0,9}>", r"</function>", True),
     (
         rf"<(?:{_DSML}|antml:|minimax:|steptml:)?invoke\s+name\s*=\s*[\"'][\w.:/-]{{1,200}}[\"']\s{{0,9}}>",

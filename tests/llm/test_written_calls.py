@@ -60,6 +60,7 @@ CALLS = {
     "InternLM": f'<|action_start|><|plugin|>{{"name": "memory", "parameters": {STATUS}}}<|action_end|>',
     "Llama's function": f"<function=memory>{STATUS}</function>",
     "Llama's function without its bracket": f"<function=memory{STATUS}</function>",
+    "Llama's function with a sign": f"<function=memory={STATUS}</function>",
     "Qwen3-Coder": (
         "<tool_call>\n<function=memory>\n<parameter=action>\nstatus\n</parameter>\n</function>\n</tool_call>"
     ),
