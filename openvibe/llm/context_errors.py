@@ -32,7 +32,10 @@ _PHRASES = re.compile(
     r".{0,40}\btokens|request too large|requested tokens|too large for model|reduce the length of (?:the|your)"
     r"|(?:input|prompt) \(?\d+ tokens\)? (?:is )?(?:too long|longer)|inputs?` tokens \+|sequence length"
     r"|maximum (?:prompt|model|input) length|must have less than \d+ tokens"
-    r"|exceed(?:s|ed)? the (?:model'?s )?(?:token|input) limit",
+    r"|exceed(?:s|ed)? (?:the )?(?:model'?s? )?(?:token|input) limit|token limit exceeded|prompt exceeds max"
+    r"|range of input length|(?:max tokens|max message tokens|max(?:imum)? (?:tokens )?allowed \(?\d)"
+    r"|prompt token count|max_tokens must be at least 1, got -|max(?:imum)? input characters"
+    r"|contains \d+ tokens which exceeds|input tokens exceeds? limit",
     re.DOTALL,
 )
 _OTHER_LIMITS = re.compile(
@@ -63,7 +66,15 @@ _WINDOWS = (  # the first that is found names the window
     rf"limit:? {_N}, requested",
     rf"max_model_len(?:gth)?\D{{0,4}}{_N}",
     rf"context (?:length|window|size|limit)[^.\d]{{0,40}}[\d,]+ > {_N}",
-    rf"\blimit is {_N}",
+    rf"\blimit (?:is|of) {_N}",
+    rf"token limit:? {_N}",
+    rf"range of input length should be \[\d+, ?{_N}",
+    rf"max(?:imum)? (?:input )?length (?:of )?\(?{_N}",
+    rf"prompt cannot exceed {_N}",
+    rf"max size: {_N} tokens",
+    rf"maximum allowed \(?{_N}",
+    rf"exceeds? limit: [\d,]+ > {_N}",
+    rf"n_ctx_slot ?= ?{_N}",
 )
 _PROMPTS = (  # tokens of the prompt, as the endpoint counts them
     rf"you passed {_N} input tokens",
@@ -88,6 +99,8 @@ _PROMPTS = (  # tokens of the prompt, as the endpoint counts them
     rf"[a-z]:? {_N} > [\d,]+",
     rf"current length is {_N}",
     rf"total tokens {_N}",
+    rf"tokens in the prompt \(?{_N}|received {_N}",
+    rf"token count of {_N}|input length {_N} exceeds|prompt length \(?{_N}",
     rf"requested {_N}",
     rf"requested (?:about )?{_N} tokens",
 )
@@ -128,7 +141,8 @@ def read_context_refusal(status: int, code: str, message: str, error: Any = None
 def _first_number(patterns: tuple[str, ...], words: str) -> int | None:
     for pattern in patterns:
         if match := re.search(pattern, words):
-            number = read_count(re.sub(r"[,_]", "", match[1]))
+            found = next(group for group in match.groups() if group)
+            number = read_count(re.sub(r"[,_]", "", found))
             if number:
                 return number
     return None
