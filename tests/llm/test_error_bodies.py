@@ -172,12 +172,7 @@ def test_an_error_within_an_answer_may_carry_its_own_status() -> None:
         (500, {"error": {"message": "model requires more system memory (8.2 GiB)"}}, ModelUnavailable, "no room"),
         (200, {"error": "Unexpected endpoint or method. (POST /chat/completions)"}, BadAnswer, "no such address"),
         (400, {"error": {"message": "Content Exists Risk"}}, EmptyAnswer, "content filter"),
-        (
-            400,
-            {"error": {"code": "1301", "message": "生成内容可能包含不安全或敏感内容"}},
-            EmptyAnswer,
-            "content filter",
-        ),
+        (400, {"error": {"code": "1301", "message": "可能包含敏感内容"}}, EmptyAnswer, "content filter"),
         (200, {"base_resp": {"status_code": 1004, "status_msg": "login fail"}}, AuthRefused, "login fail"),
     ],
 )
