@@ -83,8 +83,8 @@ def with_single_calls(messages: Messages) -> Messages:
             results.append(messages[place])
             place += 1
         for number, call in enumerate(message.tool_calls):
-            first = {} if number == 0 else {"content": "", "provider_fields": {}}
-            changed.append(replace(message, tool_calls=(call,), **first))
+            one = replace(message, tool_calls=(call,))
+            changed.append(one if number == 0 else replace(one, content="", provider_fields={}))
             changed += [result for result in results if result.tool_call_id == call.id]
         ids = {call.id for call in message.tool_calls}
         changed += [result for result in results if result.tool_call_id not in ids]

@@ -7,12 +7,8 @@ seal can be opened in the region alone that made it. What helps then is not reme
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from openvibe.llm.refusals import Refusal
-
-if TYPE_CHECKING:
-    from openvibe.llm.adaptations import CallPlan
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
@@ -69,30 +65,30 @@ _NAMED_RESULTS = _any(
 )
 
 
-def is_not_its_call(refusal: Refusal, plan: CallPlan) -> str | None:
+def is_not_its_call(refusal: Refusal, plan: object) -> str | None:
     """A call that stands there was not made by this model, or not with what it wants to see beside it."""
     return _flag(_NOT_ITS_CALLS, refusal)
 
 
-def has_spent_fields(refusal: Refusal, plan: CallPlan) -> str | None:
+def has_spent_fields(refusal: Refusal, plan: object) -> str | None:
     """What the provider added to an answer cannot be read any more."""
     return _flag(_SPENT_FIELDS, refusal)
 
 
-def takes_single_calls(refusal: Refusal, plan: CallPlan) -> str | None:
+def takes_single_calls(refusal: Refusal, plan: object) -> str | None:
     return _flag(_SINGLE_CALLS, refusal)
 
 
-def wants_other_ids(refusal: Refusal, plan: CallPlan) -> str | None:
+def wants_other_ids(refusal: Refusal, plan: object) -> str | None:
     is_id = re.search(r"tool_calls\[\d+\]\.id$|tool_call_id$|\.call_id$", refusal.param) is not None
     return "" if is_id else _flag(_CALL_IDS, refusal)
 
 
-def wants_text_beside_calls(refusal: Refusal, plan: CallPlan) -> str | None:
+def wants_text_beside_calls(refusal: Refusal, plan: object) -> str | None:
     return _flag(_NO_TEXT, refusal)
 
 
-def wants_named_results(refusal: Refusal, plan: CallPlan) -> str | None:
+def wants_named_results(refusal: Refusal, plan: object) -> str | None:
     return _flag(_NAMED_RESULTS, refusal)
 
 
