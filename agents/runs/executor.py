@@ -108,7 +108,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     specs = (*client_specs(turn), *specs)
     endpoint = endpoint_for(run.agent)
     if endpoint is not None and (run.agent.fallback_id or run.has_stand_in):  # type: ignore[attr-defined]  # annotated
-        endpoint.attempts = MAX_FAILURES
+        endpoint.attempts, endpoint.waits_for_start = MAX_FAILURES, False
     is_offline = endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE
     client = client or (offline_model_for(run) if is_offline else client_for(endpoint, for_run=True))
     if is_adapted(client, "no_tools"):

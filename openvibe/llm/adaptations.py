@@ -8,12 +8,21 @@ is not the endpoint's word: what is recognised in that alone is tried, and not t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 
 from openvibe.llm import request_shapes as shapes
-from openvibe.llm.errors import ContextTooLong, EmptyAnswer, ModelError
+from openvibe.llm.errors import ModelError
+from openvibe.llm.refusals import REFUSAL_WORDS, Refusal, near, read_refusal
+from openvibe.llm.tool_turn_refusals import (
+    has_spent_fields,
+    is_not_its_call,
+    takes_single_calls,
+    wants_named_results,
+    wants_other_ids,
+    wants_text_beside_calls,
+)
 from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, ToolSpec
 
 CHAT_LIMIT_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens")
@@ -21,16 +30,6 @@ CHAT_LIMIT_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 MIN_OUTPUT_TOKENS = 16
 """A limit that an endpoint names is not below this."""
-
-_REFUSAL_STATUSES = frozenset({400, 404, 405, 406, 415, 416, 422})
-_TEMPLATE_WORDS = ("jinja", "chat template", "chat_template")
-"""In a 500: llama.cpp reports so what the model's template refuses. No other 5xx says anything about a request."""
-
-QUOTE = "'"
-"""As every kind of quote of a refusal is read."""
-
-_QUOTED_WORDS = 3
-"""Words in a row that stand in the prompt, too, are a quotation."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,8 @@ class CallPlan:
     to come in pieces, `asks_for_usage` whether such a stream is to say what was used, `asks_for_thought_summary` and
     `asks_for_sealed_thought` whether a protocol that has them asks for what the model thought in short, and for what it
     thought sealed, to be sent back. `off_effort`: what the provider calls thinking not at all; `thinks_adaptively`:
-    whether a model of the Messages protocol is told an effort, not a budget."""
+    whether a model of the Messages protocol is told an effort, not a budget. `names_results`: whether what a tool
+    answered says the tool's name, too; `marks_cache`: whether it is said, in a protocol that can, what to cache."""
 
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
@@ -54,39 +54,27 @@ class CallPlan:
     asks_for_sealed_thought: bool = False
     off_effort: str = "none"
     thinks_adaptively: bool = False
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """What an endpoint said against a request: the field it names, and its words in lower case with plain quotes."""
-
-    param: str
-    words: str
-
-    def says(self, pattern: str) -> bool:
-        return re.search(pattern, self.words) is not None
-
-    def is_about(self, *names: str) -> bool:
-        """Whether it refuses one of the fields: names it in `param`, or close to a word of refusal."""
-        if any(re.search(rf"(?:^|[.\]]){name.strip(QUOTE)}(?:$|[.\[])", self.param) for name in names):
-            return True
-        return any(self.says(_near(rf"(?<![\w]){name}(?!\w)")) for name in names)
+    names_results: bool = False
+    marks_cache: bool = False
 
 
 @dataclass(frozen=True)
 class Kind:
     """One kind of adaptation. `recognise` gives its value, empty where it has none, or None. `effect` says in plain
-    words what it means, with the value as `{}`. `is_told`: in every answer that it changes, not only in the first."""
+    words what it means, with the value as `{}`. `is_told`: in every answer that it changes, not only in the first.
+    `is_lasting`: it holds for the endpoint; one that does not helps in the call at hand alone, and is not remembered.
+    """
 
     name: str
     effect: str
     recognise: Callable[[Refusal, CallPlan], str | None]
     change: Callable[[CallPlan, str], CallPlan]
     is_told: bool = False
+    is_lasting: bool = True
 
     def applies(self, plan: CallPlan, value: str) -> bool:
         """Whether it changes anything in the plan."""
-        if self.name == "no_provider_fields":
+        if self.name in ("no_provider_fields", "spent_fields"):
             return any(map(shapes.has_provider_fields, plan.messages))
         return self.change(plan, value) != plan
 
@@ -105,54 +93,8 @@ class Adaptation:
         return KINDS[self.kind].effect.format(self.value)
 
 
-_REFUSAL_WORDS = (
-    r"(?:unsupported|not (?:currently |yet )?support|n't (?:currently |yet )?support|unknown|unrecogni[sz]ed|unexpected"
-    r"|not (?:currently )?(?:permitted|allowed|available|enabled|implemented|recogni[sz]ed|compatible)|extra inputs"
-    r"|extra_forbidden|disallowed|unavailable|deprecated|can ?not be|can't be|cannot both|only the default|invalid"
-    r"|no longer|cannot find field|incompatible|forbidden|removed|only supported)"
-)
-
-
-def _near(name: str) -> str:
-    return rf"{name}[^\n]{{0,160}}?{_REFUSAL_WORDS}|{_REFUSAL_WORDS}[^\n]{{0,160}}?{name}"
-
-
 def _flag(is_recognised: bool) -> str | None:
     return "" if is_recognised else None
-
-
-def read_refusal(error: ModelError, messages: Iterable[ChatMessage] = ()) -> Refusal | None:
-    """What the endpoint said against the request, without what it quotes of the messages; None where the error is no
-    refusal: an answer that had begun, a fault of the endpoint's own, too many requests, a prompt that is too long."""
-    report = error.report
-    if report is None or report.is_in_answer or isinstance(error, ContextTooLong | EmptyAnswer):
-        return None
-    words = f"{report.message} {report.code}".lower()
-    words = re.sub('[`\u2018\u2019\u201c\u201d"]', "'", words)
-    is_template = report.status == 500 and any(each in words for each in _TEMPLATE_WORDS)
-    if report.status not in _REFUSAL_STATUSES and not is_template:
-        return None
-    return Refusal(report.param.lower(), _without_quotations(words, messages))
-
-
-def _without_quotations(words: str, messages: Iterable[ChatMessage]) -> str:
-    """The words but for those that stand in the messages in the same order, several in a row."""
-    texts = " ".join(message.content for message in messages).lower()
-    if not texts:
-        return words
-    prompt = f" {' '.join(re.findall(r'[a-z0-9_]+', texts))} "
-    matches = list(re.finditer(r"[a-z0-9_]+", words))
-    words_in = [match[0] for match in matches]
-    kept, start, place = "", 0, 0
-    while place < len(matches):
-        length = 0
-        while place + length < len(matches) and f" {' '.join(words_in[place : place + length + 1])} " in prompt:
-            length += 1
-        if length >= _QUOTED_WORDS:
-            kept += f"{words[start : matches[place].start()]}…"
-            start = matches[place + length - 1].end()
-        place += max(length, 1)
-    return kept + words[start:]
 
 
 def recognise(error: ModelError, plan: CallPlan) -> list[Adaptation]:
@@ -195,6 +137,10 @@ def _any(*patterns: str) -> str:
 
 
 _MUST_STREAM = _any(
+    r"must have '?stream'? ?= ?true",
+    r"stream(?:ing)? (?:is|must be) (?:required|enabled)",
+    r"(?:for|in) non-?stream\w* (?:calls|requests|mode)",
+    r"'?stream'? ?= ?'?false",
     r"only supports? (?:the )?stream",
     r"stream\w* (?:mode )?(?:is|are) required",
     r"must (?:be )?(?:use )?stream(?:ed|ing)?\b",
@@ -233,11 +179,11 @@ def _thought_summary(refusal: Refusal, plan: CallPlan) -> str | None:
 
 def _refuses_reasoning(refusal: Refusal, plan: CallPlan) -> bool:
     """Where nothing but the summary is asked of what the model thinks."""
-    return plan.options.effort is None and refusal.param == "reasoning" and refusal.says(_REFUSAL_WORDS)
+    return plan.options.effort is None and refusal.param == "reasoning" and refusal.says(REFUSAL_WORDS)
 
 
 def _sealed_thought(refusal: Refusal, plan: CallPlan) -> str | None:
-    is_field = refusal.param == "include" or refusal.says(r"encrypted content is not supported")
+    is_field = refusal.param.split(".")[0] == "include" or refusal.says(r"encrypted content is not supported")
     is_refused = is_field or refusal.is_about(r"include", r"reasoning\.encrypted_content")
     return _flag(plan.asks_for_sealed_thought and is_refused)
 
@@ -259,10 +205,16 @@ def _thinking_budget(refusal: Refusal, plan: CallPlan) -> str | None:
 
 _TOO_MUCH = _any(
     *("too (?:large|big|high|many)", "at most", "less than", "lower than", "maximum", "valid range", "range of"),
-    *("exceed", "<=", "above", "up to", "greater", "supported range", "must be in", "is limited"),
+    *("between", "exceed", "<=", "above", "up to", "greater", "supported range", "must be in", "is limited"),
 )
 _ANSWER_TOKENS = _any(
-    *(r"max_\w*tokens", "maxoutputtokens", "maximum (?:output )?tokens", "(?:completion|output) tokens", "max output")
+    *(
+        r"max_\w*tokens",
+        "max(?:output)?tokens",
+        "maximum (?:output )?tokens",
+        "(?:completion|output) tokens",
+        "max output",
+    )
 )
 
 
@@ -292,19 +244,31 @@ def _lower_limit(refusal: Refusal, plan: CallPlan) -> str | None:
     return str(max(fitting)) if fitting else None
 
 
+_CREDIT = re.compile(r"can only afford (\d+)")
+
+
+def _affordable(refusal: Refusal, plan: CallPlan) -> str | None:
+    match = _CREDIT.search(refusal.words)
+    is_shorter = match is not None and MIN_OUTPUT_TOKENS <= int(match[1]) < (plan.max_output_tokens or 0)
+    return match[1] if match and is_shorter else None
+
+
 _OPTION_FIELDS: dict[str, tuple[str, ...]] = {
     "top_p": ("top_p", "topp"),
     "temperature": ("temperature",),
     "seed": ("seed",),
-    "stop": ("'stop'", "stop_sequences", "stopsequences", "stop sequences?", "stop(?=:)"),
-    "presence_penalty": ("presence_penalty", "presencepenalty"),
-    "frequency_penalty": ("frequency_penalty", "frequencypenalty"),
+    "stop": ("'stop'", "stop_sequences", "stopsequences", "stop sequences?", "stop(?=:)", "(?<=: )stop"),
+    "presence_penalty": ("presence_penalty", "presencepenalty", "penalty"),
+    "frequency_penalty": ("frequency_penalty", "frequencypenalty", "penalty"),
     "parallel_tool_calls": ("parallel_tool_calls", "disable_parallel_tool_use", "parallel tool calls"),
     "response_format": (
         *("response_format", "output_format", "text.format", "json_schema", "json_object", "json mode"),
-        *("structured outputs?", "json schema"),
+        *("structured outputs?", "json schema", "response_?mime_?type", "response mime type", "json grammar"),
     ),
-    "effort": ("reasoning_effort", "reasoning.effort", "effort", "thinking", "thinking_budget", "reasoning"),
+    "effort": (
+        *("reasoning_effort", "reasoningeffort", "reasoning.effort", "effort", "thinking", "thinking_budget"),
+        *("reasoning", "think value"),
+    ),
 }
 """What the protocols call each of `CallOptions`, and how endpoints speak of it. Of two that exclude one another the
 first goes."""
@@ -322,10 +286,18 @@ _OPTION_WORDS = {
 }
 
 
+_OPTION_VALUE = r"(?:must|should|ha[sv]e? to|only|range|取值|[<>] ?\d)"
+"""Said of the value of an option, whose field is known."""
+_OTHER_FORMAT = r"must contain the word 'json'|type: input should be 'text'"
+
+
 def _option(name: str, refusal: Refusal, plan: CallPlan) -> str | None:
     if getattr(plan.options, name) == getattr(NO_OPTIONS, name):
         return None
-    return _flag(refusal.is_about(*_OPTION_FIELDS[name]))
+    if name == "response_format" and refusal.says(_OTHER_FORMAT):
+        return ""
+    is_value = any(refusal.says(rf"(?<!\w){field}(?!\w)[^\n]{{0,80}}{_OPTION_VALUE}") for field in _OPTION_FIELDS[name])
+    return _flag(is_value or refusal.is_about(*_OPTION_FIELDS[name]))
 
 
 def _without_option(name: str, plan: CallPlan, value: str) -> CallPlan:
@@ -340,7 +312,10 @@ def _tool_choice(refusal: Refusal, plan: CallPlan) -> str | None:
 _NO_IMAGES = _any(
     r"support image input",
     r"unknown variant 'image_url'",
-    r"content'?:? (?:must|should) be a (?:valid )?string",
+    r"content[^\n]{0,40} (?:must|should) be a (?:valid )?string",
+    r"at most 0 image",
+    r"only text content",
+    r"content\.type[^\n]{0,30}\['text'\]",
     r"not (?:a )?(?:multi-?modal|vision)",
     r"invalid content type",
     r"requires? (?:an? )?mmproj",
@@ -358,15 +333,20 @@ _SYSTEM_FIRST = _any(
     r"(?:first|initial)[^\n]{0,50}'?system'? (?:message|role)",
     r"(?:multiple|more than one|only one) '?system",
     r"unexpected (?:role|message)[^\n]{0,30}'?system",
+    r"invalid chat setting",
 )
 _BAD_ROLE = r"(?:invalid|unknown|unsupported|unexpected|incorrect|bad) (?:message )?role:?"
+_ONE_OF_ROLES = r"role'?s?[^\n]{0,40}(?:must be|should be|one of|either)"
 _SYSTEM = r"'?(?:system|developer)'?(?: (?:messages?|roles?|prompts?|instructions?))?"
 _NO_SYSTEM = _any(
     rf"{_SYSTEM} (?:is |are )?(?:currently )?{_NOT}",
     rf"{_DOES_NOT}(?: the)? {_SYSTEM}",
     rf"{_BAD_ROLE}[^\n]{{0,20}}'?(?:system|developer)",
+    rf"{_SYSTEM} is not one of",
+    rf"^instructions (?:is |are ){_NOT}",
+    r"invalid chat setting",
     r"only (?:the )?'?user'?,?(?: and|/|,| or)? '?(?:assistant|model)'? (?:roles?|messages?)",
-    r"role'?s?[^\n]{0,40}(?:must be|one of|either)[^\n]{0,20}'?user'?(?:,| or| and|\|) ?'?(?:assistant|model)",
+    rf"{_ONE_OF_ROLES}[^\n]{{0,20}}'?user'?(?:,| or| and|\|) ?'?(?:assistant|model)",
 )
 _USER_AFTER_TOOL = _any(
     r"unexpected role '?user'? after (?:role )?'?tool",
@@ -387,7 +367,7 @@ _CALLS_AS_TEXT = _any(
     rf"{_DOES_NOT}(?: the)? '?tool'? (?:role|messages?)",
     r"roles are supported",
     r"role'?[^\n]{0,30}does not support 'tool'",
-    r"role'?s?[^\n]{0,40}(?:must be|one of|either)[^\n]{0,40}assistant",
+    rf"{_ONE_OF_ROLES}[^\n]{{0,40}}assistant",
 )
 _USER_LAST = _any(
     r"(?:last|final) (?:message|role|turn|content)[^\n]{0,60}user",
@@ -430,16 +410,29 @@ _SCHEMA_KEYWORDS = _any(
     "'(?:const|default|format|title|minimum|maximum|examples|type)'",
 )
 _BAD_SCHEMA = _any(
-    _near(rf"(?:{_SCHEMA_KEYWORDS})"),
+    near(rf"(?:{_SCHEMA_KEYWORDS})"),
     r"(?:invalid|unsupported|bad|incompatible)[^\n]{0,40}schema",
     r"schema[^\n]{0,120}(?:invalid|unsupported|not (?:valid|support|permit|allow))",
+    r"properties\S{0,80}type: must be specified",
+    r"cannot unmarshal \w+ into[^\n]{0,80}type",
 )
+_BAD_GRAMMAR = _any(
+    r"failed to parse grammar",
+    r"json schema conversion failed",
+    r"cannot apply filter",
+    r"failed to (?:compile|convert)",
+)
+"""What servers make of the tools' schemas, and cannot."""
 _OF_TOOLS = r"\btools?\b|functions?\b|function_declarations|parameters|input_?schema"
 
 
 def _plain_schemas(refusal: Refusal, plan: CallPlan) -> str | None:
     is_of_tools = refusal.says(_OF_TOOLS) or re.search("tool|function", refusal.param)
-    return _flag(bool(is_of_tools) and refusal.says(_BAD_SCHEMA))
+    return _flag(refusal.says(_BAD_GRAMMAR) or (bool(is_of_tools) and refusal.says(_BAD_SCHEMA)))
+
+
+def _no_cache(refusal: Refusal, plan: CallPlan) -> str | None:
+    return _flag(plan.marks_cache and refusal.is_about("cache_control", "prompt caching"))
 
 
 def _no_provider_fields(refusal: Refusal, plan: CallPlan) -> str | None:
@@ -458,11 +451,15 @@ _NO_TOOLS = _any(
     r"(?:unsupported|unknown|unrecogni[sz]ed|unexpected)[^\n]{0,50}(?<![\w.])(?:tools|functions)(?![\w\[])",
     r"(?<![\w.])(?:tools|functions)'?:? (?:extra inputs|extra fields|not (?:permitted|allowed|supported))",
     rf"without {_TOOLS}\b|no {_TOOLS} support|supported for {_TOOLS}",
+    rf"(?<!\w){_TOOLS} not support",
+    r"not support (?:auto|automatic) tools?\b",
+    rf"(?<!\w){_TOOLS} (?:is|are) only (?:available|supported)",
+    rf"(?<!\w){_TOOLS}'? (?:is|are|has been|have been) (?:disabled|incompatible|turned off)",
 )
 
 
 def _no_tools(refusal: Refusal, plan: CallPlan) -> str | None:
-    is_field = refusal.param in ("tools", "functions") and refusal.says(_REFUSAL_WORDS)
+    is_field = refusal.param in ("tools", "functions") and refusal.says(REFUSAL_WORDS)
     return _flag(is_field or refusal.says(_NO_TOOLS))
 
 
@@ -482,6 +479,27 @@ def _lowered(plan: CallPlan, value: str) -> CallPlan:
 
 
 CATALOGUE: tuple[Kind, ...] = (
+    Kind(
+        "calls_told",
+        "Tools were called here as it does not take it, so what was called is told to it in words.",
+        is_not_its_call,
+        partial(_shaped, shapes.with_calls_as_text),
+        is_lasting=False,
+    ),
+    Kind(
+        "spent_fields",
+        "It cannot read any more what it added to its answers here, so that is left out.",
+        has_spent_fields,
+        partial(_shaped, shapes.without_provider_fields),
+        is_lasting=False,
+    ),
+    Kind(
+        "affordable_limit",
+        "The key's credit pays for {} tokens of an answer, fewer than were asked for.",
+        _affordable,
+        _lowered,
+        is_lasting=False,
+    ),
     Kind(
         "streaming",
         "Its answers come whole or in pieces, not as one likes: asked to stream {}.",
@@ -576,6 +594,38 @@ CATALOGUE: tuple[Kind, ...] = (
         "It knows no messages of tools, so what they answered is told to it in words.",
         _calls_as_text,
         partial(_shaped, shapes.with_calls_as_text),
+    ),
+    Kind(
+        "single_calls",
+        "It reads one call of a tool at a time, so several are told one after the other.",
+        takes_single_calls,
+        partial(_shaped, shapes.with_single_calls),
+    ),
+    Kind(
+        "call_ids",
+        "It wants the marks of calls in a form of its own, so they are written so.",
+        wants_other_ids,
+        partial(_shaped, shapes.with_short_ids),
+    ),
+    Kind(
+        "text_beside_calls",
+        "It wants words beside every call of a tool, so some are put in.",
+        wants_text_beside_calls,
+        partial(_shaped, shapes.with_text_beside_calls),
+    ),
+    Kind(
+        "named_results",
+        "It wants to read which tool answered, so that is said.",
+        wants_named_results,
+        lambda plan, value: (
+            replace(plan, names_results=True) if any(each.role == "tool" for each in plan.messages) else plan
+        ),
+    ),
+    Kind(
+        "no_cache",
+        "It cannot be told what to keep in its cache, so that is left out.",
+        _no_cache,
+        lambda plan, value: replace(plan, marks_cache=False),
     ),
     Kind(
         "alternate_roles",

@@ -103,9 +103,11 @@ class AdaptedCall:
         return notice
 
     def answered(self) -> None:
-        """The endpoint took the request: what it was changed by is remembered, but for what people's words say."""
+        """The endpoint took the request: what it was changed by is remembered, but for what people's words say, and
+        for what helped this one conversation."""
         self._memory.pending = []
-        self._memory.remember([each for each in self._learned if each.is_certain], self._asked)
+        lasting = [each for each in self._learned if each.is_certain and KINDS[each.kind].is_lasting]
+        self._memory.remember(lasting, self._asked)
 
 
 def stream_adapted(

@@ -91,7 +91,14 @@ class AnthropicModel:
             messages, tools = break_in_messages(messages), break_in_tools(tools)
         limit = max_output_tokens or DEFAULT_OUTPUT_TOKENS
         plan = CallPlan(
-            tuple(messages), tuple(tools), limit, options, limit_names=(), asks_for_usage=False, thinks_adaptively=True
+            tuple(messages),
+            tuple(tools),
+            limit,
+            options,
+            limit_names=(),
+            asks_for_usage=False,
+            thinks_adaptively=True,
+            marks_cache=True,
         )
         lacks = MESSAGES_LACKS
         if options.effort not in (None, "off") and "no_effort" not in self.adaptations.values():
@@ -103,7 +110,9 @@ class AnthropicModel:
     def _read(self, retries: Retries, plan: CallPlan) -> ModelStream:
         """One request: the pieces of its answer, then the whole."""
         events, accumulator = EventStream(adapt_event), MessageAccumulator(AnswerText(plan.tools))
-        request = build_request(self.model, plan.messages, plan.tools, plan.max_output_tokens)
+        request = build_request(
+            self.model, plan.messages, plan.tools, plan.max_output_tokens, marks_cache=plan.marks_cache
+        )
         more = messages_options(  # the package knows not all of them
             plan.options,
             has_tools=bool(plan.tools),
@@ -167,10 +176,15 @@ def _to_model_error(error: Exception, key: str, head: ResponseHead) -> ModelErro
 
 
 def build_request(
-    model: str, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None
+    model: str,
+    messages: Sequence[ChatMessage],
+    tools: Sequence[ToolSpec],
+    max_output_tokens: int | None,
+    *,
+    marks_cache: bool = True,
 ) -> dict[str, Any]:
     """The body of a request: the system's text by itself, neighbours of one role as one message, cache breakpoints."""
-    breakpoints = choose_breakpoints(messages, tools)
+    breakpoints = choose_breakpoints(messages, tools) if marks_cache else frozenset()
     numbered_messages = list(enumerate(messages))
     system = [
         _with_breakpoint([{"type": "text", "text": clean_text(message.content)}], number in breakpoints)[0]

@@ -22,7 +22,6 @@ _CODES = frozenset(
         "context_window_exceeded",
         "model_context_window_exceeded",
         "max_tokens_exceeded",
-        "string_above_max_length",
         "request_too_large",
     )
 )
@@ -33,13 +32,19 @@ _PHRASES = re.compile(
     r".{0,40}\btokens|request too large|requested tokens|too large for model|reduce the length of (?:the|your)"
     r"|(?:input|prompt) \(?\d+ tokens\)? (?:is )?(?:too long|longer)|inputs?` tokens \+|sequence length"
     r"|maximum (?:prompt|model|input) length|must have less than \d+ tokens"
-    r"|exceed(?:s|ed)? the (?:model'?s )?(?:token|input) limit",
+    r"|exceed(?:s|ed)? (?:the )?(?:model'?s? )?(?:token|input) limit|token limit exceeded|prompt exceeds max"
+    r"|range of input length|(?:max tokens|max message tokens|max(?:imum)? (?:tokens )?allowed \(?\d)"
+    r"|prompt token count|max_tokens must be at least 1, got -|max(?:imum)? input characters"
+    r"|contains \d+ tokens which exceeds|input tokens exceeds? limit",
     re.DOTALL,
 )
 _OTHER_LIMITS = re.compile(
     r"rate limit reached|quota|tokens per day|\btpd\b|max_(?:completion_)?tokens.{0,60}(?:not supported|unsupported)"
 )
 """Of words that name tokens and limits, but not the length of this one prompt."""
+
+_SHORT_FIELDS = re.compile(r"'[^']{0,80}(?:\bid|name|description|title|stop|user)'")
+"""Of which a text may be too long that is no part of what is told."""
 
 _N = r"(\d[\d,_]{0,12}\d|\d)"
 _WINDOWS = (  # the first that is found names the window
@@ -61,7 +66,15 @@ _WINDOWS = (  # the first that is found names the window
     rf"limit:? {_N}, requested",
     rf"max_model_len(?:gth)?\D{{0,4}}{_N}",
     rf"context (?:length|window|size|limit)[^.\d]{{0,40}}[\d,]+ > {_N}",
-    rf"\blimit is {_N}",
+    rf"\blimit (?:is|of) {_N}",
+    rf"token limit:? {_N}",
+    rf"range of input length should be \[\d+, ?{_N}",
+    rf"max(?:imum)? (?:input )?length (?:of )?\(?{_N}",
+    rf"prompt cannot exceed {_N}",
+    rf"max size: {_N} tokens",
+    rf"maximum allowed \(?{_N}",
+    rf"exceeds? limit: [\d,]+ > {_N}",
+    rf"n_ctx_slot ?= ?{_N}",
 )
 _PROMPTS = (  # tokens of the prompt, as the endpoint counts them
     rf"you passed {_N} input tokens",
@@ -86,6 +99,8 @@ _PROMPTS = (  # tokens of the prompt, as the endpoint counts them
     rf"[a-z]:? {_N} > [\d,]+",
     rf"current length is {_N}",
     rf"total tokens {_N}",
+    rf"tokens in the prompt \(?{_N}|received {_N}",
+    rf"token count of {_N}|input length {_N} exceeds|prompt length \(?{_N}",
     rf"requested {_N}",
     rf"requested (?:about )?{_N} tokens",
 )
@@ -110,7 +125,8 @@ def read_context_refusal(status: int, code: str, message: str, error: Any = None
     words = " ".join(message[:MAX_WORDS].split()).lower()
     code = code.lower()
     is_request_too_large = "request too large" in words
-    is_known = code in _CODES or bool(_PHRASES.search(words)) or (status == 413 and "rate" not in code)
+    is_long_text = code == "string_above_max_length" and not _SHORT_FIELDS.search(words)
+    is_known = code in _CODES or is_long_text or bool(_PHRASES.search(words)) or (status == 413 and "rate" not in code)
     if status == 429 or "rate_limit" in code:  # of these only a request that is larger than a whole minute's tokens
         is_known = is_request_too_large
     if not is_known or (_OTHER_LIMITS.search(words) and not is_request_too_large):
@@ -125,7 +141,8 @@ def read_context_refusal(status: int, code: str, message: str, error: Any = None
 def _first_number(patterns: tuple[str, ...], words: str) -> int | None:
     for pattern in patterns:
         if match := re.search(pattern, words):
-            number = read_count(re.sub(r"[,_]", "", match[1]))
+            found = next(group for group in match.groups() if group)
+            number = read_count(re.sub(r"[,_]", "", found))
             if number:
                 return number
     return None

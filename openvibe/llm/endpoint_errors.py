@@ -28,6 +28,7 @@ from openvibe.llm.errors import (
     ModelError,
     ModelTimeout,
     ModelUnavailable,
+    NothingListens,
     RateLimited,
     ThoughtTooLong,
 )
@@ -49,7 +50,13 @@ MAX_LINE_CHARACTERS = 300
 """Of an endpoint's own words, as people and tables get to see them."""
 
 _MARKUP = re.compile(r"</?[A-Za-z!][^<>]{0,200}>")
-_QUOTA_PHRASES = ("insufficient_quota", "billing_error", "credit balance")
+_QUOTA_PHRASES = ("insufficient_quota", "billing_error", "credit balance", "insufficient balance")
+_RATE_PHRASES = ("rate limit", "ratequota", "too many requests")
+_KEY_PHRASES = re.compile(
+    r"(?:invalid|incorrect|wrong|missing) api[ _-]?key|login fail|unauthori[sz]ed"
+    r"|token (?:is |has )?(?:expired|invalid)"
+)
+"""In an answer with HTTP 200, whose words alone say what it is."""
 _DEAD_ADVICE = (
     "Check that the model server runs and that its address and port are right. One on another machine, or beside a "
     "container, has to listen on 0.0.0.0 and not on localhost alone."
@@ -69,6 +76,10 @@ _PROVIDER_ADVICE = (
         "The provider does not serve the country this server stands in. Admins can choose another provider.",
     ),
     (
+        ("no models loaded",),
+        "Whoever runs the server can load a model there first, or let it load one when it is asked for.",
+    ),
+    (
         ("decommissioned", "model_not_found", "no such model", "unknown model", "not a valid model", "model not found"),
         "Admins can choose a model that it offers: Settings, Models, Fetch models.",
     ),
@@ -80,7 +91,19 @@ _MODEL_GONE = re.compile(
 )
 _CONTENT_PHRASES = (
     *("content management policy", "content_policy", "content_filter", "flagged", "data_inspection_failed"),
+    *("content exists risk", "inappropriate content", "敏感内容"),
 )
+
+
+_NO_MEMORY = "more system memory"
+_MEMORY_ADVICE = (
+    "The model is too large for its machine as it is set up: whoever runs the server can take a smaller one, or give "
+    "it a smaller context. Its own output says more."
+)
+_FELL_OVER = re.compile(
+    r"model (?:has )?(?:crashed|reloaded|unloaded)|model was unloaded|capacity (?:is )?exceeded|engine (?:has )?crashed"
+)
+"""Of a server whose model went away while it was asked, whatever status it says that with."""
 
 
 class ErrorReport(EndpointReport):
@@ -106,6 +129,8 @@ class ErrorReport(EndpointReport):
             )
         if loading := loading_error(self.status, words, detail):
             return loading
+        if trouble := self._server_trouble(words, detail):
+            return trouble
         if self.status == 402 or any(phrase in words for phrase in _QUOTA_PHRASES):
             return _quota_error(detail)
         if self.status in (400, 403) and any(phrase in words for phrase in _CONTENT_PHRASES):
@@ -114,12 +139,34 @@ class ErrorReport(EndpointReport):
             return BadAnswer(f"The endpoint did not accept the request{self._http}.{detail}", advice=advice)
         if self.status in (401, 403) or self.code in ("authentication_error", "permission_error"):
             return AuthRefused(f"The endpoint refused the key{self._http}.{detail}")
-        if self.status == 429 or "rate" in self.code.split("_"):
+        if self.status == 200 and _KEY_PHRASES.search(words):
+            return AuthRefused(f"The endpoint refused the key.{detail}")
+        is_rate = self.status == 200 and any(phrase in words for phrase in _RATE_PHRASES)
+        if self.status == 429 or is_rate or "rate" in self.code.split("_"):
             retry_after = parse_retry_after(self.retry_after)
             return RateLimited(f"The endpoint is asked too often{self._http}.{detail}", retry_after=retry_after)
         if self.status == 408 or self.code == "timeout_error":
             return ModelTimeout(f"The endpoint gave up waiting{self._http}.")
         return self._other_error(detail)
+
+    def _server_trouble(self, words: str, detail: str) -> ModelError | None:
+        """What is none of the request's, nor of the key's, whatever the status says."""
+        if self.status in (401, 403) and self.is_web_page:
+            return AuthRefused(
+                f"Something before the endpoint refused the key, or this server{self._http}.{detail}",
+                advice="Admins can check key and address; whoever runs a firewall or proxy there can let it through.",
+            )
+        if self.status >= 500 and _NO_MEMORY in words:
+            return ModelUnavailable(
+                f"The model server has no room for its model{self._http}.{detail}",
+                advice=_MEMORY_ADVICE,
+                may_pass=False,
+            )
+        if self.status in (400, 404, 498) and _FELL_OVER.search(words):
+            return ModelUnavailable(f"The model went away while it was asked{self._http}.{detail}")
+        if "unexpected endpoint or method" in words:
+            return BadAnswer(f"The endpoint knows no such address{self._http}.{detail}", advice=_ADDRESS_ADVICE)
+        return None
 
     @property
     def _http(self) -> str:
@@ -173,8 +220,10 @@ def _connect_error(words: str) -> ModelUnavailable:
     """Why there is no connection, as far as the system says."""
     lower, reason, advice = words.lower(), "", _DEAD_ADVICE
     if "refused" in lower:
-        reason = ": nothing listens at this address and port"
-    elif "cannot be found" in lower or "stands for no address" in lower:
+        return NothingListens(
+            "The model endpoint cannot be reached: nothing listens at this address and port.", advice=advice
+        )
+    if "cannot be found" in lower or "stands for no address" in lower:
         reason, advice = f": {words[0].lower()}{words[1:].rstrip('.')}", "Admins can correct it: Settings, Models."
     elif "certificate" in lower:
         reason, advice = ": its certificate is not one that this server trusts", "Whoever runs it can renew it."
@@ -282,7 +331,24 @@ def read_response(response: httpx2.Response) -> ErrorReport:
         text = response.text
     except httpx2.HTTPError:  # it broke off, or nobody read it
         text = ""
-    return replace(read_error(text, response.status_code), retry_after=response.headers.get("retry-after"))
+    report = read_error(text, response.status_code)
+    return replace(report, retry_after=response.headers.get("retry-after") or _told_pause(text))
+
+
+_PAUSE = re.compile(
+    r"(?:try again|retry|retrydelay)\W{0,6}(?:in|after)?\W{0,3}"
+    r"(?:(\d{1,3})m)?(\d{1,4}(?:\.\d{1,9})?) ?(ms\b|s\b|sec|minute)?",
+    re.IGNORECASE,
+)
+
+
+def _told_pause(text: str) -> str | None:
+    """Seconds after which to try again, where the words say so and no header does."""
+    match = _PAUSE.search(text[:4_000])
+    if match is None or not match[3]:
+        return None
+    factor = {"ms": 0.001, "minute": 60}.get(match[3].lower(), 1)
+    return str(int(match[1] or 0) * 60 + float(match[2]) * factor)
 
 
 def read_error(error: Any, status: int = 200) -> ErrorReport:
@@ -291,7 +357,8 @@ def read_error(error: Any, status: int = 200) -> ErrorReport:
     reason, is_in_answer = read_reason(error), status == 200
     status = reason.status or status if is_in_answer else status
     body = decode_json(error) if isinstance(error, str) else error
-    return ErrorReport(status, reason.code, reason.message, None, reason.param, is_in_answer, body)
+    is_page = isinstance(error, str) and is_web_page(error)
+    return ErrorReport(status, reason.code, reason.message, None, reason.param, is_in_answer, body, is_page)
 
 
 def report_in(answer: Any) -> ErrorReport | None:
@@ -301,7 +368,9 @@ def report_in(answer: Any) -> ErrorReport | None:
     if not isinstance(answer, dict) or answer.get("choices") or answer.get("content"):
         return None
     is_error = answer.get("object") == "error" or answer.get("type") == "error"
-    names = ("error", "errors", "detail", "message")
+    base = answer.get("base_resp")  # MiniMax says in each answer whether it is one
+    is_error = is_error or (isinstance(base, dict) and bool(base.get("status_code")))
+    names = ("error", "errors", "detail", "message", "msg", "error_msg")
     if not is_error and not any(isinstance(answer.get(name), dict | list | str) and answer[name] for name in names):
         return None
     report = read_error(answer)

@@ -123,6 +123,8 @@ def _retry_policy(endpoint: Endpoint) -> RetryPolicy:
     """The limit of the endpoint, unless the operator's are lower."""
     total, first_answer = settings.MODEL_TOTAL_SECONDS, settings.MODEL_FIRST_ANSWER_SECONDS
     limits = CallLimits(endpoint.timeout_seconds, endpoint.timeout_seconds, attempts=endpoint.attempts)
+    if not endpoint.waits_for_start:
+        limits = replace(limits, starting_seconds=0)
     if total < endpoint.timeout_seconds:
         source = "which is what OPENVIBE_MODEL_TOTAL_SECONDS allows"
         limits = replace(limits, first_answer_seconds=total, total_seconds=total, total_source=source)
@@ -250,6 +252,7 @@ def _ask_endpoint(endpoint: Endpoint) -> EndpointTryResult:
     start_time = time.monotonic()
     hasty_endpoint = copy(endpoint)
     hasty_endpoint.timeout_seconds = min(endpoint.timeout_seconds, TRY_SECONDS_LIMIT)
+    hasty_endpoint.waits_for_start = False
     client = CLIENT_FACTORIES[endpoint.kind](hasty_endpoint, TestedAdaptations(endpoint))
     usage, notices = None, list[str]()
     try:

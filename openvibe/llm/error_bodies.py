@@ -27,9 +27,9 @@ _MAX_LISTED_REASONS = 3
 
 _MESSAGE_KEYS = (
     *("message", "Message", "error_description", "error_message", "errorMessage", "detail", "details", "msg"),
-    *("reason", "description", "faultstring", "title", "text"),
+    *("reason", "description", "faultstring", "title", "text", "status_msg", "error_msg"),
 )
-_CODE_KEYS = ("code", "type", "status", "errorCode", "error_code", "__type", "kind")
+_CODE_KEYS = ("code", "type", "status", "errorCode", "error_code", "__type", "kind", "status_code")
 _TITLE = re.compile(r"<(title|h1|h2)\b[^>]{0,200}>(.{1,500}?)</\1", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]{0,300}>")
 _HIDDEN_ELEMENT = re.compile(r"<(script|style|head)\b.{0,20000}?</\1\s*>", re.IGNORECASE | re.DOTALL)
@@ -139,7 +139,15 @@ def _read_object(value: Mapping[Any, Any], depth: int) -> Reason | None:
         nested = _read(inner, depth + 1)
         if nested and (nested.message or nested.code):
             return _join(own, nested)
-    return own if own.message or own.code else None
+    if own.message or own.code:
+        return own
+    return next((nested for inner in value.values() if (nested := _read_unnamed(inner, depth + 1))), None)
+
+
+def _read_unnamed(value: Any, depth: int) -> Reason | None:
+    """A reason under a name of somebody's own: in an object, not in a text, which may be about anything."""
+    nested = _read(value, depth) if isinstance(value, Mapping) else None
+    return nested if nested and nested.message else None
 
 
 def _inner_values(value: Mapping[Any, Any]) -> Iterator[Any]:
@@ -147,7 +155,7 @@ def _inner_values(value: Mapping[Any, Any]) -> Iterator[Any]:
     metadata = value.get("metadata")
     if isinstance(metadata, Mapping) and metadata.get("raw"):
         yield metadata["raw"]
-    for key in ("error", "errors", "fault", "innererror", "cause"):
+    for key in ("error", "errors", "fault", "innererror", "cause", "base_resp"):
         if isinstance(value.get(key), Mapping | list) or (key == "error" and isinstance(value.get(key), str)):
             yield value[key]
 
@@ -162,7 +170,7 @@ def _own_reason(value: Mapping[Any, Any], depth: int) -> Reason:
                 return _join(_with_codes(value, ""), nested)
             break
     location = value.get("loc")
-    if message and isinstance(location, list):  # FastAPI: where the field stands
+    if message and isinstance(location, list | tuple):  # FastAPI: where the field stands
         path = ".".join(str(each) for each in location if each != "body")
         return Reason(f"{path}: {message}." if path else message, str(value.get("type") or ""), path)
     return _with_codes(value, message)

@@ -14,7 +14,7 @@ from typing import Any
 class EndpointReport:
     """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words, and
     the field of the request that it names. `is_in_answer`: it came where an answer was to come, with HTTP 200. `body`:
-    all of it, as it was decoded."""
+    all of it, as it was decoded. `is_web_page`: it was a page for people, as proxies and firewalls send."""
 
     status: int
     code: str = ""
@@ -23,6 +23,7 @@ class EndpointReport:
     param: str = ""
     is_in_answer: bool = False
     body: Any = field(default=None, repr=False, compare=False)
+    is_web_page: bool = False
 
 
 class ModelError(Exception):
@@ -117,6 +118,11 @@ class ModelUnavailable(ModelError):
     code = "model_unavailable"
     may_pass = True
     advice = "Try again in a minute. If it stays away, admins can test the model: Settings, Models."
+
+
+class NothingListens(ModelUnavailable):
+    """The machine is there, and nothing takes connections at its port: a server that is off, or that starts. Waited for
+    a little longer than other errors."""
 
 
 class ModelLoading(ModelUnavailable):

@@ -14,6 +14,7 @@ from itertools import chain
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SIGNS_OF_LIFE = ("ping", "pong", "heartbeat", "keepalive", "keep-alive", "ok")
 _FIELDS = ("data", "event", "id", "retry")
 
 
@@ -45,11 +46,13 @@ class EventStream:
         """The same events, each whole, without comments, ids, a byte order mark and what has no data."""
         start, rest = _read_start(iter(chunks))
         if start.startswith(b"{"):
-            events: Iterable[Event] = (Event(_decode(start + b"".join(rest))),)
+            events: Iterable[Event] = _whole_or_lines(_decode(start + b"".join(rest)))
         else:
-            events = self._split_events(_split_lines(chain((start,), rest)))
+            events = map(_with_plain_words, self._split_events(_split_lines(chain((start,), rest))))
         for event in events:
             self._has_events = True
+            if event.data.lower() in _SIGNS_OF_LIFE:
+                continue
             self.is_done = self.is_done or event.data.startswith("[DONE]")
             yield _encode(self._adapt(event))
 
@@ -74,6 +77,29 @@ class EventStream:
                 name = value.strip()
         if data and _is_whole(data):
             yield Event("\n".join(data), name)
+
+
+def _whole_or_lines(text: str) -> list[Event]:
+    """One object, or one on each line: so some stream that have no events."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) < 2 or not _is_whole([lines[0]]) or not _is_whole([lines[1]]):
+        return [Event(text)]
+    return [Event(line) for line in lines]
+
+
+def _with_plain_words(event: Event) -> Event:
+    """An event whose data are words, as what they are: a sign that it is alive, the end, or an error."""
+    if event.data[:1] in ("{", '"') or event.data.startswith("[DONE]"):
+        return event
+    if event.data.strip().upper() == "[DONE]":
+        return Event("[DONE]", event.name)
+    try:
+        json.loads(event.data)
+    except (ValueError, RecursionError):
+        if event.data.lower() in _SIGNS_OF_LIFE:
+            return event
+        return Event(json.dumps({"error": {"message": event.data}}), "error")
+    return event
 
 
 def _read_start(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:

@@ -1,4 +1,5 @@
-"""JSON as models write it: encoded twice, fenced as code, with trailing commas, or as a literal of Python. Pure."""
+"""JSON as models write it: encoded twice, fenced as code, with trailing commas, with doubled braces, or as a literal of
+Python. Pure."""
 
 from __future__ import annotations
 
@@ -34,12 +35,19 @@ def load_lenient(text: str) -> Any:
     except (ValueError, RecursionError) as error:
         reason = str(error)
     text = unfence(text)
-    for form in (text, _TRAILING_COMMA.sub(lambda match: match[1] or "", text)):
+    for form in (text, _TRAILING_COMMA.sub(lambda match: match[1] or "", text), *_undoubled(text)):
         try:
             return json.loads(form, strict=False)
         except (ValueError, RecursionError):
             continue
     return _load_literal(text, reason)
+
+
+def _undoubled(text: str) -> tuple[str, ...]:
+    """An object whose braces came doubled, as in a template for text: the outer ones, the opening one, or all."""
+    if not text.startswith("{{"):
+        return ()
+    return text[1:-1], text[1:], text.replace("{{", "{").replace("}}", "}")
 
 
 def load_object(text: str) -> Any:

@@ -39,6 +39,7 @@ MAX_LABEL_CHARACTERS = 9
 
 _DSML = r"\|{1,2}\s?DSML\s?\|{1,2}"
 _TO_THE_END = r"<\|(?:eom_id|eot_id|im_end)\|>|</s>"
+_RESPONSE = r"<response>(?=\s{0,9}(?:```\w{0,10}\s{0,9})?[\[{])"
 _CALLS: tuple[tuple[str, str, bool], ...] = (
     (r"<tool_calls?>", r"</tool_calls?>", False),
     (
@@ -49,6 +50,7 @@ _CALLS: tuple[tuple[str, str, bool], ...] = (
     (r"<\|tool_call>", r"<tool_call\|>", False),
     (r"<function_?calls?>", r"</function_?calls?>", False),
     (r"<tools>", r"</tools>", False),
+    (_RESPONSE, r"</response>", False),
     (r"<TOOLCALL>", r"</TOOLCALL>", False),
     (r"<(?:longcat_|seed:|minimax:)tool_call>", r"</(?:longcat_|seed:|minimax:)tool_call>", False),
     (rf"<{_DSML}(?:function|tool)_calls>", rf"</{_DSML}(?:function|tool)_calls>", False),
@@ -62,7 +64,7 @@ _CALLS: tuple[tuple[str, str, bool], ...] = (
     (r"<start_function_call>", r"<end_function_call>", False),
     (r"\[TOOL_CALLS\]", _TO_THE_END, False),
     (r"<\|python_tag\|>", _TO_THE_END, False),
-    (r"<function=[\"']?[\w.:/-]{1,200}[\"']?\s{0,9}(?=[>{(\[])", r"</?function>", True),
+    (r"<function=[\"']?[\w.:/-]{1,200}[\"']?\s{0,9}(?=[>{(\[]|=\{)", r"</?function>", True),
     (r"<function\s+name\s*=\s*[\"'][\w.:/-]{1,200}[\"']\s{0,9}>", r"</function>", True),
     (
         rf"<(?:{_DSML}|antml:|minimax:|steptml:)?invoke\s+name\s*=\s*[\"'][\w.:/-]{{1,200}}[\"']\s{{0,9}}>",
@@ -133,13 +135,15 @@ _LIKE = (("｜", "|"), ("￨", "|"), ("‖", "|"), ("▁", "_"))
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark as it stands in a text. `closing` is what ends what it opens; `is_part`: it belongs to the call itself."""
+    """A mark as it stands in a text. `closing` is what ends what it opens; `is_part`: it belongs to the call itself;
+    `is_common`: others than calls are written so, too."""
 
     kind: Kind
     start: int
     end: int
     closing: Any = None
     is_part: bool = False
+    is_common: bool = False
     channel: str = ""
     recipient: str = ""
     speaker: str = ""
@@ -175,7 +179,8 @@ def mark_at(text: str, position: int) -> Mark | None:
         case "thought":
             return Mark(kind, position, match.end(), _THOUGHT_ENDS[number], has_label=number >= _FIRST_LABELLED)
         case "call":
-            return Mark(kind, position, match.end(), _CALL_ENDS[number], _CALLS[number][2])
+            opening, _, is_part = _CALLS[number]
+            return Mark(kind, position, match.end(), _CALL_ENDS[number], is_part, opening == _RESPONSE)
         case "header":
             return _header(match, position)
     return Mark(kind, position, match.end())

@@ -163,6 +163,8 @@ class Endpoint(TimestampedModel):
 
     attempts = CallLimits.attempts
     """Times that one call is tried; an instance that another stands in for is given fewer."""
+    waits_for_start = True
+    """Whether a server is waited for that nothing listens at; not where somebody waits, or another stands in."""
 
     class Meta:
         ordering: ClassVar = ["workspace_id", "name", "id"]

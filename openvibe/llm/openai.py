@@ -22,8 +22,9 @@ from openvibe.llm import tokens
 from openvibe.llm.adaptations import CallPlan
 from openvibe.llm.adapted_calls import AdaptationMemory, AdaptedCall, last_completion, stream_adapted
 from openvibe.llm.endpoint_errors import empty_answer_error, no_answer_error
-from openvibe.llm.errors import BadAnswer, EmptyAnswer
+from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError
 from openvibe.llm.event_stream import EventStream
+from openvibe.llm.failed_generations import read_failed_generation
 from openvibe.llm.http_client import Connection, ResponseHead
 from openvibe.llm.openai_answers import ChatAccumulator, adapt_event
 from openvibe.llm.openai_requests import encode_request
@@ -32,7 +33,17 @@ from openvibe.llm.protocol import ModelStream
 from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
 from openvibe.llm.thoughts import AnswerText
-from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, ToolSpec
+from openvibe.llm.values import (
+    NO_OPTIONS,
+    CallOptions,
+    ChatMessage,
+    Completion,
+    ReasoningDelta,
+    StreamEnd,
+    TextDelta,
+    TextReset,
+    ToolSpec,
+)
 
 
 class OpenAIModel:
@@ -99,8 +110,23 @@ class OpenAIModel:
         call = AdaptedCall(
             plan, self.adaptations, hands_back_tools=self._hands_back_tools, protocol_lacks=self.protocol_lacks
         )
-        read = partial(self._read, retries)
+        read = partial(self._read_or_recover, retries)
         yield from stream_adapted(call, retries, read, key=self._connection.api_key, is_whole=is_whole)
+
+    def _read_or_recover(self, retries: Retries, plan: CallPlan) -> ModelStream:
+        """The same as `_read`, and what the model said where its server put that into an error."""
+        try:
+            yield from self._read(retries, plan)
+        except ModelError as error:
+            completion = read_failed_generation(error, plan.tools)
+            if completion is None:
+                raise
+            yield TextReset()
+            if completion.reasoning:
+                yield ReasoningDelta(completion.reasoning)
+            if completion.text:
+                yield TextDelta(completion.text)
+            yield StreamEnd(self._with_usage(completion, plan.messages, plan.tools))
 
     def _read(self, retries: Retries, plan: CallPlan) -> ModelStream:
         """One request: the pieces of its answer, then the whole."""

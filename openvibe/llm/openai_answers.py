@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from openvibe.llm import tokens
+from openvibe.llm.endpoint_errors import report_in
 from openvibe.llm.errors import BadAnswer, ModelUnavailable
 from openvibe.llm.event_stream import Event, EventStream
 from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.provider_fields import FieldMerger, extra_fields, part_reasoning, reasoning_texts
+from openvibe.llm.stop_reasons import failure_of, read_stop_reason
 from openvibe.llm.streamed_text import Gain, StreamedText
 from openvibe.llm.thoughts import AnswerEvent, AnswerText
-from openvibe.llm.tool_calls import check_arguments, join_arguments, stop_reason_of
+from openvibe.llm.tool_calls import check_arguments, is_object, join_arguments, stop_reason_of
 from openvibe.llm.values import Completion, TextReset, ToolCallRequest, Usage
 
 MAX_CALLS = 1_000
@@ -28,7 +30,8 @@ _TAGGED_THOUGHT = re.compile(r"\s*<(think|thinking|thought|reasoning)>.*</\1>(?P
 
 def adapt_event(event: Event) -> Event:
     """An error in the place where the official package looks for it, and a whole message that says that it is one."""
-    if event.name != "error" and '"message"' not in event.data:
+    has_reason = any(f'"{name}"' in event.data for name in ("message", "base_resp", "msg", "error_msg"))
+    if event.name != "error" and not has_reason:
         return event
     try:
         chunk = json.loads(event.data)
@@ -39,6 +42,8 @@ def adapt_event(event: Event) -> Event:
     choices = chunk.get("choices")
     choices = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
     is_error = event.name == "error" or chunk.get("object") == "error"
+    if not choices and not is_error:
+        is_error = report_in(chunk) is not None
     if error := chunk if is_error else next((each["error"] for each in choices if each.get("error")), None):
         return Event(json.dumps({"error": error}))
     for choice in choices:
@@ -70,6 +75,17 @@ class _CallFragments:
             return False
         return True
 
+    def is_after(self, arguments: str) -> bool:
+        """Whether arguments cannot go on with these: what begins an object does not stand within one's beginning."""
+        return bool(self.arguments) and arguments.lstrip().startswith("{")
+
+    def add_name(self, name: str) -> None:
+        """The name as a whole, again and again perhaps, or in pieces, which come before the arguments."""
+        if not self.name or (name.startswith(self.name) and not self.arguments):
+            self.name = name or self.name
+        elif name != self.name and not self.arguments:
+            self.name += name
+
 
 @dataclass
 class ChatAccumulator:
@@ -91,20 +107,25 @@ class ChatAccumulator:
 
     def add(self, chunk: Any) -> Iterable[AnswerEvent]:
         """Take in one chunk; what it brings to the answer, which may be nothing."""
-        usage = _decode_usage(getattr(chunk, "usage", None))
-        if usage and (usage.input_tokens or usage.output_tokens):
-            self._usage = usage
         choices = getattr(chunk, "choices", None)
         if choices is not None and not isinstance(choices, list):
             raise BadAnswer("The endpoint did not answer in the chat-completions format.")
+        for place in (chunk, extra_fields(chunk, ()).get("x_groq"), *map(extra_fields, choices or ())):
+            usage = _decode_usage(_get(place, "usage"))
+            if usage and (usage.input_tokens or usage.output_tokens):
+                self._usage = usage
+                break
         if not choices:
             return ()
         self._has_begun = True
-        self._stop_reason = choices[0].finish_reason or self._stop_reason
-        message = extra_fields(choices[0]).get("message")
-        if not isinstance(message, Mapping):
-            return self._add_delta(choices[0].delta)
-        return self._add_message(message, choices[0].delta, is_last=bool(choices[0].finish_reason))
+        choice = next((each for each in choices if not each.index), choices[0])
+        self._stop_reason = choice.finish_reason or self._stop_reason
+        message = extra_fields(choice).get("message")
+        if isinstance(message, Mapping):
+            return self._add_message(message, choice.delta, is_last=bool(choice.finish_reason))
+        text = extra_fields(choice).get("text")  # completions of text, from before there were chats
+        is_text = isinstance(text, str) and choice.delta is None
+        return self._add_delta({"content": text} if is_text else choice.delta)
 
     def end(self) -> Iterator[AnswerEvent]:
         """What is known of the answer once all of it has come; to be read to its end."""
@@ -120,8 +141,11 @@ class ChatAccumulator:
             if self._has_begun or events.is_silent:
                 raise ModelUnavailable("The model broke off in the middle of its answer.")
             raise BadAnswer("The endpoint did not answer in the chat-completions format.")
+        if failure := failure_of(self._stop_reason):
+            raise failure
+        reason = read_stop_reason(self._stop_reason)
         calls = self.answer.all_calls([_tool_call(number, call) for number, call in enumerate(self._calls)])
-        reason = stop_reason_of(clean_text(str(self._stop_reason))[:40], calls)
+        reason = stop_reason_of(reason, calls)
         fields = self._fields.fields() | self._content_field(has_calls=bool(calls))
         usage = _with_unseen_thought(self._usage, fields) if self._usage else Usage(0, 0)
         return Completion(self.answer.text, calls, usage, reason, fields, self.answer.reasoning)
@@ -156,7 +180,8 @@ class ChatAccumulator:
     def _add_delta(self, delta: Any) -> Iterator[AnswerEvent]:
         if delta is None:
             return
-        for fragment in _get(delta, "tool_calls") or ():
+        calls = _get(delta, "tool_calls") or ()
+        for fragment in calls if isinstance(calls, list) else (calls,):  # some send one where a list is wanted
             self._add_call(fragment)
         if not _get(delta, "tool_calls") and _get(delta, "function_call") is not None:
             self._add_call({"function": _get(delta, "function_call")})  # from before there could be several
@@ -230,25 +255,25 @@ class ChatAccumulator:
         if function is None and not call_id:
             return
         name = _get(function, "name") or ""
-        call = self._find_call(index, call_id, name)
+        call = self._find_call(index, call_id, name, _decode_arguments(_get(function, "arguments")))
         if call is None:
             if len(self._calls) >= MAX_CALLS:
                 raise BadAnswer(f"The model called more than {MAX_CALLS:,} tools at once.")
             call = _CallFragments(index)
             self._calls.append(call)
         call.id = call.id or str(call_id or "")
-        call.name = call.name or name
+        call.add_name(name)
         call.fields.add(extra_fields(fragment, _CALL_FIELDS))
         if function is not None:
             call.pieces.append(_decode_arguments(_get(function, "arguments")))
             if more := extra_fields(function, _FUNCTION_FIELDS):
                 call.fields.add({"function": more})
 
-    def _find_call(self, index: Any, call_id: Any, name: str) -> _CallFragments | None:
+    def _find_call(self, index: Any, call_id: Any, name: str, arguments: str) -> _CallFragments | None:
         """The call that a fragment goes on with, or None where it begins one.
 
-        Some endpoints leave out the index or give all calls the same one, some repeat the name or the id, and some
-        tell the id last.
+        Some endpoints leave out the index or give all calls the same one, some repeat the name or the id, some tell the
+        id last, and some give each fragment an id of its own, or none to any call.
         """
         calls = [call for call in self._calls if index is None or call.index == index]
         for call in calls:
@@ -257,7 +282,15 @@ class ChatAccumulator:
         if not calls:
             return None
         last = calls[-1]
-        is_another = name and ((call_id and last.id) or (index is None and last.is_complete()))
+        if not name:
+            return last
+        if call_id and last.id:
+            is_another = name != last.name or last.is_complete() or is_object(arguments) or last.is_after(arguments)
+        elif index is None:
+            is_another = last.is_complete()
+        else:
+            is_said_again = name == last.name and arguments == last.arguments
+            is_another = last.is_complete() and is_object(arguments) and not is_said_again
         return None if is_another else last
 
 
@@ -316,13 +349,12 @@ def decode_text(content: Any, clean: Callable[[str], str] = clean_text) -> str:
 def _decode_usage(usage: Any) -> Usage | None:
     if usage is None:
         return None
-    input_tokens = tokens.read_count(getattr(usage, "prompt_tokens", None)) or 0
-    output_tokens = tokens.read_count(getattr(usage, "completion_tokens", None)) or 0
-    total_tokens = tokens.read_count(getattr(usage, "total_tokens", None)) or 0
-    details = getattr(usage, "completion_tokens_details", None)
-    reasoning_tokens = tokens.read_count(getattr(details, "reasoning_tokens", None))
+    input_tokens = tokens.read_count(_get(usage, "prompt_tokens")) or 0
+    output_tokens = tokens.read_count(_get(usage, "completion_tokens")) or 0
+    total_tokens = tokens.read_count(_get(usage, "total_tokens")) or 0
+    reasoning_tokens = tokens.read_count(_get(_get(usage, "completion_tokens_details"), "reasoning_tokens"))
     if reasoning_tokens is None:
-        reasoning_tokens = tokens.read_count(extra_fields(usage, ()).get("reasoning_tokens"))
+        reasoning_tokens = tokens.read_count(_get(usage, "reasoning_tokens"))
     if reasoning_tokens and total_tokens == input_tokens + output_tokens + reasoning_tokens:
         output_tokens += reasoning_tokens  # xAI counts them apart
     cached = _cached_tokens(usage, input_tokens)
@@ -350,9 +382,10 @@ def _with_unseen_thought(usage: Usage, fields: Mapping[str, Any]) -> Usage:
 
 
 def _cached_tokens(usage: Any, input_tokens: int) -> int | None:
-    """What the endpoint read from its cache, by OpenAI's name, else by DeepSeek's; None where it does not say."""
-    details = getattr(usage, "prompt_tokens_details", None)
-    for value in (getattr(details, "cached_tokens", None), getattr(usage, "prompt_cache_hit_tokens", None)):
+    """What the endpoint read from its cache, by OpenAI's name, DeepSeek's or Kimi's; None where it does not say."""
+    details = _get(usage, "prompt_tokens_details")
+    names = ("prompt_cache_hit_tokens", "cached_tokens")
+    for value in (_get(details, "cached_tokens"), *(_get(usage, name) for name in names)):
         if (cached := tokens.read_count(value)) is not None:
             return min(input_tokens, cached)
     return None

@@ -22,6 +22,8 @@ NO_RESULT = "(empty)"
 def encode_request(model: str, plan: CallPlan) -> dict[str, Any]:
     """The body of a request. Whether it streams is told apart from the package, which always reads a stream."""
     request: dict[str, Any] = {"model": model, "messages": encode_messages(plan.messages)}
+    if plan.names_results:
+        _name_results(request["messages"])
     if plan.tools:
         request["tools"] = [
             {
@@ -58,6 +60,14 @@ def encode_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
                 before | message | {"content": join_contents(before["content"] or "", message["content"] or "")}
             )
     return encoded or [{"role": "user", "content": NO_WORDS}]
+
+
+def _name_results(messages: Sequence[dict[str, Any]]) -> None:
+    """Each result of a tool by the tool's name, too."""
+    names = {call["id"]: call["function"]["name"] for message in messages for call in message.get("tool_calls", ())}
+    for message in messages:
+        if message["role"] == "tool" and message.get("tool_call_id") in names:
+            message["name"] = names[message["tool_call_id"]]
 
 
 def _says_something(message: ChatMessage) -> bool:

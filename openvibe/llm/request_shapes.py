@@ -5,11 +5,15 @@ Fences stay as they are: what is told in another role is told in the same words.
 
 from __future__ import annotations
 
+import hashlib
+import re
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from openvibe.llm.fences import fence
+from openvibe.llm.provider_fields import rename_ids
 from openvibe.llm.values import ChatMessage, ImagePart, ToolSpec
 
 Messages = tuple[ChatMessage, ...]
@@ -17,7 +21,11 @@ Messages = tuple[ChatMessage, ...]
 OPENING = "(It begins here.)"
 CONTINUATION = "Go on."
 ACKNOWLEDGEMENT = "I have read it."
-"""What is put in where a model wants a turn that nobody took."""
+CALLING = "I call a tool."
+"""What is put in where a model wants a turn that nobody took, or words where there were none."""
+
+_SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
+_ID_LETTERS = string.ascii_letters + string.digits
 
 _PLAIN_KEYWORDS = frozenset({"type", "properties", "required", "description", "enum", "items"})
 """Of JSON schema, what every endpoint reads that takes tools at all."""
@@ -59,6 +67,69 @@ def with_calls_as_text(messages: Messages) -> Messages:
             message = replace(message, content=text, tool_calls=(), provider_fields={})
         changed.append(message)
     return tuple(changed) if changed != list(messages) else messages
+
+
+def with_single_calls(messages: Messages) -> Messages:
+    """Calls of one answer one after the other, each with its result."""
+    changed: list[ChatMessage] = []
+    place = 0
+    while place < len(messages):
+        message, place = messages[place], place + 1
+        if len(message.tool_calls) < 2:
+            changed.append(message)
+            continue
+        results: list[ChatMessage] = []
+        while place < len(messages) and messages[place].role == "tool":
+            results.append(messages[place])
+            place += 1
+        for number, call in enumerate(message.tool_calls):
+            one = replace(message, tool_calls=(call,))
+            changed.append(one if number == 0 else replace(one, content="", provider_fields={}))
+            changed += [result for result in results if result.tool_call_id == call.id]
+        ids = {call.id for call in message.tool_calls}
+        changed += [result for result in results if result.tool_call_id not in ids]
+    return tuple(changed) if changed != list(messages) else messages
+
+
+def with_short_ids(messages: Messages) -> Messages:
+    """Ids of calls as nine letters and digits, which every endpoint takes; the same of the same, in every prompt."""
+    ids = {call.id for message in messages for call in message.tool_calls}
+    ids |= {message.tool_call_id for message in messages if message.tool_call_id is not None}
+    names = {each: _short_id(each) for each in ids if not _SHORT_ID.fullmatch(each)}
+    return tuple(_with_ids(message, names) for message in messages) if names else messages
+
+
+def _short_id(name: str) -> str:
+    number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest())
+    letters = ""
+    while len(letters) < 9:
+        number, letter = divmod(number, len(_ID_LETTERS))
+        letters += _ID_LETTERS[letter]
+    return letters
+
+
+def _with_ids(message: ChatMessage, names: Mapping[str, str]) -> ChatMessage:
+    calls = tuple(
+        replace(call, id=names.get(call.id, call.id), provider_fields=rename_ids(call.provider_fields, names))
+        for call in message.tool_calls
+    )
+    result_of = message.tool_call_id
+    return replace(
+        message,
+        tool_calls=calls,
+        tool_call_id=None if result_of is None else names.get(result_of, result_of),
+        provider_fields=rename_ids(message.provider_fields, names),
+    )
+
+
+def with_text_beside_calls(messages: Messages) -> Messages:
+    """No answer without words."""
+    is_bare = [bool(message.tool_calls) and not message.content.strip() for message in messages]
+    if not any(is_bare):
+        return messages
+    return tuple(
+        replace(message, content=CALLING) if bare else message for message, bare in zip(messages, is_bare, strict=True)
+    )
 
 
 def with_alternating_roles(messages: Messages) -> Messages:

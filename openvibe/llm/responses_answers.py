@@ -107,8 +107,10 @@ class ResponseAccumulator:
                 yield from self._add_item(event, event.get("item"), is_whole=False)
             case "response.output_item.done":
                 yield from self._add_item(event, event.get("item"), is_whole=True)
-            case "response.output_text.delta" | "response.refusal.delta":
+            case "response.output_text.delta" | "response.refusal.delta" | "response.content_part.delta":
                 yield from self._add_text(self._find(event, "message"), _text(event.get("delta")))
+            case "response.output_text.done" | "response.content_part.done":
+                yield from self._end_part(event)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" | "response.reasoning.delta":
                 yield from self._add_thought(event, kind)
             case "response.function_call_arguments.delta":
@@ -166,6 +168,9 @@ class ResponseAccumulator:
             raise BadAnswer(_NO_RESPONSE)
         kind, index = str(value.get("type") or "message"), event.get("output_index")
         item = self._known(kind, value.get("id"), index) if index is not None or value.get("id") else None
+        call_id = str(value.get("call_id") or "")
+        if kind == "function_call" and call_id:  # ids and places of items differ from event to event
+            item = next((each for each in self._calls() if each.call_id == call_id), item)
         item = item or self._new(kind, value.get("id"), index)
         if kind == "function_call":
             item.call_id, item.name = str(value.get("call_id") or item.call_id), str(value.get("name") or item.name)
@@ -186,6 +191,13 @@ class ResponseAccumulator:
             yield from self.answer.add("\n\n")
         item.pieces.append(piece)
         yield from self.answer.add(piece)
+
+    def _end_part(self, event: Fields) -> Iterator[AnswerEvent]:
+        """What a server says at the end of a part that says nothing of it in pieces."""
+        text = _text(event.get("text")) or _part_text(event.get("part"))
+        kind = event["part"].get("type") if isinstance(event.get("part"), Mapping) else "output_text"
+        if text and kind in _TEXT_TYPES and not (item := self._find(event, "message")).text:
+            yield from self._add_text(item, text)
 
     def _whole_text(self, item: _Item, value: Fields) -> Iterator[AnswerEvent]:
         content = value.get("content")
@@ -239,13 +251,17 @@ class ResponseAccumulator:
 
     def _end(self, response: Any, kind: str) -> Iterator[AnswerEvent]:
         if not isinstance(response, Mapping):
-            raise BadAnswer(_NO_RESPONSE)
+            if not self._items:
+                raise BadAnswer(_NO_RESPONSE)
+            response = {}
         status, error = str(response.get("status") or kind.removeprefix("response.")), response.get("error")
         if status in ("failed", "cancelled") or kind == "response.failed":
             raise read_error(error or f"The answer was {status}.").to_model_error(self.key)
         output = response.get("output")
         for index, value in enumerate(output if isinstance(output, list) else ()):
             yield from self._add_item({"output_index": index}, value, is_whole=True)
+        if not output and not self._items and isinstance(text := response.get("output_text"), str) and text:
+            yield from self._add_text(self._new("message", None, None), text)
         self._usage = _decode_usage(response.get("usage")) or self._usage
         details = response.get("incomplete_details")
         reason = str(details.get("reason") or "") if isinstance(details, Mapping) else ""

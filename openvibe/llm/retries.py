@@ -1,5 +1,5 @@
-"""How patient a client is, and when it tries again: only before the first word, with growing pauses and jitter; and for
-up to a minute where a server says that its model is still being loaded."""
+"""How patient a client is, and when it tries again: only before the first word, with growing pauses and jitter; for up
+to a minute where a server says that its model is still being loaded, and for ten seconds where nothing listens."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from openvibe.llm.errors import LimitReached, ModelError, ModelLoading
+from openvibe.llm.errors import LimitReached, ModelError, ModelLoading, NothingListens
 from openvibe.llm.values import CallNotice
 
 _MAX_PAUSE = 30.0  # seconds; an endpoint that asks for more is not waited for
 _LOADING_PAUSE = 2.0  # seconds between two questions whether a model is loaded
 LOADING_NOTICE = CallNotice("model_loading", "The model has to be loaded first. It is waited for, up to a minute.")
+STARTING_NOTICE = CallNotice(
+    "model_starting", "Nothing listens at the model's address, perhaps not yet. It is tried again for ten seconds."
+)
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class CallLimits:
     attempts: int = 3
     first_pause: float = 0.5
     loading_seconds: float = 60
+    starting_seconds: float = 10
     first_answer_source: str = "the limit of this endpoint"
     total_source: str = "the limit of this endpoint"
 
@@ -48,6 +52,7 @@ class Retries:
         self._attempts = 0
         self._loading_seconds = 0.0
         self._loading_since: float | None = None
+        self._starting_seconds = 0.0
 
     def remaining_seconds(self) -> float:
         """Seconds this call may still take. Raises LimitReached when there are none."""
@@ -71,13 +76,19 @@ class Retries:
         return _limit_error(f"nothing came for {_in_words(limits.first_answer_seconds)}", limits.first_answer_source)
 
     def notices(self, error: ModelError) -> tuple[CallNotice, ...]:
-        """What to tell before `wait_or_raise`: once, that the model is being loaded."""
+        """What to tell before `wait_or_raise`: once, that the model is being loaded, or that its server may start."""
+        if isinstance(error, NothingListens):
+            is_first = self._starting_seconds == 0 and self._policy.limits.starting_seconds > 0
+            return (STARTING_NOTICE,) if is_first else ()
         return (LOADING_NOTICE,) if isinstance(error, ModelLoading) and self._loading_since is None else ()
 
     def wait_or_raise(self, error: ModelError) -> None:
         """Wait before the next try, or raise the error where another try is pointless."""
         if isinstance(error, ModelLoading):
             self._wait_for_model(error)
+            return
+        if isinstance(error, NothingListens) and self._policy.limits.starting_seconds > 0:
+            self._wait_for_server(error)
             return
         self._attempts += 1
         error.attempts = self._attempts
@@ -101,6 +112,15 @@ class Retries:
         if seconds > self._policy.limits.loading_seconds or now + _LOADING_PAUSE > self._ends_at:
             raise error
         self._policy.sleep(_LOADING_PAUSE)
+
+    def _wait_for_server(self, error: NothingListens) -> None:
+        """With growing pauses for `starting_seconds`; other failures have attempts of their own."""
+        left = self._policy.limits.starting_seconds - self._starting_seconds
+        pause = min(max(self._policy.limits.first_pause, self._starting_seconds), left)
+        if pause <= 0 or self._policy.clock() + pause > self._ends_at:
+            raise error
+        self._starting_seconds += pause
+        self._policy.sleep(pause)
 
     def _total_error(self) -> LimitReached:
         limits = self._policy.limits

@@ -46,9 +46,13 @@ MAX_HELD_CHARACTERS = 200_000
 MAX_ATTEMPTS = 20
 """Closing marks that may stand within calls; marks in a thought that are tried for a call that it ends with."""
 
+MAX_HEAD_CHARACTERS = 2_000
+"""Of what may be a call as JSON, within which it says so."""
+
 _QUOTES = ("`", '"', "'", "“", "‘", "«", "„", "「")
 _FENCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+)?(`{3,}|~{3,})([^\n]*)\Z")
 _BODY_START = re.compile(r"\s*(?:[\[{<`\"']|[\w.:/-]{1,200}\s*(?:[<{(\[]|\n|\Z)|\Z)")
+_CALL_LINE = re.compile(r"(?:\A|\n) {0,3}(?=\{)")
 _COMPACT_START = re.compile(r"analysis(?=[A-Z0-9\"'“(*\[])")
 _COMPACT_FINAL = "assistantfinal"
 _COMPACT_CALL = re.compile(r"assistantcommentary to=(?P<name>[\w.:/-]{1,200}?)(?:\s*(?:json|code))?\s*(?=\{)")
@@ -90,6 +94,7 @@ class AnswerText:
     _mode: str = "start"
     _mark: Mark | None = None  # of a thought or a call that has begun
     _searched: int = 0  # so far, its end was looked for
+    _line_attempts: int = 0  # at lines that might have been a call
     _attempts: int = 0  # at calls whose closing mark did not end them
     _context: _Context = field(default_factory=lambda: _Context())
     _gap: str = ""  # blanks at the text's end, which belong to it once there is more
@@ -266,6 +271,7 @@ class AnswerText:
             "thought": self._step_thought,
             "held": self._step_held,
             "whole": self._step_whole,
+            "rest": self._step_rest,
             "compact": self._step_compact,
         }
         while steps[self._mode](is_end):
@@ -332,19 +338,42 @@ class AnswerText:
         return False
 
     def _step_text(self, is_end: bool) -> bool:
-        """Words up to the next mark."""
+        """Words up to the next mark, or to a line that may begin a call that the rest of the answer is."""
         position = next_sign(self._plain, 0)
+        mark, is_open = None, False
         while position >= 0:
             mark = mark_at(self._plain, position)
-            if mark:
-                self._say_next(position)
-                return self._meet(mark.moved(-position), is_end)
-            if not is_end and may_become_mark(self._plain[position : position + MAX_MARK_CHARACTERS + 1]):
-                self._say_next(position)
-                return False
+            is_open = not is_end and may_become_mark(self._plain[position : position + MAX_MARK_CHARACTERS + 1])
+            if mark or is_open:
+                break
             position = next_sign(self._plain, position + 1)
-        self._say_next(len(self._plain))
-        return False
+        end = position if position >= 0 else len(self._plain)
+        if (line := self._find_call_line(end)) is not None:
+            self._say_next(line)
+            self._mode = "rest"
+            return True
+        self._say_next(end)
+        return self._meet(mark.moved(-position), is_end) if mark else False
+
+    def _find_call_line(self, end: int) -> int | None:
+        """Where before `end` the first line begins that may be a call as JSON."""
+        if not self.tools or not self._may_hold or self._line_attempts >= MAX_ATTEMPTS:
+            return None
+        for match in _CALL_LINE.finditer(self._plain, 0, end):
+            is_line = self._plain.startswith("\n", match.start()) or self._context.is_at_line_start
+            start = match.end()
+            if is_line and _may_become_call(self._buffer[start : start + MAX_HEAD_CHARACTERS], self.tools):
+                return start
+        return None
+
+    def _step_rest(self, is_end: bool) -> bool:
+        """What may be a call as JSON up to the end of the answer, until it cannot be one."""
+        is_spoken_of = self._context.is_code or self._context.is_quoted
+        if not is_spoken_of and self._may_be_call(is_end):
+            return False
+        self._mode, self._line_attempts = "text", self._line_attempts + is_end
+        self._say_next(1)
+        return True
 
     def _meet(self, mark: Mark, is_end: bool) -> bool:
         """What a mark at the beginning of the buffer means; True where the reading goes on."""
@@ -479,7 +508,11 @@ class AnswerText:
         """The calls of what is held, whose closing mark stands from `start` to `end`; None where it is no call."""
         if mark.kind == "header":
             return [WrittenCall(mark.recipient, self._buffer[:start].strip() or "{}")]
-        return read_calls(self._buffer[:end] if mark.is_part else self._buffer[mark.end : start])
+        calls = read_calls(self._buffer[:end] if mark.is_part else self._buffer[mark.end : start])
+        if calls and mark.is_common:
+            is_call = all(resolve_name(call.name, self.tools) for call in calls)
+            return calls if is_call or (not self.tools and read_whole_answer(self._buffer[mark.end : start])) else None
+        return calls
 
     def _is_alone(self, end: int, is_end: bool) -> bool | None:
         """Whether what ends there is no part of a sentence; None where more has to come to tell."""
@@ -523,15 +556,22 @@ class AnswerText:
 
     def _step_whole(self, is_end: bool) -> bool:
         """What may be a call as a whole, until it cannot be one."""
-        if len(self._plain) <= MAX_HELD_CHARACTERS and _may_become_call(self._buffer, self.tools):
-            if not is_end:
-                return False
-            calls = read_whole_answer(_without_end_marks(self._buffer))
-            if calls and all(resolve_name(call.name, self.tools) for call in calls):
-                self._drop(len(self._buffer))
-                self._calls += calls
-                return False
+        if self._may_be_call(is_end):
+            return False
         self._mode, self._may_be_whole = "text", False
+        return True
+
+    def _may_be_call(self, is_end: bool) -> bool:
+        """Whether all that is held may be a call; at the end, it is made."""
+        if len(self._plain) > MAX_HELD_CHARACTERS or not _may_become_call(self._buffer, self.tools):
+            return False
+        if not is_end:
+            return True
+        calls = read_whole_answer(_without_end_marks(self._buffer))
+        if not calls or not all(resolve_name(call.name, self.tools) for call in calls):
+            return False
+        self._drop(len(self._buffer))
+        self._calls += calls
         return True
 
     def _step_compact(self, is_end: bool) -> bool:
@@ -571,6 +611,10 @@ class _Context:
         self.last = ""
         self.has_text = False
         self.quotes_marks = False  # to the line's end: what belongs to a mark in quotation marks is quoted, too
+
+    @property
+    def is_at_line_start(self) -> bool:
+        return not self.has_text and len(self._line) < 4
 
     @property
     def is_code(self) -> bool:
@@ -662,7 +706,7 @@ def _without_end_marks(text: str) -> str:
 
 def _may_become_call(text: str, tools: Sequence[ToolSpec]) -> bool:
     """Whether an answer that begins so may be a call as a whole."""
-    text = text.lstrip()[:2_000]
+    text = text.lstrip()[:MAX_HEAD_CHARACTERS]
     if text in ("`", "``"):
         return True
     is_python = False

@@ -308,20 +308,23 @@ def join_arguments(pieces: Sequence[str]) -> str:
     would be, they are that: the last piece where each holds all before it, or one of each pair of the same pieces."""
     pieces = [piece for piece in pieces if piece]
     arguments = "".join(pieces)
-    if len(pieces) < 2 or _is_object(arguments):
+    if len(pieces) < 2 or is_object(arguments):
         return arguments
     is_cumulative = all(after.startswith(before) or before.startswith(after) for before, after in pairwise(pieces))
     longest = max(pieces, key=len)
-    if is_cumulative and _is_object(longest):
+    if is_cumulative and is_object(longest):
         return longest
-    if _is_object(pieces[-1]) and "".join(pieces[:-1]) == pieces[-1]:
+    if is_object(pieces[-1]) and "".join(pieces[:-1]) == pieces[-1]:
         return pieces[-1]
-    if len(pieces) % 2 == 0 and pieces[::2] == pieces[1::2] and _is_object(once := "".join(pieces[::2])):
+    if pieces[0].strip() == "{}" and is_object(rest := "".join(pieces[1:])):  # put there for what is to come
+        return rest
+    if len(pieces) % 2 == 0 and pieces[::2] == pieces[1::2] and is_object(once := "".join(pieces[::2])):
         return once
     return arguments
 
 
-def _is_object(text: str) -> bool:
+def is_object(text: str) -> bool:
+    """Whether the text is a JSON object."""
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):

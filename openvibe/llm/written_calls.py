@@ -21,7 +21,7 @@ OTHER_KEYS = ("type", "id", "index", "call_id", "tool_call_id", "tool_calls")
 
 _NAME = r"[\w.:/-]{1,200}"
 _PREFIX = r"(?:[|｜￨‖]{1,2}\s?DSML\s?[|｜￨‖]{1,2}|[a-z]{2,12}:)?"
-_FUNCTION = re.compile(rf"<function(?:=|\s+name\s*=\s*)[\"']?(?P<name>{_NAME})[\"']?\s*>?", re.IGNORECASE)
+_FUNCTION = re.compile(rf"<function(?:=|\s+name\s*=\s*)[\"']?(?P<name>{_NAME})[\"']?\s*(?:>|=(?=\{{))?", re.IGNORECASE)
 _FUNCTION_END = re.compile(r"</?function>", re.IGNORECASE)
 _INVOKE = re.compile(rf"<{_PREFIX}invoke\s+name\s*=\s*[\"'](?P<name>{_NAME})[\"']\s*>", re.IGNORECASE)
 _INVOKE_END = re.compile(rf"</{_PREFIX}invoke>", re.IGNORECASE)
@@ -147,7 +147,7 @@ def _call_of(value: Any) -> WrittenCall | None:
     if not isinstance(value, dict):
         return None
     if isinstance(inner := value.get("function"), dict):
-        value = inner
+        value = {key: each for key, each in value.items() if key in ARGUMENT_KEYS} | inner
     name = next((value[key] for key in NAME_KEYS if isinstance(value.get(key), str)), None)
     arguments = next((value[key] for key in ARGUMENT_KEYS if key in value), None)
     if name is None and len(value) == 1:  # the name as the key of the arguments

@@ -27,7 +27,7 @@ from openvibe.llm.errors import (
 from openvibe.llm.fences import fence
 from openvibe.llm.http_client import Connection
 from openvibe.llm.protocol import ModelClient
-from openvibe.llm.retries import LOADING_NOTICE, CallLimits, RetryPolicy
+from openvibe.llm.retries import LOADING_NOTICE, STARTING_NOTICE, CallLimits, RetryPolicy
 from openvibe.llm.values import ChatMessage, StreamEnd, TextDelta, ToolCallRequest, ToolSpec
 from tests.llm.model_server import Answer, FakeEndpoint, serving
 
@@ -434,8 +434,17 @@ class EndpointSuite(ModelClientSuite, ToolCallingSuite, FailingSuite):
             pass
         pauses = Pauses()
         with pytest.raises(ModelUnavailable, match="cannot be reached"):
-            self.client(server, pauses=pauses).complete(PROMPT)
+            self.client(server, pauses=pauses, starting_seconds=0).complete(PROMPT)
         assert len(pauses) == 2
+
+    def test_a_server_that_may_start_is_tried_again_for_ten_seconds_and_said_so(self) -> None:
+        with serving(Answer(TEXT)) as server:
+            pass
+        pauses, pieces = Pauses(), list[object]()
+        with pytest.raises(ModelUnavailable, match="nothing listens"):
+            pieces.extend(self.client(server, pauses=pauses).stream(PROMPT))
+        assert sum(pauses) == 10
+        assert pieces.count(STARTING_NOTICE) == 1
 
     def test_a_private_address_is_refused_without_a_connection(self) -> None:
         with serving(Answer(TEXT)) as server:

@@ -32,6 +32,7 @@ from openvibe.llm.values import (
     ToolSpec,
 )
 from tests.llm.conformance import KEY, PROMPT, TEXT, TOOL, Pauses
+from tests.llm.endpoints.recordings import request_problem
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 FILE = Path(__file__).parent / "endpoints" / "adaptations.jsonl"
@@ -66,6 +67,13 @@ PROMPTS: dict[str, tuple[ChatMessage, ...]] = {
         ChatMessage("user", "When?"),
     ),
     "tool_round": TOOL_ROUND,
+    "two_calls": (
+        *PROMPT,
+        ChatMessage("assistant", "", (CALL, replace(CALL, id="call_2"))),
+        ChatMessage("tool", "In March.", tool_call_id="call_1"),
+        ChatMessage("tool", "In April.", tool_call_id="call_2"),
+    ),
+    "long_system": (ChatMessage("system", "Be kind. " * 400, ends_stable_part=True), PROMPT[1]),
     "assistant_first": (PROMPT[0], ChatMessage("assistant", "Yes?"), PROMPT[1]),
     "assistant_last": (*PROMPT, ChatMessage("assistant", "In")),
     "image": (PROMPT[0], replace(PROMPT[1], images=(ImagePart("image/png", b"png", 40, 30, "Bed 3.png", "Roses."),))),
@@ -98,22 +106,8 @@ def body_of(answer: dict[str, Any]) -> bytes:
     return ("".join(f"data: {json.dumps(head | chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n").encode()
 
 
-def values_at(value: Any, path: str) -> list[Any]:
-    found = [value]
-    for name in path.split("."):
-        lists = [item for each in found if isinstance(each, list) for item in each] if name == "*" else []
-        found = lists or [each[name] for each in found if isinstance(each, dict) and name in each]
-    return found
-
-
 def matches(body: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    text = json.dumps(body, ensure_ascii=False)
-    return (
-        all(values_at(body, path) for path in wanted.get("has", ()))
-        and not any(values_at(body, path) for path in wanted.get("lacks", ()))
-        and all(part in text for part in wanted.get("contains", ()))
-        and not any(part in text for part in wanted.get("omits", ()))
-    )
+    return request_problem(body, wanted) == ""
 
 
 def script_of(recording: dict[str, Any]) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import httpx2
 import pytest
 
-from openvibe.llm.endpoint_errors import MAX_LINE_CHARACTERS, masked_line, read_error
+from openvibe.llm.endpoint_errors import MAX_LINE_CHARACTERS, masked_line, read_error, read_response
 from openvibe.llm.error_bodies import read_reason
-from openvibe.llm.errors import AuthRefused, BadAnswer, EmptyAnswer, ModelError, RateLimited
+from openvibe.llm.errors import AuthRefused, BadAnswer, EmptyAnswer, ModelError, ModelUnavailable, RateLimited
 from openvibe.llm.http_client import Connection
 from openvibe.llm.openai import OpenAIModel
 from openvibe.llm.retries import CallLimits, RetryPolicy
@@ -159,3 +160,39 @@ def test_a_line_is_bounded_and_without_markup() -> None:
 def test_an_error_within_an_answer_may_carry_its_own_status() -> None:
     assert read_error({"error": {"message": "slow down", "code": 429}}).status == 429
     assert read_error({"error": {"message": "slow down", "code": 429}}, 400).status == 400
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "words"),
+    [
+        (403, "<html><head><title>Just a moment...</title></head></html>", AuthRefused, "before the endpoint"),
+        (400, {"error": "The model has crashed without additional information."}, ModelUnavailable, "went away"),
+        (400, {"error": "Model reloaded."}, ModelUnavailable, "went away"),
+        (498, {"error": {"message": "Flex tier capacity exceeded"}}, ModelUnavailable, "went away"),
+        (500, {"error": {"message": "model requires more system memory (8.2 GiB)"}}, ModelUnavailable, "no room"),
+        (200, {"error": "Unexpected endpoint or method. (POST /chat/completions)"}, BadAnswer, "no such address"),
+        (400, {"error": {"message": "Content Exists Risk"}}, EmptyAnswer, "content filter"),
+        (400, {"error": {"code": "1301", "message": "可能包含敏感内容"}}, EmptyAnswer, "content filter"),
+        (200, {"base_resp": {"status_code": 1004, "status_msg": "login fail"}}, AuthRefused, "login fail"),
+    ],
+)
+def test_what_went_wrong_is_told_by_the_words(status: int, body: Any, error: type[ModelError], words: str) -> None:
+    found = read_error(body if isinstance(body, str) else json.dumps(body), status).to_model_error("")
+    assert isinstance(found, error)
+    assert words in str(found)
+    assert found.may_pass == (error is ModelUnavailable and "no room" not in words)
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("Please try again in 7.66s. Visit us.", 7.66),
+        ("Please try again in 1m12.5s.", 72.5),
+        ("Try again in 320ms", 0.32),
+        ("Please retry in 34.07s.", 34.07),
+        ("Try again later, in 5 or so", None),
+    ],
+)
+def test_the_pause_that_the_words_ask_for(words: str, seconds: float | None) -> None:
+    response = httpx2.Response(429, json={"error": {"message": words}})
+    assert read_response(response).to_model_error("").retry_after == seconds

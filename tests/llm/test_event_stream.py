@@ -56,7 +56,7 @@ def test_events_are_whole_and_nothing_else_is_left(text: str, line_end: str) -> 
 def test_names_and_data_of_several_lines_are_kept() -> None:
     body = 'event: start\ndata: {"a":\ndata:  1}\n\ndata: plain\n\nevent: a\ndata: {}\nevent: b\ndata: {}\n\n'
     events, stream = read(body.encode())
-    assert events == [("start", '{"a":\n 1}'), ("", "plain"), ("a", "{}"), ("b", "{}")]
+    assert events == [("start", '{"a":\n 1}'), ("error", '{"error": {"message": "plain"}}'), ("a", "{}"), ("b", "{}")]
     assert not stream.is_done
 
 

@@ -44,6 +44,13 @@ CALLS = {
     "Granite's function call": f'<function_call> {{"name": "memory", "arguments": {STATUS}}}',
     "Jamba": f'<tool_calls>[{{"name": "memory", "arguments": {STATUS}}}]</tool_calls>',
     "Qwen2.5-Coder": f'<tools>\n{{"name": "memory", "arguments": {STATUS}}}\n</tools>',
+    "Qwen2.5-Coder as a response": f'<response>{{"name": "memory", "arguments": {STATUS}}}</response>',
+    "Qwen2.5-Coder as a response on lines of its own": (
+        f'<response>\n{{"name": "memory", "arguments": {STATUS}}}\n</response>'
+    ),
+    "a response with doubled braces": (
+        '<response>{{"name": "memory", "arguments": {{"action": "status"}}}}</response>'
+    ),
     "Nemotron": f'<TOOLCALL>[{{"name": "memory", "arguments": {STATUS}}}]</TOOLCALL>',
     "LongCat": f'<longcat_tool_call>{{"name": "memory", "arguments": {STATUS}}}</longcat_tool_call>',
     "Apertus": f'<|tools_prefix|>[{{"memory": {STATUS}}}]<|tools_suffix|>',
@@ -53,6 +60,7 @@ CALLS = {
     "InternLM": f'<|action_start|><|plugin|>{{"name": "memory", "parameters": {STATUS}}}<|action_end|>',
     "Llama's function": f"<function=memory>{STATUS}</function>",
     "Llama's function without its bracket": f"<function=memory{STATUS}</function>",
+    "Llama's function with a sign": f"<function=memory={STATUS}</function>",
     "Qwen3-Coder": (
         "<tool_call>\n<function=memory>\n<parameter=action>\nstatus\n</parameter>\n</function>\n</tool_call>"
     ),
@@ -116,6 +124,9 @@ CALLS = {
     "gpt-oss flattened": "<|start|>assistantcommentary to=functions.memory " + STATUS + "<|call|>",
     "gpt-oss without its marks": "analysisWe need the tool.assistantcommentary to=functions.memory json" + STATUS,
     "bare JSON": f'{{"name": "memory", "arguments": {STATUS}}}',
+    "bare JSON with doubled braces": f'{{{{"name": "memory", "arguments": {STATUS}}}}}}}',
+    "bare JSON with every brace doubled": '{{"name": "memory", "arguments": {{"action": "status"}}}}',
+    "bare JSON with a brace too many": '{{"name": "memory", "arguments": {"action": "status"}}',
     "bare JSON of a tool and parameters": f'{{"tool": "memory", "parameters": {STATUS}}}',
     "bare JSON of Llama": f'{{"type": "function", "name": "memory", "parameters": {STATUS}}}',
     "bare JSON in the shape of the API": (
@@ -174,6 +185,56 @@ def test_words_before_a_call_stay(form: str, before: str) -> None:
         text, _, calls = play(pieces)
         assert (text.rstrip(), calls) == (before.rstrip(), [CALL])
         assert not text.endswith("\n")
+
+
+BARE = [form for form in CALLS if form.startswith("bare JSON")]
+
+
+@pytest.mark.parametrize("form", BARE)
+@pytest.mark.parametrize("before", ["Let me look.\n", "Let me look:\n\n", "First this.\n\n- one\n- two\n\n"])
+def test_words_before_a_bare_call_that_ends_the_answer_stay(form: str, before: str) -> None:
+    for after in ("", "\n", "<|im_end|>"):
+        for pieces in cuts(before + CALLS[form] + after):
+            text, _, calls = play(pieces)
+            assert (text, calls) == (before.rstrip(), [CALL])
+
+
+@pytest.mark.parametrize("form", BARE)
+def test_a_bare_call_that_is_spoken_of_is_words(form: str) -> None:
+    markup = CALLS[form]
+    for words in (
+        f"It is written so:\n\n```json\n{markup}\n```",
+        f"So: {markup}",
+        f"{markup}\nis how it is written.",
+        f"It is written so:\n{markup}\nThat is all.",
+        f"> {markup}",
+        f'It writes "{markup}"',
+        f"So:\n\n    {markup}",
+        f"So:\n{markup.replace('memory', 'launch')}",
+    ):
+        for pieces in cuts(words):
+            assert play(pieces) == (words, "", [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "<response>In March.</response>",
+        '<response>{"answer": "In March."}</response>',
+        '<response>{"answer": {"month": "March"}}</response>',
+        "<response>memory</response>",
+        '<response>{"name": "launch", "arguments": {}}</response>',
+        "<response> is a tag.",
+        'They are: {{"name": "Rosa"}}',
+        '{{"name": "Rosa"}}',
+        '{"month": "March"}\n{"month": "April"}',
+        'In lines:\n{"month": "March"}\n{"month": "April"}',
+        'Half of it:\n{"name": "memory", "argu',
+    ],
+)
+def test_what_looks_like_a_bare_call_is_words(words: str) -> None:
+    for pieces in cuts(words):
+        assert play(pieces) == (words, "", [])
 
 
 @pytest.mark.parametrize("form", IN_TEXT)
