@@ -42,7 +42,7 @@ def client_specs(turn: ClientTurn | None) -> tuple[ToolSpec, ...]:
 
 
 def options_of(run: Run, turn: ClientTurn | None) -> CallOptions:
-    """Of a run, and of the turn that it answers, where a chat client asked."""
+    """The options of a run, and of the turn that it answers, where a chat client asked."""
     asked: Mapping[str, Any] = turn.options if turn else {}
     values = {name: asked[name] for name in OPTION_NAMES if asked.get(name) is not None}
     values["stop"] = tuple(values.get("stop", ()))

@@ -83,7 +83,7 @@ class StoredAdaptations(AdaptationMemory):
 
 
 class TestedAdaptations(StoredAdaptations):
-    """For a try of the endpoint: asks as if nothing was known. Once it is answered, what it took is forgotten, and what
+    """The adaptations for a try of the endpoint: it asks as if nothing was known. Once it is answered, what it took is forgotten, and what
     it still refused is kept; what the try did not show stays."""
 
     def values(self) -> Mapping[str, str]:

@@ -198,7 +198,7 @@ class ResponseAccumulator:
             yield from self._say_anew()
 
     def _say_anew(self) -> Iterator[AnswerEvent]:
-        """All of it, where something that was said is said otherwise."""
+        """The whole answer once more, where something that was said is said otherwise."""
         self.answer = AnswerText(tools=self.answer.tools)
         yield TextReset()
         yield from self.answer.add_reasoning("".join(self._reasoning))
