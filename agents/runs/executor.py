@@ -4,21 +4,22 @@ Every write is fenced by the run's attempt (`agents.runs.store`), so a worker th
 A new attempt starts afresh: rounds of an earlier one stay on record and are not continued. What a person wrote is
 never touched. Memory takes in what was said in the background, where it keeps nobody waiting."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q, QuerySet
+from django.urls import reverse
 from psycopg.errors import DeadlockDetected
 
-from agents.access import endpoint_for, fallback_for
+from agents.access import endpoint_for, fallback_for, visible_to
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, ClientTurn, Run
 from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds, options_of
 from agents.runs.kept_fields import forget_fields
-from agents.runs.offline_places import offline_model_for
 from agents.runs.steps import add_step
 from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, finish_run, save_unfinished_turn
 from agents.runs.tool_loop import MAX_FAILURES, Fallback, RunSession, read_message_changes, readers_of, toolbox_for_run
@@ -27,14 +28,21 @@ from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Problem
 from openvibe.base.query_cache import CompiledQuery
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import best_messages
 from openvibe.llm.endpoints import client_for, is_adapted
 from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint
+from openvibe.llm.offline import KnownPlace, OfflineModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.provider_fields import origin_of
 from openvibe.llm.values import ToolSpec
+from openvibe.workspaces.queries import participant_access
 
 log = structlog.get_logger(__name__)
+
+MAX_OFFLINE_PLACES = 2
+"""Threads to which the offline model sends who asks it in direct messages about what was said elsewhere."""
 
 
 def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None:
@@ -110,7 +118,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     if endpoint is not None and (run.agent.fallback_id or run.has_stand_in):  # type: ignore[attr-defined]  # annotated
         endpoint.attempts = MAX_FAILURES
     is_offline = endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE
-    client = client or (offline_model_for(run) if is_offline else client_for(endpoint, for_run=True))
+    client = client or (_offline_model_for(run) if is_offline else client_for(endpoint, for_run=True))
     if is_adapted(client, "no_tools"):
         specs = ()
     client_limit = turn.max_output_tokens if turn else None
@@ -170,6 +178,29 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         raise
     if is_over:
         enqueue_compaction_check_on_commit(run.thread_id, had_bulky_result=session.calls.had_bulky_result)
+
+
+def _offline_model_for(run: Run) -> OfflineModel:
+    """The offline model; in direct messages it is told the threads that both the agent and the asker read."""
+    return OfflineModel(_find_known_places(run, run.trigger.body) if run.thread.channel.is_direct else ())
+
+
+def _find_known_places(run: Run, question: str) -> Sequence[KnownPlace]:
+    """The threads whose words bear on the question, best first; without any, those of the newest words. Nothing where
+    the asker may see nothing any more."""
+    access, asker = visible_to(run.agent), participant_access(run.requested_by)
+    if asker is None:
+        return ()
+    shared = Thread.objects.visible_to(asker).filter(pk__in=Thread.objects.visible_to(access).values("pk"))
+    threads = shared.filter(parent=None, channel__first_participant=None, archived_at=None, last_seq__gt=0)
+    messages = Message.objects.visible_to(access).filter(thread__in=threads.values("pk"))
+    ids = list(dict.fromkeys(hit.thread_id for hit in best_messages(access, question, messages, are_few=True)))
+    hits = threads.in_bulk(ids[:MAX_OFFLINE_PLACES])
+    found = [hits[pk] for pk in ids[:MAX_OFFLINE_PLACES] if pk in hits] or threads.order_by("-last_message_at")[
+        :MAX_OFFLINE_PLACES
+    ]
+    slug = run.agent.workspace.slug
+    return [KnownPlace(thread.title, reverse("thread", args=[slug, thread.pk]), bool(ids)) for thread in found]
 
 
 def _max_output_tokens(run: Run, endpoint: Endpoint | None, client_limit: int | None) -> int | None:

@@ -213,8 +213,8 @@ def _runs_by_id(pk: int) -> QuerySet[Run]:
 
 
 def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """The runs with what a card needs; `versions` are the replies that stand, `is_outdated` says that the question was edited
-    since and not asked again, and `level_then` is the agent's level when it replied."""
+    """The runs with what a card needs; `versions` are the replies that stand, `is_outdated` says that the question was
+    edited since and not asked again, and `level_then` is the agent's level when it replied."""
     same = Run.objects.filter(trigger=OuterRef("trigger"), agent=OuterRef("agent"))
     versions = same.filter(reply__deleted_at=None, reply__state__in=VERSION_STATES).order_by("id").values("reply")
     is_edited = Q(trigger__edited_at__gt=F("queued_at"), trigger__deleted_at=None)

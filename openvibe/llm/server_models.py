@@ -258,7 +258,7 @@ def _apply(
 
 
 def with_ollama_show(model: ServerModel, show: Mapping[str, Any]) -> ServerModel:
-    """The model with what Ollama's `/api/show` says: capabilities, the window it was made for, `num_ctx` where one is set."""
+    """The model with what Ollama's `/api/show` says: capabilities, its window as made, `num_ctx` where one is set."""
     info = _mapping(show.get("model_info"))
     trained = [value for field, value in info.items() if field.endswith(".context_length") and "vision" not in field]
     parameters = show.get("parameters")

@@ -109,8 +109,8 @@ def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]
 
 
 def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
-    """Messages with author and level, in `mentioned` whom they name, in `attached` the files, in `pictured` the images, in
-    `reacted` the emoji and in `savers` who saved them: all in the one query."""
+    """Messages with author and level, in `mentioned` whom they name, in `attached` the files, in `pictured` the images,
+    in `reacted` the emoji and in `savers` who saved them: all in the one query."""
     mentions = Mention.objects.filter(message=OuterRef("pk")).order_by("id")
     files = Attachment.objects.filter(message=OuterRef("pk")).order_by("position")
     images = Image.objects.filter(message=OuterRef("pk")).order_by("position")
