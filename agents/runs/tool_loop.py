@@ -48,6 +48,7 @@ from agents.runs.thoughts import ThoughtWriter
 from agents.runs.tool_calls import CALL_MAY_QUOTE, CallExecutor
 from agents.runs.transcript import (
     ModelTurn,
+    Reassembly,
     Round,
     ToolResult,
     Transcript,
@@ -425,17 +426,7 @@ class RunSession:
                 is_free=fallback.client.is_free,
                 prices=Prices.of(fallback.endpoint),
             )
-
-        offered_tools = prompt.tools
-
-        def reassemble(ceiling: int, tools: tuple[ToolSpec, ...] | None = None) -> Prompt:
-            nonlocal offered_tools
-            tools = offered_tools if tools is None else tools
-            prompt = fallback.assemble(budget=ceiling, tools=tools, may_drop_tools=not transcript.rounds)
-            offered_tools = tools
-            return prompt
-
-        transcript.change_model(prompt, reassemble)
+        transcript.change_model(prompt, Reassembly(fallback.assemble, prompt.tools, lambda: not transcript.rounds))
         self.client, self.max_output_tokens = fallback.client, fallback.max_output_tokens
         self.first_error, self.shortenings = error, 0
         try:
