@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from agents.audience import CallSource, save_sources
 from agents.models import RUNS, ClientTurn, Run, ToolCall, ToolSource
-from agents.runs.kept_fields import dump_fields, may_be_sent, message_fields
 from agents.runs.previous_attempts import request_of
+from agents.runs.provider_fields import dump_fields, may_be_sent, message_fields
 from agents.runs.transcript import Round, ToolResult, with_renamed_calls, without_fields
 from openvibe.base.masking import mask_secrets
 from openvibe.base.text import MAX_BODY_CHARACTERS

@@ -19,7 +19,7 @@ from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, ClientTurn, Run
 from agents.runs.answer_format import AnswerFormat, answer_format
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds, options_of
-from agents.runs.kept_fields import forget_fields
+from agents.runs.provider_fields import forget_fields
 from agents.runs.steps import add_step
 from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, finish_run, save_unfinished_turn
 from agents.runs.tool_loop import MAX_FAILURES, Fallback, RunSession, read_message_changes, readers_of, toolbox_for_run

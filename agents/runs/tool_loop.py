@@ -25,8 +25,8 @@ from agents.models import RUNS, Agent, Run, RunStep, ToolCall
 from agents.models.run import ERASED_FIELDS
 from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
-from agents.runs.kept_fields import dump_fields
 from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of
+from agents.runs.provider_fields import dump_fields
 from agents.runs.store import (
     PartialReply,
     Prices,
