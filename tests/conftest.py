@@ -106,7 +106,8 @@ register_profiles()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many tests of each kind there were, and how long they took all together (workers share that)."""
+    """How many tests of each kind there were, and how long they took all together (workers share that); and why the
+    first try failed of each that had two, so that somebody can mend it."""
     seconds: dict[str, float] = defaultdict(float)
     tests: dict[str, set[str]] = defaultdict(set)
     for reports in terminalreporter.stats.values():
@@ -117,7 +118,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for kind in tests:
         terminalreporter.write_line(f"{kind:<10}{len(tests[kind]):>5} tests {seconds[kind]:>6.0f} s of work")
     for report in terminalreporter.stats.get("rerun", ()):
-        terminalreporter.write_line(f"failed once and was tried again: {report.nodeid}")
+        terminalreporter.write_sep("_", f"failed once and was tried again: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
 
 
 @pytest.fixture(scope="session")

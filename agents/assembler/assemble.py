@@ -170,19 +170,7 @@ def _build_prompt(
     request: PromptRequest, model: str, tools: Sequence[ToolSpec], may_drop_tools: bool, may_see: bool
 ) -> Prompt:
     """Every section's candidates, what fits of them, rendered."""
-    has_constraints = bool(constraints.CONSTRAINTS.all(request.rows))
-    has_tools = bool(_usable_tools(request, tools, may_drop_tools))
-    basis = [
-        *basic_candidates(request),
-        identity.rule_candidates(request, has_constraints=has_constraints, has_tools=has_tools),
-        *identity.narrower_instruction_candidates(request),
-        situation.situation_candidates(request),
-    ]
-    request = replace(request, budget=raise_ceiling(request.budget, needed_tokens(request, basis)))
-    basis += constraints.constraint_candidates(request, request.budget.ceiling - needed_tokens(request, basis))
-    tool_room = request.budget.ceiling - needed_tokens(request, basis) if may_drop_tools else None
-    offered_tools, tool_candidates = _offer_tools(request, tools, tool_room)
-    basis += tool_candidates
+    request, offered_tools, basis = _lay_basis(request, tools, may_drop_tools)
     max_request = request.budget.caps["P1"] or request.budget.ceiling
     message = request_candidates(request, min(max_request, room_beside(request, basis)))
     feedback, older_episodes, dropped_episodes = episodes.episode_candidates(request)
@@ -235,6 +223,26 @@ def _build_prompt(
         soul_number=request.agent.soul.number if request.agent.soul else None,
         recall=recall_section.blocks if recall_section else (),
     )
+
+
+def _lay_basis(
+    request: PromptRequest, tools: Sequence[ToolSpec], may_drop_tools: bool
+) -> tuple[PromptRequest, tuple[ToolSpec, ...], list[SectionCandidates]]:
+    """What stands in every prompt (P0 and the situation), before there is room for anything else: the request with the
+    ceiling that this needs at least, the tools that are offered, and the sections."""
+    has_constraints = bool(constraints.CONSTRAINTS.all(request.rows))
+    has_tools = bool(_usable_tools(request, tools, may_drop_tools))
+    basis = [
+        *basic_candidates(request),
+        identity.rule_candidates(request, has_constraints=has_constraints, has_tools=has_tools),
+        *identity.narrower_instruction_candidates(request),
+        situation.situation_candidates(request),
+    ]
+    request = replace(request, budget=raise_ceiling(request.budget, needed_tokens(request, basis)))
+    basis += constraints.constraint_candidates(request, request.budget.ceiling - needed_tokens(request, basis))
+    tool_room = request.budget.ceiling - needed_tokens(request, basis) if may_drop_tools else None
+    offered_tools, tool_candidates = _offer_tools(request, tools, tool_room)
+    return request, offered_tools, [*basis, *tool_candidates]
 
 
 def basic_candidates(request: PromptRequest) -> list[SectionCandidates]:

@@ -37,7 +37,7 @@ class ModelWindow(NamedTuple):
 
     @property
     def usable_window(self) -> int:
-        """As of Endpoint."""
+        """What `Endpoint.usable_window` is."""
         return min(self.context_window, self.learned_window or self.context_window)
 
     @property
@@ -46,7 +46,7 @@ class ModelWindow(NamedTuple):
 
     @property
     def is_sent_images(self) -> bool:
-        """As of Endpoint."""
+        """What `Endpoint.is_sent_images` is."""
         return may_be_sent_images(self.kind, self.model, self.sees_images)
 
 

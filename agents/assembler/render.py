@@ -104,8 +104,8 @@ def _common_prefix(one: str, other: str) -> str:
 
 
 def _slot_items(fit_result: FitResult, slot: Slot) -> list[Item]:
-    """In the history by their order alone, what was recalled for a message before it and its images after it; elsewhere
-    by section, the lines of each trust label together."""
+    """The slot's items, sorted: in the history by their order alone, what was recalled for a message before it and its
+    images after it; elsewhere by section, the lines of each trust label together."""
     slot_items = [item for item in fit_result.included if item.slot == slot]
     if slot == "history":
         return sorted(slot_items, key=lambda item: (item.order, _HISTORY_RANKS.get(item.section, 0)))

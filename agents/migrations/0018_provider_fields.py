@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
                 blank=True,
                 db_default="",
                 default="",
-                help_text="What the model's provider wants back with the call, and with its message: agents.runs.kept_fields.",
+                help_text="What the model's provider wants back with the call, and with its message, as JSON.",
             ),
         )
     ]

@@ -227,7 +227,7 @@ class ToolCall(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="What the model's provider wants back with the call, and with its message: agents.runs.kept_fields.",
+        help_text="What the model's provider wants back with the call, and with its message, as JSON.",
     )
     approval = models.ForeignKey(
         "memory.Approval",

@@ -29,7 +29,7 @@ from openvibe.base.request_body import MAX_UPLOAD_BYTES
 from openvibe.base.streams import DeferredAnswer, Send, deferred_response, stream_response
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.queries import participants_known_to
-from openvibe.llm.option_support import untaken_options
+from openvibe.llm.adaptation_store import untaken_options
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
 

@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from agents.audience import CallSource, save_sources
 from agents.models import RUNS, ClientTurn, Run, ToolCall, ToolSource
-from agents.runs.kept_fields import dump_fields, may_be_sent, message_fields
 from agents.runs.previous_attempts import request_of
+from agents.runs.provider_fields import dump_fields, may_be_sent, message_fields
 from agents.runs.transcript import Round, ToolResult, with_renamed_calls, without_fields
 from openvibe.base.masking import mask_secrets
 from openvibe.base.text import MAX_BODY_CHARACTERS
@@ -42,7 +42,7 @@ def client_specs(turn: ClientTurn | None) -> tuple[ToolSpec, ...]:
 
 
 def options_of(run: Run, turn: ClientTurn | None) -> CallOptions:
-    """Of a run, and of the turn that it answers, where a chat client asked."""
+    """The options of a run, and of the turn that it answers, where a chat client asked."""
     asked: Mapping[str, Any] = turn.options if turn else {}
     values = {name: asked[name] for name in OPTION_NAMES if asked.get(name) is not None}
     values["stop"] = tuple(values.get("stop", ()))

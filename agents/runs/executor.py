@@ -4,37 +4,45 @@ Every write is fenced by the run's attempt (`agents.runs.store`), so a worker th
 A new attempt starts afresh: rounds of an earlier one stay on record and are not continued. What a person wrote is
 never touched. Memory takes in what was said in the background, where it keeps nobody waiting."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q, QuerySet
+from django.urls import reverse
 from psycopg.errors import DeadlockDetected
 
-from agents.access import endpoint_for, fallback_for
+from agents.access import endpoint_for, fallback_for, visible_to
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, ClientTurn, Run
-from agents.runs.answer_format import answer_format
+from agents.runs.answer_format import AnswerFormat, answer_format
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds, options_of
-from agents.runs.kept_fields import forget_fields
-from agents.runs.offline_places import offline_model_for
+from agents.runs.provider_fields import forget_fields
 from agents.runs.steps import add_step
 from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, finish_run, save_unfinished_turn
 from agents.runs.tool_loop import MAX_FAILURES, Fallback, RunSession, read_message_changes, readers_of, toolbox_for_run
-from agents.runs.transcript import Transcript
+from agents.runs.transcript import Reassembly, Transcript
 from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Problem
 from openvibe.base.query_cache import CompiledQuery
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import best_messages
 from openvibe.llm.endpoints import client_for, is_adapted
 from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint
+from openvibe.llm.offline import KnownPlace, OfflineModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.provider_fields import origin_of
 from openvibe.llm.values import ToolSpec
+from openvibe.workspaces.queries import participant_access
 
 log = structlog.get_logger(__name__)
+
+MAX_OFFLINE_PLACES = 2
+"""Threads to which the offline model sends who asks it in direct messages about what was said elsewhere."""
 
 
 def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None:
@@ -110,50 +118,27 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     if endpoint is not None and (run.agent.fallback_id or run.has_stand_in):  # type: ignore[attr-defined]  # annotated
         endpoint.attempts, endpoint.waits_for_start = MAX_FAILURES, False
     is_offline = endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE
-    client = client or (offline_model_for(run) if is_offline else client_for(endpoint, for_run=True))
+    client = client or (_offline_model_for(run) if is_offline else client_for(endpoint, for_run=True))
     if is_adapted(client, "no_tools"):
         specs = ()
     client_limit = turn.max_output_tokens if turn else None
-    assemble_prompt = partial(
-        assemble,
-        agent=run.agent,
-        thread=run.thread,
-        task=run.task,
-        request=run.trigger,
-        model=client.model,
-        may_hold_images=not is_adapted(client, "no_images"),
-    )
     changes_read, readers = read_message_changes(run.thread_id), readers_of(run)
-    prompt = assemble_prompt(tools=specs)
-    options = options_of(run, turn)
-    if wanted := answer_format(options):  # there has to be room to say so, and to ask again
-        prompt = assemble_prompt(tools=specs, budget=prompt.ceiling - wanted.count_tokens(prompt.counter))
-    if turn and specs and len(prompt.tools) < len(turn.tools):
-        raise Problem("The client's tools do not fit into the agent's prompt. Send fewer.", code="tools_too_large")
-    if len(prompt.tools) < len(specs):
-        log.warning("tools_left_out", why="over budget", tools=[spec.name for spec in specs[len(prompt.tools) :]])
-
-    offered_tools = prompt.tools
-
-    def reassemble(budget: int, tools: tuple[ToolSpec, ...] | None = None) -> Prompt:
-        nonlocal offered_tools
-        tools = offered_tools if tools is None else tools
-        may_drop_tools = not transcript.rounds and not turn  # else their calls are under way
-        prompt = assemble_prompt(budget=budget, tools=tools, may_drop_tools=may_drop_tools)
-        offered_tools = tools
-        return prompt
-
-    def find_fallback() -> Fallback | None:
-        return _fallback_of(run, endpoint, client_limit)
-
+    assemble_prompt, options = _prompt_maker(run, client), options_of(run, turn)
+    prompt = _first_prompt(assemble_prompt, specs, turn, answer_format(options))
     with transaction.atomic():
         reply = begin_reply(run, prompt, is_free=client.is_free, prices=Prices.of(endpoint))
     limit = _max_output_tokens(run, endpoint, client_limit)
     client_tools = frozenset(tool.name for tool in client_specs(turn))
+    find_fallback = partial(_fallback_of, run, endpoint, client_limit)
     session = RunSession(
         run, reply, client, limit, block_stamps, changes_read, readers, client_tools, specs, find_fallback, options
     )
     session.answer.finished_rounds += filter(None, [reply.body])
+    reassemble = Reassembly(
+        assemble_prompt,
+        prompt.tools,
+        lambda: not (transcript.rounds or turn),  # else their calls are under way
+    )
     transcript = Transcript(prompt, reassemble)
     transcript.rounds.extend(earlier_rounds(turn, origin_of(client)))
     try:
@@ -172,6 +157,60 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         enqueue_compaction_check_on_commit(run.thread_id, had_bulky_result=session.calls.had_bulky_result)
 
 
+def _prompt_maker(run: Run, client: ModelClient, endpoint: Endpoint | None = None) -> Callable[..., Prompt]:
+    """`assemble` for the run and the client's model. `endpoint`: the model's, where it is not the agent's own."""
+    return partial(
+        assemble,
+        agent=run.agent,
+        thread=run.thread,
+        task=run.task,
+        request=run.trigger,
+        model=client.model,
+        endpoint=endpoint,
+        may_hold_images=not is_adapted(client, "no_images"),
+    )
+
+
+def _first_prompt(
+    assemble_prompt: Callable[..., Prompt],
+    specs: Sequence[ToolSpec],
+    turn: ClientTurn | None,
+    wanted: AnswerFormat | None,
+) -> Prompt:
+    """The prompt with these tools, the first of them where not all fit. Raises Problem where it cannot be made, or a
+    client's tools do not fit."""
+    prompt = assemble_prompt(tools=specs)
+    if wanted:  # there has to be room to say so, and to ask again
+        prompt = assemble_prompt(tools=specs, budget=prompt.ceiling - wanted.count_tokens(prompt.counter))
+    if turn and specs and len(prompt.tools) < len(turn.tools):
+        raise Problem("The client's tools do not fit into the agent's prompt. Send fewer.", code="tools_too_large")
+    if len(prompt.tools) < len(specs):
+        log.warning("tools_left_out", why="over budget", tools=[spec.name for spec in specs[len(prompt.tools) :]])
+    return prompt
+
+
+def _offline_model_for(run: Run) -> OfflineModel:
+    """The offline model; in direct messages it is told the threads that both the agent and the asker read."""
+    return OfflineModel(_find_known_places(run, run.trigger.body) if run.thread.channel.is_direct else ())
+
+
+def _find_known_places(run: Run, question: str) -> Sequence[KnownPlace]:
+    """The threads whose words bear on the question, best first; without any, those of the newest words. Nothing where
+    the asker may see nothing any more."""
+    access, asker = visible_to(run.agent), participant_access(run.requested_by)
+    if asker is None:
+        return ()
+    shared = Thread.objects.visible_to(asker).filter(pk__in=Thread.objects.visible_to(access).values("pk"))
+    threads = shared.filter(parent=None, channel__first_participant=None, archived_at=None, last_seq__gt=0)
+    messages = Message.objects.visible_to(access).filter(thread__in=threads.values("pk"))
+    ids = list(dict.fromkeys(hit.thread_id for hit in best_messages(access, question, messages, are_few=True)))
+    hits = threads.in_bulk(ids[:MAX_OFFLINE_PLACES])
+    places = [hits[pk] for pk in ids[:MAX_OFFLINE_PLACES] if pk in hits]
+    places = places or list(threads.order_by("-last_message_at")[:MAX_OFFLINE_PLACES])
+    slug = run.agent.workspace.slug
+    return [KnownPlace(thread.title, reverse("thread", args=[slug, thread.pk]), bool(ids)) for thread in places]
+
+
 def _max_output_tokens(run: Run, endpoint: Endpoint | None, client_limit: int | None) -> int | None:
     """Tokens one turn may take: the SOUL's own limit, within what the endpoint keeps free and who asks wants."""
     behavior = run.agent.soul.content.get("behavior", {}) if run.agent.soul else {}
@@ -186,19 +225,7 @@ def _fallback_of(run: Run, endpoint: Endpoint | None, client_limit: int | None) 
         return None
     client = client_for(fallback, for_run=True)
     return Fallback(
-        fallback,
-        client,
-        _max_output_tokens(run, fallback, client_limit),
-        partial(
-            assemble,
-            agent=run.agent,
-            thread=run.thread,
-            task=run.task,
-            request=run.trigger,
-            model=client.model,
-            endpoint=fallback,
-            may_hold_images=not is_adapted(client, "no_images"),
-        ),
+        fallback, client, _max_output_tokens(run, fallback, client_limit), _prompt_maker(run, client, fallback)
     )
 
 

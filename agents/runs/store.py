@@ -79,7 +79,7 @@ class PartialReply:
 
     @property
     def uncounted_tokens(self) -> int:
-        """Of what was thought and said in a turn that did not end."""
+        """Tokens of what was thought and said in a turn that did not end."""
         thoughts = self.thoughts.count_tokens() if self.thoughts and not self.thoughts.is_counted else 0
         return count_tokens(self.current_round) + thoughts
 
@@ -130,7 +130,7 @@ class Prices:
         return self.tokens_in is not None and self.tokens_out is not None
 
     def cost(self, run: Run) -> Decimal:
-        """Of what the run has used so far."""
+        """The price of what the run has used so far."""
         per_million = run.input_tokens * (self.tokens_in or 0) + run.output_tokens * (self.tokens_out or 0)
         return Decimal(per_million) / 1_000_000
 

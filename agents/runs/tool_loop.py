@@ -25,8 +25,8 @@ from agents.models import RUNS, Agent, Run, RunStep, ToolCall
 from agents.models.run import ERASED_FIELDS
 from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
-from agents.runs.kept_fields import dump_fields
 from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of
+from agents.runs.provider_fields import dump_fields
 from agents.runs.store import (
     PartialReply,
     Prices,
@@ -48,6 +48,7 @@ from agents.runs.thoughts import ThoughtWriter
 from agents.runs.tool_calls import CALL_MAY_QUOTE, CallExecutor
 from agents.runs.transcript import (
     ModelTurn,
+    Reassembly,
     Round,
     ToolResult,
     Transcript,
@@ -427,17 +428,7 @@ class RunSession:
                 is_free=fallback.client.is_free,
                 prices=Prices.of(fallback.endpoint),
             )
-
-        offered_tools = prompt.tools
-
-        def reassemble(ceiling: int, tools: tuple[ToolSpec, ...] | None = None) -> Prompt:
-            nonlocal offered_tools
-            tools = offered_tools if tools is None else tools
-            prompt = fallback.assemble(budget=ceiling, tools=tools, may_drop_tools=not transcript.rounds)
-            offered_tools = tools
-            return prompt
-
-        transcript.change_model(prompt, reassemble)
+        transcript.change_model(prompt, Reassembly(fallback.assemble, prompt.tools, lambda: not transcript.rounds))
         self.client, self.max_output_tokens = fallback.client, fallback.max_output_tokens
         self.first_error, self.shortenings = error, 0
         try:

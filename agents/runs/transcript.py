@@ -94,6 +94,23 @@ class ModelTurn:
     tokens: int
 
 
+class Reassembly:
+    """Makes the prompt of one model anew; with the tools that it was made with last, where no others are named.
+    `may_drop_tools`: whether those that do not fit may be left out by now."""
+
+    def __init__(
+        self, assemble: Callable[..., Prompt], tools: tuple[ToolSpec, ...], may_drop_tools: Callable[[], bool]
+    ) -> None:
+        self._assemble, self._tools, self._may_drop_tools = assemble, tools, may_drop_tools
+
+    def __call__(self, budget: int, tools: tuple[ToolSpec, ...] | None = None) -> Prompt:
+        """The prompt within `budget` tokens. Raises Problem where what every prompt needs does not fit."""
+        tools = self._tools if tools is None else tools
+        prompt = self._assemble(budget=budget, tools=tools, may_drop_tools=self._may_drop_tools())
+        self._tools = tools
+        return prompt
+
+
 class Transcript:
     """One run's exchange with the model. `reassemble(budget)` assembles its prompt anew within so many tokens, and
     `reassemble(budget, tools=…)` with these tools from then on, or without any.

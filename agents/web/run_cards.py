@@ -228,8 +228,9 @@ _DECIDING_ROLES = (Member.Role.OWNER, Member.Role.ADMIN, Member.Role.MEMBER)
 
 
 def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """With what a card needs; `versions` are the replies that stand, `is_outdated` says that the question was edited
-    since and not asked again, `asker_…` who had it begun, and `level_then` is the agent's level when it replied."""
+    """The runs with what a card needs; `versions` are the replies that stand, `is_outdated` says that the question was
+    edited since and not asked again, `asker_…` who had it begun, and `level_then` is the agent's level when it
+    replied."""
     same = Run.objects.filter(trigger=OuterRef("trigger"), agent=OuterRef("agent"))
     versions = same.filter(reply__deleted_at=None, reply__state__in=VERSION_STATES).order_by("id").values("reply")
     is_edited = Q(trigger__edited_at__gt=F("queued_at"), trigger__deleted_at=None)

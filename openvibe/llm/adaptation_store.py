@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 import structlog
 from django.db import DatabaseError, models, transaction
@@ -11,8 +12,15 @@ from django.utils import timezone
 from openvibe.llm.adaptations import KINDS, Adaptation, CallPlan, changing_kinds
 from openvibe.llm.adapted_calls import AdaptationMemory
 from openvibe.llm.models import Endpoint, EndpointAdaptation
+from openvibe.llm.request_options import MESSAGES_LACKS, RESPONSES_LACKS
+from openvibe.llm.values import CallOptions
 
 log = structlog.get_logger(__name__)
+
+_PROTOCOL_LACKS: dict[str, Mapping[str, str]] = {
+    Endpoint.Kind.ANTHROPIC: MESSAGES_LACKS,
+    Endpoint.Kind.RESPONSES: RESPONSES_LACKS,
+}
 
 
 class StoredAdaptations(AdaptationMemory):
@@ -83,8 +91,8 @@ class StoredAdaptations(AdaptationMemory):
 
 
 class TestedAdaptations(StoredAdaptations):
-    """For a try of the endpoint: asks as if nothing was known. Once it is answered, what it took is forgotten, and what
-    it still refused is kept; what the try did not show stays."""
+    """The adaptations for a try of the endpoint, which asks as if nothing was known. Once it is answered, what it took
+    is forgotten, and what it still refused is kept; what the try did not show stays."""
 
     def values(self) -> Mapping[str, str]:
         return {}
@@ -103,3 +111,14 @@ class TestedAdaptations(StoredAdaptations):
 def _is_known(kind: str, value: str) -> bool:
     """Whether this version has the kind, and the value is one of its: a row may come from another one."""
     return kind in KINDS and (kind != "lower_limit" or value.isdecimal())
+
+
+def untaken_options(endpoint: Endpoint | None) -> frozenset[str]:
+    """Names of the `CallOptions` that an endpoint is known not to take, by its protocol and by what it refused before.
+
+    A format of answers is never among them: where the endpoint does not take it, its model is told in words."""
+    names = {field.name for field in fields(CallOptions)} - {"response_format"}
+    if endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE:
+        return frozenset(names)
+    lacks = {*_PROTOCOL_LACKS.get(endpoint.kind, {}), *StoredAdaptations(endpoint).values()}
+    return frozenset(name for name in names if f"no_{name}" in lacks)

@@ -16,7 +16,7 @@ from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.provider_fields import extra_fields
 from openvibe.llm.streamed_text import Gain, StreamedText
 from openvibe.llm.thoughts import AnswerEvent, AnswerText
-from openvibe.llm.tool_calls import check_arguments, join_arguments, stop_reason_of
+from openvibe.llm.tool_calls import join_arguments, make_call, stop_reason_of
 from openvibe.llm.values import Completion, TextReset, ToolCallRequest, Usage
 
 _STOP_REASONS = {
@@ -287,18 +287,10 @@ def _thinking(blocks: Iterable[_Block]) -> Iterator[dict[str, Any]]:
 
 
 def _tool_call(number: int, block: _Block) -> ToolCallRequest:
-    """Without an id it gets one, without arguments none. Raises BadAnswer for a call without a name."""
-    name, tool_input = block.start.name, getattr(block.start, "input", None)
-    if not isinstance(name, str) or not name:
-        raise BadAnswer("The model called a tool without naming it.")
-    arguments = join_arguments(block.pieces).strip()
-    arguments = arguments or (json.dumps(tool_input) if isinstance(tool_input, dict) else "{}")
-    return ToolCallRequest(
-        str(block.start.id or f"call_{number}"),
-        clean_text(name)[:200],
-        check_arguments(arguments),
-        extra_fields(block.start, ("type", "id", "name", "input", "cache_control")),
-    )
+    tool_input = getattr(block.start, "input", None)
+    whole = json.dumps(tool_input) if isinstance(tool_input, dict) else ""
+    fields = extra_fields(block.start, ("type", "id", "name", "input", "cache_control"))
+    return make_call(number, block.start.id, block.start.name, join_arguments(block.pieces).strip() or whole, fields)
 
 
 def decode_text(text: Any, clean: Callable[[str], str] = clean_text) -> str:

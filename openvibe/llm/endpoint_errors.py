@@ -16,6 +16,7 @@ import httpx2
 from openvibe.base.masking import MASK, mask_secrets
 from openvibe.base.ssrf_guard import AddressRefused, ResponseTooLarge
 from openvibe.base.text import has_visible_character
+from openvibe.llm.cold_starts import loading_error
 from openvibe.llm.context_errors import read_context_refusal
 from openvibe.llm.error_bodies import decode_json, is_web_page, read_reason
 from openvibe.llm.errors import (
@@ -34,7 +35,6 @@ from openvibe.llm.errors import (
 )
 from openvibe.llm.fences import clean_text
 from openvibe.llm.http_client import ResponseHead
-from openvibe.llm.loading import loading_error
 from openvibe.llm.special_tokens import break_special_tokens
 
 DECODE_ERRORS = (  # what the vendors' packages trip over in answers that are none

@@ -35,7 +35,7 @@ def _parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def messages_blocks(images: Iterable[ImagePart]) -> list[dict[str, Any]]:
-    """As blocks of the Messages protocol."""
+    """The images as blocks of the Messages protocol."""
     return [
         {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": _base64(image)}}
         for image in images

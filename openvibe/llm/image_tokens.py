@@ -56,7 +56,7 @@ def gemini_tiles(width: int, height: int) -> int:
 
 
 def gemini_flat(width: int, height: int) -> int:
-    """As many for every image, at the resolution that is the default."""
+    """The same number for every image, at the resolution that is the default."""
     return GEMINI_FLAT
 
 
@@ -111,5 +111,5 @@ def is_known_to_see(model: str) -> bool | None:
 
 
 def _short_name(model: str) -> str:
-    """Without whose it is: `openai/gpt-4o` and `ft:gpt-4o:…` are gpt-4o."""
+    """The model's name without whose it is: `openai/gpt-4o` and `ft:gpt-4o:…` are gpt-4o."""
     return model.lower().rsplit("/", 1)[-1].removeprefix("ft:").removeprefix("us.anthropic.").removeprefix("anthropic.")

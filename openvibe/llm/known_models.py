@@ -32,7 +32,6 @@ class KnownModel:
     output: int | None = None
     price_in: Decimal | None = None
     price_out: Decimal | None = None
-    price_cached: Decimal | None = None
     abilities: frozenset[str] = frozenset()
 
     def usable_window(self, reserve: int) -> int:

@@ -80,7 +80,7 @@ _IS_CHAT_BY_NAME = re.compile(r"(?<=[^a-z])(?:instruct|chat|it)(?=$|[^a-z])")
 
 
 def kind_of_name(name: str) -> ModelKind:
-    """Of a model of this name, as well as a name tells. A chat model where it does not."""
+    """The kind of a model of this name, as well as a name tells; a chat model where it does not."""
     text = name[:200].lower()
     kind = next((kind for kind, pattern in _PATTERNS if pattern.search(text)), ModelKind.CHAT)
     return ModelKind.CHAT if kind is ModelKind.BASE and _IS_CHAT_BY_NAME.search(text) else kind

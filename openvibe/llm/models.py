@@ -238,7 +238,7 @@ class Endpoint(TimestampedModel):
         return reserve_within(self.output_reserve, self.context_window, self.learned_window)
 
     def forget_windows(self) -> None:
-        """Nothing told, learned or noticed about how much it reads. Not saved."""
+        """Clears what was told, learned and noticed about how much it reads. Not saved."""
         self.told_window = self.told_window_at = self.learned_window = self.learned_window_at = None
         self.unread_sent = self.unread_read = self.unread_at = None
         self.told_window_by = self.learned_window_by = ""

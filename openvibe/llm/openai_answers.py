@@ -17,8 +17,8 @@ from openvibe.llm.provider_fields import FieldMerger, extra_fields, part_reasoni
 from openvibe.llm.stop_reasons import failure_of, read_stop_reason
 from openvibe.llm.streamed_text import Gain, StreamedText
 from openvibe.llm.thoughts import AnswerEvent, AnswerText
-from openvibe.llm.tool_calls import check_arguments, is_object, join_arguments, stop_reason_of
-from openvibe.llm.values import Completion, TextReset, ToolCallRequest, Usage
+from openvibe.llm.tool_calls import is_object, join_arguments, make_call, stop_reason_of
+from openvibe.llm.values import Completion, TextReset, Usage
 
 MAX_CALLS = 1_000
 """Calls of one answer that are read."""
@@ -143,9 +143,13 @@ class ChatAccumulator:
             raise BadAnswer("The endpoint did not answer in the chat-completions format.")
         if failure := failure_of(self._stop_reason):
             raise failure
-        reason = read_stop_reason(self._stop_reason)
-        calls = self.answer.all_calls([_tool_call(number, call) for number, call in enumerate(self._calls)])
-        reason = stop_reason_of(reason, calls)
+        calls = self.answer.all_calls(
+            [
+                make_call(number, call.id, call.name, call.arguments, call.fields.fields())
+                for number, call in enumerate(self._calls)
+            ]
+        )
+        reason = stop_reason_of(read_stop_reason(self._stop_reason), calls)
         fields = self._fields.fields() | self._content_field(has_calls=bool(calls))
         usage = _with_unseen_thought(self._usage, fields) if self._usage else Usage(0, 0)
         return Completion(self.answer.text, calls, usage, reason, fields, self.answer.reasoning)
@@ -306,19 +310,6 @@ def _with_counted_calls(message: Mapping[str, Any]) -> dict[str, Any]:
 def _get(part: Any, name: str) -> Any:
     """A field of an object of the vendor's package, or of JSON."""
     return part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
-
-
-def _tool_call(number: int, call: _CallFragments) -> ToolCallRequest:
-    """Without an id it gets one, without arguments none. Raises BadAnswer for a call without a name."""
-    if not isinstance(call.name, str) or not call.name:
-        raise BadAnswer("The model called a tool without naming it.")
-    arguments = clean_text(check_arguments(call.arguments))
-    return ToolCallRequest(
-        call.id or f"call_{number}",
-        clean_text(call.name)[:200],
-        arguments if arguments.strip() else "{}",
-        call.fields.fields(),
-    )
 
 
 def _decode_arguments(arguments: Any) -> str:

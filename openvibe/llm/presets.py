@@ -106,7 +106,7 @@ def recognize_preset(key: str) -> Preset | None:
 
 
 def choose_model(models: Sequence[ServerModel], families: Sequence[str] = ()) -> str:
-    """Of the models an endpoint offers, one for answering in conversations: of the first of the families it has, the
+    """The model to answer in conversations, of those an endpoint offers: of the first of the families it has, the
     newest by the numbers in its name, no preview where there is another. Without families, as on a server of one's own,
     one that stands in memory, takes tools and is of a middling size before others. Empty without any model.
 

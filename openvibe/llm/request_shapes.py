@@ -34,7 +34,7 @@ _MAX_SCHEMA_DEPTH = 32
 
 
 def with_system_first(messages: Messages) -> Messages:
-    """All of the system's texts as one message before all others."""
+    """The messages with all of the system's texts as one before all others."""
     texts = [message for message in messages if message.role == "system"]
     if not texts or (messages[0].role == "system" and len(texts) == 1):
         return messages

@@ -17,8 +17,8 @@ from openvibe.llm.errors import BadAnswer, ModelUnavailable
 from openvibe.llm.event_stream import Event, EventStream
 from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.thoughts import AnswerEvent, AnswerText
-from openvibe.llm.tool_calls import check_arguments, stop_reason_of
-from openvibe.llm.values import Completion, TextReset, ToolCallRequest, Usage
+from openvibe.llm.tool_calls import make_call, stop_reason_of
+from openvibe.llm.values import Completion, TextReset, Usage
 
 MAX_ITEMS = 1_000
 MAX_ITEM_CHARACTERS = 8_000_000
@@ -128,7 +128,12 @@ class ResponseAccumulator:
 
     def completion(self, events: EventStream) -> Completion:
         """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none."""
-        calls = self.answer.all_calls([_tool_call(number, item) for number, item in enumerate(self._calls())])
+        calls = self.answer.all_calls(
+            [
+                make_call(number, item.call_id or item.id, item.name, item.text)
+                for number, item in enumerate(self._calls())
+            ]
+        )
         if self._stop_reason is None and events.is_done and self._items:  # some never say that they are through
             self._stop_reason = "tool_calls" if calls else "stop"
         if self._stop_reason is None:
@@ -210,7 +215,7 @@ class ResponseAccumulator:
             yield from self._say_anew()
 
     def _say_anew(self) -> Iterator[AnswerEvent]:
-        """All of it, where something that was said is said otherwise."""
+        """The whole answer once more, where something that was said is said otherwise."""
         self.answer = AnswerText(tools=self.answer.tools)
         yield TextReset()
         yield from self.answer.add_reasoning("".join(self._reasoning))
@@ -289,15 +294,6 @@ class ResponseAccumulator:
         if self._characters > 2 * MAX_ITEM_CHARACTERS:  # each comes twice: as an item, and in the whole
             raise BadAnswer(f"The endpoint sent more than {MAX_ITEM_CHARACTERS:,} characters in one answer.")
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _tool_call(number: int, item: _Item) -> ToolCallRequest:
-    """Without an id it gets one, without arguments none. Raises BadAnswer for a call without a name."""
-    if not item.name:
-        raise BadAnswer("The model called a tool without naming it.")
-    arguments = clean_text(check_arguments(item.text))
-    call_id = item.call_id or item.id or f"call_{number}"
-    return ToolCallRequest(call_id, clean_text(item.name)[:200], arguments if arguments.strip() else "{}")
 
 
 def _part_text(part: Any) -> str:

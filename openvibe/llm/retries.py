@@ -103,7 +103,7 @@ class Retries:
         self._policy.sleep(pause)
 
     def _wait_for_model(self, error: ModelLoading) -> None:
-        """For `loading_seconds` of all pauses and all answers; other failures have attempts of their own."""
+        """Waits, for `loading_seconds` of all pauses and all answers; other failures have attempts of their own."""
         now = self._policy.clock()
         if self._loading_since is None:
             self._loading_since = now

@@ -180,8 +180,8 @@ _TYPES = {
 
 
 def _told_kind(entry: Mapping[str, Any]) -> ModelKind | None:
-    """Of Together, LM Studio and others (`type`), OpenRouter (`architecture`), Mistral, Ollama and llama.cpp
-    (`capabilities`)."""
+    """The kind that is listed: by Together, LM Studio and others (`type`), OpenRouter (`architecture`), Mistral, Ollama
+    and llama.cpp (`capabilities`)."""
     if isinstance(kind := entry.get("type"), str) and kind.lower() in _TYPES:
         return _TYPES[kind.lower()]
     outputs = _words(_mapping(entry.get("architecture")).get("output_modalities"))
@@ -206,7 +206,7 @@ _ABILITY_WORDS = {
 
 
 def _told_abilities(entry: Mapping[str, Any]) -> frozenset[str] | None:
-    """Of what is listed; None where the server lists no abilities."""
+    """The abilities that are listed; None where there is no list of them."""
     fields = (entry.get("capabilities"), entry.get("supported_parameters"), entry.get("supported_features"))
     inputs = _mapping(entry.get("architecture")).get("input_modalities")
     if not any(isinstance(field, list | dict) for field in (*fields, inputs)):
@@ -258,7 +258,7 @@ def _apply(
 
 
 def with_ollama_show(model: ServerModel, show: Mapping[str, Any]) -> ServerModel:
-    """With what Ollama's `/api/show` says: capabilities, the window it was made for, `num_ctx` where one is set."""
+    """The model with what Ollama's `/api/show` says: capabilities, its window as made, `num_ctx` where one is set."""
     info = _mapping(show.get("model_info"))
     trained = [value for field, value in info.items() if field.endswith(".context_length") and "vision" not in field]
     parameters = show.get("parameters")
@@ -274,14 +274,14 @@ def with_ollama_show(model: ServerModel, show: Mapping[str, Any]) -> ServerModel
 
 
 def with_ollama_process(model: ServerModel, process: Mapping[str, Any]) -> ServerModel:
-    """With what Ollama's `/api/ps` says of a model in memory: the window it was loaded with."""
+    """The model with what Ollama's `/api/ps` says of a model in memory: the window it was loaded with."""
     return replace(
         model, context_window=_first_size(process.get("context_length"), model.context_window), is_loaded=True
     )
 
 
 def with_lm_studio_entry(model: ServerModel, entry: Mapping[str, Any]) -> ServerModel:
-    """With what LM Studio's `/api/v0/models` says: type, state, window loaded and window at most, tools."""
+    """The model with what LM Studio's `/api/v0/models` says: type, state, window loaded and window at most, tools."""
     if "state" not in entry and "type" not in entry:
         return model
     return replace(
@@ -303,7 +303,7 @@ def _as_earlier_entry(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def with_llama_props(model: ServerModel, props: Mapping[str, Any]) -> ServerModel:
-    """With what llama.cpp's `/props` says: the window of one slot, whether it sees."""
+    """The model with what llama.cpp's `/props` says: the window of one slot, whether it sees."""
     settings, modalities = _mapping(props.get("default_generation_settings")), _mapping(props.get("modalities"))
     abilities = model.abilities
     if modalities.get("vision"):
@@ -344,7 +344,7 @@ def _first_size(*values: Any) -> int | None:
 
 
 def _words(value: Any) -> set[str]:
-    """Of a list, or of a mapping whose values say yes; a mapping in a mapping may say `supported`."""
+    """The words of a list, or of a mapping whose values say yes; a mapping in a mapping may say `supported`."""
     if isinstance(value, list):
         return {each.lower() for each in value if isinstance(each, str)}
     if not isinstance(value, dict):

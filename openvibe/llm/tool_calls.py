@@ -331,6 +331,24 @@ def is_object(text: str) -> bool:
         return False
 
 
+def make_call(
+    number: int, call_id: Any, name: Any, arguments: str, provider_fields: Mapping[str, Any] | None = None
+) -> ToolCallRequest:
+    """The call that an answer of any protocol holds as its `number`: without an id it gets one, without arguments none.
+
+    Raises BadAnswer for one without a name, or with endless arguments.
+    """
+    if not isinstance(name, str) or not name:
+        raise BadAnswer("The model called a tool without naming it.")
+    arguments = clean_text(check_arguments(arguments))
+    return ToolCallRequest(
+        str(call_id or f"call_{number}"),
+        clean_text(name)[:200],
+        arguments if arguments.strip() else "{}",
+        provider_fields or {},
+    )
+
+
 def check_arguments(arguments: str) -> str:
     """The arguments as they are. Raises BadAnswer where they are endless."""
     if len(arguments) > MAX_ARGUMENT_CHARACTERS:

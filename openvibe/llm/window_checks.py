@@ -93,7 +93,7 @@ def model_facts(name: str, base_url: str, told: ServerModel | None) -> ModelFact
 
 
 def offered_facts(offer: ModelList, base_url: str) -> dict[str, dict[str, Any]]:
-    """Of each offered model of which something is known, for the form."""
+    """The facts of each offered model of which something is known, by its name, for the form."""
     facts = {model.name: model_facts(model.name, base_url, model) for model in offer.server_models}
     return {name: fact.to_json() for name, fact in facts.items() if fact != ModelFacts()}
 

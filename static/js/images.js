@@ -24,7 +24,11 @@ function makeDialog(link) {
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close(); // beside it
   });
-  dialog.addEventListener("close", () => dialog.remove()); // the browser gives the focus back
+  dialog.addEventListener("close", () => {
+    dialog.remove(); // the browser gives the focus back
+    const again = link.isConnected ? null : one(`a[data-enlarge][href="${CSS.escape(link.getAttribute("href"))}"]`);
+    again?.focus({ preventScroll: true }); // the message was changed meanwhile: another link stands in its place
+  });
   return dialog;
 }
 

@@ -85,6 +85,12 @@ function shownPlace(row) {
   return newest || row;
 }
 
+/** Who had the keyboard in an answer that this row took the place of, before it was here, goes on in it. */
+function takeOver(row) {
+  const held = document.activeElement;
+  if (held?.closest(`.message.is-replaced[data-newest="${CSS.escape(row.dataset.id)}"]`)) refocus(held, row);
+}
+
 /** Put a row where its number belongs in the list, in the place of an older version of itself. */
 export function place(row, list) {
   const old = document.getElementById(row.id);
@@ -111,6 +117,7 @@ export function place(row, list) {
     if (after) after.after(row);
     else list.prepend(row);
     tellState(row, undefined);
+    takeOver(row);
   }
   keepRunsOnce(row, list);
   htmx.process(row);

@@ -26,6 +26,9 @@ def test_an_image_is_described_enlarged_and_described_anew(people: People, insta
     link.press("Enter")
     dialog = ana.get_by_role("dialog", name="wall.png")
     expect(dialog.get_by_role("img", name="A red brick wall")).to_have_js_property("naturalWidth", 1_200)
+    row, token = ana.locator("#messages .message[data-seq]").last, installation.token("ana")
+    installation.api("PATCH", f"messages/{row.get_attribute('data-id')}/", token, {"body": "The wall, mended."})
+    expect(row.locator(".prose")).to_have_text("The wall, mended.")  # another row stands there now
     ana.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(link).to_be_focused()

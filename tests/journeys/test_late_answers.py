@@ -9,6 +9,7 @@ from tests.journeys.conftest import People, stop_clock
 from tests.journeys.installation import Installation
 from tests.journeys.late_answers import Held, hear, wait_for_event
 from tests.journeys.test_conversation import replies, say, start_thread
+from tests.journeys.test_run_recovery import API_PAUSE
 from tests.operations.processes import wait_until
 
 WIDE = {"width": 1440, "height": 640}  # the panel beside the page
@@ -37,6 +38,27 @@ FIRST_POST_WITHOUT_TEXT = """(() => {
   };
 })()"""
 """The first message that is told of is one that the page has to fetch, as if it were too large."""
+
+
+HOLDS_POSTS = """(() => {
+  const Stream = window.EventSource;
+  const held = [];
+  window.letGo = () => { window.holds = false; held.splice(0).forEach((tell) => tell()); };
+  window.EventSource = class extends Stream {
+    addEventListener(name, listener, ...more) {
+      if (name !== "message") return super.addEventListener(name, listener, ...more);
+      super.addEventListener(name, (event) => {
+        if (!window.holds) listener(event);
+        else if (JSON.parse(event.data).kind === "message_posted") held.push(() => listener(event));
+      }, ...more);
+    }
+  };
+})()"""
+"""While `window.holds` the page is told nothing; `letGo` tells it of messages alone, as if it knew the rest before."""
+FETCH_ANEW = """(row) => {
+  row.dataset.stale = "yes";
+  document.dispatchEvent(new Event("htmx:afterRequest"));
+}"""
 
 
 def asked_thread(people: People, title: str) -> Page:
@@ -74,6 +96,26 @@ def test_a_panel_that_comes_late_takes_the_keyboard_from_nobody(people: People, 
     expect(own.get_by_role("textbox")).to_be_focused()
     ana.keyboard.press("Escape")
     expect(composer).to_be_focused()
+
+
+def test_the_keyboard_waits_for_the_answer_that_took_anothers_place(people: People, installation: Installation) -> None:
+    ana, token = asked_thread(people, "Late answer"), installation.token("ana")
+    ana.add_init_script(HOLDS_POSTS)
+    ana.reload()
+    expect(ana.locator('body[data-live="on"]')).to_be_attached()
+    earlier, runs = replies(ana).first, f"runs/?thread={thread_of(ana)}"
+    ana.evaluate("window.holds = true")
+    installation.api("POST", f"runs/{installation.api('GET', runs, token)['results'][0]['id']}/regenerate/", token, {})
+
+    def states() -> list[str]:
+        return [run["state"] for run in installation.api("GET", runs, token)["results"]]
+
+    wait_until(lambda: states() == ["done", "done"], "another answer", pause=API_PAUSE)
+    earlier.focus()
+    earlier.evaluate(FETCH_ANEW)
+    expect(earlier).to_have_class(re.compile("is-replaced"))  # by one that the page has not been told of
+    ana.evaluate("window.letGo()")
+    expect(replies(ana).nth(1)).to_be_focused()
 
 
 def test_a_panel_waits_for_no_other(people: People, installation: Installation) -> None:

@@ -67,10 +67,6 @@ NOTE_ORDER = """() => {
 }"""
 
 
-def texts(page: Page) -> list[str]:
-    return page.locator("#messages .message[data-seq] .prose").all_inner_texts()
-
-
 def refuse_posts(page: Page, address: str) -> None:
     page.route(address, lambda route: route.abort() if route.request.method == "POST" else route.fallback())
 
@@ -117,7 +113,7 @@ def test_what_is_written_while_something_waits_comes_after_it(people: People) ->
         expect(ana.locator("#messages > li").last).to_contain_text("Not sent yet")
     ana.unroute(address)
     expect(ana.locator("[data-pending]")).to_have_count(0)
-    assert texts(ana) == ["Hello.", "First.", "Second."]
+    expect(ana.locator("#messages .message[data-seq] .prose")).to_have_text(["Hello.", "First.", "Second."])
 
 
 @pytest.mark.parametrize("files", [[], [FILE]])
@@ -349,7 +345,8 @@ def test_whoever_loses_access_can_copy_what_was_not_sent(
     installation.shell(CLOSE_ROOM.format(removed=is_removed, email=email, name=room))
     fields = page.locator(".gone").get_by_role("textbox", name="What you wrote was not sent")
     expect(fields).to_have_count(2)
-    assert [field.input_value() for field in fields.all()] == ["On its way.", "Half a thought"]
+    for field, text in zip(fields.all(), ("On its way.", "Half a thought"), strict=True):
+        expect(field).to_have_value(text)
     with page.expect_response(f"**{address}"):
         sent.routes[0].continue_()
     if is_removed:
@@ -377,7 +374,8 @@ def test_whoever_may_not_change_a_channel_any_more_can_copy_all_that_was_typed(
     installation.shell(MAKE_MEMBER.format(email="hilda@example.org"))
     fields = page.locator(".gone").get_by_role("textbox", name="What you wrote was not sent")
     expect(fields).to_have_count(2)
-    assert [field.input_value() for field in fields.all()] == ["greenhouse", "All that grows under glass."]
+    for field, text in zip(fields.all(), ("greenhouse", "All that grows under glass."), strict=True):
+        expect(field).to_have_value(text)
 
 
 def test_reading_goes_on_where_nothing_could_be_marked_as_unread(people: People) -> None:

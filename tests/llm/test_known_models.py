@@ -18,8 +18,7 @@ def test_every_row_is_valid_and_reachable(row: KnownModel) -> None:
     assert row.prompt is None or row.prompt < row.window
     assert row.output is None or 0 < row.output <= row.window
     assert (row.price_in is None) == (row.price_out is None)
-    assert all(price is None or 0 < price < 1_000 for price in (row.price_in, row.price_out, row.price_cached))
-    assert row.price_cached is None or (row.price_in or 0) > row.price_cached
+    assert all(price is None or 0 < price < 1_000 for price in (row.price_in, row.price_out))
     assert row.abilities <= ABILITIES
     assert row.family != "open" or row.price_in is None, "open weights have no one price"
     for pattern in row.patterns:

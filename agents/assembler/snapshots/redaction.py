@@ -56,7 +56,7 @@ class ItemView(Item):
 
     @property
     def image_id(self) -> int | None:
-        """Of an image that stands in the prompt."""
+        """The id of an image that stands in the prompt; None where it is none, or hidden."""
         return (
             None if self.hidden or item_kind(self.key) != "pixels" else next(iter(key_ids([self.ref], "image")), None)
         )

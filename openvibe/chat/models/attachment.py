@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pgtrigger
 from django.db import models
@@ -27,11 +27,19 @@ EXTRACT_TOKENS = 200
 """Tokens of a file's first lines that stand for it in prompts; of a file with no more, all of it."""
 
 
+Files = TypeVar("Files", bound="models.QuerySet[Any]")
+
+
+def visible_files(files: Files, access: Access) -> Files:
+    """Files or images of messages that the asker sees, as `MessageQuerySet.visible_to` has it."""
+    files = files.filter(visible_threads(access, "thread__"))
+    return files if access.reads_dive_results else files.exclude(message__kind=Message.Kind.DIVE_RESULT)
+
+
 class AttachmentQuerySet(models.QuerySet["Attachment"]):
     def visible_to(self, access: Access) -> AttachmentQuerySet:
-        """Files of messages that the asker sees, as `MessageQuerySet.visible_to` has it."""
-        files = self.filter(visible_threads(access, "thread__"))
-        return files if access.reads_dive_results else files.exclude(message__kind=Message.Kind.DIVE_RESULT)
+        """See `visible_files`."""
+        return visible_files(self, access)
 
 
 class Attachment(models.Model):

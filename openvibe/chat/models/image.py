@@ -9,10 +9,9 @@ from django.db import models
 from django.db.models import F, Func, Q
 from django.db.models.functions import Now
 
-from openvibe.chat.models.attachment import MAX_ATTACHMENT_NAME, MAX_ATTACHMENTS
+from openvibe.chat.models.attachment import MAX_ATTACHMENT_NAME, MAX_ATTACHMENTS, visible_files
 from openvibe.chat.models.message import Message
 from openvibe.chat.models.thread import Thread
-from openvibe.chat.models.visibility import visible_threads
 from openvibe.workspaces.access import Access
 
 MAX_UPLOADED_IMAGE_BYTES = 20 * 1024 * 1024
@@ -34,9 +33,8 @@ MAX_DESCRIPTION = 1_000
 
 class ImageQuerySet(models.QuerySet["Image"]):
     def visible_to(self, access: Access) -> ImageQuerySet:
-        """Images of messages that the asker sees, as `MessageQuerySet.visible_to` has it."""
-        images = self.filter(visible_threads(access, "thread__"))
-        return images if access.reads_dive_results else images.exclude(message__kind=Message.Kind.DIVE_RESULT)
+        """See `visible_files`."""
+        return visible_files(self, access)
 
 
 class Image(models.Model):

@@ -109,8 +109,8 @@ def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]
 
 
 def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
-    """With author and level, in `mentioned` whom they name, in `attached` the files, in `pictured` the images, in
-    `reacted` the emoji and in `savers` who saved them: all in the one query."""
+    """Messages with author and level, in `mentioned` whom they name, in `attached` the files, in `pictured` the images,
+    in `reacted` the emoji and in `savers` who saved them: all in the one query."""
     mentions = Mention.objects.filter(message=OuterRef("pk")).order_by("id")
     files = Attachment.objects.filter(message=OuterRef("pk")).order_by("position")
     images = Image.objects.filter(message=OuterRef("pk")).order_by("position")
@@ -298,7 +298,7 @@ def _attachment_by_id(access: Access, attachment_id: int) -> QuerySet[Attachment
 
 
 def access_image(access: Access, image_id: int) -> Image:
-    """With its pixels, its message and thread."""
+    """The image with its pixels, its message and thread. Raises Missing for one that the asker does not see."""
     rows: list[Image] = _image_by_id.objects(access, min(image_id, MAX_ID))
     return _one_or_missing(rows)
 

@@ -223,7 +223,7 @@ def _refuse_file(ref: int, by: Access) -> None:
 
 
 def _quoting_descriptions(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
-    """Of the workspace's newest images that somebody described."""
+    """Descriptions of the workspace's newest images that may repeat the message."""
     images = Image.objects.filter(thread__workspace=message.thread.workspace_id).exclude(description="")
     images = images.exclude(message=message).order_by("-id")[:MAX_FILES]
     return (QuotingText(*row) for row in images.values_list("pk", "description", "message__author_id"))

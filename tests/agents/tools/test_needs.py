@@ -56,7 +56,10 @@ def _approval(ana: Member, vibe: Agent, thread: Thread) -> None:
 
 WORK_TOOLS = ["log_progress", "work_update", "request_approval"]
 FURNITURE: dict[str, tuple[Furnish, list[str]]] = {
-    "many messages": (lambda ana, vibe, thread: say_all(thread, ana, ["Roses."] * (SHORT_THREAD_MESSAGES + 1)), ["memory"]),
+    "many messages": (
+        lambda ana, vibe, thread: say_all(thread, ana, ["Roses."] * (SHORT_THREAD_MESSAGES + 1)),
+        ["memory"],
+    ),
     "a long message": (lambda ana, vibe, thread: say(thread, ana, "roses and mulch " * 1_200), ["memory"]),
     "a file": (lambda ana, vibe, thread: attach(thread, ana, plan_md="Prune."), ["read_file"]),
     "a block": (

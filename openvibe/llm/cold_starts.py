@@ -1,4 +1,4 @@
-"""A server that answers while its model is still being loaded, told by the words of its refusal.
+"""Cold starts: a server that answers while its model is still being loaded, told by the words of its refusal.
 
 llama.cpp: 503 "Loading model"; Hugging Face: 503 "… is currently loading" with `estimated_time`; gateways and hosts
 that sleep: 502, 503 or 504 "warming up", "starting up"; Amazon Bedrock: 429 `ModelNotReadyException`.

@@ -30,11 +30,12 @@ def dump_fields(message_fields: Mapping[str, Any], calls: Sequence[ToolCallReque
 
 
 def call_fields(row: ToolCall) -> dict[str, Any]:
+    """The fields of one call."""
     return _read(row.provider_fields, "call")
 
 
 def message_fields(rows: Sequence[ToolCall]) -> dict[str, Any]:
-    """Of the message that made these calls."""
+    """The fields of the message that made these calls."""
     return next((fields for row in rows if (fields := _read(row.provider_fields, "message"))), {})
 
 
