@@ -353,11 +353,18 @@ _USER_AFTER_TOOL = _any(
     r"tool result blocks cannot be provided in the same turn",
     r"(?:user|human) (?:message|role)[^\n]{0,40}(?:after|follow\w*)[^\n]{0,20}tool",
 )
-_ALTERNATE = _any(
+_TURNS = (
     r"(?:must|should|to|requests) (?:strictly )?alternate",
     r"alternating|roles? alternate",
     r"consecutive '?(?:messages|roles?|user|assistant)",
     r"in a row",
+    r"(?:multiple|two|same|repeated) '?user'?[^\n]{0,10}(?:messages|roles)",
+    r"(?:even|odd) (?:index|number)",
+    r"交替",
+)
+_NEIGHBOURS = _any(*_TURNS)
+_ALTERNATE = _any(
+    *_TURNS,
     r"first (?:non-system )?(?:message|role|turn)[^\n]{0,60}'?(?:user|human)",
     r"must start with a[^\n]{0,10}user",
 )
@@ -390,6 +397,11 @@ def _no_system(refusal: Refusal, plan: CallPlan) -> str | None:
 
 def _user_after_tool(refusal: Refusal, plan: CallPlan) -> str | None:
     return _flag(refusal.says(_USER_AFTER_TOOL))
+
+
+def _neighbours(refusal: Refusal, plan: CallPlan) -> str | None:
+    has_neighbours = shapes.with_joined_neighbours(plan.messages) is not plan.messages
+    return _flag(has_neighbours and refusal.says(_NEIGHBOURS))
 
 
 def _alternate(refusal: Refusal, plan: CallPlan) -> str | None:
@@ -626,6 +638,12 @@ CATALOGUE: tuple[Kind, ...] = (
         "It cannot be told what to keep in its cache, so that is left out.",
         _no_cache,
         lambda plan, value: replace(plan, marks_cache=False),
+    ),
+    Kind(
+        "joined_neighbours",
+        "Two messages of one role in a row are refused, so they are sent as one.",
+        _neighbours,
+        partial(_shaped, shapes.with_joined_neighbours),
     ),
     Kind(
         "alternate_roles",

@@ -14,6 +14,7 @@ from itertools import chain
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_WORD = re.compile(r"[^\W\d_]{2,}")
 _SIGNS_OF_LIFE = ("ping", "pong", "heartbeat", "keepalive", "keep-alive", "ok")
 _FIELDS = ("data", "event", "id", "retry")
 
@@ -88,7 +89,7 @@ def _whole_or_lines(text: str) -> list[Event]:
 
 
 def _with_plain_words(event: Event) -> Event:
-    """An event whose data are words, as what they are: a sign that it is alive, the end, or an error."""
+    """An event whose data are words, as what they are: a sign that it is alive, the end, or an error. Garbage stays."""
     if event.data[:1] in ("{", '"') or event.data.startswith("[DONE]"):
         return event
     if event.data.strip().upper() == "[DONE]":
@@ -96,7 +97,7 @@ def _with_plain_words(event: Event) -> Event:
     try:
         json.loads(event.data)
     except (ValueError, RecursionError):
-        if event.data.lower() in _SIGNS_OF_LIFE:
+        if event.data.lower() in _SIGNS_OF_LIFE or "\ufffd" in event.data or not _WORD.search(event.data):
             return event
         return Event(json.dumps({"error": {"message": event.data}}), "error")
     return event

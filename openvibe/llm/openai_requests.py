@@ -45,15 +45,16 @@ def encode_request(model: str, plan: CallPlan) -> dict[str, Any]:
 
 
 def encode_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Neighbours of one role as one message: the templates of many open models want people and model by turns. A
-    message without a visible character is none; beside calls there is no text then, and a result of nothing says so."""
+    """Each message of a user by itself, so that a small model sees which is the question; neighbours of another role as
+    one. A message without a visible character is none; beside calls there is no text then, and a result of nothing says
+    so."""
     encoded: list[dict[str, Any]] = []
     for message in map(_encode_message, filter(_says_something, messages)):
         before = encoded[-1] if encoded else {}
-        is_answer = message["role"] == "tool" or "tool_calls" in before
+        stands_alone = message["role"] in ("tool", "user") or "tool_calls" in before
         is_text = all(isinstance(each.get("content"), str) for each in (before, message))
         is_kept = message["role"] == "assistant" and not is_text
-        if is_answer or before.get("role") != message["role"] or is_kept:
+        if stands_alone or before.get("role") != message["role"] or is_kept:
             encoded.append(message)
         else:
             encoded[-1] = (

@@ -132,6 +132,18 @@ def with_text_beside_calls(messages: Messages) -> Messages:
     )
 
 
+def with_joined_neighbours(messages: Messages) -> Messages:
+    """Messages of one role in a row as one; results of tools stay apart."""
+    changed: list[ChatMessage] = []
+    for message in messages:
+        is_neighbour = bool(changed) and changed[-1].role == message.role in ("system", "user")
+        if is_neighbour:
+            changed[-1] = _joined([changed[-1], message])
+        else:
+            changed.append(message)
+    return tuple(changed) if len(changed) < len(messages) else messages
+
+
 def with_alternating_roles(messages: Messages) -> Messages:
     """After the system's texts the user and the model by turns, beginning with the user."""
     changed: list[ChatMessage] = []

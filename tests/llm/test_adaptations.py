@@ -67,6 +67,8 @@ PROMPTS: dict[str, tuple[ChatMessage, ...]] = {
         ChatMessage("user", "When?"),
     ),
     "tool_round": TOOL_ROUND,
+    "two_in_a_row": (*PROMPT, ChatMessage("user", "And the hedge?")),
+    "two_in_a_row_and_tools": (*PROMPT, ChatMessage("user", "And the hedge?"), *TOOL_ROUND[2:]),
     "two_calls": (
         *PROMPT,
         ChatMessage("assistant", "", (CALL, replace(CALL, id="call_2"))),
@@ -336,9 +338,12 @@ def test_calls_and_results_are_told_in_words_where_there_are_no_tools() -> None:
     with serving(*answers) as server:
         client_at(server).complete(TOOL_ROUND, tools=[TOOL])
     sent = server.asked[1].body["messages"]
-    assert [message["role"] for message in sent] == ["system", "user", "assistant", "user"]
-    assert sent[2]["content"] == '[I called knowledge_search with {"query": "roses"}]'
-    assert sent[3]["content"] == "<messages>\nIn March.\n</messages>\n\nAnswer now."
+    assert [message["role"] for message in sent] == ["system", "user", "assistant", "user", "user"]
+    assert [message["content"] for message in sent[2:]] == [
+        '[I called knowledge_search with {"query": "roses"}]',
+        "<messages>\nIn March.\n</messages>",
+        "Answer now.",
+    ]
 
 
 @pytest.mark.parametrize("protocol", ["openai", "anthropic"])

@@ -37,8 +37,8 @@ def test_what_is_asked_is_what_the_protocol_wants() -> None:
     assert [m["role"] for m in asked.body["messages"]] == ["system", "user"]
 
 
-def test_neighbours_of_one_role_are_one_message() -> None:
-    """Templates of Gemma and Mistral refuse two messages of people, or of the model, one after the other."""
+def test_what_people_say_stands_by_itself_and_what_the_model_said_is_one_message() -> None:
+    """A small model answers best where the question is a message of its own."""
     call = ToolCallRequest("call_1", "memory", "{}")
     result = ChatMessage("tool", "Nothing found.", tool_call_id="call_1")
     messages = [
@@ -58,7 +58,8 @@ def test_neighbours_of_one_role_are_one_message() -> None:
     sent = [(message["role"], message["content"]) for message in server.asked[0].body["messages"]]
     assert sent == [
         ("system", "Be kind."),
-        ("user", "<data>\nBed 1\n</data>\n\n<messages>\n1 Ana: Hello\n</messages>"),
+        ("user", "<data>\nBed 1\n</data>\n\n"),
+        ("user", "<messages>\n1 Ana: Hello\n</messages>"),
         ("assistant", "Hello.\n\nIn March."),
         ("user", "When?"),
         ("assistant", None),
