@@ -416,8 +416,12 @@ class RunSession:
         self.failures += error.attempts
         if self.failures < MAX_FAILURES and (error.may_pass or isinstance(error, ModelTimeout)):
             return
+
+        def may_drop_tools() -> bool:
+            return not (transcript.rounds or self.client_tools)  # whoever sent tools waits for their calls
+
         try:
-            prompt = fallback.assemble(tools=self.tools, may_drop_tools=not transcript.rounds)
+            prompt = fallback.assemble(tools=self.tools, may_drop_tools=may_drop_tools())
         except Problem as problem:
             raise _both_failed(self.run, error, problem, fallback.model) from error
         with transaction.atomic():
@@ -428,7 +432,7 @@ class RunSession:
                 is_free=fallback.client.is_free,
                 prices=Prices.of(fallback.endpoint),
             )
-        transcript.change_model(prompt, Reassembly(fallback.assemble, prompt.tools, lambda: not transcript.rounds))
+        transcript.change_model(prompt, Reassembly(fallback.assemble, prompt.tools, may_drop_tools))
         self.client, self.max_output_tokens = fallback.client, fallback.max_output_tokens
         self.first_error, self.shortenings = error, 0
         try:

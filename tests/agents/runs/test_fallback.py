@@ -11,6 +11,8 @@ from django.db import IntegrityError, transaction
 from pytest_django.fixtures import Settings
 
 from agents.models import Agent, Run
+from agents.openai_api.conversations import asker_of, begin_turn
+from agents.openai_api.requests import parse_chat
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run
 from agents.runs.timeline import run_timeline
@@ -255,3 +257,18 @@ class TestChoosing:
         answer = signed_in(ana).post(new, {**form, "name": "other", "model": "another", "is_fallback": "on"})
         assert answer.status_code == 302
         assert Endpoint.objects.get(name="other").is_fallback
+
+
+def test_it_does_not_answer_without_the_tools_of_a_chat_client(
+    ana: Member, vibe: Agent, thread: Thread, stack: ExitStack
+) -> None:
+    first, second = serve(stack, DOWN), serve(stack, Answer("I have no tools."))
+    model_at(first, ana, "first", is_default=True)
+    model_at(second, ana, "second", is_fallback=True, context_window=4_000, output_reserve=500)
+    tool = {"type": "function", "function": {"name": "large", "description": "word " * 6_000}}
+    request = parse_chat({"model": "@vibe", "messages": [{"role": "user", "content": "Weather?"}], "tools": [tool]})
+    run = carried_out(begin_turn(asker_of(ana.participant, access(ana), request.user), vibe, request))
+    assert run.state == "failed"
+    assert "gpt-4o-second" in run.error
+    assert len(first.asked) == 2
+    assert second.asked == []
