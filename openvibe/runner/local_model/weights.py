@@ -65,8 +65,8 @@ MODELS = {
             "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
             "1.1 GB",
             "2.1 GB",
-            "It finds what stands in a conversation and says it in a sentence. It reasons badly, and uses tools now "
-            "and then.",
+            "It finds what stands in a conversation and says it in a sentence. It reasons badly, and hardly ever "
+            "uses a tool.",
         ),
     )
 }
