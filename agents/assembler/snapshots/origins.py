@@ -126,8 +126,9 @@ def _readable_entries(ids: set[int], access: Access, at: datetime | None) -> set
 
 
 def _is_old_index_shown(key: str, access: Access, at: datetime | None) -> bool:
-    """Of an index that was stored when it did not say which entries it names: agents are shown none, since one of the
-    entries may come from a thread that is closed to them now; people one of which they may read every entry."""
+    """Whether an index may be shown that was stored when it did not say which entries it names: agents are shown none,
+    since one of the entries may come from a thread that is closed to them now; people one of which they may read every
+    entry."""
     if access.is_agent or access.knowledge == "none":
         return False
     if access.knowledge == "restricted":
