@@ -245,7 +245,8 @@ def _source_message(request: WorkspaceRequest, entry: Entry) -> Message | None:
 @workspace_view
 @require_POST
 def entry_action(request: WorkspaceRequest, entry_id: int, verb: str) -> HttpResponse:
-    """Renew, archive, bring back, accept, reject, send to review, or undo; `from=review` leads back to the queue."""
+    """The action that renews, archives, brings back, accepts, rejects, sends to review, or undoes; `from=review` leads
+    back to the queue."""
     check_may_manage(request.access)
     entry = access_entry(request, entry_id)
     _act(request, entry, verb, read_form_data(request))
