@@ -83,7 +83,8 @@ def may_write_blocks(agent: Participant, by: Access) -> bool:
 
 
 def access_blocks(agent: Participant, by: Access) -> ContextBlocks:
-    """To look at. Members read those of the agents they know, guests none (Missing), an agent its own (Refused)."""
+    """The blocks of an agent, to look at. Members read those of the agents they know, guests none (Missing), an agent
+    its own (Refused)."""
     if by.workspace_id != agent.workspace_id or by.is_guest:
         raise Missing
     if by.is_agent and by.participant_id != agent.pk:

@@ -16,7 +16,8 @@ from openvibe.workspaces.models import Participant
 
 
 def status_label(episode: Episode) -> str:
-    """Recorded → In prompt 3× → Applied by Ana, or in SOUL version 4, or Withdrawn. `applied_by` should be loaded."""
+    """The label: Recorded → In prompt 3× → Applied by Ana, or in SOUL version 4, or Withdrawn. `applied_by` should be
+    loaded."""
     if episode.applied_how == "withdrawn":
         return "Withdrawn"
     if episode.applied_at is not None:
@@ -78,7 +79,7 @@ def _feedback_on(ids: int) -> QuerySet[Feedback]:
 
 
 def feedback_givers(messages: Sequence[Message]) -> dict[int, set[int]]:
-    """Whose own verdict stands at each message. One query, none where no agent's is among them."""
+    """The people whose own verdict stands at each message. One query, none where no agent's is among them."""
     ids = [message.pk for message in messages if message.author.is_agent]
     givers: defaultdict[int, set[int]] = defaultdict(set)
     if ids:

@@ -49,7 +49,7 @@ class ApprovalCall:
 APPROVAL_CALLS: Register[Callable[[Collection[int], Access], Mapping[int, ApprovalCall]]] = Register(
     "memory.work.queries.APPROVAL_CALLS"
 )
-"""Which calls of tools approvals are about, by approval id, as the asker may see them. One query for any number."""
+"""The calls of tools that approvals are about, by approval id, as the asker may see them. One query for any number."""
 
 
 def approval_calls(approvals: Collection[Approval], access: Access) -> Mapping[int, ApprovalCall]:
@@ -97,7 +97,7 @@ access_work_item = access_by("pk", visible_work_items)
 
 
 def count_pending_approvals(thread: Thread) -> int:
-    """Who asks must have been let into the thread before."""
+    """Counts the approvals that wait. Whoever asks must have been let into the thread before."""
     rows = _pending_approvals.rows(thread.pk)
     return int(rows[0][0]) if rows else 0
 
