@@ -31,7 +31,7 @@ from openvibe.workspaces.models import Participant
 
 
 def _token_maker_id(request: Request) -> int | None:
-    """Who holds the token that an agent calls with; None for the operator's, and for members."""
+    """The member who holds the token that an agent calls with; None for the operator's, and for members."""
     caller = caller_of(request)
     return caller.token.made_by_id if caller.token and request_access(request).is_agent else None
 
