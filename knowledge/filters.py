@@ -20,7 +20,7 @@ from knowledge.models import Entry, EntryQuerySet
 from knowledge.tags import fold_tag
 from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.base.query_cache import array_literal
-from openvibe.chat.models import AccessQuery, visibility_of
+from openvibe.chat.queries import AccessQuery, visibility_of
 from openvibe.search.candidates import inline_ids_sql
 from openvibe.workspaces.access import Access
 

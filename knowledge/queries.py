@@ -15,7 +15,8 @@ from knowledge.search import CandidateEntry, EntryHit, NearCopy, Subject, find_e
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.base.registers import Register
-from openvibe.chat.models import AccessQuery, Thread, access_by
+from openvibe.chat.models import Thread
+from openvibe.chat.queries import AccessQuery, access_by
 from openvibe.workspaces.access import Access
 
 __all__ = [

@@ -22,7 +22,8 @@ from knowledge.search import ENTRY_VECTORS
 from knowledge.services.validation import may_manage
 from openvibe.base.markdown import plain_text
 from openvibe.base.query_cache import array_literal
-from openvibe.chat.models import AccessQuery, Message
+from openvibe.chat.models import Message
+from openvibe.chat.queries import AccessQuery
 from openvibe.chat.wiring import (
     INBOX_NOTES,
     LINK_KINDS,

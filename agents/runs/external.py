@@ -30,7 +30,8 @@ from openvibe.base.jobs import JobLost
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS
-from openvibe.chat.models import Dive, Message, sees_thread
+from openvibe.chat.models import Dive, Message
+from openvibe.chat.queries import sees_thread
 from openvibe.chat.services import check_not_archived, create_reply, finish_reply
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant

@@ -25,7 +25,7 @@ from memory.models import Episode
 from memory.queries import blocks_context, list_proposals, notes_context, status_label
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.chat.models import visible_threads
+from openvibe.chat.queries import visible_threads
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 

@@ -29,7 +29,8 @@ from knowledge.web.presenters import EntryRow, entry_row
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing
 from openvibe.base.query_cache import CompiledQuery, array_literal
-from openvibe.chat.models import AccessQuery, Message
+from openvibe.chat.models import Message
+from openvibe.chat.queries import AccessQuery
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 

@@ -37,7 +37,8 @@ from knowledge.web.presenters import LISTED_COLUMNS, ListedEntry, entry_items, e
 from knowledge.web.review import decided_version, list_contradictions, render_queue, renewal_expiries
 from openvibe.base.fragments import render_fragments
 from openvibe.base.problems import Missing, Problem
-from openvibe.chat.models import AccessQuery, Message
+from openvibe.chat.models import Message
+from openvibe.chat.queries import AccessQuery
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant

@@ -15,8 +15,8 @@ from memory.plugins.base import MAX_ENTRY_TOKENS, ContextEntry, NewMessage, Sess
 from memory.plugins.models import SessionInfo
 from memory.plugins.registry import active_plugin_name, provider_for
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.chat.models import Channel, Message, Thread, access_by
-from openvibe.chat.queries import agents_with_access, members_with_access
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.queries import access_by, agents_with_access, members_with_access
 from openvibe.chat.services import clean_message_body, clean_speaker_name, create_thread, get_or_create_speaker
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access

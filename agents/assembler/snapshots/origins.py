@@ -15,7 +15,8 @@ from agents.assembler.snapshots.store import OF_FILES, key_ids
 from knowledge.models import Entry
 from knowledge.queries import restricted_at, was_any_restricted_since
 from memory.models import Approval, Episode, ProgressEntry, WorkItem
-from openvibe.chat.models import Thread, visibility_of
+from openvibe.chat.models import Thread
+from openvibe.chat.queries import visibility_of
 from openvibe.workspaces.access import Access
 
 DELETED_REASON = "deleted since"

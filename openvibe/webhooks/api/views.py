@@ -12,8 +12,7 @@ from openvibe.api.auth import caller_of
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Problem
-from openvibe.chat.models import access_by
-from openvibe.chat.queries import participants_known_to
+from openvibe.chat.queries import access_by, participants_known_to
 from openvibe.webhooks import services
 from openvibe.webhooks.api.serializers import (
     DeliveryOut,
