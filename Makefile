@@ -72,6 +72,7 @@ check: setup-test
 	@$(MAKE_AGAIN) --no-print-directory check-deploy
 	$(BUILD_DOCS)
 	$(IN) -m tests.operations.locked_platforms
+	$(IN) -m tests.operations.docstrings
 	$(IN) -m mypy
 
 check-deploy:

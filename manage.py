@@ -66,8 +66,8 @@ def main() -> None:
 
 
 def interrupt(number: int, _frame: object) -> None:
-    """As Ctrl-C does: temporary files go, and PostgreSQL is stopped by its last user. A second SIGTERM ends it at once;
-    of a terminal that closes, both the shell and the system tell it."""
+    """Interrupts the process as Ctrl-C does: temporary files go, and PostgreSQL is stopped by its last user. A second
+    SIGTERM ends it at once; of a terminal that closes, both the shell and the system tell it."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     raise KeyboardInterrupt(number)

@@ -14,7 +14,8 @@ from django.db.models import F, QuerySet, Sum
 from agents.models import Agent, Run
 from agents.trust import Occasion, may_respond, trust_level
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.chat.models import Dive, Thread, load_visibility, sees_thread, visibility_of
+from openvibe.chat.models import Dive, Thread
+from openvibe.chat.queries import load_visibility, sees_thread, visibility_of
 from openvibe.llm.adaptation_store import StoredAdaptations
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
@@ -92,15 +93,16 @@ def token_rows(agent: Agent | None, workspace_ids: list[int]) -> tuple[QuerySet[
 
 @dataclass(frozen=True)
 class ReplyDenial:
-    """Why an agent may not answer, as the end of a sentence. Not `is_notified`: it does not even hear of the thread."""
+    """The reason why an agent may not answer, as the end of a sentence. Not `is_notified`: it does not even hear of the
+    thread."""
 
     reason: str
     is_notified: bool = True
 
 
 def reply_denied_reason(agent: Agent, thread: Thread, task: str, *, access: Access | None = None) -> str | None:
-    """Why the agent may not answer in this thread, as a sentence for people; None when it may. `access`: the agent's,
-    where the caller has it."""
+    """The reason why the agent may not answer in this thread, as a sentence for people; None when it may. `access`: the
+    agent's, where the caller has it."""
     known_accesses = {} if access is None else {agent.participant_id: access}
     denial = reply_denials([agent], thread, task, known_accesses).get(agent.participant_id)
     if denial is None:
@@ -109,8 +111,8 @@ def reply_denied_reason(agent: Agent, thread: Thread, task: str, *, access: Acce
 
 
 def schedule_denied_reasons(agent: Agent, threads: Sequence[Thread]) -> list[str | None]:
-    """Why the agent may not speak on schedule in each of these threads, none of which is a dive; None where it may. As
-    many queries for many as for one."""
+    """The reasons why the agent may not speak on schedule in each of these threads, none of which is a dive; None where
+    it may. As many queries for many as for one."""
     access = visible_to(agent)
     load_visibility([access])
     everywhere = _agent_denial(agent) or _occasion_denial(agent, None, "scheduled")

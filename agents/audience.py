@@ -86,9 +86,9 @@ def _shut_out_of_runs(workspace_id: int, agent_id: int) -> QuerySet[Any, Any]:
 
 
 def _shut_out_readers(workspace_id: int, agent_id: int, threads: QuerySet[Thread]) -> QuerySet[Any, Any]:
-    """Who reads one of the threads and no restricted knowledge, MAX_SHUT_OUT of them at most of each sort: people who
-    were added to its channel, people of a public one, agents and users of programs (0). What it costs does not grow
-    with the number of readers."""
+    """The people and agents who read one of the threads and no restricted knowledge, MAX_SHUT_OUT of them at most of
+    each sort: people who were added to its channel, people of a public one, agents and users of programs (0). What it
+    costs does not grow with the number of readers."""
     threads = threads.order_by()
     added = ChannelMembership.objects.filter(
         channel__in=threads.values("channel"),
@@ -136,7 +136,7 @@ def agents_reading(workspace_id: int, threads: QuerySet[Thread], *, other_than: 
 
 
 def learned_unseen(access: Access) -> Q:
-    """Inside a query of threads, the condition for episodes that were learned where somebody who reads the thread does
+    """The condition, inside a query of threads, for episodes that were learned where somebody who reads the thread does
     not read though it is no private channel: a guest another public one, another agent a thread that does not list it.
     """
     guests = ChannelMembership.objects.filter(
@@ -161,7 +161,8 @@ def learned_unseen(access: Access) -> Q:
 
 
 def unseen_channels(channel_ids: Collection[int], thread_id: int) -> set[int]:
-    """Which of these channels are private and not read by everybody who reads the thread. One query, none without."""
+    """The channels among these that are private and not read by everybody who reads the thread. One query, none
+    without."""
     if not channel_ids:
         return set()
     return {pk for (pk,) in _unseen_channels.rows(array_literal(channel_ids), thread_id)}
@@ -205,8 +206,9 @@ def _restricted_uses(agent_id: int, thread_id: int) -> QuerySet[Any, Any]:
 
 
 def check_nothing_restricted(access: Access, thread_id: int, what: str) -> None:
-    """Called before an agent writes what stands in its prompts everywhere: `what`, as "your blocks" or "your notes".
-    Raises Refused where it has read restricted knowledge in the thread."""
+    """Raises Refused where an agent that is about to write `what` ("your blocks", "your notes"), which stands in its
+    prompts everywhere, has read restricted knowledge in the thread. Raises Refused where it has read restricted
+    knowledge in the thread."""
     if has_read_restricted(access, thread_id):
         raise Refused(
             f"You have read restricted knowledge in this conversation, and {what} stand in your prompts everywhere."
@@ -224,7 +226,7 @@ class CallSource(NamedTuple):
 
 
 def save_sources(call: ToolCall, sources: Iterable[CallSource]) -> None:
-    """Store what the call read or wrote, each once, in the caller's transaction."""
+    """Stores what the call read or wrote, each once, in the caller's transaction."""
     once = {(source.kind, source.ref): source for source in sources}
     rows = [ToolSource(call=call, **source._asdict()) for source in once.values()]
     ToolSource.objects.bulk_create(rows, ignore_conflicts=True)

@@ -14,7 +14,7 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 
 SAMPLE_THREAD = "demo:spring-planting"
-"""Where the thread of the sample workspace says that it came from."""
+"""The place that the thread of the sample workspace says that it came from."""
 
 SAMPLE_AGENT = "vibe"
 

@@ -1,4 +1,4 @@
-"""Where knowledge entries were used: which runs of agents had them before them."""
+"""The uses of knowledge entries: which runs of agents had them before them."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class EntryUse:
 
 
 def record_uses(*, run: Run, entry_ids: Collection[int], how: Literal["prompt", "tool"]) -> int:
-    """Count these entries as used by the run, in the caller's transaction. Returns how many were new to the run.
+    """Counts these entries as used by the run, in the caller's transaction. Returns how many were new to the run.
 
     However often a run meets an entry, it counts once; entries of other workspaces do not count.
     """

@@ -40,7 +40,7 @@ from openvibe.workspaces.models import Workspace
 
 MAX_KEY_CHARACTERS = 1_000
 NAME_CHARACTERS = 70
-"""Of the host that an endpoint is named after, so that a number fits behind."""
+"""The longest part of the host that an endpoint is named after, so that a number fits behind."""
 NOTHING_SAVED = "Nothing was saved."
 
 
@@ -87,7 +87,8 @@ class ModelRequest:
 
 
 def connect_model(*, workspace: Workspace, by: Access, request: ModelRequest, is_superuser: bool) -> ModelConnection:
-    """Find out what the key is for, ask it, and let agents answer with it. Takes up to a minute: outside transactions.
+    """Finds out what the key is for, tries it, and lets agents answer with it. Takes up to a minute: outside
+    transactions.
 
     A local preset lets OpenVibe call that one address of its own machine, and is for superusers alone. Raises Problem
     (`field`: api_key, provider, base_url, model), ConnectionFailed, and Refused. What an address leaves out (`http://`,
@@ -136,7 +137,7 @@ def _host(url: str) -> str:
 
 
 def _draft_endpoint(workspace: Workspace, preset: Preset, key: str) -> Endpoint:
-    """Not saved, with every field but the model in order."""
+    """An endpoint that is not saved, with every field but the model in order."""
     if not key and preset.key_pattern:
         raise Problem("Paste the key, as its provider shows it.", field="api_key")
     if len(key) > MAX_KEY_CHARACTERS:
@@ -159,7 +160,7 @@ def _draft_endpoint(workspace: Workspace, preset: Preset, key: str) -> Endpoint:
 
 
 def _check_fields(endpoint: Endpoint) -> None:
-    """Raise Problem with the first sentence of what the fields themselves refuse."""
+    """Raises Problem with the first sentence of what the fields themselves refuse."""
     try:
         endpoint.full_clean(exclude=["workspace", "name"], validate_unique=False, validate_constraints=False)
     except ValidationError as error:
@@ -187,7 +188,7 @@ def _list_models(endpoint: Endpoint, addresses: Sequence[str], model: str) -> tu
 
 
 def _no_list_words(result: ModelList, addresses: Sequence[str]) -> str:
-    """Why no models came, and what to do: where an address was typed, perhaps another one."""
+    """The reason why no models came, and what to do: where an address was typed, perhaps another one."""
     if result.error is None:
         return result.message
     if len(addresses) == 1 or not isinstance(result.error, BadAnswer):
@@ -211,8 +212,8 @@ def _choose_model(endpoint: Endpoint, models: Sequence[ServerModel], preset: Pre
 
 
 def _try(endpoint: Endpoint, models: Sequence[ServerModel]) -> EndpointTryResult:
-    """Its answer, with window and prices set to what is told and known of the model. A server on this machine is asked
-    again once it has loaded the model: only then it tells how much it gives it."""
+    """Tries the endpoint and returns its answer, with window and prices set to what is told and known of the model. A
+    server on this machine is asked again once it has loaded the model: only then it tells how much it gives it."""
     names = [model.name for model in models]
     if endpoint.allowed_address:
         trial = try_and_measure(endpoint=endpoint)
@@ -229,7 +230,8 @@ def _try(endpoint: Endpoint, models: Sequence[ServerModel]) -> EndpointTryResult
 
 
 def _store(endpoint: Endpoint, by: Access) -> Endpoint:
-    """In a transaction: the endpoint, saved under a free name, or the one that has its address and key already."""
+    """Stores the endpoint in a transaction; returns it, saved under a free name, or the one that has its address and
+    key already."""
     workspace = Workspace.objects.select_for_update(no_key=True).get(pk=endpoint.workspace_id)
     endpoint.timeout_seconds = Endpoint._meta.get_field("timeout_seconds").default
     others = list(Endpoint.objects.filter(workspace=workspace))
@@ -254,7 +256,7 @@ def _store(endpoint: Endpoint, by: Access) -> Endpoint:
 
 
 def _hand_over(endpoint: Endpoint, by: Access, agent: Agent | None) -> tuple[Agent, ...]:
-    """Let the agent, or else all that have no model of their own, answer with it."""
+    """Lets the agent, or else all that have no model of their own, answer with it."""
     if agent is None:
         _make_default(endpoint, by)
         emit("agent_changed", workspace_id=endpoint.workspace_id)

@@ -94,7 +94,8 @@ def erase_quoting_tool_calls(sender: type[Message], message: Message, **_: Any) 
 
 @receiver(message_revised, dispatch_uid="agents.restore_answer")
 def restore_earlier_answer(sender: type[Message], message: Message, **_: Any) -> None:
-    """Where the newest version of an answer was deleted, the one before it is the answer again."""
+    """Restores the version before one that was deleted: where the newest version of an answer goes, the one before it
+    is the answer again."""
     if message.is_deleted and message.author.is_agent:
         restore_answer(message)
 

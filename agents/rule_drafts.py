@@ -21,7 +21,7 @@ from openvibe.workspaces.services import meter_client
 
 MAX_ANSWER_TOKENS = 300
 MAX_EXCERPT_CHARACTERS, SHORT_EXCERPT_CHARACTERS = 4_000, 1_000
-"""Of each text that a rule is drafted from, at first, and for a model that reads less."""
+"""The most characters of each text that a rule is drafted from, at first, and for a model that reads less."""
 
 
 def drafting_endpoint(agent: Agent) -> Endpoint | None:

@@ -77,8 +77,8 @@ def update_agent(
     fallback: Endpoint | Literal["unchanged"] | None = "unchanged",
     effort: str | None = None,
 ) -> Agent:
-    """Its settings: model (None: the workspace's default), fallback (None: the workspace's), budget, who writes its
-    answers, where it is, whether it is active, how long its model may think (None: as it is).
+    """Changes the agent's settings: model (None: the workspace's default), fallback (None: the workspace's), budget,
+    who writes its answers, where it is, whether it is active, how long its model may think (None: as it is).
 
     Archived channels and those that `by` does not see stay as they are. Raises Problem when the window of either model
     is too small for the agent, or both are the same, and Refused for non-admins.
@@ -122,8 +122,8 @@ def update_answering(
     daily_token_budget: int | None = None,
     effort: str | None = None,
 ) -> Agent:
-    """Who writes its answers, how many tokens it may use in a day, and how long its model may think; None stays as it
-    is. Raises Refused for non-admins."""
+    """Changes who writes its answers, how many tokens it may use in a day, and how long its model may think; None stays
+    as it is. Raises Refused for non-admins."""
     _check_administers(by, agent.workspace_id, "change an agent's settings")
     rows = Agent.objects.select_for_update(no_key=True, of=("self",)).select_related("participant", "endpoint")
     current = rows.get(pk=agent.pk)
@@ -139,7 +139,7 @@ def update_answering(
 
 
 def check_fallback(agent: Agent, endpoint: Endpoint | None, fallback: Endpoint | None) -> None:
-    """Raise Problem where a fallback asks the same model at the same address as the agent's own, or as the default."""
+    """Raises Problem where a fallback asks the same model at the same address as the agent's own, or as the default."""
     if endpoint is None:
         endpoint = Endpoint.objects.filter(workspace=agent.workspace_id, is_default=True).first()
     if endpoint is not None and fallback is not None and endpoint.is_same_model(fallback):
@@ -155,7 +155,7 @@ def _pk(endpoint: Endpoint | None) -> int | None:
 
 
 def _audit_fallback(agent: Agent, by: Access, fallback: Endpoint | None) -> None:
-    """Record it where it is about to change."""
+    """Records the change in the audit log where the fallback is about to be another one."""
     before, after = (f"model {one.name}" if one else "the workspace's fallback" for one in (agent.fallback, fallback))
     if before != after:
         subject = f"fallback of @{agent.handle}"
@@ -174,7 +174,7 @@ def check_effort(effort: str) -> str:
 def _audit_settings(
     agent: Agent, by: Access, endpoint: Endpoint | None, daily_token_budget: int, answers_itself: bool, effort: str
 ) -> None:
-    """Record what of them is about to change."""
+    """Records which of the settings are about to change."""
     models = [f"model {one.name}" if one else "the workspace's model" for one in (agent.endpoint, endpoint)]
     writers = ["answered elsewhere" if itself else "answered here" for itself in (agent.answers_itself, answers_itself)]
     caps = [f"{cap:,} tokens a day" for cap in (agent.daily_token_budget, daily_token_budget)]
@@ -201,7 +201,7 @@ def _set_channels(participant: Participant, channels: set[Channel], by: Access) 
 
 @transaction.atomic
 def deactivate_agent(*, agent: Agent, by: Access) -> Agent:
-    """It answers no more and its episodes are archived; what it said stays."""
+    """Deactivates the agent: it answers no more and its episodes are archived; what it said stays."""
     _lock_activity(agent, by)
     if agent.is_active:
         _audit_activity(agent, by, "active", "deactivated")
@@ -216,7 +216,7 @@ def deactivate_agent(*, agent: Agent, by: Access) -> Agent:
 
 @transaction.atomic
 def reactivate_agent(*, agent: Agent, by: Access) -> Agent:
-    """It answers again, with the episodes that were archived when it was deactivated."""
+    """Reactivates the agent: it answers again, with the episodes that were archived when it was deactivated."""
     _lock_activity(agent, by)
     Episode.objects.filter(agent_id=agent.participant_id, archived_at=agent.deactivated_at).update(archived_at=None)
     if not agent.is_active:
@@ -229,7 +229,8 @@ def reactivate_agent(*, agent: Agent, by: Access) -> Agent:
 
 
 def _lock_activity(agent: Agent, by: Access) -> None:
-    """Since when it is deactivated, as it is now: somebody else may have done it at the same moment."""
+    """Locks the agent and takes over since when it is deactivated: somebody else may have done it at the same
+    moment."""
     _check_administers(by, agent.workspace_id, "deactivate agents or bring them back")
     rows = Agent.objects.select_for_update(no_key=True).values_list("deactivated_at", flat=True)
     agent.deactivated_at = rows.get(pk=agent.pk)
@@ -262,7 +263,7 @@ def check_soul(text: str) -> tuple[Soul, int]:
 
 @transaction.atomic
 def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) -> SoulVersion:
-    """Save `text` (YAML or JSON) as the next version. `based_on` is the version number it was edited from, 0 for none.
+    """Saves `text` (YAML or JSON) as the next version. `based_on` is the version number it was edited from, 0 for none.
 
     A text that is the newest version's makes no other and returns that one. Raises SoulError (line, field), Problem (no
     note, too large for the agent's model), StaleSoul when a newer version exists, Refused for non-admins.
@@ -314,7 +315,7 @@ def _create_soul_version(
 
 @transaction.atomic
 def restore_soul(*, version: SoulVersion, by: Access, based_on: int) -> SoulVersion:
-    """Roll back: the old text becomes a new version, so nothing in the history changes. Feedback that a later version
+    """Rolls back: the old text becomes a new version, so nothing in the history changes. Feedback that a later version
     applied is open again, since the SOUL does not say it any more."""
     restored = save_soul(
         agent=version.agent, by=by, text=version.source, note=f"Back to version {version.number}", based_on=based_on
@@ -355,7 +356,7 @@ def soul_with_rule(agent: Agent, rule: SoulRule) -> str:
 
 @transaction.atomic
 def set_trust_level(*, agent: Agent, by: Access, level: int, note: str) -> TrustChange | None:
-    """Set the level (1 to 4), with a note, into the audit trail. Holds from the very next prompt on.
+    """Sets the level (1 to 4), with a note, and records it in the audit trail. Holds from the very next prompt on.
 
     The level it has already changes nothing and returns None.
     """

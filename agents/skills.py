@@ -78,7 +78,7 @@ def skill_text(agent: Agent, name: str) -> str | None:
 
 
 def loaded_skills(agent: Agent, thread_id: int) -> list[tuple[str, str]]:
-    """Name and text of what the agent has taken up in the thread, in that order; those gone since are left out."""
+    """The name and text of what the agent has taken up in the thread, in that order; those gone since are left out."""
     rows = LoadedSkill.objects.filter(agent=agent, thread=thread_id).order_by("id")
     texts = ((name, skill_text(agent, name)) for name in rows.values_list("name", flat=True))
     return [(name, text) for name, text in texts if text]
@@ -96,7 +96,7 @@ def read_override(agent: Agent, name: str) -> str | None:
 
 
 def folder_problems(agent: Agent) -> list[str]:
-    """Why files of the agent's folder are not used, a sentence each, for whoever runs the server."""
+    """The reasons why files of the agent's folder are not used, a sentence each, for whoever runs the server."""
     plain = _workspaces_folder() / agent.handle
     folder = agent_folder(agent)
     if folder is None:

@@ -18,7 +18,7 @@ RUN_MESSAGE_EXPIRES = 3600  # seconds; recovery asks again for runs whose messag
 
 
 def enqueue_run(run_id: int) -> None:
-    """Ask a worker to execute the run. A broker that is down is only logged: recovery asks again."""
+    """Asks a worker to execute the run. A broker that is down is only logged: recovery asks again."""
     try:
         execute_run_task.apply_async((run_id,), expires=RUN_MESSAGE_EXPIRES, retry=False)
     except Exception as error:  # every transport has errors of its own
@@ -53,7 +53,7 @@ def start_due_schedules_task() -> dict[str, int]:
 
 
 def enqueue_export(export_id: int, delay_seconds: int = 0) -> None:
-    """Ask a worker to write the archive. A broker that is down is only logged: the sweep asks again."""
+    """Asks a worker to write the archive. A broker that is down is only logged: the sweep asks again."""
     try:
         execute_export_task.apply_async((export_id,), countdown=delay_seconds, retry=False)
     except Exception as error:  # every transport has errors of its own

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 Occasion = Literal["mention", "thread", "dive", "publish", "scheduled", "proactive"]
-"""Why an agent would speak: task types, plus speaking by plan or unasked. `thread` is following a thread."""
+"""An occasion on which an agent would speak: task types, plus speaking by plan or unasked. `thread` is following a
+thread."""
 
 KnowledgeScope = Literal["none", "shared", "restricted"]
 """`restricted` includes what is shared."""
@@ -160,7 +161,7 @@ def gate(level: int, effect: Effect, *, is_approved: bool = False, asks_first: b
 
 
 def gate_refusal(level: int, effect: Effect) -> str:
-    """Why `gate` refuses, as the end of a sentence that begins with the tool's name."""
+    """The reason why `gate` refuses, as the end of a sentence that begins with the tool's name."""
     if gate_rule(level, effect) == "approved":
         return f"which {EFFECT_LABELS[effect]}: at L{level} only once an admin has approved it for the agent"
     lowest = next(row.number for row in TRUST_LEVELS if gate_rule(row.number, effect) != "refused")

@@ -107,7 +107,7 @@ NO_AGENT_MESSAGE = "There is no such agent any more."
 
 
 def dive_denied_reasons(participants: Sequence[Participant], thread: Thread, task: str) -> dict[int, str]:
-    """Why which of these agents may not take part in a dive (`task` dive or publish), as sentences by participant."""
+    """The sentences that say why these agents may not take part in a dive (`task` dive or publish), by participant."""
     agents = Agent.objects.select_related("workspace").filter(participant__in=participants)
     by_participant = {agent.participant_id: agent for agent in agents}
     denials = reply_denials(list(by_participant.values()), thread, task)

@@ -24,13 +24,14 @@ def call(path, body=None):
 
 
 def ask_a_model(messages):
-    """Put your model here: `messages` is what every chat model takes. What people disliked stands in it too."""
+    """The place for your own model: `messages` is what every chat model takes. What people disliked stands in it
+    too."""
     lessons = sum(message["content"].count("[RECENT FEEDBACK]") for message in messages)
     return f"I read {len(messages)} messages and carry {lessons} lessons."
 
 
 def answer(message):
-    """Take the message, read what there is to know, say the answer, or why there is none."""
+    """Takes the message, reads what there is to know, says the answer, or why there is none."""
     try:
         run = call("runs/", {"message": message})
         address, attempt = f"runs/{run['id']}/", {"attempt": run["attempt"]}

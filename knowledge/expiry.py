@@ -1,4 +1,5 @@
-"""Until when an entry holds, and how fresh that makes it: parsed, normalised, put into words. Pure: no Django."""
+"""The expiry of an entry: until when an entry holds, and how fresh that makes it: parsed, normalised, put into words.
+Pure: no Django."""
 
 from __future__ import annotations
 
@@ -99,7 +100,7 @@ FreshnessState = Literal["fresh", "expiring", "expired", "proposed", "needs_revi
 FRESHNESS_STATES: tuple[FreshnessState, ...] = get_args(FreshnessState)
 
 EXPIRING_WITHIN = timedelta(days=14)
-"""Before its time is over an entry counts as expiring for so long."""
+"""The time before its end in which an entry counts as expiring."""
 
 REVIEW_REASONS_IN_WORDS = {
     "expired": "it expired",

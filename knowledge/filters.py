@@ -1,4 +1,5 @@
-"""Which entries a query may answer with: what the asker may read, what holds now, filters of page, API and search.
+"""Filters: which entries a query may answer with: what the asker may read, what holds now, filters of page, API and
+search.
 
 Candidates are found by SQL that says the same as the querysets; entries are read through these, in a statement
 compiled once in a process."""
@@ -19,7 +20,7 @@ from knowledge.models import Entry, EntryQuerySet
 from knowledge.tags import fold_tag
 from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.base.query_cache import array_literal
-from openvibe.chat.models import AccessQuery, visibility_of
+from openvibe.chat.queries import AccessQuery, visibility_of
 from openvibe.search.candidates import inline_ids_sql
 from openvibe.workspaces.access import Access
 
@@ -164,7 +165,7 @@ class EntryTopic(NamedTuple):
 
 
 def newest_topics(access: Access, most: int, *, now: datetime) -> list[EntryTopic]:
-    """Of the newest `most` entries that the asker may read and that hold at `now` (UTC)."""
+    """The topics of the newest `most` entries that the asker may read and that hold at `now` (UTC)."""
     if access.knowledge == "none":
         return []
     statement = sql.SQL(_NEWEST_TOPICS).format(visible=sql.SQL(visible_sql(access)), current=sql.SQL(IS_CURRENT_SQL))

@@ -79,7 +79,7 @@ def _archive_unused_entry(entry: Entry) -> None:
 
 
 def _apply_in_batches(entries: QuerySet[Entry], change: Callable[[Entry], None]) -> int:
-    """Change every row, a batch to a transaction. `change` must make the row leave the selection."""
+    """Changes every row, a batch to a transaction. `change` must make the row leave the selection."""
     changed_count = 0
     while True:
         with transaction.atomic():

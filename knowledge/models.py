@@ -60,7 +60,7 @@ class EntryQuerySet(models.QuerySet["Entry"]):
         return entries.filter(shared if access.is_agent else shared | own)
 
     def with_related(self) -> EntryQuerySet:
-        """With all that pages and prompts show beside an entry, in the same query."""
+        """The entries with all that pages and prompts show beside an entry, in the same query."""
         people = self.select_related("owner", "author__agent", "decided_by", "source_thread__channel")
         return people.defer("search")
 
@@ -107,7 +107,7 @@ class Entry(TimestampedModel):
         IMPORT = "import", "Imported"
 
     class Reason(models.TextChoices):
-        """Why an entry waits for review, or was archived by itself."""
+        """A reason why an entry waits for review, or was archived by itself."""
 
         EXPIRED = "expired", "It expired"
         CONTRADICTION = "contradiction", "It may contradict another entry"

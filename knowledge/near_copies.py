@@ -26,20 +26,21 @@ _MAX_LIKELY_GROUPS: Final = 8
 """A text is compared with so many of the firsts, those that share most with it: a copy shares nearly all."""
 
 _MIN_SHARED_PIECES: Final = 0.6
-"""So much of the shorter one must stand in the other for the two to be compared at all."""
+"""The share of the shorter one that must stand in the other for the two to be compared at all."""
 
 _MAX_ADDED_SHARE: Final = 0.2
-"""So much of the longer one's telling words may be missing in the other."""
+"""The share of the longer one's telling words that may be missing in the other."""
 
 _MIN_ORDER_RATIO: Final = 0.75
-"""So much of both stands in the same order (`difflib`)."""
+"""The least share of both that stands in the same order (`difflib`)."""
 
 _ENDINGS: Final = ("s", "es", "d", "ed", "ing")
 _MAX_RESPELLED_WORDS: Final = 12
-"""Of more words in place of others it is not asked whether they are spelled otherwise: they say something else."""
+"""The most words in place of others of which it is asked whether they are spelled otherwise: they say something
+else."""
 
 _MIN_INFLECTED_LETTERS, _MIN_SPELLED_LETTERS, _MIN_SPELLING_RATIO = 3, 6, 0.85
-"""From here on two words are two forms, or two spellings, of one."""
+"""The lengths from which on two words are two forms, or two spellings, of one."""
 
 _DECISIVE_TEXT = """
 not no never none neither nor cannot without before after until within over under up down off out more less most least
@@ -75,7 +76,7 @@ class CopiedText:
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """In any order."""
+        """The numbers, in any order."""
         return tuple(sorted(_NUMBER.findall(self._text_without_marks)))
 
     @cached_property

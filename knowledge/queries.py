@@ -15,7 +15,8 @@ from knowledge.search import CandidateEntry, EntryHit, NearCopy, Subject, find_e
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.base.registers import Register
-from openvibe.chat.models import AccessQuery, Thread, access_by
+from openvibe.chat.models import Thread
+from openvibe.chat.queries import AccessQuery, access_by
 from openvibe.workspaces.access import Access
 
 __all__ = [
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 ENTRY_USES: Register[Callable[[Entry, Access], Sequence[object]]] = Register("knowledge.queries.ENTRY_USES")
-"""Where an entry was used, as rows for its page, the newest first; the floor that uses it adds what looks."""
+"""The uses of an entry, as rows for its page, the newest first; the floor that uses it adds what looks."""
 
 
 def accessible_entries(access: Access) -> EntryQuerySet:
@@ -45,12 +46,12 @@ def accessible_entries(access: Access) -> EntryQuerySet:
 
 
 access_plain_entry = access_by("pk", accessible_entries)
-"""As `access_entry`, without what its own page shows beside it."""
+"""A lookup as `access_entry`, without what its own page shows beside it."""
 
 
 def with_api_fields(entries: QuerySet[Entry], access: Access) -> QuerySet[Entry]:
-    """With all that `EntryOut` shows: one query. Where an entry comes from, and which entries stand before and after
-    it, is told only to those who may see that."""
+    """The entries with all that `EntryOut` shows: one query. Where an entry comes from, and which entries stand before
+    and after it, is told only to those who may see that."""
     entries_seen = accessible_entries(access).order_by()
     source_thread: QuerySet[Thread] = Thread.objects.visible_to(access).filter(pk=OuterRef("source_thread_id"))
     successors = entries_seen.filter(supersedes=OuterRef("pk")).exclude(status=Entry.Status.PROPOSED)
@@ -122,7 +123,7 @@ def visible_revisions(access: Access, entry: Entry) -> QuerySet[Revision]:
 
 
 def sharing_revisions_after(at: OuterRef) -> QuerySet[Revision]:
-    """Inside a query of entries: the revisions that shared a restricted one after `at`."""
+    """The revisions, inside a query of entries, that shared a restricted one after `at`."""
     return _SHARING_REVISIONS.filter(entry=OuterRef("pk"), created_at__gt=at).order_by()
 
 
@@ -134,7 +135,7 @@ def was_any_restricted_since(access: Access, at: datetime) -> bool:
 
 
 def restricted_at(access: Access, entry_ids: Collection[int], at: datetime) -> set[int]:
-    """Which of these entries the asker could not have read at `at`, since they were shared only afterwards."""
+    """The entries among these that the asker could not have read at `at`, since they were shared only afterwards."""
     if access.knowledge == "restricted" or not entry_ids:
         return set()
     shared_later = _SHARING_REVISIONS.filter(entry__in=entry_ids, created_at__gt=at)

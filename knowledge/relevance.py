@@ -1,4 +1,5 @@
-"""Which entries bear on a question at all, however many there are to choose from. Pure: no Django, no database.
+"""The relevance of entries: which entries bear on a question at all, however many there are to choose from. Pure: no
+Django, no database.
 
 Two kinds of evidence are added. Meaning: by how many standard deviations an entry is nearer to the question than texts
 that have nothing to do with it. Words: how much of what the question tells the entry holds, rare words telling more.
@@ -19,7 +20,7 @@ _WORDS_WEIGHT: Final = 4
 """Standard deviations. What holding all telling words of a question adds to its nearness."""
 
 _MAX_TELLING_TERMS: Final = 4
-"""So many terms of a question, the rarest, tell as much as all: no entry holds most words of a long one."""
+"""The number of a question's terms, the rarest, that tell as much as all: no entry holds most words of a long one."""
 
 SUFFICIENT_COVERAGE: Final = 2 / 3
 """An entry that holds so much of what a question tells bears on it, whatever its vector says."""

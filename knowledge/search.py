@@ -225,8 +225,8 @@ def _rank_relevant(
 
 
 def _is_relevant(question: Question, rows: EntryRows) -> NDArray[np.bool_]:
-    """Which entries bear on the request by itself; and which bear on it in this conversation, and somehow by itself.
-    How much a word tells, those say that the asker may use."""
+    """Masks of the entries: which bear on the request by itself; and which bear on it in this conversation, and somehow
+    by itself. How much a word tells, those say that the asker may use."""
     idfs, own_count = term_idfs(rows.candidates.hits[rows.is_usable]), len(question.request.terms)
     embedding, hits = question.request.embedding, rows.candidates.hits
     corpus_size = ENTRIES.space_size(embedding.space_id) if embedding else len(rows.candidates)
@@ -382,7 +382,7 @@ def _similarity(vectors: Sequence[tuple[float, bytes | None]], query: Query) -> 
 
 
 def _topic_bits(shape: QueryShape) -> sql.Composable:
-    """Which terms stand in the topic, as bits."""
+    """The terms that stand in the topic, as bits."""
     bits = [
         sql.SQL("CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END").format(
             sql.Placeholder(f"topic{index}"), 1 << index
@@ -398,7 +398,7 @@ _READ_LOCKED_SQL = f"{_READ_SQL} ORDER BY id FOR SHARE"
 
 
 def embed_pending_entries(space_id: int | None = None, limit: int = 100_000, *, seconds: float | None = None) -> int:
-    """Make the vectors of entries that wait, in one space or in all; how many were made. See `embed_pending`."""
+    """Makes the vectors of entries that wait, in one space or in all; returns how many. See `embed_pending`."""
     return embed_pending(ENTRY_VECTORS, space_id=space_id, limit=limit, seconds=seconds)
 
 

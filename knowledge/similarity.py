@@ -17,7 +17,7 @@ from openvibe.search.values import dot
 from openvibe.workspaces.access import Access
 
 OVERSAMPLING = 3
-"""So many times the entries wanted are looked at more closely, since some of them turn out to be unlike."""
+"""The factor by which more entries than wanted are looked at more closely, since some of them turn out to be unlike."""
 
 
 def find_similar_entries(access: Access, text: str, *, most: int = 5, exclude_id: int | None = None) -> list[EntryHit]:
@@ -54,7 +54,8 @@ ORDER BY place, rank"""
 
 
 def similar_ids(workspace_id: int, text: str, others: Mapping[int, str]) -> set[int]:
-    """Which of the entries (`{id: what it says}`), the nearest of the workspace, are about what the text is about.
+    """The ids of those entries (`{id: what it says}`), the nearest of the workspace, that are about what the text is
+    about.
 
     They share telling words with it, or are near in meaning, or some of both: more than the likest of as many unrelated
     entries would. Without vectors words decide; what says nothing is like nothing.
@@ -85,7 +86,8 @@ def _shared_words(words: frozenset[str], language: str, others: Mapping[int, str
 
 
 def _z_scores(workspace_id: int, text: str, others: Mapping[int, str]) -> dict[int, float]:
-    """By how many standard deviations those that have a vector are nearer to the text than unrelated ones."""
+    """The number of standard deviations by which those that have a vector are nearer to the text than unrelated
+    ones."""
     embedding = embed_question(workspace_id, text)
     chance = chance_level(workspace_id, embedding) if embedding else None
     if embedding is None or chance is None:
@@ -97,7 +99,8 @@ def _z_scores(workspace_id: int, text: str, others: Mapping[int, str]) -> dict[i
 
 
 def _stems(texts: Sequence[str], languages: Sequence[str]) -> list[frozenset[str]]:
-    """For each text, in each language: its words as that language stems them, without numbers and stop words."""
+    """The stems of each text: in each language its words as that language stems them, without numbers and stop
+    words."""
     with connection.cursor() as cursor:
         cursor.execute(
             _STEMS_SQL,

@@ -22,7 +22,8 @@ from knowledge.search import ENTRY_VECTORS
 from knowledge.services.validation import may_manage
 from openvibe.base.markdown import plain_text
 from openvibe.base.query_cache import array_literal
-from openvibe.chat.models import AccessQuery, Message
+from openvibe.chat.models import Message
+from openvibe.chat.queries import AccessQuery
 from openvibe.chat.wiring import (
     INBOX_NOTES,
     LINK_KINDS,
@@ -95,7 +96,8 @@ def _live_pins(access: Access, ids: int) -> QuerySet[Any, Any]:
 
 
 def pin_keepers(messages: Sequence[Message]) -> dict[int, set[int]]:
-    """Who wrote or owns the restricted entries made from each message: they see them whatever their role. One query."""
+    """The participants who wrote or own the restricted entries made from each message: they see them whatever their
+    role. One query."""
     entries = Entry.objects.filter(source_message__in=messages, visibility=Entry.Visibility.RESTRICTED)
     keepers: defaultdict[int, set[int]] = defaultdict(set)
     for message_id, *people in entries.order_by().values_list("source_message_id", "author_id", "owner_id"):

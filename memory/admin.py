@@ -221,7 +221,7 @@ class ConversationAdmin(ReadOnlyAdmin):
 
 
 def thread_link(page: ReadOnlyAdmin, thread: Thread) -> str:
-    """To the memory map, for who may see the thread there."""
+    """A link to the memory map, for who may see the thread there."""
     address = reverse("thread-memory", args=[thread.workspace.slug, thread.pk])
     return page.app_link(thread, thread.workspace, address, "Open its memory map")
 

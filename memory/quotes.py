@@ -188,7 +188,7 @@ def _visible_summaries(access: Access) -> QuerySet[Summary]:
 
 
 def _quoting_summaries(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
-    """Of the message's thread: no other thread's summaries are told of it."""
+    """Summaries of the message's thread: no other thread's summaries are told of it."""
     since = quotable_since(message.created_at)
     rows = Summary.objects.filter(conversation__thread=message.thread_id, created_at__gte=since)
     return (QuotingText(pk, content, None) for pk, content in rows.order_by().values_list("pk", "content"))

@@ -27,7 +27,7 @@ WEIGHTY_KINDS = (WorkItem.Kind.OBJECTIVE, WorkItem.Kind.PLAN, WorkItem.Kind.GOAL
 """Work whose end an agent remembers; of to-dos, the last one that was open."""
 
 MAX_QUOTE_CHARACTERS = 300
-"""Of a row's words in an episode."""
+"""The longest quotation of a row's words in an episode."""
 
 MESSAGES_PER_CHECK = 25
 """Messages between two looks at whether a thread that agents follow has grown past its threshold."""
@@ -125,7 +125,7 @@ def remember_decision(sender: type[Approval], approval: Approval, by: Access | N
 
 @receiver(endpoint_answered, dispatch_uid="memory.resume_compaction")
 def resume_after_test(sender: type[Endpoint], endpoint: Endpoint, **_: Any) -> None:
-    """Whoever tests an endpoint with success need not wait until its pause is over."""
+    """Lifts the pause where somebody tests an endpoint with success, so that nobody waits until it is over."""
     for compaction in resume_compaction(workspace_id=endpoint.workspace_id, by=None, endpoint_id=endpoint.pk):
         enqueue_compaction_on_commit(compaction.pk)
 

@@ -133,7 +133,7 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session")
 def migrated_dump(django_db_blocker: DjangoDbBlocker) -> Path:
-    """See `run_once.migrated_dump`."""
+    """The dump that `run_once.migrated_dump` makes."""
     with django_db_blocker.unblock():
         return run_once.migrated_dump()
 
@@ -192,7 +192,8 @@ def quick_savepoints() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def caches_without_clocks() -> Iterator[None]:
-    """However slow the machine is, no statement comes again because seconds have passed."""
+    """Keeps the caches' clocks still: however slow the machine is, no statement comes again because seconds have
+    passed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spaces, "SPACE_CACHE_SECONDS", math.inf)
         patch.setattr(candidates, "STATISTICS_CACHE_SECONDS", math.inf)
@@ -201,7 +202,7 @@ def caches_without_clocks() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def listeners_stop_soon() -> Iterator[None]:
-    """So that no test waits for them."""
+    """Stops listeners soon, so that no test waits for them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hub, "STOP_CHECK_SECONDS", 0.02)
         yield
@@ -219,7 +220,8 @@ def listeners_have_left(listeners_stop_soon: None) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def module_transaction(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """For what a module makes once and its tests (marked `django_db`) read: taken back after the last of them."""
+    """A transaction around what a module makes once and its tests (marked `django_db`) read: taken back after the last
+    of them."""
     with django_db_blocker.unblock(), transaction.atomic():
         yield
         transaction.set_rollback(True)

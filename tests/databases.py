@@ -26,7 +26,7 @@ def drop_database(name: str) -> None:
 
 @contextmanager
 def connected_to(name: str) -> Iterator[None]:
-    """Meanwhile Django's connection is to this database; what was kept of the other one is forgotten."""
+    """Connects Django meanwhile to this database; what was kept of the other one is forgotten."""
     usual = connection.settings_dict["NAME"]
     _connect(name)
     try:

@@ -166,7 +166,7 @@ def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Cha
 
 @cache
 def _soul(name: str) -> tuple[str, dict[str, Any], int]:
-    """As it is written, its content and its tokens."""
+    """The SOUL as it is written, its content and its tokens."""
     source = SOUL.format(name=name)
     soul, tokens = check_soul(source)
     return source, soul_to_dict(soul), tokens

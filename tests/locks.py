@@ -9,7 +9,8 @@ BLOCKED = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pg_backend_
 
 
 def wait_until_blocked(other: Thread) -> None:
-    """Until another session, that of the thread, waits for a lock of ours. Fails when it ends before, or after 30 s."""
+    """Waits until another session, that of the thread, waits for a lock of ours. Fails when it ends before, or after 30
+    s."""
     given_up = monotonic() + 30
     with connection.cursor() as cursor:
         while True:

@@ -8,5 +8,5 @@ from openvibe.base.registers import Register
 
 
 def replaced(register: Register[Any], *items: object) -> AbstractContextManager[object]:
-    """Within the context the register holds these items instead."""
+    """Replaces what the register holds within the context by these items."""
     return mock.patch.object(register, "_items", items)

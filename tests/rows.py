@@ -71,7 +71,7 @@ def _insert_all_statement(model: type[Model], fields: tuple[Field[Any, Any], ...
 
 @cache
 def _insert_statement(model: type[Model], fields: tuple[Field[Any, Any], ...]) -> tuple[str, list[Field[Any, Any]]]:
-    """It, and the fields whose values it gives back."""
+    """The statement, and the fields whose values it gives back."""
     returned = [field for field in model._meta.db_returning_fields if field not in fields] or [model._meta.pk]
     columns, places = ", ".join(f'"{field.column}"' for field in fields), ", ".join(["%s"] * len(fields))
     answer = ", ".join(f'"{field.column}"' for field in returned)

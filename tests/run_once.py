@@ -35,12 +35,12 @@ DO $$ DECLARE name regclass; BEGIN
         EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', name);
     END LOOP;
 END $$"""
-"""It would look in the middle of a run, find tables whose rows were all taken back, and have every later test plan for
-an empty one: tests would take longer the slower the machine is."""
+"""A script that turns autovacuum off: it would look in the middle of a run, find tables whose rows were all taken back,
+and have every later test plan for an empty one: tests would take longer the slower the machine is."""
 
 
 def begin() -> None:
-    """Before the processes of a run are started: a folder for what they share and for all temporary files."""
+    """Begins a run before its processes are started: a folder for what they share and for all temporary files."""
     memory = _folder_in_memory()
     if memory:
         _remove_abandoned(memory)
@@ -55,7 +55,8 @@ def end() -> None:
 
 
 def _folder_in_memory() -> Path | None:
-    """Where files are made and removed at a fraction of a disk's price: installations are thousands of small ones."""
+    """A folder in memory, where files are made and removed at a fraction of a disk's price: installations are thousands
+    of small ones."""
     folder = Path("/dev/shm")
     try:
         there = os.statvfs(folder)

@@ -1,4 +1,5 @@
-"""Inside a test's own transaction every transaction of the code it calls is a savepoint: ten and more in most tests."""
+"""Savepoints, of which most tests have ten and more: inside a test's own transaction every transaction of the code it
+calls is one."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -38,7 +38,8 @@ api-memory-stats api-block context-preview-tab api-schedule openai-not-here
 unsubscribe connect-model-local picture thread-memory-prompt thread-memory-compaction settings-export settings-jobs
 admin-tables
 """
-"""They show no rows, are streams and files, are for superusers, or show one row that this world does not have."""
+"""Pages whose statements are not counted: they show no rows, are streams and files, are for superusers, or show one row
+that this world does not have."""
 OF_AGENTS = (
     "/api/v1/memory",
     "/api/v1/blocks",
@@ -47,7 +48,7 @@ OF_AGENTS = (
     "/api/v1/profile",
     "/api/v1/sessions",
 )
-"""Of the API, for agents alone."""
+"""Addresses of the API, for agents alone."""
 QUERIES = {
     "search": "?q=roses",
     "api-search": "?q=roses",

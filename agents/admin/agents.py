@@ -123,7 +123,7 @@ class AgentAdmin(AuditedAdmin):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        """Name, handle and purpose, made by the same verb as everywhere."""
+        """A form of name, handle and purpose, which the same service saves as everywhere."""
         if not self.has_add_permission(request):
             return redirect("admin:agents_agent_changelist")
         form = NewAgentForm(request.POST or None)
@@ -149,7 +149,8 @@ class AgentAdmin(AuditedAdmin):
 
     @agent_page("SOUL", "soul")
     def soul_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
-        """Edit as YAML, check, save as a new version; compare versions; bring an old one back."""
+        """The page that edits a SOUL as YAML, checks it and saves it as a new version; compares versions; brings an old
+        one back."""
         if request.method != "POST":
             return self._render_soul_page(request, agent)
         if "restore" in request.POST:
@@ -188,7 +189,7 @@ class AgentAdmin(AuditedAdmin):
     def _render_soul_page(
         self, request: HttpRequest, agent: Agent, form: SoulForm | None = None, problems: Sequence[str] = ()
     ) -> HttpResponse:
-        """With what was written in a bound `form`, else with the current SOUL."""
+        """Renders the page with what was written in a bound `form`, else with the current SOUL."""
         checked = request.POST.get("soul", "") if form else ""
         source, number = (agent.soul.source, agent.soul.number) if agent.soul else ("", 0)
         return self._render_page(
@@ -233,7 +234,7 @@ class AgentAdmin(AuditedAdmin):
 
     @agent_page("Channels", "channels")
     def channels_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
-        """Which channels the agent was added to, among those the signed-in person sees."""
+        """The page of the channels the agent was added to, among those the signed-in person sees."""
         channels = self.visible_choices(Channel, request).order_by("name")
         choices = channels.filter(workspace=agent.workspace_id, archived_at=None)
         memberships = ChannelMembership.objects.filter(participant=agent.participant)
@@ -260,7 +261,7 @@ class AgentAdmin(AuditedAdmin):
 
     @agent_page("Tools", "tools")
     def tools_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
-        """Which tools of the workspace's MCP servers the agent may use."""
+        """The page of the tools of the workspace's MCP servers the agent may use."""
         tools = McpTool.objects.filter(server__workspace=agent.workspace_id, is_listed=True).select_related("server")
         tool_ids = list(agent.mcp_tools.values_list("pk", flat=True))
         choices = list(tools.order_by("server__name", "name"))
@@ -298,7 +299,7 @@ class AgentAdmin(AuditedAdmin):
         return self._render_page(request, agent, "activity", "activity", problems=problems)
 
     def _try_write(self, request: HttpRequest, agent: Agent, write: Callable[..., object], message: str) -> list[str]:
-        """Write as the signed-in person; the lines of what is wrong, none when it is done (and logged)."""
+        """Writes as the signed-in person; returns the lines of what is wrong, none when it is done (and logged)."""
         try:
             write(by=admin_access(request, agent.workspace_id))
         except (Problem, SoulError) as error:

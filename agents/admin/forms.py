@@ -34,7 +34,7 @@ class SoulTextarea(UnfoldAdminTextareaWidget):  # type: ignore[misc]  # unfold h
 
 
 class NewAgentForm(forms.Form):
-    """Who it is, in plain fields; the SOUL's page shows the rest."""
+    """A form that says who the new agent is, in plain fields; the SOUL's page shows the rest."""
 
     workspace = forms.ModelChoiceField(queryset=Workspace.objects.none(), widget=UnfoldAdminSelectWidget)
     name = forms.CharField(max_length=80, widget=UnfoldAdminTextInputWidget)
@@ -96,7 +96,7 @@ class ToolsForm(forms.Form):
 
 
 def _tool_label(tool: McpTool) -> str:
-    """Its name as agents call it, with what it does."""
+    """The tool's name as agents call it, with what it does."""
     asks = ", asks first" if tool.asks_first else ""
     first_line = tool.description.partition("\n")[0][:120]
     return f"{offered_name(tool)} ({tool.get_effect_display()}{asks}): {first_line}"

@@ -25,7 +25,7 @@ MAX_UNUSABLE_NAMED = 10
 """Tools that were left out, by name."""
 
 MAX_SHOWN_DEPTH = 4
-"""Of arguments inside of arguments that are named one by one."""
+"""The deepest level of arguments inside of arguments that are named one by one."""
 
 
 class McpServerForm(StoredSecretForm):
@@ -72,7 +72,7 @@ class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
         return True
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Named for screen readers: the head of its column is no label."""
+        """The field, named for screen readers: the head of its column is no label."""
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if field is not None:
             field.widget.attrs["aria-label"] = str(field.label)
@@ -80,8 +80,8 @@ class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
 
     @admin.display(description="Arguments")
     def arguments(self, tool: McpTool) -> str:
-        """With what the server says of each, and the whole of what agents are given: a server may hide words for them
-        anywhere in it."""
+        """The arguments, with what the server says of each, and the whole of what agents are given: a server may hide
+        words for them anywhere in it."""
         rows = "; ".join(f"{name}: {words}".rstrip(": ") for name, words in _described_arguments(tool.input_schema))
         whole = json.dumps(tool.input_schema, ensure_ascii=False)
         details = "<details><summary>As agents read them</summary><code class='break-words'>{}</code></details>"

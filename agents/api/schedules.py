@@ -18,8 +18,8 @@ from openvibe.api.fields import IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Channel, Thread, access_by
-from openvibe.chat.queries import access_channel
+from openvibe.chat.models import Channel, Thread
+from openvibe.chat.queries import access_by, access_channel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.api.serializers import ParticipantOut
 from openvibe.workspaces.decorators import request_access

@@ -25,7 +25,7 @@ _LOST_RACES = (DeadlockDetected, LockNotAvailable)
 
 
 def delete_workspace(*, workspace: Workspace) -> int:
-    """Delete the workspace and every row that belongs to it, all or nothing; how many rows. Accounts stay.
+    """Deletes the workspace and every row that belongs to it, all or nothing; returns how many rows. Accounts stay.
 
     What is never deleted otherwise (versions of a SOUL, revisions, changes of trust) goes, too, and the folders of its
     agents alone (`<handle>@<slug>`), but not the audit log, which says that it is deleted. Where somebody writes into

@@ -84,7 +84,8 @@ class Archive:
 def export_workspace(
     *, workspace: Workspace, path: Path, by: Actor | None = None, progress: Progress = lambda rows: None
 ) -> dict[str, Any]:
-    """Write the workspace, as it is at one moment, to a new file that only this system user can read. Its manifest.
+    """Writes the workspace, as it is at one moment, to a new file that only this system user can read. Returns its
+    manifest.
 
     Raises Conflict while a deleted text has not left everything that repeats it, and OSError. A file of that name
     stays as it is until the new one is whole.

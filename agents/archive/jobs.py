@@ -70,7 +70,7 @@ def access_archive(*, member: Member, export_id: int) -> tuple[WorkspaceExport, 
 
 
 def execute_export(export_id: int) -> int | None:
-    """Write the archive. Seconds until it is to be tried again, or None when it is over."""
+    """Writes the archive. Returns the seconds until it is to be tried again, or None when it is over."""
     rows = WorkspaceExport.objects.select_related("workspace", "requested_by")
     with EXPORTS.claim(export_id, lock_queued(rows, export_id)) as export:
         return _write(export) if export else None
@@ -107,7 +107,7 @@ def _write(export: WorkspaceExport) -> int | None:
 
 
 class _Requester:
-    """Who asked, as the audit log names them."""
+    """The person who asked, as the audit log names them."""
 
     def __init__(self, participant_id: int) -> None:
         self.participant_id = participant_id

@@ -25,7 +25,7 @@ from openvibe.chat.models import MAX_IMAGE_SIDE, Erasure, Image
 from openvibe.workspaces.models import Picture, Workspace
 
 MAX_NUMBER = 2**31 - 1
-"""Of tokens, counts and the like."""
+"""The largest number of tokens, counts and the like."""
 
 
 def _known_time(text: str) -> str:
@@ -79,7 +79,7 @@ class _Tool(TypedDict):
 
 @with_config(_STRICT)
 class _Options(TypedDict):
-    """As `agents.openai_api.options` makes them."""
+    """The options of a request, as `agents.openai_api.options` makes them."""
 
     effort: NotRequired[Literal["off", "low", "medium", "high"]]
     temperature: NotRequired[float]
@@ -95,7 +95,7 @@ class _Options(TypedDict):
 
 ShownMessage = tuple[Id, list[Id] | None]
 Block = tuple[Id, Id, int, list[ShownMessage]]
-"""As `recall_blocks.RecallBlock`: before, part, checksum, messages with their passages."""
+"""A block as `recall_blocks.RecallBlock` has it: before, part, checksum, messages with their passages."""
 
 
 def _shape(kind: Any) -> Callable[[Any], object]:

@@ -350,7 +350,7 @@ def iter_lines(stream: IO[bytes], *, whole: bool = False) -> Iterator[bytes]:
 
 
 def _reserve_ids(table: Table, count: int) -> Sequence[int]:
-    """So many ids that no other row will have, ascending."""
+    """Reserves that many ids, which no other row will have; returns them in ascending order."""
     if not count:
         return array("q")
     with connection.cursor() as cursor:
@@ -362,7 +362,7 @@ def _reserve_ids(table: Table, count: int) -> Sequence[int]:
 
 
 def _want_vectors(workspace: Workspace) -> None:
-    """Let every text of the workspace wait for its vector, which the embedder makes in the background."""
+    """Lets every text of the workspace wait for its vector, which the embedder makes in the background."""
     space = _built_in_space(workspace)
     for table in VECTOR_TABLES:
         table.enqueue_all(space.pk, workspace.pk)

@@ -1,4 +1,4 @@
-"""Which tables belong to a workspace, found by their foreign keys, and the exceptions.
+"""The tables that belong to a workspace, found by their foreign keys, and the exceptions.
 
 A new model is in the archive as soon as a chain of foreign keys leads from it to `Workspace`. What is to be left out,
 or holds ids that are no foreign keys, stands in LEFT_OUT and REFERENCES."""

@@ -19,7 +19,7 @@ PASSAGE_BYTES = 240
 """Bytes (UTF-8), about 60 tokens: a few sentences, or a short paragraph."""
 
 MAX_PASSAGES = 120
-"""Of one message; those of a longer one are longer."""
+"""The most passages of one message; those of a longer one are longer."""
 
 GAP_MARKER = "[…]"
 GAP_TOKENS = 6
@@ -28,8 +28,8 @@ GAP_TOKENS = 6
 def choose_passages(
     text: str, question: str, limit: int, counter: TokenCounter, *, note: str
 ) -> tuple[int, ...] | None:
-    """Which passages of the text bear most on the question and fit `limit` tokens with the `note` that ends an excerpt,
-    in their order; None for a text that fits as it is, none where not even one does.
+    """The passages of the text that bear most on the question and fit `limit` tokens with the `note` that ends an
+    excerpt, in their order; None for a text that fits as it is, none where not even one does.
 
     Cut where lines, sentences or words end. Secrets are masked first, so that no cut leaves half of one.
     """
@@ -50,8 +50,8 @@ def choose_passages(
 
 
 def join_passages(text: str, indices: Collection[int], note: str) -> str:
-    """These passages of the text, in ascending order; `[…]` stands for what is left out, and `note` at the end says
-    so. Empty without any.
+    """The text of these passages, in ascending order; `[…]` stands for what is left out, and `note` at the end says so.
+    Empty without any.
 
     Secrets are masked. Raises IndexError for a passage that the text has not got.
     """
@@ -109,6 +109,6 @@ def _question_vector(question: str) -> Floats:
 
 @lru_cache(maxsize=64)
 def _question_patterns(question: str) -> list[re.Pattern[str]]:
-    """For each telling word: words that begin as it does without its ending; without blanks, what holds it."""
+    """Patterns for each telling word: words that begin as it does without its ending; without blanks, what holds it."""
     stems = dict.fromkeys(next(iter(stem_words(term)), term) for term in query_terms(question))
     return [re.compile(rf"(?<![^\W_]){re.escape(stem)}" if stem.isascii() else re.escape(stem)) for stem in stems]

@@ -29,7 +29,7 @@ _SECTION_RANKS: dict[SectionName, int] = {
 }
 
 _HISTORY_RANKS: dict[SectionName, int] = {"history": 1, "images": 2}
-"""Of what has the order of one message, what stands after what was recalled for it."""
+"""Ranks of what has the order of one message, what stands after what was recalled for it."""
 
 NO_IMAGES: Mapping[str, ImagePart] = MappingProxyType({})
 

@@ -215,7 +215,7 @@ def _is_override(key: str, value: object) -> bool:
 
 
 def _check_override(key: str, value: object) -> None:
-    """Raise ValueError unless this is a part of a budget and a number for it."""
+    """Raises ValueError unless this is a part of a budget and a number for it."""
     if key != "ceiling" and key not in LAYER_NAMES:
         part_names = ", ".join(("ceiling", *LAYER_NAMES))
         raise ValueError(f"A budget has no part called {key!r}. Known parts: {part_names}.")
@@ -251,8 +251,8 @@ def _check_tokens(key: str, value: object, *, minimum: int) -> None:
 
 
 def check_budgets(budgets: object) -> None:
-    """Raise ValueError, with a sentence for people, unless these are overrides by task type that leave room for
-    what every prompt needs."""
+    """Raises ValueError, with a sentence for people, unless these are overrides by task type that leave room for what
+    every prompt needs."""
     if not isinstance(budgets, Mapping):
         raise ValueError('Budgets are written by task type, for example {"thread": {"ceiling": 12000}}.')
     for task, overrides in budgets.items():

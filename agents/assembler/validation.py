@@ -25,7 +25,7 @@ PART_NAMES = {"soul": "its SOUL", "policy": "the built-in policy", "instructions
 
 
 def check_workspace(workspace: Workspace) -> None:
-    """Raise Problem when some agent could not be given a prompt with the instructions and budgets of this workspace,
+    """Raises Problem when some agent could not be given a prompt with the instructions and budgets of this workspace,
     which need not be saved yet."""
     endpoints = {endpoint.pk: endpoint for endpoint in Endpoint.objects.filter(workspace=workspace.pk)}
     default = next((endpoint for endpoint in endpoints.values() if endpoint.is_default), None)
@@ -37,7 +37,7 @@ def check_workspace(workspace: Workspace) -> None:
 
 
 def check_agent(agent: Agent) -> None:
-    """Raise Problem when the agent could not be given a prompt with its SOUL and endpoint, saved or not."""
+    """Raises Problem when the agent could not be given a prompt with its SOUL and endpoint, saved or not."""
     endpoint = endpoint_for(agent)
     _check_prompts(agent, agent.workspace, endpoint)
     if (fallback := agent.fallback or fallback_for(agent, endpoint)) is not None:
@@ -45,7 +45,7 @@ def check_agent(agent: Agent) -> None:
 
 
 def check_endpoint(endpoint: Endpoint) -> None:
-    """Raise Problem when an agent that would answer through this endpoint could not be given a prompt. It need not be
+    """Raises Problem when an agent that would answer through this endpoint could not be given a prompt. It need not be
     saved yet."""
     if endpoint.context_window <= endpoint.output_reserve:
         return  # refused for that already

@@ -177,7 +177,7 @@ def _definition(tool: mcp_types.Tool) -> ToolDefinition:
 
 
 def _clean_value(value: Any) -> Any:
-    """Without characters that cannot be kept or are not seen, however deep."""
+    """The value without characters that cannot be kept or are not seen, however deep."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):
@@ -296,7 +296,7 @@ def _timeout_error(server: McpServer, progress: _Progress) -> McpError:
 
 
 def _as_mcp_error(server: McpServer, error: BaseException, progress: _Progress) -> McpError:
-    """Never with the server's own words, which nobody has fenced."""
+    """The error as an McpError, never in the server's own words, which nobody has fenced."""
     from mcp import MCPError
 
     reported = ""

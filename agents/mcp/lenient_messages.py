@@ -119,7 +119,7 @@ def plain_result(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _part_text(part: Any) -> str:
-    """Its text, or a sentence that names its kind."""
+    """The text of the part, or a sentence that names its kind."""
     if isinstance(part, str):
         return part
     kind = part.get("type") if isinstance(part, dict) else None
@@ -133,7 +133,7 @@ def _part_text(part: Any) -> str:
 
 
 def result_text(result: mcp_types.CallToolResult) -> str:
-    """Its texts, and what it says of itself."""
+    """The texts of the result, and what it says of itself."""
     text = "\n".join(str(part.text) for part in result.content if part.type == "text")
     if len(text) > MAX_RESULT_CHARS:
         text = f"{text[:MAX_RESULT_CHARS]}\n[… {len(text) - MAX_RESULT_CHARS:,} more characters were left out …]"

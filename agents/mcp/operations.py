@@ -48,7 +48,7 @@ Schema = dict[str, Any]
 
 
 class CallerAuthentication(BaseAuthentication):
-    """Of a call from inside: whoever was signed in at the door, which also counted the call."""
+    """The authentication of a call from inside: whoever was signed in at the door, which also counted the call."""
 
     def authenticate(self, request: Request) -> tuple[Caller, Token | None]:
         caller: Caller = request._request.META[CALLER_KEY]
@@ -188,7 +188,7 @@ class OperationResponse:
 
 
 def perform(name: str, arguments: Mapping[str, Any], caller: Caller, environ: Mapping[str, Any]) -> OperationResponse:
-    """Call the operation as the caller. `environ` is that of the HTTP request the call came with.
+    """Calls the operation as the caller. `environ` is that of the HTTP request the call came with.
 
     Never raises for what the caller can mend: that is an OperationResponse with a problem.
     """
@@ -265,7 +265,7 @@ def _place_arguments(operation: Operation, arguments: Mapping[str, Any]) -> dict
 
 
 def _query(value: Any) -> Any:
-    """As a query string has it: true and false in lower case."""
+    """The value as a query string has it: true and false in lower case."""
     return str(value).lower() if isinstance(value, bool) else value
 
 

@@ -90,7 +90,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class McpCall:
-    """Who calls, and the environment of the HTTP request."""
+    """The caller, and the environment of the HTTP request."""
 
     caller: Caller
     environ: Mapping[str, Any]

@@ -28,7 +28,7 @@ from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.access import Access
 
 MAX_NAME_CHARS = 64
-"""Of a tool's name as models are given it: the shortest limit of the providers."""
+"""The longest name of a tool, as models are given it: the shortest limit of the providers."""
 
 MAX_DESCRIPTION_CHARS = 2_000
 """Characters of a description that models are given and admins are shown."""
@@ -59,7 +59,7 @@ class FetchResult(NamedTuple):
 
 
 def refresh_tools(*, server: McpServer) -> FetchResult:
-    """Fetch the server's tools and keep them as they are now. Raises Problem with what is wrong.
+    """Fetches the server's tools and stores them as they are now. Raises Problem with what is wrong.
 
     A tool that changed acts outside again, asks nobody first, and is no agent's until an admin allows it anew.
     """
@@ -100,7 +100,7 @@ def _differs(tool: McpTool, definition: ToolDefinition) -> bool:
 
 
 def allow_tools(*, agent: Agent, tools: Iterable[McpTool], by: Access) -> None:
-    """These tools, of servers of its workspace, and no others. Owners and admins."""
+    """Allows the agent these tools, of servers of its workspace, and no others. For owners and admins."""
     if not by.administers or by.workspace_id != agent.workspace_id:
         raise Refused("Only owners and admins choose what an agent may use.")
     before = sorted(map(offered_name, agent.mcp_tools.select_related("server")))

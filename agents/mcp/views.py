@@ -1,4 +1,4 @@
-"""Where clients look for how to come in (RFC 9728)."""
+"""Metadata that tells clients how to sign in (RFC 9728)."""
 
 from django.http import HttpRequest, JsonResponse
 

@@ -164,17 +164,17 @@ class Run(Job):
 
     @property
     def first_word_seconds(self) -> float | None:
-        """Since it was last queued; None where it has said nothing."""
+        """Seconds until its first word since it was last queued; None where it has said nothing."""
         return (self.first_word_at - self.queued_at).total_seconds() if self.first_word_at else None
 
     @property
     def total_seconds(self) -> float | None:
-        """Since it was last queued; None while it is not over."""
+        """Seconds until its end since it was last queued; None while it is not over."""
         return (self.finished_at - self.queued_at).total_seconds() if self.finished_at else None
 
     @property
     def cost(self) -> Decimal | None:
-        """By the prices of its endpoint, in whatever they are given in; None where they are unknown."""
+        """The price, by the prices of its endpoint, in whatever they are given in; None where they are unknown."""
         if self.price_in is None or self.price_out is None:
             return None
         tokens = self.input_tokens * self.price_in + self.output_tokens * self.price_out
@@ -199,7 +199,8 @@ ERASED_FIELDS = "{}"
 
 class ToolCallQuerySet(models.QuerySet["ToolCall"]):
     def erase_provider_fields(self) -> int:
-        """Forget what may tell, unreadably, of what was read; how many. The calls are told as text from then on."""
+        """Erases what may tell, unreadably, of what was read; returns how many rows. The calls are told as text from
+        then on."""
         return self.exclude(provider_fields__in=("", ERASED_FIELDS)).update(provider_fields=ERASED_FIELDS)
 
 

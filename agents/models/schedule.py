@@ -23,7 +23,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
 
 
 class Schedule(TimestampedModel):
-    """When an agent speaks without being asked: a cron line in a time zone, and what it is told then.
+    """A time at which an agent speaks without being asked: a cron line in a time zone, and what it is told then.
 
     It posts in `thread`, or else in a new thread of `channel` each time. `next_due_at` is when it is due next;
     `note` says why it did not run the last time it was due, or was switched off.

@@ -48,7 +48,7 @@ HISTORY_HEADING = "What went before, as the client has it:"
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asks: the token's participant, and `speaker`, by whose name it stands in the thread: a member's own, or, for
+    """The asker: the token's participant, and `speaker`, by whose name it stands in the thread: a member's own, or, for
     the token of an agent, the user its program names."""
 
     participant: Participant
@@ -145,7 +145,7 @@ def _answer_again(turn: ClientTurn, asker: Asker, request: ClientRequest) -> Run
 
 @transaction.atomic
 def leave_turn(*, run_id: int, by: Access) -> None:
-    """Stop the run whose answer somebody no longer waits for, unless the same request, sent again, waits for it too.
+    """Stops the run whose answer somebody no longer waits for, unless the same request, sent again, waits for it too.
 
     Raises Problem."""
     ClientTurn.objects.filter(run_id=run_id, awaited__gt=0).update(awaited=F("awaited") - 1)
@@ -260,9 +260,9 @@ def _history_text(items: Sequence[HistoryItem], agent: Agent) -> str:
 
 
 def _channel(asker: Asker, agent: Agent, name: str) -> Channel:
-    """Where a new conversation stands: the channel the client names; else a private one of the asker's and the agent's,
-    or, for those who make no channels, the first where both are. Where the name of one's own is taken, by one that was
-    archived or left or by somebody else's, it gets a number."""
+    """The channel that a new conversation stands in: the one that the client names; else a private one of the asker's
+    and the agent's, or, for those who make no channels, the first where both are. Where the name of one's own is taken,
+    by one that was archived or left or by somebody else's, it gets a number."""
     visible = Channel.objects.visible_to(asker.access).open()
     if name:
         channel = visible.filter(name=name.lstrip("#")).first()
@@ -286,7 +286,8 @@ def _channel(asker: Asker, agent: Agent, name: str) -> Channel:
 
 
 def _default_channels(asker: Asker, agent: Agent) -> QuerySet[Channel]:
-    """Where a new conversation stands whose request names no channel, at most one; none yet before the first."""
+    """The channel that a new conversation stands in whose request names no channel, at most one; none yet before the
+    first."""
     visible = Channel.objects.visible_to(asker.access).open().order_by("pk")
     if asker.access.is_agent or asker.access.is_guest:
         return visible.filter(memberships__participant=agent.participant_id)[:1]
@@ -300,7 +301,8 @@ def _own_channel_names(asker: Asker, agent: Agent) -> list[str]:
 
 
 def _task(agent: Agent) -> str:
-    """As for a message of a thread it follows, where its level does that: the whole thread stands in the prompt."""
+    """The task type: as for a message of a thread it follows, where the agent's level does that: the whole thread
+    stands in the prompt."""
     task = Run.Task.THREAD if may_respond(agent.level, "thread") else Run.Task.MENTION
     return str(task)
 

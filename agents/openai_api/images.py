@@ -8,7 +8,7 @@ from openvibe.chat.services import NewImage, make_image
 
 
 def read_images(request: ClientRequest) -> list[NewImage]:
-    """Decoded and scaled. Raises Problem for one that is none, and for more than a message may have."""
+    """The images, decoded and scaled. Raises Problem for one that is none, and for more than a message may have."""
     files = [image for item in request.new_items for image in item.images]
     if len(files) > MAX_ATTACHMENTS:
         raise invalid(f"A turn has at most {MAX_ATTACHMENTS} new images; these are {len(files)}.", "messages")

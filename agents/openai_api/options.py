@@ -13,7 +13,7 @@ from agents.runs.answer_format import find_schema_problem
 from openvibe.base.problems import Problem
 
 MAX_FORMAT_CHARACTERS = 20_000
-"""Of a schema as JSON: it stands in the prompt."""
+"""The largest size of a schema as JSON: it stands in the prompt."""
 MAX_STOPS, MAX_STOP_CHARACTERS = 16, 200
 MAX_IGNORED = 20
 """Names in the header."""
@@ -26,7 +26,7 @@ _HARMLESS = frozenset(
         *("prompt_cache_options", "stream_options"),
     }
 )
-"""They change nothing about an answer."""
+"""Fields that change nothing about an answer."""
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "n": (1,),
@@ -67,7 +67,7 @@ CLIENT_NAMES = {"effort": ("reasoning_effort", "reasoning"), "response_format": 
 
 @dataclass(frozen=True)
 class ParsedOptions:
-    """By the names of `CallOptions`, as JSON, and the names of fields that nothing is made of."""
+    """The options by the names of `CallOptions`, as JSON, and the names of fields that nothing is made of."""
 
     values: dict[str, Any]
     ignored: tuple[str, ...]
@@ -78,7 +78,8 @@ def invalid(message: str, param: str, code: str = "invalid_value") -> Problem:
 
 
 def parse_options(body: Mapping[str, Any], known: Iterable[str]) -> ParsedOptions:
-    """Of a body whose fields `known` are read elsewhere. Raises Problem for what is refused and what cannot be."""
+    """The options of a body whose fields `known` are read elsewhere. Raises Problem for what is refused and what cannot
+    be."""
     values: dict[str, Any] = {}
     ignored: set[str] = set()
     for name, value in body.items():

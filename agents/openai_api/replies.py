@@ -30,7 +30,7 @@ STOP_REASONS = {"length": "length", "pause": "length", "content_filter": "conten
 """What a chat client is told of an answer that the model did not end, by why. The protocol has no word for a pause:
 `length`, too, says that there is more to ask for."""
 FAILURE_STATUSES = {"tools_too_large": 400, "budget_too_small": 400, "answer_not_json": 422}
-"""Of what is no better when it is sent again; clients send again what has 503."""
+"""Statuses of what is no better when it is sent again; clients send again what has 503."""
 RESTART_MESSAGE = "The answer was begun anew. Send the same request again to get all of it."
 NO_ACCESS_MESSAGE = "You have no access to this conversation any more."
 BUSY = "Too many answers are awaited at once. Try again in a moment."
@@ -77,8 +77,8 @@ def _failure(run_id: int, status: int, code: str, error: str) -> Outcome:
 
 @dataclass(frozen=True)
 class ReplyFrames:
-    """Of one run's answer: a line of JSON with the text so far each time it grew, one with the thoughts so far whenever
-    its model begins or ends to think, and one with the `Outcome`."""
+    """The frames of one run's answer: a line of JSON with the text so far each time it grew, one with the thoughts so
+    far whenever its model begins or ends to think, and one with the `Outcome`."""
 
     run_id: int
     thread_id: int
@@ -200,7 +200,7 @@ def _outcome_of(line: dict[str, Any]) -> Outcome | None:
 
 
 def _with_connection(work: Callable[[], T]) -> T:
-    """On a thread that keeps no database connection."""
+    """Does the work on a thread that keeps no database connection."""
     try:
         return work()
     finally:

@@ -82,7 +82,7 @@ class ClientRequest:
 
     @property
     def answered_items(self) -> tuple[HistoryItem, ...]:
-        """Up to the last answer."""
+        """The items up to the last answer."""
         roles = [item.role for item in self.items]
         return self.items[: len(roles) - roles[::-1].index("assistant")] if "assistant" in roles else ()
 
@@ -280,8 +280,8 @@ def _image(part: Mapping[str, Any], param: str) -> bytes:
 
 
 def _user(value: str) -> str:
-    """Whom a program asks for, as one name of at most 80 characters; one that is none becomes its beginning and a
-    digest, so that no two users are taken for one."""
+    """The user that a program asks for, as one name of at most 80 characters; one that is none becomes its beginning
+    and a digest, so that no two users are taken for one."""
     if len(value) <= 80 and value.isprintable():
         return value
     start = "".join(character if character.isprintable() else " " for character in value[:60])

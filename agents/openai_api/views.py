@@ -47,7 +47,7 @@ def openai_exception_handler(error: Exception, context: dict[str, Any]) -> Respo
 
 
 class ClientJSONParser(BoundedJSONParser):
-    """With room for images, which clients send again with every turn."""
+    """A parser with room for images, which clients send again with every turn."""
 
     max_bytes = MAX_UPLOAD_BYTES
 
@@ -114,7 +114,7 @@ class Responses(ClientView):
 def _answer(
     request: Request, client_request: ClientRequest, make_format: Callable[[Run], AnswerFormat]
 ) -> HttpResponseBase:
-    """Begin the turn, and answer once its run does, without a thread that waits."""
+    """Begins the turn, and answers once its run does, without a thread that waits."""
     access, caller = request_access(request), caller_of(request)
     asker = asker_of(cast(Participant, caller.participant), access, client_request.user)
     agent = access_agent(access, client_request.handle)
@@ -161,8 +161,8 @@ def _with_headers(client_request: ClientRequest, request: Request) -> ClientRequ
 async def _pieces(
     pending: PendingAnswer, early_outcome: Outcome | None, *, is_whole: bool = False
 ) -> AsyncGenerator[Piece, None]:
-    """Of a run that was over before anybody listened, all at once. `is_whole`: the answer of any, for it may be asked
-    anew."""
+    """The pieces of an answer; those of a run that was over before anybody listened, all at once. `is_whole`: the
+    answer of any, for it may be asked anew."""
     if early_outcome is None:
         async for piece in pending.pieces(is_whole=is_whole):
             yield piece

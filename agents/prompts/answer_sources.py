@@ -1,4 +1,4 @@
-"""Where an answer's words come from: passages of what a run read that stand in its answer. Pure."""
+"""Sources of an answer: passages of what a run read that stand in its answer. Pure."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ _WORD = re.compile(r"\w+(?:['’]\w+)?")
 
 @dataclass(frozen=True)
 class SharedPassage:
-    """Which text (its place in the sequence) shares it: `match` in its own words, with what stands around it.
+    """A passage that one text (its place in the sequence) shares: `match` in its own words, with what stands around it.
 
     `words` is how many words in a row; `is_exact` is False where only single words are shared.
     """

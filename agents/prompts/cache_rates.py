@@ -106,7 +106,7 @@ def _compaction_rates(points: Iterable[PromptPoint], compactions: Sequence[Compa
 
 
 def _points_by_thread(points: Iterable[PromptPoint]) -> dict[tuple[str, int], list[PromptPoint]]:
-    """By agent and thread, each in the order of the points."""
+    """Points by agent and thread, each in the order of the points."""
     groups: dict[tuple[str, int], list[PromptPoint]] = {}
     for point in points:
         groups.setdefault((point.agent, point.thread_id), []).append(point)
@@ -133,7 +133,7 @@ class ThreadCache:
 
 
 def thread_caches(thread: Thread, access: Access) -> tuple[ThreadCache, ...]:
-    """For a thread's memory page: each agent that answered there, by handle. Two queries."""
+    """The caches for a thread's memory page: each agent that answered there, by handle. Two queries."""
     return _thread_caches(cache_history(visible_runs(access).filter(thread=thread)))
 
 
@@ -167,7 +167,7 @@ class AgentCache:
 
 
 def agent_cache(agent: Agent, access: Access) -> AgentCache:
-    """For the agent's page. Three queries."""
+    """The caches for the agent's page. Three queries."""
     history = cache_history(visible_runs(access).filter(agent=agent))
     days = daily_rates(run__agent=agent)
     chart = None

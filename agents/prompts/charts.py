@@ -80,7 +80,7 @@ class PromptBar:
 
     @property
     def columns(self) -> list[int]:
-        """For the table: tokens by segment, without what is free."""
+        """The columns of the table: tokens by segment, without what is free."""
         return [tokens for key, tokens in self.segments.items() if key != "free"]
 
 
@@ -92,7 +92,7 @@ class Tick(NamedTuple):
 
 
 class CompactionMark(NamedTuple):
-    """Where a compaction stands between the prompts."""
+    """The place at which a compaction stands between the prompts."""
 
     x: float
     at: datetime

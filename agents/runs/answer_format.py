@@ -18,7 +18,7 @@ from openvibe.llm.values import CallOptions, ChatMessage
 _FENCE_PATTERN = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _MAX_PROBLEM_CHARACTERS = 300
 _MAX_REPEATED_CHARACTERS = 2_000
-"""Of an answer that is shown to its model again."""
+"""The most characters of an answer that is shown to its model again."""
 _CORRECTION_TOKENS = 800
 
 
@@ -80,7 +80,7 @@ def answer_format(options: CallOptions) -> AnswerFormat | None:
 
 
 def find_schema_problem(schema: Any) -> str:
-    """Why it is no JSON schema, in a line; empty where it is one."""
+    """The reason why it is no JSON schema, in a line; empty where it is one."""
     from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]  # it has no types
     from jsonschema.validators import validator_for  # type: ignore[import-untyped]
 
@@ -94,7 +94,8 @@ def find_schema_problem(schema: Any) -> str:
 
 
 def _find_value_problem(schema: Mapping[str, Any], value: Any) -> str:
-    """Why the value is not valid by the schema, in a line; empty where it is. Nothing is fetched from anywhere."""
+    """The reason why the value is not valid by the schema, in a line; empty where it is. Nothing is fetched from
+    anywhere."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend, validator_for
     from referencing import Registry

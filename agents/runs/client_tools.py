@@ -80,8 +80,8 @@ def earlier_rounds(turn: ClientTurn | None, origin: str = "") -> list[Round]:
 def record_client_calls(
     run: Run, calls: Sequence[ToolCallRequest], round_number: int, provider_fields: Mapping[str, Any]
 ) -> str:
-    """Put the calls of a turn on the run's record, with what its provider wants back with its message; the line that
-    tells readers of the thread. Raises JobLost."""
+    """Records the calls of a turn with the run, with what its provider wants back with its message; returns the line
+    that tells readers of the thread. Raises JobLost."""
     RUNS.lock_owned(run)
     calls = calls[:MAX_CLIENT_CALLS]
     renamed = [replace(call, id=call_id(run.pk, run.attempt, number)) for number, call in enumerate(calls, start=1)]
@@ -105,7 +105,7 @@ def record_client_calls(
 
 
 def save_client_results(run: Run, results: dict[str, str]) -> None:
-    """Keep what the client brought, each result once."""
+    """Stores what the client brought, each result once."""
     for row in client_calls(run).filter(call_id__in=results, finished_at=None):
         row.result = mask_secrets(clean_text(results[row.call_id][:MAX_BODY_CHARACTERS]))
         row.finished_at = timezone.now()

@@ -1,4 +1,5 @@
-"""Execute a run: claim it, assemble its prompt, let the model answer and call tools, finish it.
+"""The execution of a run: it is claimed, its prompt is assembled, the model answers and calls tools, and it is
+finished.
 
 Every write is fenced by the run's attempt (`agents.runs.store`), so a worker that lost the run changes nothing.
 A new attempt starts afresh: rounds of an earlier one stay on record and are not continued. What a person wrote is
@@ -46,7 +47,7 @@ MAX_OFFLINE_PLACES = 2
 
 
 def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None:
-    """Execute the run if nobody else does, and return the id of the run that waited for it, if any.
+    """Executes the run if nobody else does, and returns the id of the run that waited for it, if any.
 
     Safe to call any number of times. `client` stands in for the agent's own endpoint. Raises only when the database
     is out of reach; recovery then finds the run without an owner.
@@ -219,7 +220,7 @@ def _max_output_tokens(run: Run, endpoint: Endpoint | None, client_limit: int | 
 
 
 def _fallback_of(run: Run, endpoint: Endpoint | None, client_limit: int | None) -> Fallback | None:
-    """Who answers where the endpoint fails. No client stands in for it: it is another model."""
+    """The model that answers where the endpoint fails. No client stands in for it: it is another model."""
     fallback = fallback_for(run.agent, endpoint)
     if fallback is None:
         return None

@@ -30,7 +30,8 @@ from openvibe.base.jobs import JobLost
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS
-from openvibe.chat.models import Dive, Message, sees_thread
+from openvibe.chat.models import Dive, Message
+from openvibe.chat.queries import sees_thread
 from openvibe.chat.services import check_not_archived, create_reply, finish_reply
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant
@@ -68,7 +69,7 @@ class ReportedUsage(NamedTuple):
 
 
 def queue_external_run(run: Run) -> None:
-    """Ask the agent elsewhere for the answer, in the transaction that holds the run. Its events tell it of the message
+    """Asks the agent elsewhere for the answer, in the transaction that holds the run. Its events tell it of the message
     as of one that names it; what it does not begin in time fails (`fail_silent_runs`)."""
     run.state, run.heard_at = Run.State.QUEUED, timezone.now()
     run.queued_at = run.heard_at  # what it uses counts for today
@@ -176,7 +177,7 @@ def _unfinished_answer_error() -> Conflict:
 
 @transaction.atomic
 def keep_context(*, run: Run, prompt: Prompt) -> None:
-    """Store what the agent is given to read, as the prompt of its run. Raises Conflict when the run is over, or its
+    """Stores what the agent is given to read, as the prompt of its run. Raises Conflict when the run is over, or its
     message was deleted: the request would be empty."""
     current = lock_external_run(run)
     if current.trigger.is_deleted:  # read anew: it took a moment to assemble
@@ -189,7 +190,8 @@ def keep_context(*, run: Run, prompt: Prompt) -> None:
 
 @transaction.atomic
 def append_words(*, run: Run, offset: int, words: str) -> ReplyState:
-    """Take the next words of the reply, from character `offset` on; without any, only hear that the agent is there.
+    """Takes the next words of the reply, from character `offset` on; without any, it only hears that the agent is
+    there.
 
     Words that stand there already are not taken again. Raises Conflict `wrong_offset` for others than stand there and
     for a gap, `run_over` once the run failed or is done; Problem `too_long`. A run that people stopped takes nothing
@@ -261,7 +263,8 @@ def fail_external_run(*, run: Run, error: str, usage: ReportedUsage, code: str =
 
 
 def stop_external_run(run: Run, *, by: int | None) -> None:
-    """Stop the run, which the caller has locked, at once. The words so far stay. `by`: a participant's id, if known."""
+    """Stops the run, which the caller has locked, at once. The words so far stay. `by`: a participant's id, if
+    known."""
     run.stop_requested_at = run.stop_requested_at or timezone.now()
     reply = run.reply if run.state == Run.State.WRITING else None
     _end(run, reply, reply.body if reply else "", Run.State.STOPPED, Message.State.STOPPED, ReportedUsage(), by=by)
@@ -277,7 +280,7 @@ def _end(
     *,
     by: int | None = None,
 ) -> None:
-    """Write the end of a locked run: its reply's last words, and its tokens, once."""
+    """Writes the end of a locked run: its reply's last words, and its tokens, once."""
     if reply is not None:
         finish_reply(reply=reply, body=body, state=reply_state)
         if body and reply_state != Message.State.FAILED:
@@ -312,8 +315,8 @@ def lock_external_run(run: Run) -> Run:
 
 
 def fail_silent_runs() -> None:
-    """End external runs whose agent was not heard any more or did not begin, whose message was deleted, or whose thread
-    it lost."""
+    """Ends external runs whose agent was not heard any more or did not begin, whose message was deleted, or whose
+    thread it lost."""
     awaited = Run.objects.filter(heard_at__isnull=False, state__in=EXTERNAL_RUNS.unfinished)
     unfinished = list(awaited.order_by("pk").values_list("pk", "agent__participant")[:BATCH_SIZE])
     heard_at = programs_heard_at({participant_id for _, participant_id in unfinished}) if unfinished else {}
@@ -333,7 +336,7 @@ def fail_silent_runs() -> None:
 
 
 def _note_connection(run: Run, program_heard_at: datetime | None) -> None:
-    """Keep with a run that waits that its program was not heard since it was asked, or that it is there again."""
+    """Stores with a run that waits that its program was not heard since it was asked, or that it is there again."""
     asked_at = run.heard_at or run.queued_at
     is_heard = program_heard_at is not None and program_heard_at >= asked_at
     is_late = timezone.now() - asked_at >= timedelta(seconds=CONNECT_SECONDS)
@@ -388,7 +391,7 @@ def _fail_queued(run: Run, code: str, reason: str) -> None:
 
 
 def _lapse_of(run: Run) -> tuple[str, str]:
-    """Why the run cannot go on, as a code and words for people; empty when it can."""
+    """The reason why the run cannot go on, as a code and words for people; empty when it can."""
     is_queued = run.state == Run.State.QUEUED
     seconds = 60 * settings.AGENT_BEGIN_MINUTES if is_queued else settings.AGENT_SILENCE_SECONDS
     if run.trigger.is_deleted:

@@ -75,7 +75,7 @@ def request_draft_run(*, dive: Dive, message: Message) -> Run | None:
 
 
 def stop_runs_in_dive(*, dive: Dive) -> None:
-    """Stop what is asked in a dive that ends, in the caller's transaction.
+    """Stops what is asked in a dive that ends, in the caller's transaction.
 
     Runs that have not begun to write are stopped at once. One that writes is asked to stop when the dive is discarded;
     when it is published, Conflict is raised: the reply might belong to the result.
@@ -103,13 +103,13 @@ def _lock_run(run: Run) -> Run:
 
 
 def _lock_approval(run: Run) -> None:
-    """Hold what the run waits for, as whoever decides does: before the run, or the two would wait for each other."""
+    """Locks what the run waits for, as whoever decides does: before the run, or the two would wait for each other."""
     Approval.objects.select_for_update(no_key=True, of=("self",)).filter(runs=run).first()
 
 
 @transaction.atomic
 def stop_run(*, run: Run, by: Access) -> Run:
-    """Stop writing; the text so far stays. A run that waits, or that an agent carries out elsewhere, is stopped at
+    """Stops the answer; the text so far stays. A run that waits, or that an agent carries out elsewhere, is stopped at
     once, one that is over stays as it is.
 
     What it asked people to decide can still be decided; the run does not go on then. Whether a call of its may be
@@ -144,7 +144,7 @@ def stop_run(*, run: Run, by: Access) -> Run:
 
 @transaction.atomic
 def retry_run(*, run: Run, by: Access) -> Run:
-    """Put a failed or stopped run back in the queue. Its reply, when there is one, is written again in place.
+    """Puts a failed or stopped run back in the queue. Its reply, when there is one, is written again in place.
 
     Who carries it out is asked anew: a worker here, or the agent elsewhere, which is told.
     """

@@ -1,4 +1,4 @@
-"""When the programs of agents elsewhere were last heard: in any process, by any door.
+"""The times at which the programs of agents elsewhere were last heard: in any process, by any door.
 
 A call with one of the agent's tokens is a sign of life, and so is an event stream that is open with one (both are noted
 once a minute, a stream also when it tells of a mention), a delivery that its webhook took, and what it sends of an

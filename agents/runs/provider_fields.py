@@ -14,7 +14,8 @@ from openvibe.llm.provider_fields import ORIGIN
 from openvibe.llm.values import ToolCallRequest
 
 MAX_KEPT_CHARACTERS = 4_000_000
-"""Of one call's row. What is longer is sent back by the attempt that was given it, and by none after it."""
+"""The most characters of one call's row. What is longer is sent back by the attempt that was given it, and by none
+after it."""
 
 
 def dump_fields(message_fields: Mapping[str, Any], calls: Sequence[ToolCallRequest]) -> list[str]:

@@ -15,10 +15,10 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.llm.transcripts import clean_name
 
 MAX_REPORTED_STEPS = 200
-"""Of one run."""
+"""The most steps of one run."""
 
 MAX_STEP_CHARACTERS = 20_000
-"""Of a note, of arguments, and of a result."""
+"""The most characters of a note, of arguments, and of a result."""
 
 
 @transaction.atomic

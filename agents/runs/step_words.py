@@ -14,7 +14,7 @@ from openvibe.base.text import pluralize
 from openvibe.llm.transcripts import one_line
 
 MAX_QUOTED_CHARACTERS = 60
-"""Of what a model wrote, in the words of one step."""
+"""The most characters that are quoted of what a model wrote, in the words of one step."""
 
 _ORDINALS = re.compile(r"^(?:#|summary \d+ \(#)(\d{1,9})", re.MULTILINE)
 _ENTRIES = re.compile(r"^\W{0,3}knowledge:\d+\b", re.MULTILINE)
@@ -59,7 +59,7 @@ def call_words(
 
 
 def _first_sentence(text: str) -> str:
-    """Why something was refused, without what the model was told to do instead."""
+    """The reason why something was refused, without what the model was told to do instead."""
     return re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
 
 

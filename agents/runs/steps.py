@@ -15,7 +15,7 @@ MAX_STEPS = 200
 """Steps that are kept when a run is begun again: the newest."""
 
 MAX_ERROR_CHARACTERS = 300
-"""Of an error, as the step that failed keeps it."""
+"""The longest text of an error, as the step that failed keeps it."""
 
 StepKind = Literal[
     "queued",
@@ -46,7 +46,7 @@ def make_step(kind: StepKind, **facts: Any) -> Step:
 
 
 def append_step(step: Step) -> Combinable:
-    """For `update(steps=…)`: one more step, whatever was written meanwhile."""
+    """The expression for `update(steps=…)` that appends one step, whatever was written meanwhile."""
     return CombinedExpression(F("steps"), "||", Value([step], JSONField()), output_field=JSONField())
 
 

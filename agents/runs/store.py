@@ -32,7 +32,7 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.llm.values import CallNotice, Usage
 
 RECENT_RUNS = 20
-"""Looked at for how much a model has read."""
+"""The runs that are looked at for how much a model has read."""
 
 TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
 
@@ -113,14 +113,14 @@ def check_open(access: str) -> None:
 
 @dataclass(frozen=True)
 class Prices:
-    """Per million tokens; None where nobody said."""
+    """Prices per million tokens; None where nobody said."""
 
     tokens_in: Decimal | None
     tokens_out: Decimal | None
 
     @classmethod
     def of(cls, endpoint: Endpoint | None) -> Self:
-        """Of an endpoint; the offline model costs nothing."""
+        """The prices of an endpoint; the offline model costs nothing."""
         if endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE:
             return cls(Decimal(0), Decimal(0))
         return cls(endpoint.price_in, endpoint.price_out)
@@ -164,8 +164,8 @@ MODEL_FIELDS = ("model", "is_free", "price_in", "price_out", "cost_correction", 
 
 
 def _set_model(current: Run, model: str, *, is_free: bool, prices: Prices) -> None:
-    """Who answers from now on, in a row that is locked; the caller saves MODEL_FIELDS. What was used until now keeps
-    the price that it had."""
+    """Sets the model that answers from now on, in a row that is locked; the caller saves MODEL_FIELDS. What was used
+    until now keeps the price that it had."""
     before = Prices(current.price_in, current.price_out)
     current.cost_correction += before.cost(current) - prices.cost(current) if before.known and prices.known else 0
     current.model = model
@@ -195,7 +195,7 @@ def shorten_prompt(run: Run, prompt: Prompt, notice: CallNotice) -> None:
 
 
 def save_notice(run: Run, notice: CallNotice) -> None:
-    """Say in the timeline what was done to be answered; once in a run. Raises JobLost."""
+    """Says once per run, in the timeline, what was done to get an answer. Raises JobLost."""
     is_told = {"kind": "notice", "code": notice.code}
     if any(is_told.items() <= step.items() for step in run.steps):
         return
@@ -289,7 +289,7 @@ def _turning_points(run: Run) -> list[Step]:
 
 
 def begin_request(run: Run, tokens: int, round_number: int) -> bool:
-    """Count what is about to be sent: every attempt costs and counts against the budgets, however it ends.
+    """Counts what is about to be sent: every attempt costs and counts against the budgets, however it ends.
 
     False, with nothing counted, where a person asked to stop. Raises as `is_stop_requested`.
     """
@@ -330,7 +330,7 @@ def answered_turn(
 
 
 def save_answered_turn(run: Run, turn: AnsweredTurn) -> None:
-    """Save a turn after which the run goes on, or fails. Raises JobLost."""
+    """Saves a turn after which the run goes on, or fails. Raises JobLost."""
     cached = {} if turn.cached_tokens is None else {"cached_tokens": Coalesce("cached_tokens", 0) + turn.cached_tokens}
     RUNS.update_owned(
         run,
@@ -352,7 +352,7 @@ def _add_answered_turn(current: Run, turn: AnsweredTurn) -> None:
 
 
 def save_partial(run: Run, reply: Message, answer: PartialReply) -> None:
-    """Save the text so far, in one statement that only this attempt can make."""
+    """Saves the text so far, in one statement that only this attempt can make."""
     Message.objects.filter(pk=reply.pk, state=Message.State.WRITING, run__attempt=run.attempt).update(
         body=answer.text[:MAX_BODY_CHARACTERS]
     )
@@ -444,8 +444,8 @@ def _runs_with_relations() -> QuerySet[Run]:
 
 @CompiledQuery
 def claimable_run(run_id: int) -> QuerySet[Run]:
-    """For the claim, when it is the run's turn: no run of its agent in its thread is under way or comes first. One that
-    waits for an approval holds up no other. Nine tables, whose SQL took a tenth of a run to write."""
+    """The query that claims a run when it is the run's turn: no run of its agent in its thread is under way or comes
+    first. One that waits for an approval holds up no other. Nine tables, whose SQL took a tenth of a run to write."""
     beside = Run.objects.filter(agent=OuterRef("agent"), thread=OuterRef("thread"))
     is_ahead = Q(pk__lt=OuterRef("pk"), state=Run.State.QUEUED) & RUNS.condition
     is_held_up = Exists(beside.filter(is_ahead | Q(state__in=RUNS.active)))
@@ -454,5 +454,5 @@ def claimable_run(run_id: int) -> QuerySet[Run]:
 
 @CompiledQuery
 def run_as_it_is(run_id: int) -> QuerySet[Run]:
-    """For what asks again while a run goes on: the server would plan its joins for 9 ms each time."""
+    """The query for what asks again while a run goes on: the server would plan its joins for 9 ms each time."""
     return _runs_with_relations().filter(pk=run_id)

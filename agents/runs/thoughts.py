@@ -16,10 +16,10 @@ from openvibe.llm.fences import clean_text
 from openvibe.llm.tokens import count_tokens
 
 MAX_THOUGHT_CHARACTERS = 100_000
-"""Of one turn: of a longer one its beginning and its end are kept."""
+"""The most characters of one turn: of a longer one its beginning and its end are kept."""
 
 WRITE_SECONDS = 0.5
-"""Between two writes of a thought that goes on."""
+"""Seconds between two writes of a thought that goes on."""
 
 CUT_NOTE = "\n\n[What came between is not kept: it was too long.]\n\n"
 
@@ -37,7 +37,7 @@ def bounded_thought(text: str, limit: int = MAX_THOUGHT_CHARACTERS) -> str:
 
 
 def emit_step(run: Run) -> None:
-    """Have pages show what the run does now, in the caller's transaction: at its reply, or at the question before there
+    """Has pages show what the run does now, in the caller's transaction: at its reply, or at the question before there
     is one."""
     emit(
         STEP_CHANGED,
@@ -55,7 +55,7 @@ def remove_steps(run: Run) -> None:
 
 @dataclass
 class ThoughtWriter:
-    """Of one turn. Nothing is written, and nothing costs anything, while the model does not think."""
+    """The thoughts of one turn. Nothing is written, and nothing costs anything, while the model does not think."""
 
     run: Run
     round_number: int
@@ -90,7 +90,7 @@ class ThoughtWriter:
             self.save_pending()
 
     def save_pending(self) -> None:
-        """Write what came since the last write: of a model that pauses no more may come for long. Raises JobLost."""
+        """Writes what came since the last write: of a model that pauses no more may come for long. Raises JobLost."""
         if self._is_open and self._step_id is not None and self._heard_at > self._written_at:
             self._write(self._whole_words())
 

@@ -35,7 +35,8 @@ BULKY_RESULT_TOKENS = 2_000
 
 @dataclass
 class CallExecutor:
-    """Of one attempt, fenced by it: a call of a run that another attempt has by now raises JobLost."""
+    """The executor of the calls of one attempt, fenced by it: a call of a run that another attempt has by now raises
+    JobLost."""
 
     run: Run
     reply: Message
@@ -52,7 +53,7 @@ class CallExecutor:
         approval: Approval | None = None,
         provider_fields: str = "",
     ) -> ToolOutcome:
-        """Execute the call unless there is a `refusal`, with its record. `approval`: people granted this very call.
+        """Executes the call unless there is a `refusal`, with its record. `approval`: people granted this very call.
         `provider_fields`: as the record keeps them.
 
         What a tool of ours changes and the record stand together or not at all. A remote call is on record before it
@@ -80,7 +81,7 @@ class CallExecutor:
         return outcome
 
     def settle(self, toolbox: Toolbox, row: ToolCall) -> ToolOutcome:
-        """Execute the call that waited, once, if people approved it, did not stop the run since, and its agent may
+        """Executes the call that waited, once, if people approved it, did not stop the run since, and its agent may
         still make it."""
         approval, call, refusal = row.approval, request_of(row), None
         if approval is None or approval.state != Approval.State.GRANTED:
@@ -120,7 +121,7 @@ class CallExecutor:
     def _request_approval(
         self, toolbox: Toolbox, call: ToolCallRequest, outcome: ToolOutcome
     ) -> tuple[ToolOutcome, Approval | None]:
-        """Ask people about this very call; one that they denied in this run is not asked about again."""
+        """Asks people about this very call; one that they denied in this run is not asked about again."""
         denied_calls = self.run.tool_calls.filter(approval__state=Approval.State.DENIED)
         if denied_calls.filter(name=call.name, arguments=call.arguments).exists():
             return toolbox.refuse(call, DENIED_CALL_MESSAGE), None
@@ -153,7 +154,7 @@ class CallExecutor:
 
 
 def _finish_call(row: ToolCall, outcome: ToolOutcome, start_time: float) -> None:
-    """Write down what came of a call, in the caller's transaction. `start_time`: reading of `perf_counter`."""
+    """Writes down what came of a call, in the caller's transaction. `start_time`: reading of `perf_counter`."""
     row.decision, row.why, row.result = outcome.decision, outcome.why, outcome.result
     row.result_tokens = count_tokens(outcome.result)
     row.milliseconds, row.finished_at = round((perf_counter() - start_time) * 1000), timezone.now()
@@ -162,7 +163,7 @@ def _finish_call(row: ToolCall, outcome: ToolOutcome, start_time: float) -> None
 
 
 def _denial(approval: Approval | None) -> str:
-    """That people denied a call, in a sentence for the model and for people."""
+    """The sentence that tells the model and people that people denied a call."""
     who = clean_name(approval.decided_by.label) if approval and approval.decided_by else "Somebody"
     note = f" Note: {one_line(approval.note)}" if approval and approval.note else ""
     return f"{who} denied this call.{note}"

@@ -104,7 +104,7 @@ MAX_SHORTENINGS = 3
 """Times in a run that a prompt which was too long is made shorter; each time a third shorter at least."""
 
 MAX_FAILURES = 2
-"""Of a run's first model; then its fallback is asked."""
+"""The most failures of a run's first model; then its fallback is asked."""
 
 MessageChanges = list[tuple[Any, ...]]
 
@@ -251,7 +251,7 @@ class RunSession:
         return bool(calls)
 
     def _offer_more(self, transcript: Transcript, toolbox: Toolbox, results: Iterable[ToolResult]) -> None:
-        """Offer the tools that were asked for, and keep the prompt that does. Raises JobLost."""
+        """Offers the tools that were asked for, and stores the prompt that does. Raises JobLost."""
         calls = (result.call for result in results if not result.is_refused and result.call.name == MORE_TOOLS)
         prompt = transcript.offer(toolbox.specs_of(asked_tool(call.arguments) for call in calls))
         if prompt is not None:
@@ -377,7 +377,7 @@ class RunSession:
             self.answer.current_round = ""
 
     def _shorten(self, transcript: Transcript, turn: ModelTurn, error: ContextTooLong) -> None:
-        """Make the prompt anew for the window that the refusal names, or for a third less. Where what every prompt
+        """Makes the prompt anew for the window that the refusal names, or for a third less. Where what every prompt
         needs does not fit into that, another model is asked, if there is one."""
         self.shortenings += 1
         limit = self.max_output_tokens
@@ -406,7 +406,7 @@ class RunSession:
         return transcript.fit(ceiling)
 
     def _ask_another(self, transcript: Transcript, error: ModelError) -> None:
-        """Ask the model once more where that may help, after its second failure its fallback. Raises the error where
+        """Asks the model once more where that may help; after its second failure, its fallback. Raises the error where
         there is none, with both reasons where that fails, too."""
         if self.first_error is not None:
             raise _both_failed(self.run, self.first_error, error)
@@ -493,8 +493,8 @@ class RunSession:
     def _execute_tool_call(
         self, toolbox: Toolbox, call: ToolCallRequest, round_number: int, position: int, kept_fields: str
     ) -> ToolOutcome:
-        """Execute one of the calls of a round, unless what it may quote was changed or is not for all who read along by
-        now, or they are too many."""
+        """Executes one of the calls of a round, unless what it may quote was changed or is not for all who read along
+        by now, or they are too many."""
         refusal = None
         if read_message_changes(self.run.thread_id) != self.changes_read:
             refusal, call = toolbox.refuse(call, CALL_MAY_QUOTE), replace(call, arguments="{}")
@@ -510,7 +510,7 @@ class RunSession:
         return self.calls.execute(toolbox, call, round_number, refusal, provider_fields=kept_fields)
 
     def _resume(self, transcript: Transcript) -> None:
-        """Tell the model what earlier attempts did, and carry out what people approved since. Raises JobLost."""
+        """Tells the model what earlier attempts did, and executes what people approved since. Raises JobLost."""
         if self.run.attempt == 1:
             return
         calls = previous_calls(self.run)

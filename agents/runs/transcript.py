@@ -27,8 +27,8 @@ MAX_ROUNDS = 8
 """Rounds of tool calls in one run; after them the model is asked once more, without tools."""
 
 FEW_ROUNDS, FEW_TURNS, MAX_REFUSAL_LINES = 2, 3, 2
-"""From so few rounds on the model is told how many are left; of its tokens for today, once they are fewer than so many
-turns take; and of calls that are refused again and again, so many are named."""
+"""The number of rounds from which on the model is told how many are left; of its tokens for today, once they are fewer
+than so many turns take; and of calls that are refused again and again, so many are named."""
 
 MIN_RESULT_TOKENS = 150
 """Tokens that a result of the newest round keeps, its fence included; with less room there is no use in calling."""
@@ -131,7 +131,7 @@ class Transcript:
 
     @property
     def number(self) -> int:
-        """Which round comes next, from 1."""
+        """The number of the round that comes next, from 1."""
         return self._round_count + 1
 
     @property
@@ -176,8 +176,8 @@ class Transcript:
         return prompt
 
     def change_model(self, prompt: Prompt, reassemble: Callable[[int], Prompt]) -> None:
-        """Go on with another model's prompt. What the model before added to its rounds, such as signatures, is nothing
-        to it."""
+        """Goes on with another model's prompt. What the model before added to its rounds, such as signatures, is
+        nothing to it."""
         self._prompt, self._reassemble = prompt, reassemble
         self._ceiling, self._counter, self._may_shrink = prompt.ceiling, prompt.counter, True
         self.rounds = [finished.as_told() for finished in self.rounds]
@@ -256,7 +256,8 @@ class Transcript:
         ]
 
     def _shrink_prompt(self) -> None:
-        """Once: the prompt with less history, so that a third of the ceiling, at most a half, is for rounds."""
+        """Makes the prompt anew, once, with less history, so that a third of the ceiling, at most a half, is for
+        rounds."""
         if not self._may_shrink:
             return
         self._may_shrink = False
@@ -268,7 +269,8 @@ class Transcript:
             return
 
     def _final_turn(self, instruction: str) -> ModelTurn:
-        """Without tools, with as many rounds as fit, the newest first, and a sentence that asks for the answer."""
+        """The last turn, without tools, with as many rounds as fit, the newest first, and a sentence that asks for the
+        answer."""
         final_request = ChatMessage("user", instruction)
         room = self._ceiling - count_prompt_tokens([*self._prompt.messages, final_request], (), self._counter)
         for start in range(len(self.rounds) + 1):
@@ -328,7 +330,7 @@ def _truncate_results(
     max_tokens: int,
     counter: TokenCounter,
 ) -> None:
-    """Cut the longest of the newest results, the last messages, so that all of them fit into what the others leave."""
+    """Cuts the longest of the newest results, the last messages, so that all of them fit into what the others leave."""
     first_newest = len(messages) - len(newest)
     tokens_left = max_tokens - sum(sizes[:first_newest])
     shortest_first = sorted(range(first_newest, len(messages)), key=lambda position: sizes[position])
@@ -377,7 +379,7 @@ def _told_message(call: ToolCallRequest, text: str) -> ChatMessage:
 
 
 def _result_line(call: ToolCallRequest, text: str) -> str:
-    """As a line of a transcript, so that code reads as it was written."""
+    """The result as a line of a transcript, so that code reads as it was written."""
     line = message_line(clean_identifier(call.id), call.name, mask_secrets(text))
     return f"{opening('untrusted', source='tool')}{line}{CLOSING}"
 

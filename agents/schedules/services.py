@@ -1,4 +1,4 @@
-"""Create, update, stop and delete schedules; start the runs of those that are due."""
+"""Services that create, update, stop and delete schedules, and start the runs of those that are due."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ def create_schedule(*, agent: Agent, by: Access, draft: ScheduleDraft) -> Schedu
 
 @transaction.atomic
 def update_schedule(*, schedule: Schedule, by: Access, draft: ScheduleDraft) -> Schedule:
-    """Say it anew; it is due next as the new line says. Raises as `create_schedule`."""
+    """Changes the schedule, which is due next as the new line says. Raises as `create_schedule`."""
     current = _lock(schedule)
     _check_administers(by, current.agent)
     _write(current, by, draft)
@@ -82,7 +82,7 @@ def delete_schedule(*, schedule: Schedule, by: Access) -> None:
 
 @transaction.atomic
 def stop_schedules(*, schedules: Iterable[Schedule], by: Access) -> list[Schedule]:
-    """Switch them off: any member who sees them may, guests excepted; admins switch them on again. Returns those that
+    """Switches them off: any member who sees them may, guests excepted; admins switch them on again. Returns those that
     were on until now."""
     if by.is_agent or by.is_guest:
         raise Refused("Only members of the workspace stop what an agent posts on schedule.", code="people_only")
@@ -151,7 +151,7 @@ def _clean_text(text: str, field: str, max_characters: int) -> str:
 
 
 def place_denied_reason(schedule: Schedule) -> str | None:
-    """Why the agent may not speak where the schedule posts, as things are now; None when it may."""
+    """The reason why the agent may not speak where the schedule posts, as things are now; None when it may."""
     return place_denied_reasons(schedule.agent, [schedule])[0]
 
 
@@ -177,7 +177,7 @@ def _closed_reason(agent: Agent, schedule: Schedule) -> str | None:
 
 
 def _pace_denied_reason(schedule: Schedule, now: datetime) -> str | None:
-    """Why it is too soon, or too much for one day. The caller holds the agent's row."""
+    """The reason why it is too soon, or too much for one day. The caller holds the agent's row."""
     runs = Run.objects.filter(agent=schedule.agent, task=Run.Task.SCHEDULED, regenerates=None)
     past_runs = runs.filter(trigger__created_at__lt=now + CLOCK_SLACK)
     if runs.filter(schedule=schedule).exclude(state__in=Run.FINISHED_STATES).exists():
@@ -192,7 +192,8 @@ def _pace_denied_reason(schedule: Schedule, now: datetime) -> str | None:
 
 
 def start_due_schedules(now: datetime | None = None) -> list[int]:
-    """Start the runs of all schedules that are due; their ids. However often it is called, each due time starts one.
+    """Starts the runs of all schedules that are due; returns their ids. However often it is called, each due time
+    starts one.
 
     Times that passed while nothing ran are one: the schedule runs once, late, and then as it says.
     """

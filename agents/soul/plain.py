@@ -34,7 +34,7 @@ FORM_FIELDS = {
     "philosophy.principles": "principles",
     "constraints.never_do": "never",
 }
-"""Which field of the form holds which of a SOUL."""
+"""The fields of the form by the fields of a SOUL that they hold."""
 
 
 @dataclass(frozen=True)

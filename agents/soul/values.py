@@ -20,7 +20,7 @@ SOUL_TOKEN_ADVICE = (500, 2000)
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the agent is. `name` and `role` are one line each and never empty."""
+    """The agent's identity. `name` and `role` are one line each and never empty."""
 
     name: str
     role: str

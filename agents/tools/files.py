@@ -42,7 +42,7 @@ def _read_piece(context: ToolContext, arguments: dict[str, Any]) -> str:
 
 
 def _access_file(context: ToolContext, number: int) -> Attachment:
-    """Of this thread: an id from elsewhere is answered as an unknown one."""
+    """The file of this thread with that number: an id from elsewhere is answered as an unknown one."""
     files = attachments_of_thread(context.access, context.thread.pk).defer(None)  # read whole: it may go at any time
     file = files.filter(pk=number).first() if 0 < number <= MAX_ID else None
     if file is None:

@@ -38,7 +38,7 @@ def memory(context: ToolContext) -> Tool:
     member = trigger.author if trigger and trigger.author.kind == Participant.Kind.MEMBER else None
 
     def run(arguments: dict[str, Any]) -> ToolOutcome:
-        """On the thread up to what the run answers; profile notes are those about whoever asks."""
+        """Runs the tool on the thread up to what the run answers; profile notes are those about whoever asks."""
         session = memory_session(context.thread.pk, context.access, before=trigger, asker=member)
         check_profile_update(session, arguments)
         if arguments.get("action") == "profile_update" and str(arguments.get("text") or "").strip():

@@ -1,5 +1,5 @@
-"""Which tools are offered at once: those for which there is something, by rules one can read. The others are named by
-one small tool, which offers them for the rest of the run.
+"""The tools that are offered at once: those for which there is something, by rules one can read. The others are named
+by one small tool, which offers them for the rest of the run.
 
 The rules ask for what stands in the thread and the workspace, hardly ever for what may go again, and never for the
 words of a request: consecutive prompts begin with the same tools."""
@@ -54,7 +54,8 @@ NEEDS: Mapping[str, Callable[[Needs], bool]] = {
     "knowledge_suggest": lambda needs: needs.has_knowledge,
     "unload_skill": lambda needs: needs.has_loaded_skills,
 }
-"""When each tool of ours is offered at once. The others always are: their factories ask for what they are about."""
+"""The conditions under which each tool of ours is offered at once. The others always are: their factories ask for what
+they are about."""
 
 
 def read_needs(agent_id: int, participant_id: int, thread_id: int) -> Needs:

@@ -102,8 +102,8 @@ class Toolbox:
         block_stamps: dict[str, str] | None = None,
         access: Access | None = None,
     ) -> "Toolbox":
-        """By the agent's trust level, the tools its SOUL names (none named: no restriction), and the memory plugin;
-        then those of EXTRA_TOOLS.
+        """The toolbox by the agent's trust level, the tools its SOUL names (none named: no restriction), and the memory
+        plugin; then those of EXTRA_TOOLS.
 
         `block_stamps` go with the run from one toolbox to the next (`ToolContext.block_stamps`). `access`: the agent's,
         where the caller has it.
@@ -140,7 +140,7 @@ class Toolbox:
         return tuple(spec for spec in self.specs if spec.name in wanted)
 
     def execute(self, call: ToolCallRequest, *, is_approved: bool = False) -> ToolOutcome:
-        """Execute one call, in the caller's transaction. What fails leaves nothing behind and says why.
+        """Executes one call, in the caller's transaction. What fails leaves nothing behind and says why.
 
         The result is text for the model, at most MAX_RESULT_TOKENS, without secrets and control characters. A call that
         must ask first, and is not one that a person approved, is not executed: its decision is WAITS. Raises only when
@@ -276,7 +276,7 @@ def _permitted_tools(
 
 
 def _withholding_rule(registration: ToolRegistration, agent: Agent, named_tools: frozenset[str]) -> str:
-    """Why the agent does not have the tool, after the tool's name; empty when it does."""
+    """The reason why the agent does not have the tool, after the tool's name; empty when it does."""
     if registration.min_level > agent.level:
         return f"which agents have from L{registration.min_level} on"
     if gate(agent.level, registration.effect, is_approved=registration.is_approved) == "refused":

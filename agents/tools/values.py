@@ -18,7 +18,7 @@ Decision = ToolCall.Decision
 
 @dataclass(frozen=True)
 class ToolContext:
-    """Who calls a tool, and where. `run` is None where nothing will be called, as in a preview.
+    """The caller of a tool, and the place. `run` is None where nothing will be called, as in a preview.
 
     `block_stamps` is kept for the whole run: the stamps of the context blocks as the agent read them.
     """
@@ -103,7 +103,7 @@ def tool_spec(
 
 
 def tool_factory(spec: ToolSpec, run: Callable[[ToolContext, dict[str, Any]], str | ToolOutcome]) -> ToolFactory:
-    """For a tool that every agent has, with the same definition, and whose calls tell of the thread.
+    """A factory for a tool that every agent has, with the same definition, and whose calls tell of the thread.
 
     What `run` reads or writes besides stands in its outcomes.
     """

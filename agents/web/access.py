@@ -1,4 +1,4 @@
-"""Who may see an agent's pages, and who may change an agent."""
+"""Permissions: who may see an agent's pages, and who may change an agent."""
 
 from agents.models import Agent
 from openvibe.base.problems import Missing, Refused

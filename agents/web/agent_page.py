@@ -25,7 +25,7 @@ from memory.models import Episode
 from memory.queries import blocks_context, list_proposals, notes_context, status_label
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.chat.models import visible_threads
+from openvibe.chat.queries import visible_threads
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
@@ -59,7 +59,7 @@ def _program_heard_at(agent: Agent) -> datetime | None:
 
 
 class RunsForm(forms.Form):
-    """Which runs to list. `before` is the id of the last one of the page before."""
+    """The filter of which runs to list. `before` is the id of the last one of the page before."""
 
     state = forms.ChoiceField(choices=[("", "any state"), *Run.State.choices], required=False, label="State")
     task = forms.ChoiceField(choices=[("", "any task"), *Run.Task.choices], required=False, label="Task")
@@ -84,8 +84,8 @@ def _runs_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
 
 
 def _soul_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
-    """Who it is; for members also the SOUL in words, its versions, and the difference between two of them when asked
-    for."""
+    """The agent's identity; for members also the SOUL in words, its versions, and the difference between two of them
+    when asked for."""
     soul = soul_from_dict(agent.soul.content) if agent.soul else None
     if request.access.is_guest:
         return {"soul": soul}

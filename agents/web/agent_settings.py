@@ -21,7 +21,7 @@ from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 
 class PlaceForm(ServiceForm):
-    """Where an agent is, and through what it answers."""
+    """A form for where an agent is, and through what it answers."""
 
     endpoint = forms.ModelChoiceField(
         Endpoint.objects.none(), required=False, label="Model", empty_label="The workspace's default"

@@ -54,7 +54,7 @@ class Spend:
 
     @property
     def percent(self) -> int:
-        """Of the cap, today: at most 100."""
+        """The percentage of the cap, today: at most 100."""
         return min(100, 100 * self.today // self.cap) if self.cap else 100
 
 

@@ -80,7 +80,7 @@ class ConnectForm(ServiceForm):
 
     @property
     def server(self) -> str:
-        """Whom a valid form names: models that another one offered are not this one's."""
+        """The server that a valid form names: models that another one offered are not this one's."""
         recognised = recognize_preset(self.cleaned_data["api_key"])
         named = self.cleaned_data["base_url"] or self.cleaned_data["provider"]
         return named or (recognised.name if recognised else "")
@@ -187,7 +187,7 @@ def _render_page(
 
 
 def _more_models(names: Sequence[str]) -> str:
-    """That there are more than can be chosen from; empty where there are not."""
+    """A note that there are more than can be chosen from; empty where there are not."""
     if len(names) <= MAX_CHOICES:
         return ""
     return f"It offers {len(names):,} models; these are the first {MAX_CHOICES}. Any other can be typed under Model."

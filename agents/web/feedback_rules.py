@@ -1,5 +1,5 @@
-"""*Apply always*: from a piece of feedback to a rule in the agent's SOUL, seen as a difference and tried before it is
-saved. What was typed stays in the form whatever goes wrong."""
+"""The pages of *Apply always*: from a piece of feedback to a rule in the agent's SOUL, seen as a difference and tried
+before it is saved. What was typed stays in the form whatever goes wrong."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -35,7 +35,7 @@ MAX_OTHERS = 20
 SETTLED_CONFLICT = Conflict("This feedback is settled already. Nothing more was saved.", code="settled")
 MAX_NOTE_CHARACTERS = 300
 ANSWER_CHARACTERS = 80
-"""Of the answer that a piece of feedback is about."""
+"""The length of the answer that a piece of feedback is about."""
 
 
 class RuleForm(TrialForm, ServiceForm):
@@ -178,7 +178,7 @@ def _save(request: WorkspaceRequest, agent: Agent, episode: Episode, form: RuleF
 
 
 def _other_feedback(request: WorkspaceRequest, episode: Episode) -> list[Episode]:
-    """Open feedback to the same agent, as far as the asker may read it; the newest."""
+    """Other open feedback to the same agent, as far as the asker may read it; the newest."""
     feedback = Episode.objects.of(episode.agent_id).open_feedback().exclude(pk=episode.pk).exclude(feedback=None)
     feedback = feedback.filter(thread__in=Thread.objects.visible_to(request.access))
     return list(feedback.select_related("feedback__participant", "feedback__message")[:MAX_OTHERS])

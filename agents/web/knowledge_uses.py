@@ -55,7 +55,7 @@ def used_entries(run: Run, access: Access) -> dict[str, UsedEntry]:
 @require_POST
 @workspace_view
 def flag_used_entry(request: WorkspaceRequest, run_id: int, entry_id: int) -> HttpResponse:
-    """Send an entry to review that this run had before it. Said twice it is said once; a refused note is kept."""
+    """Sends an entry to review that this run had before it. Said twice it is said once; a refused note is kept."""
     run = access_run(request.access, run_id)
     key, note = f"knowledge:{entry_id}", request.POST.get("note", "")
     if key not in used_entries(run, request.access):

@@ -24,7 +24,7 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 
 VERSION_STATES = (Message.State.COMPLETE, Message.State.STOPPED, Message.State.REPLACED)
-"""Of replies that are versions of an answer: one that is being written is none yet, one that failed never."""
+"""States of replies that are versions of an answer: one that is being written is none yet, one that failed never."""
 
 MAX_QUESTION_CHARACTERS = 60
 """Characters of the question that a run shows."""
@@ -71,7 +71,7 @@ class RunCard:
     label: str
     model: str
     first_model: str
-    """Asked first, where its fallback wrote the answer."""
+    """The model that was asked first, where its fallback wrote the answer."""
     tokens_read: int
     budget: int
     tokens_written: int
@@ -107,12 +107,12 @@ class RunCard:
 
     @property
     def is_under_way(self) -> bool:
-        """Not over: also while it waits for an approval."""
+        """Whether the run is not over; one that waits for an approval is not."""
         return self.state not in Run.FINISHED_STATES
 
     @property
     def version(self) -> int:
-        """Which of the versions it is, from 1; 0 where it is the only one, or none yet."""
+        """The number of the version it is, from 1; 0 where it is the only one, or none yet."""
         has_others = len(self.versions) > 1 and self.reply_id in self.versions
         return self.versions.index(self.reply_id) + 1 if has_others and self.reply_id is not None else 0
 
@@ -157,7 +157,7 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
 
 
 def read_run_card(run_id: int, access: Access) -> RunCard:
-    """Of a run that the asker sees."""
+    """The card of a run that the asker sees."""
     return _run_card(_runs_by_id.objects(run_id)[0], access)
 
 
@@ -321,7 +321,7 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
 
 
 def _deciders(run: Run) -> str:
-    """Whom a run waits for that asked about something: who had it begun first of all, if they may decide."""
+    """The people whom a run waits for that asked about something: who had it begun first of all, if they may decide."""
     if not getattr(run, "asker_decides", False):
         return "a member"
     asker = str(getattr(run, "asker_name", ""))

@@ -50,7 +50,8 @@ def _required_widget(widget: type[forms.Widget], **attributes: object) -> forms.
 
 
 class ScheduleForm(ServiceForm):
-    """Of a new schedule, or of `editing`. What it says is checked by the services; `place` is `c12` or `t34`."""
+    """The form of a new schedule, or of `editing`. What it says is checked by the services; `place` is `c12` or
+    `t34`."""
 
     name = forms.CharField(required=False, label="Name", widget=_required_widget(forms.TextInput, maxlength=80))
     cron = forms.CharField(
@@ -87,14 +88,14 @@ class ScheduleForm(ServiceForm):
         return _access_place(self.access, self.cleaned_data["place"])
 
     def draft(self) -> ScheduleDraft:
-        """Of a valid form."""
+        """The draft that a valid form makes."""
         values = {**self.cleaned_data}
         values["channel"], values["thread"] = values.pop("place")
         values["prompt"] = values["prompt"].replace("\r\n", "\n")
         return ScheduleDraft(**values)
 
     def times(self) -> tuple[str, ...]:
-        """When it would run next, whatever else is wrong. Raises Problem."""
+        """The times at which it would run next, whatever else is wrong. Raises Problem."""
         return _local_times(self.cleaned_data["cron"], self.cleaned_data["time_zone"])
 
 
@@ -143,7 +144,7 @@ def agent_schedules(request: WorkspaceRequest, handle: str) -> HttpResponse:
 @workspace_view
 @require_POST
 def schedule_stop(request: WorkspaceRequest, schedule_id: int) -> HttpResponse:
-    """Switch one off, from its agent's page or from something it posted."""
+    """Switches one off, from its agent's page or from something it posted."""
     schedule = _access_schedule(request.access, schedule_id)
     stopped = stop_schedules(schedules=[schedule], by=request.access)
     messages.success(request, _stop_words(schedule.agent, stopped or [schedule], request.access))
@@ -153,7 +154,7 @@ def schedule_stop(request: WorkspaceRequest, schedule_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def schedules_stop(request: WorkspaceRequest, handle: str) -> HttpResponse:
-    """Switch off all of an agent's that the asker sees."""
+    """Switches off all of an agent's that the asker sees."""
     agent = access_agent(request, handle)
     schedules = _schedules(request.access).filter(agent=agent, is_active=True)
     stopped = stop_schedules(schedules=schedules, by=request.access)
@@ -269,7 +270,8 @@ def _initial(schedule: Schedule | None) -> dict[str, object]:
 
 
 def _places(agent: Agent, access: Access) -> list[tuple[str, str]]:
-    """Where it may post, as far as both see it: a new thread in a channel, or one of the threads written in last."""
+    """The places where it may post, as far as both see it: a new thread in a channel, or one of the threads written in
+    last."""
     own = visible_to(agent)
     channels = Channel.objects.visible_to(own).filter(pk__in=Channel.objects.visible_to(access), archived_at=None)
     threads = Thread.objects.visible_to(own).filter(pk__in=Thread.objects.visible_to(access)).exclude_dives()
@@ -292,7 +294,8 @@ def _save(request: WorkspaceRequest, agent: Agent, editing: Schedule | None, dra
 
 
 def _access_place(access: Access, place: str) -> tuple[Channel, Thread | None]:
-    """Of `c12` and `t34`. Raises ValidationError for what the asker does not see."""
+    """The channel and the thread that `c12` and `t34` stand for. Raises ValidationError for what the asker does not
+    see."""
     kind, number = place[:1], place[1:]
     pk = int(number) if number.isascii() and number.isdecimal() and len(number) < 19 else 0
     if kind == "t":

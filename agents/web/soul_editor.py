@@ -116,7 +116,7 @@ class SoulTextForm(SaveForm):
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_soul(request: WorkspaceRequest, handle: str) -> HttpResponse:
-    """Change the SOUL, in plain fields or as YAML; try a question with it first."""
+    """The page that changes the SOUL, in plain fields or as YAML, and tries a question with it first."""
     check_may(request, "change a SOUL")
     agent = access_agent(request, handle)
     is_yaml = request.GET.get("as") == "yaml"

@@ -22,7 +22,7 @@ class TrialForm(forms.Form):
 
 
 class Trial(NamedTuple):
-    """Whose answer it is, the answer, and its text as HTML."""
+    """An answer of a trial: whose it is, its words, and its text as HTML."""
 
     title: str
     answer: TrialAnswer
@@ -46,7 +46,8 @@ def ask_trial(
 def try_soul(
     request: WorkspaceRequest, agent: Agent, question: str, save: Callable[[], object], *, is_other: bool = True
 ) -> list[Trial]:
-    """With what `save` makes its SOUL; and, where that says something else (`is_other`), with the current version."""
+    """Tries the question with what `save` makes its SOUL; and, where that says something else (`is_other`), with the
+    current version."""
 
     def draft() -> Agent:
         save()

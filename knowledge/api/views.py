@@ -342,7 +342,7 @@ def _hit_rows(hits: Sequence[EntryHit], access: Access) -> list[dict[str, Any]]:
 
 
 def access_owner(handle: str | None, access: Access) -> Participant | None:
-    """Who is to own an entry, by handle; None where nobody is named. Raises Problem."""
+    """The participant who is to own an entry, by handle; None where nobody is named. Raises Problem."""
     if handle is None:
         return None
     people = Participant.objects.filter(workspace_id=access.workspace_id, handle=handle.lstrip("@"))

@@ -33,7 +33,7 @@ returns send sends report reports permit permits isn't aren't don't doesn't didn
 wasn't weren't hasn't haven't
 """
 VERBS = frozenset(_VERBS_TEXT.split())
-"""Where one of these stands, with something before it, the subject ends."""
+"""Verbs that end the subject, where something stands before them."""
 
 _NEGATIONS_TEXT = """
 not no never none neither nor cannot without isn't aren't don't doesn't didn't can't won't mustn't shouldn't wasn't
@@ -67,7 +67,7 @@ CANONICAL_WORDS = NEGATIVES | word_map(_AFFIRMATIVES_TEXT)
 """Each word of a pair of opposites, and the one that says yes."""
 
 _IS_DOWN = re.compile(r"\b(?:(?:is|are|was|were)(?:n't| not)?|be|been|goes?|stays?|remains?) down\b")
-"""Not working. Elsewhere "down" is part of a verb: what is written down is not denied."""
+"""A phrase for what does not work. Elsewhere "down" is part of a verb: what is written down is not denied."""
 
 _ENDINGS = {"ies": "y", "sses": "ss", "ches": "ch", "shes": "sh", "xes": "x", "ing": "", "ed": "", "ly": "", "s": ""}
 
@@ -279,7 +279,8 @@ def _parse_clause(clause: str, about: frozenset[str], inherited_subject: frozens
 
 
 def _find_subject(clause: str, quantities: list[Quantity]) -> tuple[int, frozenset[str]]:
-    """Where the subject ends: before the verb, else before the first value; and the values that are part of it."""
+    """The position at which the subject ends: before the verb, else before the first value; and the values that are
+    part of it."""
     end = _find_verb(clause, quantities)
     if end is None:
         names_it = len(quantities) > 1 and quantities[0].kind == "count" and _quantity_label(clause, quantities[0])
@@ -293,7 +294,7 @@ def _find_subject(clause: str, quantities: list[Quantity]) -> tuple[int, frozens
 
 
 def _find_verb(clause: str, quantities: list[Quantity]) -> int | None:
-    """Where the first verb stands that something stands before."""
+    """The position of the first verb that has something before it."""
     has_subject = False
     for match in re.finditer(r"[^\W\d_]+(?:['’][^\W\d_]+)?", clause):
         if any(one.start <= match.start() < one.end for one in quantities):

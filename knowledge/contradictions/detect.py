@@ -34,7 +34,7 @@ from openvibe.workspaces.services import meter_client
 
 log = structlog.get_logger(__name__)
 MAX_NEIGHBOURS = 10
-"""Of each kind: the nearest in words and meaning, and the newest under the same topic."""
+"""The most neighbours of each kind: the nearest in words and meaning, and the newest under the same topic."""
 
 MAX_JUDGED_ENTRIES = 5
 BATCH_LIMIT = 500
@@ -50,7 +50,7 @@ class _DetectedContradiction:
 def detect_contradictions(
     *, limit: int = BATCH_LIMIT, seconds: float | None = None, client: ModelClient | None = None
 ) -> int:
-    """Compare active entries that are newer than their last comparison; how many were.
+    """Compares active entries that are newer than their last comparison; returns how many.
 
     `client` judges in place of the workspace's own model (its endpoint for summaries, else its default; where there
     is none, whenever it fails, and when the workspace's tokens of the day are used up, the built-in rule alone). Stops
@@ -131,7 +131,7 @@ def _metered_client(workspace_id: int, client: ModelClient | None) -> ModelClien
 
 @transaction.atomic
 def _save_contradictions(entry: Entry, findings: Sequence[_DetectedContradiction]) -> None:
-    """Store what was found, unless the entry changed meanwhile: then it waits on."""
+    """Stores what was found, unless the entry changed meanwhile: then it waits on."""
     rows_by_id = {row.pk: row for row in lock_rows([entry.pk, *(finding.other.pk for finding in findings)])}
     current = rows_by_id.get(entry.pk)
     if current is None or current.version != entry.version or current.status != Entry.Status.ACTIVE:
@@ -172,7 +172,8 @@ def _changed_since_settled(pair: Contradiction) -> bool:
 
 
 def _settle_resolved_contradictions(entry: Entry, still: set[int]) -> None:
-    """Open pairs of the entry that contradict each other no more, since the words of one were changed."""
+    """Settles open pairs of the entry that do not contradict each other any more, since the words of one were
+    changed."""
     pairs = Contradiction.objects.select_for_update().filter(Q(first=entry) | Q(second=entry), settled_at=None)
     for pair in pairs:
         other_id = pair.second_id if pair.first_id == entry.pk else pair.first_id
@@ -183,7 +184,7 @@ def _settle_resolved_contradictions(entry: Entry, still: set[int]) -> None:
 
 
 def _recipient_ids(entry: Entry, beside: Entry) -> set[int]:
-    """Who answers for the entry, if they may read both; else the admins."""
+    """The people who answer for the entry, if they may read both; else the admins."""
     readers = responsible_ids(entry) & _reader_ids(beside)
     return readers or admin_ids(entry.workspace_id)
 

@@ -14,7 +14,7 @@ from openvibe.llm.values import ChatMessage
 
 MAX_ANSWER_TOKENS = 1_000
 MAX_ENTRY_CHARACTERS = 4_000
-"""Of each entry that are shown."""
+"""The most characters of each entry that are shown."""
 
 SYSTEM_PROMPT = """\
 You compare entries of a workspace's knowledge. Say which of the numbered entries cannot be true together with the \

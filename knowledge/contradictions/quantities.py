@@ -141,7 +141,7 @@ def _words_to_digits(text: str) -> str:
 
 
 def _source_start(text: str, start: int) -> int:
-    """Where a number word begins, whose figure stands at its end."""
+    """The position at which a number word begins, whose figure stands at its end."""
     while start and text[start - 1].isalpha() and text[start - 1].isascii() and text[start].isalpha():
         start -= 1
     return start

@@ -43,7 +43,8 @@ class _StatementPair:
 
 
 def explain_contradiction(one: ComparedText, other: ComparedText) -> str | None:
-    """Why the two may contradict each other, in at most 300 characters for people; None when they do not seem to.
+    """The reason why the two may contradict each other, in at most 300 characters for people; None when they do not
+    seem to.
 
     The same answer whichever comes first, but for the order in which the explanation names them.
     """
@@ -103,7 +104,7 @@ def _same_subject(pair: _StatementPair) -> bool:
 
 
 def _share_most_words(pair: _StatementPair) -> bool:
-    """Enough is said alike to be about one thing, whatever the topics are called."""
+    """Whether enough is said alike for both to be about one thing, whatever the topics are called."""
     return (len(pair.shared_words - GENERIC_STEMS) >= 2 and pair.jaccard >= 0.5) or (
         len(pair.shared_words) >= 2 and pair.jaccard > 0.99
     )
@@ -165,7 +166,7 @@ _DATE_KINDS = ("date", "period", "weekday")
 
 
 def _quantity_verdicts(pair: _StatementPair) -> Iterable[tuple[bool, str]]:
-    """For each kind of quantity both state: True when all differ, False when some agree."""
+    """A verdict for each kind of quantity both state: True when all differ, False when some agree."""
     left, right = _comparable_values(pair.first), _comparable_values(pair.second)
     if _have_different_dates(pair):
         return
@@ -203,7 +204,7 @@ def _comparable_values(one: Statement) -> list[tuple[Quantity, str]]:
 
 
 def _have_different_dates(pair: _StatementPair) -> bool:
-    """Measured at different times: 40 users in March, 55 in April."""
+    """Whether they were measured at different times: 40 users in March, 55 in April."""
     when = [
         [value for value in one.values if value.kind in _DATE_KINDS]
         for one in (pair.first, pair.second)
@@ -230,7 +231,7 @@ def _find_denial(pairs: list[_StatementPair]) -> tuple[str, str, str] | None:
 
 
 def _overlap_mostly(pair: _StatementPair) -> bool:
-    """Nearly all words of the shorter one stand in the other, and not much else does."""
+    """Whether nearly all words of the shorter one stand in the other, and not much else does."""
     fewest = min(len(pair.first.words), len(pair.second.words))
     return len(pair.shared_words) >= 0.75 * fewest and pair.jaccard >= 0.4
 

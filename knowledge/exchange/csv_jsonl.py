@@ -158,7 +158,7 @@ def _read_csv(text: str, form: str = "csv") -> Iterator[TableRow]:
 
 
 def _strip_blank_end(cells: list[str], length: int) -> list[str]:
-    """Without the blank cells that spreadsheets write after the last one, but not shorter than that."""
+    """The cells without the blank cells that spreadsheets write after the last one, but not shorter than that."""
     end = len(cells)
     while end > length and not cells[end - 1].strip():
         end -= 1
@@ -221,7 +221,7 @@ def _read_jsonl(text: str) -> Iterator[TableRow]:
 
 
 def _parse_object(pairs: tuple[tuple[str, object], ...]) -> Cells:
-    """By the names of columns. Raises Problem where one stands there twice."""
+    """The cells by the names of columns. Raises Problem where one stands there twice."""
     names = [_column_name(name) for name, _ in pairs]
     _check_names(names)
     return dict(zip(names, (value for _, value in pairs), strict=True))

@@ -68,7 +68,7 @@ class ImportReport:
 
     @property
     def rows_with_reason(self) -> Sequence[RowReport]:
-        """Refused ones first: people look for these."""
+        """Rows with a reason, refused ones first: people look for these."""
         return sorted((row for row in self.rows if row.why), key=lambda row: row.outcome != "refused")
 
     @property
@@ -90,7 +90,7 @@ class ImportReport:
 
 
 def import_entries(*, by: Access, raw: bytes, form: str = "") -> ImportReport:
-    """Import a CSV or JSONL file (`form`; left out, it is guessed), each row for itself.
+    """Imports a CSV or JSONL file (`form`; left out, it is guessed), each row for itself.
 
     A row that is there already (its own key, or the same topic and content) changes nothing, so the same file twice
     imports once. Rows with status proposed become suggestions. The database is asked as often for a chunk of rows as

@@ -1,4 +1,5 @@
-"""Create entries: written by hand, pinned from a result or a message, suggested by an agent, or many from an import."""
+"""Services that create entries: written by hand, pinned from a result or a message, suggested by an agent, or many from
+an import."""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ def create_entry(
     how: str = "page",
     **fields: Unpack[EntryFields],
 ) -> Entry:
-    """Write an entry by hand; it holds at once, as a shared fact that never expires where nothing else is said.
+    """Writes an entry by hand; it holds at once, as a shared fact that never expires where nothing else is said.
 
     With `supersedes` the earlier entry stops holding in the same transaction. Raises Refused (guest, agent), Missing,
     Problem (the field is named), Conflict (what it supersedes is superseded, archived, or only suggested).
@@ -107,7 +108,7 @@ def pin_result(
     how: str = "page",
     **fields: Unpack[EntryFields],
 ) -> Entry:
-    """Pin a dive's result, or what somebody said, to the workspace's knowledge; a decision, unless `kind` says else.
+    """Pins a dive's result, or what somebody said, to the workspace's knowledge; a decision, unless `kind` says else.
 
     A result stands in one living entry at a time. Without `visibility` what comes from a private channel or a thread
     that is not open to every agent is restricted. Raises as `create_entry` does, AlreadyPinned (a Conflict that names
@@ -132,7 +133,7 @@ def suggest_entry(
     how: str = "page",
     **fields: Unpack[EntryFields],
 ) -> Entry:
-    """Suggest an entry. It is `proposed` and in no prompt until a person accepts it.
+    """Suggests an entry. It is `proposed` and in no prompt until a person accepts it.
 
     Agents from level 2 and members may; `owner` decides on it, by default who wrote `source_message`, else the asker,
     else an owner of the workspace. The same suggestion that still waits is returned, not stored twice. Raises Refused
@@ -254,8 +255,8 @@ def _insert_suggestion(entry: Entry, by: Access, supersedes: Entry | None, how: 
 
 
 def _link_predecessor(entry: Entry, earlier: Entry) -> None:
-    """It takes the other's place, and without a source of its own comes from there too: what was said where no agent
-    reads along reaches none by being said anew."""
+    """Puts the entry in the other's place; an entry without a source of its own takes the other's: what was said where
+    no agent reads along reaches none by being said anew."""
     entry.supersedes = earlier
     if entry.source_thread_id is None:
         entry.source_thread_id = earlier.source_thread_id
@@ -281,7 +282,8 @@ def _source_kind(message: Message) -> str:
 
 
 def _lock_source_message(message: Message, by: Access) -> None:
-    """Held: whoever deletes it at this moment waits, and then finds the entry made from it. Raises Missing."""
+    """Locks the message: whoever deletes it at this moment waits, and then finds the entry made from it. Raises
+    Missing."""
     visible_ids = Message.objects.visible_to(by).filter(pk=message.pk).order_by().values("pk")
     if not Message.objects.select_for_update(no_key=True).filter(pk__in=visible_ids, deleted_at=None).first():
         raise Missing("The message was deleted, or is not visible to you.")
@@ -295,8 +297,8 @@ def _check_may_suggest(by: Access) -> None:
 
 
 def _default_owner(by: Access, message: Message | None) -> Participant:
-    """Who asked, where they may own entries; else an owner of the workspace, and for what was said in a private channel
-    somebody who is in it."""
+    """The person who asked, where they may own entries; else an owner of the workspace, and for what was said in a
+    private channel somebody who is in it."""
     candidates = possible_owners(by.workspace_id)
     preferred_ids = [message.author_id if message else 0, by.participant_id]
     candidates_by_id = candidates.in_bulk(preferred_ids)
@@ -312,7 +314,7 @@ def _default_owner(by: Access, message: Message | None) -> Participant:
 
 
 def bulk_create_entries(entries: Sequence[Entry], *, by: Access, how: str) -> None:
-    """Store new entries, each with its first revision, and notify the owners of suggestions, but for whoever asks.
+    """Stores new entries, each with its first revision, and notifies the owners of suggestions, but for whoever asks.
 
     The caller has checked every one of them, owners too, and decides what a key that was stored meanwhile means: then
     IntegrityError is raised and nothing is stored.

@@ -50,7 +50,7 @@ REVIEW_REASONS = (Reason.WRONG, Reason.ASKED, Reason.CONTRADICTION)
 
 @transaction.atomic
 def archive_entry(*, entry: Entry, by: Access, note: str = "", how: str = "page", based_on: int | None = None) -> Entry:
-    """It holds no more and stays readable. Archived twice is archived once.
+    """Archives the entry: it holds no more and stays readable. Archived twice is archived once.
 
     Raises Missing, Refused, Conflict (stale; a suggestion, which is rejected; superseded).
     """
@@ -106,7 +106,7 @@ def flag_entry(
     how: str = "page",
     based_on: int | None = None,
 ) -> Entry:
-    """Send it to review: from now on it is in no prompt, until somebody renews, edits or archives it.
+    """Sends it to review: from now on it is in no prompt, until somebody renews, edits or archives it.
 
     `reason` is wrong, asked or contradiction. Said again without anything new it is said once. Raises Missing,
     Refused, Problem, Conflict (stale; a suggestion; archived; superseded).
@@ -244,7 +244,7 @@ def settle_contradiction(
     door: str = "page",
     based_on: tuple[int | None, int | None] = (None, None),
 ) -> Contradiction:
-    """Say what is true of two entries that seem to contradict each other. Settled twice is settled once.
+    """Settles what is true of two entries that seem to contradict each other. Settled twice is settled once.
 
     `based_on`: the versions of the two that were read.
 

@@ -89,7 +89,7 @@ def entry_values(entry: Entry) -> EntryValues:
 def save_revision(
     entry: Entry, *, before: EntryValues, action: str, by: Access | None, how: str = "page", note: str = ""
 ) -> None:
-    """Save the entry and say what changed. `by` is None for a job. The caller holds the row.
+    """Saves the entry and records what changed. `by` is None for a job. The caller holds the row.
 
     `before` is `entry_values` at the beginning. Raises Conflict where another live entry stands in the way.
     """
@@ -112,7 +112,7 @@ def save_revision(
 
 
 def insert_entry(entry: Entry, *, action: str, by: Access, how: str, note: str) -> None:
-    """Store a new entry with its first revision, which holds what it began with."""
+    """Stores a new entry with its first revision, which holds what it began with."""
     with _translate_integrity_errors():
         entry.save(force_insert=True)
     notify_source_message(entry)

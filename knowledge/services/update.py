@@ -1,4 +1,4 @@
-"""Update an entry: edit its words and values, renew its expiry, change its owner."""
+"""Services that update an entry: they edit its words and values, renew its expiry, change its owner."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def update_entry(
     based_on: int | None = None,
     **changes: Unpack[EntryChanges],
 ) -> Entry:
-    """Change what is given; KEEP leaves the expiry as it is. Nothing changed, no revision.
+    """Changes what is given; KEEP leaves the expiry as it is. Nothing changed, no revision.
 
     An entry that waits for review holds again once its words are new, unless its time is over; a suggestion stays
     one. Raises Missing, Refused, Problem (the field is named), Conflict: "stale" when it is not at version `based_on`
@@ -102,7 +102,7 @@ def renew_entry(
     how: str = "page",
     based_on: int | None = None,
 ) -> Entry:
-    """It still holds, until `expires_at` (UTC; None: for ever). An archived entry comes back by that.
+    """Renews the entry: it still holds, until `expires_at` (UTC; None: for ever). An archived entry comes back by that.
 
     Raises Missing, Refused, Problem (past), Conflict (stale; a suggestion; superseded; what it said was deleted).
     """
@@ -137,7 +137,7 @@ def change_owner(*, entry: Entry, by: Access, owner: Participant, note: str = ""
 
 
 def apply_changes(entry: Entry, by: Access, changes: EntryChanges, expires_at: ExpiryChange) -> None:
-    """Put cleaned values on the entry, in memory. Raises Problem, and Refused for who would lose sight of it."""
+    """Puts cleaned values on the entry, in memory. Raises Problem, and Refused for who would lose sight of it."""
     for name, value in changes.items():
         if value is not None and name != "content":
             setattr(entry, name, FIELD_CLEANERS[name](value))
@@ -159,7 +159,7 @@ def _check_editable(entry: Entry) -> None:
 
 
 def _reactivate(entry: Entry) -> None:
-    """Out of review, unless its time is over."""
+    """Takes the entry out of review, unless its time is over."""
     if entry.status != Status.NEEDS_REVIEW:
         return
     if entry.has_expired(timezone.now()):

@@ -1,4 +1,5 @@
-"""Clean what an entry may say and check who may change or own it. Every refusal is a sentence that names the field."""
+"""Validation of what an entry may say, and of who may change or own it. Every refusal is a sentence that names the
+field."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def clean_content(text: str) -> tuple[str, int]:
 
 
 def clean_tags(tags: Iterable[str]) -> list[str]:
-    """As `fold_tag` has them, each once, in the order given."""
+    """The tags as `fold_tag` has them, each once, in the order given."""
     cleaned: dict[str, None] = {}
     for raw in tags:
         if not isinstance(raw, str) or "\x00" in raw or not raw.isprintable():
@@ -95,7 +96,7 @@ def clean_tags(tags: Iterable[str]) -> list[str]:
 
 
 def clean_note(text: str) -> str:
-    """Why somebody did something; may be empty."""
+    """The reason why somebody did something; may be empty."""
     if not has_visible_character(text):
         return ""
     try:
@@ -141,13 +142,13 @@ def check_may_manage(by: Access) -> None:
 
 
 def possible_owners(workspace_id: int) -> QuerySet[Participant]:
-    """Who may own entries: members of the workspace who are there and no guests."""
+    """The people who may own entries: members of the workspace who are there and no guests."""
     members = Member.objects.filter(workspace_id=workspace_id, removed_at=None, user__is_active=True)
     return Participant.objects.filter(pk__in=members.exclude(role=Member.Role.GUEST).values("participant"))
 
 
 def clean_owner(owner: Participant | None, by: Access) -> Participant:
-    """Who is told when it needs a review: one of `possible_owners`, by default the asker. Raises Problem."""
+    """The person who is told when it needs a review: one of `possible_owners`, by default the asker. Raises Problem."""
     if owner is None:
         return Participant.objects.get(pk=by.participant_id)
     if not possible_owners(by.workspace_id).filter(pk=owner.pk).exists():

@@ -74,7 +74,8 @@ def create(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
-    """Change an entry. Changed elsewhere meanwhile: both texts stand side by side, nothing is lost."""
+    """The page that changes an entry. Where it was changed elsewhere meanwhile: both texts stand side by side, nothing
+    is lost."""
     check_may_manage(request.access)
     entry = access_entry(request, entry_id)
     form = EntryFormPage(
@@ -100,7 +101,7 @@ def _save_edit(request: WorkspaceRequest, entry: Entry, data: EntryFormData) -> 
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def supersede(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
-    """Write what takes an entry's place, beginning with its own words."""
+    """The page that writes what takes an entry's place, beginning with its own words."""
     check_may_manage(request.access)
     entry = access_entry(request, entry_id)
     form = EntryFormPage(
@@ -128,7 +129,7 @@ def _save_change(
     entry: Entry,
     save: Callable[[WorkspaceRequest, Entry, EntryFormData], Entry],
 ) -> HttpResponse:
-    """Save what was sent and show the entry; after a refusal the form again, beside the entry as it is by now."""
+    """Saves what was sent and shows the entry; after a refusal the form again, beside the entry as it is by now."""
     data = read_form_data(request)
     try:
         saved = save(request, entry, data)
@@ -281,7 +282,7 @@ def _render_pin_form(
 
 
 def _visibility_hint(thread: Thread) -> str:
-    """Why the form begins restricted, where it does."""
+    """The reason why the form begins restricted, where it does."""
     if thread.access == Thread.Access.HUMAN_ONLY:
         return "This was said where no agent reads along: no agent will see this entry, whatever you choose."
     if thread.access == Thread.Access.AGENT_RESTRICTED:

@@ -49,7 +49,8 @@ class EntryFormData:
 
     @property
     def expires_on_type(self) -> str:
-        """Of the input that can show `expires_on`: a date picker, one with a time, or a text where it is neither."""
+        """The type of the input that can show `expires_on`: a date picker, one with a time, or a text where it is
+        neither."""
         match = _DATE_INPUT.fullmatch(self.expires_on)
         try:
             datetime.fromisoformat(self.expires_on or "2030-06-30")
@@ -76,7 +77,7 @@ class EntryFormData:
         }
 
     def changed_fields(self, entry: Entry) -> dict[str, Any]:
-        """As `words`; an expiry that was left as it is may be past."""
+        """The changed fields as `words`; an expiry that was left as it is may be past."""
         if entry.expires_at and (self.expires, self.expires_on.strip()) == (ON_DATE, expiry_input(entry.expires_at)):
             return {**replace(self, expires="never").words(), "expires_at": KEEP}
         return self.words()
@@ -120,7 +121,7 @@ def expiry_input(at: datetime) -> str:
 
 
 def whole_minute(at: datetime) -> datetime:
-    """From where presets count: nobody means seconds."""
+    """The minute from where presets count: nobody means seconds."""
     return at.replace(second=0, microsecond=0)
 
 
@@ -135,13 +136,13 @@ MAX_NAME_CHARACTERS = 100
 
 
 def suggest_owners(request: WorkspaceRequest, words: str) -> list[Participant]:
-    """Who may own an entry and has these words in name or handle, by name, at most eight. One statement."""
+    """The people who may own entries and have these words in name or handle, by name, at most eight. One statement."""
     cleaned_words = words.replace("\x00", "").strip()[:MAX_NAME_CHARACTERS]
     return list(_owners(request).filter(name_like(cleaned_words)).order_by("name", "id")[:MAX_OWNERS_OFFERED])
 
 
 def find_owner(request: WorkspaceRequest, handle: str) -> Participant | None:
-    """Who may own an entry and has this handle, with or without its @."""
+    """The person who may own an entry and has this handle, with or without its @."""
     return _owners(request).filter(handle=_bare_handle(handle)).first()
 
 
@@ -168,7 +169,7 @@ def _bare_handle(text: str) -> str:
 
 
 def _owners(request: WorkspaceRequest) -> QuerySet[Participant]:
-    """Who may own an entry; for guests those of them that they know."""
+    """The people who may own an entry; for guests those of them that they know."""
     people = possible_owners(request.workspace.pk)
     if not request.access.is_guest:
         return people
@@ -176,7 +177,7 @@ def _owners(request: WorkspaceRequest) -> QuerySet[Participant]:
 
 
 def access_entry(request: WorkspaceRequest, entry_id: int) -> Entry:
-    """With owner, author, who decided it, where it is from and its successor. Raises Missing."""
+    """The entry with owner, author, who decided it, where it is from and its successor. Raises Missing."""
     entry = Entry.objects.visible_to(request.access).with_related().filter(pk=min(entry_id, MAX_ID)).first()
     if entry is None:
         raise Missing

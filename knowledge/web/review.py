@@ -29,7 +29,8 @@ from knowledge.web.presenters import EntryRow, entry_row
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing
 from openvibe.base.query_cache import CompiledQuery, array_literal
-from openvibe.chat.models import AccessQuery, Message
+from openvibe.chat.models import Message
+from openvibe.chat.queries import AccessQuery
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
@@ -140,7 +141,8 @@ def decided_version(entry: Entry, shown_version: int | None) -> int | None:
 
 
 def renewal_expiries(entries: Sequence[Entry], now: datetime | None = None) -> dict[int, datetime | None]:
-    """By its id, the expiry that gives each entry as much time again as it was last given; None when it never expires.
+    """The expiry, by the entry's id, that gives each entry as much time again as it was last given; None when it never
+    expires.
 
     One query where any expires.
     """
@@ -156,7 +158,7 @@ def renewal_expiries(entries: Sequence[Entry], now: datetime | None = None) -> d
 
 
 def _expiry_given_at(entries: Mapping[int, Entry]) -> dict[int, datetime]:
-    """When each entry was given the expiry that it has. Taking a later one back gives none."""
+    """The times at which each entry was given the expiry that it has. Taking a later one back gives none."""
     revisions = Revision.objects.filter(entry__in=entries, changes__has_key="expires_at").order_by("number")
     given = revisions.exclude(action=Revision.Action.UNDONE).values_list(
         "entry_id", KT("changes__expires_at__1"), "created_at"
@@ -180,7 +182,7 @@ def _entries_with_related(ids: str) -> QuerySet[Entry]:
 
 
 def list_contradictions(access: Access, of_entry: Entry | None = None) -> list[ContradictionItem]:
-    """Open contradictions the asker may see, of one entry or of all. Two queries."""
+    """Lists open contradictions the asker may see, of one entry or of all. Two queries."""
     contradictions: list[Contradiction] = (
         _open_contradictions_of.objects(access, of_entry.pk) if of_entry else _open_contradictions.objects(access)
     )

@@ -37,7 +37,8 @@ from knowledge.web.presenters import LISTED_COLUMNS, ListedEntry, entry_items, e
 from knowledge.web.review import decided_version, list_contradictions, render_queue, renewal_expiries
 from openvibe.base.fragments import render_fragments
 from openvibe.base.problems import Missing, Problem
-from openvibe.chat.models import AccessQuery, Message
+from openvibe.chat.models import Message
+from openvibe.chat.queries import AccessQuery
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant
@@ -245,7 +246,8 @@ def _source_message(request: WorkspaceRequest, entry: Entry) -> Message | None:
 @workspace_view
 @require_POST
 def entry_action(request: WorkspaceRequest, entry_id: int, verb: str) -> HttpResponse:
-    """Renew, archive, bring back, accept, reject, send to review, or undo; `from=review` leads back to the queue."""
+    """The action that renews, archives, brings back, accepts, rejects, sends to review, or undoes; `from=review` leads
+    back to the queue."""
     check_may_manage(request.access)
     entry = access_entry(request, entry_id)
     _act(request, entry, verb, read_form_data(request))

@@ -52,8 +52,8 @@ BLOCKS, NOTES = TextKind(Block, "label", "block"), TextKind(ProfileNote, "person
 
 
 def lock_agent(agent_id: int) -> int:
-    """Hold the agent's row until the transaction ends, so that two first writes are one after the other, too; the id
-    of its workspace. Raises Missing."""
+    """Locks the agent's row until the transaction ends, so that two first writes are one after the other, too; returns
+    the id of its workspace. Raises Missing."""
     rows = Participant.objects.select_for_update(of=("self",), no_key=True)
     agents = rows.filter(pk=agent_id, kind=Participant.Kind.AGENT)
     workspace_id = agents.values_list("workspace_id", flat=True).first()
@@ -63,7 +63,7 @@ def lock_agent(agent_id: int) -> int:
 
 
 def save_version(row: Block | ProfileNote, *, content: str, tokens: int, author: BlockAuthor) -> None:
-    """Store the row with this content as its next version. The caller holds the agent's lock."""
+    """Stores the row with this content as its next version. The caller holds the agent's lock."""
     row.content, row.tokens = content, tokens
     row.version, row.changed_by_id = row.version + 1, author.participant_id
     row.save()
@@ -100,8 +100,8 @@ class BlockStore:
 
     @transaction.atomic
     def set_block(self, label: str, change: BlockUpdate, author: BlockAuthor) -> ContextBlock:
-        """Store what `change` makes of the block, as its next version (the first is 1) by `author`; as stored.
-        Nothing is written, and no version made, when it stays the same."""
+        """Stores what `change` makes of the block, as its next version (the first is 1) by `author`; returns it as
+        stored. Nothing is written, and no version made, when it stays the same."""
         workspace_id = lock_agent(self.agent_id)
         row = BLOCKS.find_or_new(self.agent_id, label)
         current = to_context_block(row) if row.pk else None
@@ -118,7 +118,7 @@ class BlockStore:
         return self._delete(Block.objects.filter(label=label), check) > 0
 
     def clear_blocks(self, check: DeleteCheck) -> int:
-        """Delete all or, when `check` raises for one, none; how many."""
+        """Deletes all or, when `check` raises for one, none; returns how many."""
         return self._delete(Block.objects.all(), check)
 
     @transaction.atomic
@@ -177,7 +177,7 @@ class ContextBlocks:
         return self.store.get_block(label) or self.predefined.get(label)
 
     def access(self, label: str) -> ContextBlock:
-        """Like `get`. Raises Missing when there is none."""
+        """The block that `get` gives. Raises Missing when there is none."""
         block = self.get(label)
         if block is None:
             raise values.block_missing(label)
@@ -193,8 +193,8 @@ class ContextBlocks:
         readonly: bool | None = None,
         based_on: str | None = None,
     ) -> ContextBlock:
-        """Create or replace; what is None stays as it is. Raises Problem (too long), Refused (readonly; a limit or
-        flag that is not the author's to set), Conflict."""
+        """Creates or replaces the block; what is None stays as it is. Raises Problem (too long), Refused (readonly; a
+        limit or flag that is not the author's to set), Conflict."""
         values.check_label(label)
         cleaned_content = values.clean_block_text(content, field="content")
         cleaned_description = (
@@ -227,7 +227,7 @@ class ContextBlocks:
         max_tokens: int | None = None,
         readonly: bool | None = None,
     ) -> ContextBlock:
-        """Like `set`, but Conflict when the agent has a block of this label."""
+        """Creates a block as `set` does; raises Conflict when the agent has a block of this label."""
         values.check_label(label)
         if self.store.get_block(label) is not None:
             raise Conflict(f'Block "{label}" is there already. Change it, or choose another label.', code="taken")
@@ -236,7 +236,7 @@ class ContextBlocks:
         )
 
     def append(self, label: str, content: str, *, based_on: str | None = None) -> ContextBlock:
-        """Add a line at the end. Raises Missing, and otherwise what `set` raises."""
+        """Adds a line at the end. Raises Missing, and otherwise what `set` raises."""
         cleaned_content = values.clean_block_text(content, field="content")
 
         def change(stored: ContextBlock | None) -> ContextBlock:
@@ -264,7 +264,7 @@ class ContextBlocks:
             raise values.block_missing(label)
 
     def clear(self) -> int:
-        """Delete all of them; how many. Raises Refused, and deletes none, when one is readonly."""
+        """Deletes all of them; returns how many. Raises Refused, and deletes none, when one is readonly."""
         self._check_active()
         return self.store.clear_blocks(values.check_writable)
 

@@ -13,8 +13,8 @@ from memory.blocks.models import CarriedVersion, ProfileNote
 from memory.blocks.values import BLOCK_TOKEN_LIMIT, MAX_BLOCKS, PREDEFINED_BLOCKS, PROFILE_TOKEN_LIMIT, BlockAuthor
 from openvibe.base.problems import Missing, Refused
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.chat.models import Message, Thread, access_by
-from openvibe.chat.queries import participants_known_to
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import access_by, participants_known_to
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -83,7 +83,8 @@ def may_write_blocks(agent: Participant, by: Access) -> bool:
 
 
 def access_blocks(agent: Participant, by: Access) -> ContextBlocks:
-    """To look at. Members read those of the agents they know, guests none (Missing), an agent its own (Refused)."""
+    """The blocks of an agent, to look at. Members read those of the agents they know, guests none (Missing), an agent
+    its own (Refused)."""
     if by.workspace_id != agent.workspace_id or by.is_guest:
         raise Missing
     if by.is_agent and by.participant_id != agent.pk:

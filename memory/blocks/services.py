@@ -22,7 +22,8 @@ notes_cleared = Signal()
 
 
 def check_thread_is_public(thread_id: int, what: str) -> None:
-    """For an agent's own writing in a thread. `what` it writes: your blocks, your notes. Raises Refused."""
+    """Raises Refused where an agent writes in a thread that is not public. `what` it writes: your blocks, your
+    notes."""
     if not is_public_thread(thread_id):
         raise Refused(
             f"This conversation is not open to everybody, and {what} stand in your prompts everywhere. So nothing of it"
@@ -33,8 +34,8 @@ def check_thread_is_public(thread_id: int, what: str) -> None:
 
 
 def access_blocks_for_update(agent: Participant, by: Access, how: str) -> ContextBlocks:
-    """To write as `by` through a door (`how`: page, api). Raises Refused for members who are no admins, and for other
-    agents. Reading them is allowed too."""
+    """The blocks of an agent, to write as `by` through a door (`how`: page, api). Raises Refused for members who are no
+    admins, and for other agents. Reading them is allowed too."""
     blocks = access_blocks(agent, by)
     if not may_write_blocks(agent, by):
         raise Refused("Only owners, admins and the agent itself may change what it carries.")
@@ -55,7 +56,7 @@ def restore_block(*, agent: Participant, by: Access, label: str, number: int, ba
 def store_notes(
     *, agent_id: int, person_id: int, text: str, by_id: int | None, how: str, version: int | None = None
 ) -> ProfileNote:
-    """Replace the notes; every change leaves a version with its author. The same text again changes nothing.
+    """Replaces the notes; every change leaves a version with its author. The same text again changes nothing.
 
     `version` is the number the writer saw (0: none yet): when it is not the current one any more, Conflict is raised.
     At most PROFILE_TOKEN_LIMIT tokens, else Problem; Missing when agent and person share no workspace.
@@ -83,7 +84,7 @@ def update_notes(
     version: int | None = None,
     thread_id: int | None = None,
 ) -> ProfileNote:
-    """Replace the notes; "" clears them. Admins and the agent write, a member may only clear those about herself.
+    """Replaces the notes; "" clears them. Admins and the agent write, a member may only clear those about herself.
 
     `thread_id` says where an agent learned it: Refused where that is not open to everybody.
     Cleared by the person they are about, their earlier versions go too, and what reviews proposed. Raises Refused

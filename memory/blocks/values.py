@@ -18,7 +18,7 @@ NO_STAMP = "0"
 
 @dataclass(frozen=True, slots=True)
 class ContextBlock:
-    """Labelled text an agent carries in every prompt. Sizes in tokens (o200k_base).
+    """A labelled text an agent carries in every prompt. Sizes in tokens (o200k_base).
 
     `id` and `version` are the store's: a block that was deleted and made again has another id; every change raises
     the version. Both are 0 for a predefined block that nobody has written yet.
@@ -44,7 +44,8 @@ class ContextBlock:
 
 @dataclass(frozen=True, slots=True)
 class BlockAuthor:
-    """Who writes (a participant's id), through which door, and whether limits and the readonly flag are theirs to set.
+    """The author of a version: who writes (a participant's id), through which door, and whether limits and the readonly
+    flag are theirs to set.
 
     `how` is one of page, api, admin, agent, review, import, default.
     """
@@ -106,7 +107,7 @@ def clean_notes(text: str) -> str:
 
 
 def bounded_tokens(content: str, max_characters: int) -> int:
-    """Its tokens; of a text that is far too long its characters, which are quicker to count."""
+    """The tokens of the content; of a text that is far too long its characters, which are quicker to count."""
     return count_tokens(content) if len(content) <= max_characters else len(content)
 
 

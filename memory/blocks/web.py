@@ -138,7 +138,7 @@ def _apply_note_action(
 
 
 def _access_person(access: Access, handle: str) -> Participant:
-    """Whom the notes are about, gone members included. What others are noted about, only admins know of."""
+    """The person whom the notes are about, gone members included. What others are noted about, only admins know of."""
     people = Participant.objects.filter(workspace_id=access.workspace_id, handle=handle)
     person = people.exclude(kind=Participant.Kind.AGENT).first()
     if person is None or not (access.administers or person.pk == access.participant_id):
@@ -159,7 +159,8 @@ def _note_versions(request: WorkspaceRequest, agent: Participant, person: Partic
 def _change(
     request: WorkspaceRequest, agent: Participant, kind: str, action: Callable[[], object], draft: TextDraft | None
 ) -> HttpResponse:
-    """Do it. When it is refused and there is a draft, its form is open with what was typed and the reason beside it."""
+    """Makes the change. When it is refused and there is a draft, its form is open with what was typed and the reason
+    beside it."""
     try:
         action()
     except Missing:

@@ -55,7 +55,7 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
         return self.filter(alive, agent=agent, archived_at=None)
 
     def usable_in(self, channel: Channel | int, by: Access) -> EpisodeQuerySet:
-        """Without what was learned where this channel's members were not the audience (spec: agents.md).
+        """Episodes without what was learned where this channel's members were not the audience (spec: agents.md).
 
         Threads that are closed to the agent `by` give nothing; private channels and restricted threads only to
         themselves.
@@ -65,7 +65,7 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
         return self.filter(elsewhere_is_fine | same_audience)
 
     def without_praise(self) -> EpisodeQuerySet:
-        """Without 👍, which is stored and counted, and stands in no prompt."""
+        """Episodes without 👍, which is stored and counted, and stands in no prompt."""
         return self.exclude(kind=Episode.Kind.TASK_COMPLETED, subject__regex=f"^{PRAISE}")
 
     def open_feedback(self) -> EpisodeQuerySet:

@@ -17,7 +17,8 @@ APPLIED_STATES = (Proposal.State.ACCEPTED, Proposal.State.UNDONE)
 
 @transaction.atomic
 def accept_proposal(*, proposal: Proposal, by: Access) -> Proposal:
-    """It takes effect: an episode for 90 days, or new profile notes. Admins who see where it was learned.
+    """Accepts the proposal, which becomes an episode for 90 days, or new profile notes. Admins who see where it was
+    learned.
 
     Raises Conflict when it was decided already, or when the notes were changed since it was proposed.
     """
@@ -33,13 +34,13 @@ def accept_proposal(*, proposal: Proposal, by: Access) -> Proposal:
 
 @transaction.atomic
 def reject_proposal(*, proposal: Proposal, by: Access) -> Proposal:
-    """It never takes effect, and is not proposed again in the same words."""
+    """Rejects the proposal: it never takes effect, and is not proposed again in the same words."""
     return _save_decision(_lock_waiting_proposal(proposal, by), by, Proposal.State.REJECTED)
 
 
 @transaction.atomic
 def delete_proposal(*, proposal: Proposal, by: Access) -> None:
-    """Gone for good, its words with it. Raises Missing, Refused, and Conflict for what is in force."""
+    """Deletes the proposal for good, its words with it. Raises Missing, Refused, and Conflict for what is in force."""
     current = _lock_proposal(proposal, by)
     if current.state == Proposal.State.ACCEPTED:
         raise Conflict("It is in force. Undo it first.", code="in_force")
@@ -48,7 +49,7 @@ def delete_proposal(*, proposal: Proposal, by: Access) -> None:
 
 @transaction.atomic
 def undo_proposal(*, proposal: Proposal, by: Access) -> Proposal:
-    """Take back what was accepted: the episode is gone, the notes say what they said before.
+    """Takes back what was accepted: the episode is gone, the notes say what they said before.
 
     Raises Conflict when it is not in effect, or when somebody changed the notes since.
     """

@@ -10,13 +10,15 @@ from django.db.models import Q, QuerySet
 from memory.episodes.models import Episode, Feedback, Proposal
 from openvibe.base.problems import Missing
 from openvibe.base.query_cache import CompiledQuery, array_literal
-from openvibe.chat.models import Message, Thread, access_by
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import access_by
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 
 def status_label(episode: Episode) -> str:
-    """Recorded → In prompt 3× → Applied by Ana, or in SOUL version 4, or Withdrawn. `applied_by` should be loaded."""
+    """The label: Recorded → In prompt 3× → Applied by Ana, or in SOUL version 4, or Withdrawn. `applied_by` should be
+    loaded."""
     if episode.applied_how == "withdrawn":
         return "Withdrawn"
     if episode.applied_at is not None:
@@ -78,7 +80,7 @@ def _feedback_on(ids: int) -> QuerySet[Feedback]:
 
 
 def feedback_givers(messages: Sequence[Message]) -> dict[int, set[int]]:
-    """Whose own verdict stands at each message. One query, none where no agent's is among them."""
+    """The people whose own verdict stands at each message. One query, none where no agent's is among them."""
     ids = [message.pk for message in messages if message.author.is_agent]
     givers: defaultdict[int, set[int]] = defaultdict(set)
     if ids:

@@ -75,7 +75,7 @@ def give_feedback(*, message: Message, by: Access, verdict: str, text: str = "",
 
 
 def _lock_message(message: Message) -> Message:
-    """As it is now. All that becomes of verdicts on it happens one after the other."""
+    """The message, locked. All that becomes of verdicts on it happens one after the other."""
     rows = Message.objects.select_for_update(no_key=True, of=("self",)).select_related("author", "thread")
     return rows.get(pk=message.pk)
 
@@ -126,7 +126,7 @@ def _withdraw_episode(feedback: Feedback, by: Access) -> None:
 
 @transaction.atomic
 def withdraw_feedback(*, message: Message, by: Access) -> None:
-    """Take one's verdict back. The episode stays on record as withdrawn and leaves the prompts."""
+    """Takes one's verdict back. The episode stays on record as withdrawn and leaves the prompts."""
     message = _lock_message(message)
     feedback = Feedback.objects.filter(message=message, participant_id=by.participant_id).first()
     if feedback is None:
@@ -199,7 +199,8 @@ def _check_open(episode: Episode) -> None:
 
 @transaction.atomic
 def suggest_always(*, episode: Episode, by: Access) -> Episode:
-    """Whoever gave the feedback suggests that the agent's SOUL says it from now on; admins find it on the agent's page.
+    """Suggests that the agent's SOUL says it from now on, by whoever gave the feedback; admins find it on the agent's
+    page.
 
     Suggested twice is suggested once. Raises Refused, Conflict when it is settled already.
     """
@@ -240,13 +241,14 @@ def reopen_applied_since(*, agent_id: int, soul_version: int) -> None:
 
 @transaction.atomic
 def reopen_episode(*, episode: Episode, by: Access) -> Episode:
-    """Settled too early: the feedback is open again."""
+    """Opens feedback again that was settled too early."""
     return _save_applied(_lock_episode(episode, by), None, None, "")
 
 
 @transaction.atomic
 def delete_episode(*, episode: Episode, by: Access) -> None:
-    """Gone for good. Feedback is deleted by the person who gave it or an admin; other kinds by admins."""
+    """Deletes the episode for good. Feedback is deleted by the person who gave it or an admin; other kinds by
+    admins."""
     current = _lock_episode(episode, by)
     _emit_episode_changed(current)
     current.delete()
@@ -263,7 +265,7 @@ def record_completion(*, agent_id: int, thread: Thread, subject: str, summary: s
 
 
 def forget_completion(subject: str) -> None:
-    """It is not done any more, or its words may stand nowhere."""
+    """Forgets a completion: what was done is not done any more, or its words may stand nowhere."""
     Episode.objects.filter(kind=Episode.Kind.TASK_COMPLETED, subject=subject).delete()
 
 

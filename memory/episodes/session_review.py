@@ -60,7 +60,8 @@ AGENT_CLIENT: Register[Callable[[Participant], ModelClient]] = Register("memory.
 
 
 def review_due_sessions() -> int:
-    """Let agents look back at threads they had a part in; a bounded number each turn. How many were reviewed."""
+    """Lets agents look back at threads they had a part in; a bounded number each turn. Returns how many were
+    reviewed."""
     reviewed_count = 0
     client_of = AGENT_CLIENT.only()
     for agent, access in REVIEWER_AGENTS.only()():
@@ -103,7 +104,7 @@ def sessions_to_review(agent: Participant, access: Access) -> list[int]:
 
 
 def review_session(*, agent: Participant, access: Access, thread_id: int, client: ModelClient) -> list[Proposal]:
-    """Propose what the agent may learn from what is new in a thread; what was proposed, often nothing.
+    """Proposes what the agent may learn from what is new in a thread; returns the proposals, often none.
 
     At most 200 messages; the rest waits for the next turn. Raises Missing where the agent may not read, and
     ModelError when its model failed, or the day's budget has no room for it: then nothing was written and the messages
@@ -224,5 +225,5 @@ def _store_proposals(
 
 
 def _citation(messages: tuple[int, ...]) -> str:
-    """Which messages, in words. `proposals.delete_learned_from` reads the numbers back."""
+    """The messages, in words. `proposals.delete_learned_from` reads the numbers back."""
     return f"Message{'s' if len(messages) > 1 else ''} {', '.join(map(str, messages))}."

@@ -61,8 +61,8 @@ EPISODE_VERBS: dict[str, Callable[..., object]] = {
 @require_POST
 @workspace_view
 def change_episode(request: WorkspaceRequest, episode_id: int, verb: str) -> HttpResponse:
-    """Mark applied, suggest for the SOUL, reopen or delete; then to the message's feedback line, or to the agent's page
-    where the button was pressed there."""
+    """The page that marks an episode applied, suggests it for the SOUL, reopens or deletes it; then to the message's
+    feedback line, or to the agent's page where the button was pressed there."""
     episode = access_workspace_episode(request.access, episode_id)
     EPISODE_VERBS[verb](episode=episode, by=request.access)
     feedback = episode.feedback
@@ -88,7 +88,7 @@ DECISIONS: dict[str, Callable[..., Proposal]] = {
 @require_POST
 @workspace_view
 def decide_proposal(request: WorkspaceRequest, proposal_id: int, verb: str) -> HttpResponse:
-    """Accept, reject or undo, and back to the agent's page."""
+    """The page that accepts, rejects or undoes a proposal, then shows the agent's page."""
     proposal = Proposal.objects.select_related("agent").filter(pk=proposal_id).first()
     if proposal is None or verb not in DECISIONS:
         raise Missing

@@ -24,7 +24,8 @@ from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Conflict, Missing, Problem
-from openvibe.chat.models import Message, Thread, access_by
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import access_by
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant

@@ -26,7 +26,7 @@ WINDOW_STEP = 10
 """Old messages leave a prompt this many at a time, so that prompts share their beginning from turn to turn."""
 
 MAX_FOCUS_CHARACTERS = 200
-"""Of what somebody wants a compaction to keep in most detail."""
+"""The longest note of what somebody wants a compaction to keep in most detail."""
 
 NewMessageRole = Literal["user", "assistant", "tool_call", "tool_result"]
 
@@ -210,17 +210,17 @@ class UnreviewedSession:
 
 
 CompactionProgress = Callable[[int, int], None]
-"""Told how much is done, of how much, in messages."""
+"""A callback that is told how much is done, of how much, in messages."""
 
 
 class MemoryProvider(Protocol):
     """A memory plugin. Made with its config; stateless between calls; safe to use from several threads."""
 
     def bootstrap(self, session: Session) -> None:
-        """Take in what was said while the plugin did not look. May be called any number of times."""
+        """Takes in what was said while the plugin did not look. May be called any number of times."""
 
     def append(self, session: Session, messages: Sequence[NewMessage]) -> list[int]:
-        """Store what was said in an outside agent's conversation, all or nothing; the messages' numbers."""
+        """Stores what was said in an outside agent's conversation, all or nothing; returns the messages' numbers."""
 
     def assemble(self, session: Session, budget: int, fresh_tail: int) -> list[ContextEntry]:
         """What fits of the conversation, oldest first: the tail always, then older entries up to the first that
@@ -276,7 +276,7 @@ class ProfileStore(Protocol):
     def get_profile(self, session: Session) -> str: ...
 
     def set_profile(self, session: Session, text: str) -> str:
-        """Replace the notes about `session.person_id`; the text as stored."""
+        """Replaces the notes about `session.person_id`; returns the text as stored."""
 
 
 @runtime_checkable
@@ -311,8 +311,8 @@ class Rebuilder(Protocol):
         """Whether a summary stands for this message. One cheap query."""
 
     def rebuild(self, session: Session) -> CompactionResult:
-        """Write anew every summary of the session whose messages were changed. Nothing to do costs one query.
-        Raises Problem when a model fails or compaction is paused; what was rebuilt until then stays."""
+        """Writes anew every summary of the session whose messages were changed. Nothing to do costs one query. Raises
+        Problem when a model fails or compaction is paused; what was rebuilt until then stays."""
 
     def threads_to_rebuild(self, limit: int = 200) -> list[int]:
         """Threads, of any workspace, with summaries that wait for it."""
@@ -323,7 +323,7 @@ class Corrector(Protocol):
     """What people can put right. Not a capability that agents are offered."""
 
     def correct(self, session: Session, summary_id: int, *, content: str, version: int) -> SummaryDescription:
-        """Let the summary say this; `version` is the one that was read. Raises Missing, Problem and Conflict."""
+        """Lets the summary say this; `version` is the one that was read. Raises Missing, Problem and Conflict."""
 
 
 @runtime_checkable
@@ -343,7 +343,7 @@ class Pausable(Protocol):
     def compaction_pause(self, workspace_id: int) -> CompactionPause | None: ...
 
     def resume_compaction(self, workspace_id: int, endpoint_id: int | None) -> bool:
-        """Lift the pause of an endpoint, None for the one in use; whether there was one."""
+        """Lifts the pause of an endpoint, None for the one in use; returns whether there was one."""
 
 
 CAPABILITIES: tuple[type[Any], ...] = (Compactor, Searcher, Explorer, ProfileStore, SessionManager, ReviewSource)

@@ -250,7 +250,7 @@ def _merge(before: Piece, after: Piece) -> Piece:
 
 
 def _merge_nearest(pieces: list[Piece], distance: Callable[[Piece, Piece], int]) -> list[Piece]:
-    """At most MAX_PIECES: the nearest neighbours become one."""
+    """The pieces, at most MAX_PIECES: the nearest neighbours become one."""
     reach = 1
     while len(pieces) > MAX_PIECES:
         reach *= 2
@@ -324,7 +324,7 @@ def _place(pieces: Iterable[Piece], source_tokens: int) -> Iterator[Piece]:
 
 
 def _place_recalled_piece(piece: Piece, placed_pieces: Sequence[Piece]) -> Piece:
-    """About where it was said: within its stretch, by the numbers of messages."""
+    """Places a piece about where it was said: within its stretch, by the numbers of messages."""
     stretch = next((each for each in placed_pieces if each.first <= piece.first <= each.last), placed_pieces[-1])
     unit = stretch.above.width / (stretch.last - stretch.first + 1)
     x = min(stretch.above.x + unit * max(piece.first - stretch.first, 0), WIDTH - MIN_WIDTH)

@@ -39,7 +39,7 @@ class MemoryMap:
 def build_memory_map(
     thread: Thread, provider: MemoryProvider, session: Session, *, run_id: int = 0, compaction_id: int = 0
 ) -> MemoryMap:
-    """At a prompt, at a compaction, else at the newest step. At most six statements. Raises Missing."""
+    """The map at a prompt, at a compaction, else at the newest step. At most six statements. Raises Missing."""
     if not (run_id or compaction_id):
         step = newest_step(thread)
         if step is None:

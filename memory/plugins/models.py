@@ -1,5 +1,5 @@
-"""Which memory plugin a workspace uses, every compaction that was requested, an outside agent's sessions, and how
-far each agent has reviewed a thread."""
+"""The memory plugin a workspace uses, every compaction that was requested, an outside agent's sessions, and how far
+each agent has reviewed a thread."""
 
 import pgtrigger
 from django.db import models
@@ -137,7 +137,7 @@ class SessionInfo(TimestampedModel):
 
 
 class ReviewMark(models.Model):
-    """Up to which message an agent has reviewed a thread for what it can learn."""
+    """The message up to which an agent has reviewed a thread for what it can learn."""
 
     agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="+", db_index=False)
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="+")

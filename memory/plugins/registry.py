@@ -158,7 +158,7 @@ def provider_by_name(name: str, config: Mapping[str, Any]) -> MemoryProvider:
 
 
 def active_plugin(workspace_id: int) -> ActivePlugin:
-    """Which plugin recalls in this workspace, and why it is not the enabled one when it is not."""
+    """The plugin that recalls in this workspace, and the reason why it is not the enabled one when it is not."""
     stored = {row.name: (row.enabled, row.config) for row in _plugins_in_use.objects(workspace_id)}
     name = next((name for name, (enabled, _) in stored.items() if enabled), DEFAULT_PLUGIN)
     config = stored[name][1] if name in stored else {}
@@ -172,7 +172,7 @@ def _plugins_in_use(workspace_id: int) -> QuerySet[MemoryPlugin]:
 
 
 def load_problem(name: str, config: Mapping[str, Any]) -> str:
-    """Why a plugin cannot be used, as a sentence; "" when it can. Loads it."""
+    """The reason why a plugin cannot be used, as a sentence; "" when it can. Loads it."""
     try:
         _create_provider(name, json.dumps(config, sort_keys=True))
     except PluginLoadError as problem:
@@ -230,7 +230,7 @@ def capability_diff(workspace_id: int, name: str) -> CapabilityDiff:
 
 
 def clear_plugin_cache() -> None:
-    """Look at the installed packages anew."""
+    """Forgets the installed packages, which are looked at anew."""
     for cached in (installed_plugins, _create_provider):
         cached.cache_clear()
 

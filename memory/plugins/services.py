@@ -25,7 +25,7 @@ class PluginSwitch(NamedTuple):
 
 
 def enable_plugin(*, workspace: Workspace, name: str, by: Access | None) -> PluginSwitch:
-    """Let this plugin recall from the next prompt on; whichever did before is disabled in the same transaction.
+    """Lets this plugin recall from the next prompt on; whichever did before is disabled in the same transaction.
 
     Admins only; `by=None` is the command line. Raises Problem, with nothing changed, when there is no such plugin or
     it cannot be loaded.
@@ -45,7 +45,7 @@ def enable_plugin(*, workspace: Workspace, name: str, by: Access | None) -> Plug
 
 
 def disable_plugin(*, workspace: Workspace, name: str, by: Access | None) -> PluginSwitch:
-    """Disable this plugin. Something has to recall, so a built-in one takes its place: the default, or simple memory
+    """Disables this plugin. Something has to recall, so a built-in one takes its place: the default, or simple memory
     in place of the default."""
     _check_admin(workspace, by)
     with transaction.atomic():
@@ -65,7 +65,8 @@ def disable_plugin(*, workspace: Workspace, name: str, by: Access | None) -> Plu
 def configure_plugin(
     *, workspace: Workspace, name: str, config: Mapping[str, Any], by: Access | None
 ) -> dict[str, Any]:
-    """Change some of a plugin's settings; the others stay. None or "" brings back a default. All of them, as stored.
+    """Changes some of a plugin's settings; the others stay. None or "" brings back a default. Returns all of them, as
+    stored.
 
     Raises Problem, with nothing changed, for a setting the plugin does not declare or a value it does not take.
     """

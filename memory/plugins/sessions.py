@@ -15,8 +15,8 @@ from memory.plugins.base import MAX_ENTRY_TOKENS, ContextEntry, NewMessage, Sess
 from memory.plugins.models import SessionInfo
 from memory.plugins.registry import active_plugin_name, provider_for
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.chat.models import Channel, Message, Thread, access_by
-from openvibe.chat.queries import agents_with_access, members_with_access
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.queries import access_by, agents_with_access, members_with_access
 from openvibe.chat.services import clean_message_body, clean_speaker_name, create_thread, get_or_create_speaker
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
@@ -95,7 +95,7 @@ def context_budget(thread: Thread) -> int:
 
 
 def store_messages(session: Session, messages: Sequence[NewMessage]) -> list[int]:
-    """Put an outside agent's messages into its thread, all or nothing; their numbers, in the order given.
+    """Puts an outside agent's messages into its thread, all or nothing; returns their numbers, in the order given.
 
     A message whose external id its author used in this thread before is there already: it gives the number it has.
     Roles other than `user` speak as the session's agent; `user` as the session's person, else as an imported speaker
@@ -167,7 +167,8 @@ def _lock_writable_thread(session: Session) -> Thread:
 
 
 def _author_ids(session: Session, messages: Sequence[NewMessage]) -> list[int]:
-    """Who says each of them. Asked before the thread is locked: making a speaker takes the workspace's lock."""
+    """The participants who say each of them. Asked before the thread is locked: making a speaker takes the workspace's
+    lock."""
     own = session.access.participant_id
     workspace = Workspace.objects.get(pk=session.access.workspace_id)
     if session.person_id is not None:
@@ -196,7 +197,7 @@ def prompt_messages(session: Session) -> QuerySet[Message]:
 
 
 def message_entries(messages: QuerySet[Message]) -> list[ContextEntry]:
-    """These messages as entries, in the order of the query. One statement."""
+    """The entries of these messages, in the order of the query. One statement."""
     columns = ("seq", "kind", "body", "token_count", "created_at", "pk", "author_id", "author__label", "author__kind")
     rows = messages.values_list(*columns, "call_id", "state")
     return [
@@ -319,12 +320,13 @@ def _access_own_session(by: Access, external_id: str) -> SessionInfo:
 
 
 def append_to_session(*, session: SessionInfo, by: Access, messages: Sequence[NewMessage]) -> list[int]:
-    """Add to the conversation, all or nothing; the messages' numbers. A known external id is not stored again."""
+    """Adds to the conversation, all or nothing; returns the messages' numbers. A known external id is not stored
+    again."""
     return provider_for(by.workspace_id).append(open_session(by, session.thread_id), messages)
 
 
 def update_session_info(*, session: SessionInfo, by: Access, info: Mapping[str, Any]) -> None:
-    """Replace what the agent keeps about its session. Raises Problem: too much, or a plugin that keeps none."""
+    """Replaces what the agent keeps about its session. Raises Problem: too much, or a plugin that keeps none."""
     provider = provider_for(by.workspace_id)
     if not isinstance(provider, SessionManager):
         raise Problem(f"The memory plugin {active_plugin_name(by.workspace_id)} keeps no sessions.", code="no_sessions")
@@ -332,7 +334,8 @@ def update_session_info(*, session: SessionInfo, by: Access, info: Mapping[str, 
 
 
 def check_profile_update(session: Session, arguments: Mapping[str, Any]) -> None:
-    """Before a call of the memory tool: notes about a person are written where everybody reads, cleared anywhere.
+    """Checks a call of the memory tool before it is made: notes about a person are written where everybody reads,
+    cleared anywhere.
 
     Raises Refused.
     """

@@ -22,7 +22,7 @@ COMPACTION_MESSAGE_TTL = 3600  # seconds; the sweeper asks again for compactions
 
 
 def enqueue_compaction(compaction_id: int, delay_seconds: int = 0) -> None:
-    """Ask a worker to execute it, after so many seconds. A broker that is down is only logged: the sweeper asks."""
+    """Asks a worker to execute it, after so many seconds. A broker that is down is only logged: the sweeper asks."""
     try:
         run_compaction.apply_async(
             (compaction_id,), countdown=delay_seconds, expires=COMPACTION_MESSAGE_TTL + delay_seconds, retry=False
@@ -47,7 +47,7 @@ def ask_compaction(session: Session, focus: str) -> str:
 
 
 def enqueue_compaction_check_on_commit(thread_id: int, *, had_bulky_result: bool = False) -> None:
-    """Let a worker look, once this transaction is committed, whether the thread has grown past its threshold."""
+    """Lets a worker look, once this transaction is committed, whether the thread has grown past its threshold."""
     transaction.on_commit(partial(_enqueue_compaction_check, thread_id, had_bulky_result))
 
 

@@ -58,7 +58,8 @@ class PromptHistory(Protocol):
         """Raises Missing. One statement."""
 
     def charts(self, thread: Thread, access: Access) -> Sequence[object]:
-        """For each agent that answered: its prompts over time, and how well they were cached. Two statements."""
+        """The charts of each agent that answered: its prompts over time, and how well they were cached. Two
+        statements."""
 
 
 PROMPT_HISTORY: Register[PromptHistory] = Register("memory.plugins.timeline.PROMPT_HISTORY")
@@ -71,7 +72,8 @@ class Neighbours(NamedTuple):
 
 
 def steps_beside(rows: QuerySet[Any, Any], kind: StepKind, step: Step | None, *, at: str, id: str) -> list[Step]:
-    """Of rows of one kind, the nearest before and after a step; of None the newest. `at` and `id` name its columns."""
+    """The steps of one kind that are nearest before and after a step; of None the newest. `at` and `id` name its
+    columns."""
     columns = rows.order_by().values_list(at, id)
     newest_first = (f"-{at}", f"-{id}")
     if step is None:
@@ -85,7 +87,7 @@ def steps_beside(rows: QuerySet[Any, Any], kind: StepKind, step: Step | None, *,
 
 
 def _same_time(kind: StepKind, step: Step, at: str, id: str) -> tuple[Q, Q]:
-    """Which rows of the kind, of the instant of the step, come before it and after it."""
+    """The conditions for rows of the kind, of the instant of the step, that come before it and after it."""
     every_step, no_step = Q(**{at: step.at}), Q(pk__in=())
     if kind != step.kind:
         return (every_step, no_step) if kind < step.kind else (no_step, every_step)

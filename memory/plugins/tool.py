@@ -49,7 +49,7 @@ class ToolArgument:
 
     @property
     def bounds(self) -> dict[str, int]:
-        """As JSON Schema has them."""
+        """The bounds as JSON Schema has them."""
         if self.type == "integer":
             return {"minimum": self.minimum, "maximum": self.maximum}
         return {"minLength": self.minimum, "maxLength": self.maximum}
@@ -116,7 +116,7 @@ class PluginMemoryTool:
             return truncate_result(problem.message)
 
     def perform(self, session: Session, arguments: Mapping[str, Any]) -> str:
-        """Like `run`, but raises the Problem: unknown actions and arguments, Missing for ids out of scope."""
+        """Does what `run` does, but raises the Problem: unknown actions and arguments, Missing for ids out of scope."""
         name = arguments.get("action", "")
         action = self.actions.get(name) if isinstance(name, str) else None
         if action is None:
@@ -310,4 +310,4 @@ TOOL_ACTIONS: Final = (
         for_agents_only=True,
     ),
 )
-"""In the order in which the tool offers them. `status` is every plugin's."""
+"""The actions in the order in which the tool offers them. `status` is every plugin's."""

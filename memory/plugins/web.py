@@ -82,7 +82,7 @@ def thread_memory(request: WorkspaceRequest, thread_id: int, run_id: int = 0, co
 
 
 def _access_thread(request: WorkspaceRequest, thread_id: int) -> Thread:
-    """With the request's workspace, which is the thread's. Raises Missing."""
+    """The thread with the request's workspace, which is the thread's. Raises Missing."""
     thread = access_thread(request.access, thread_id)
     thread.workspace = request.workspace
     return thread
@@ -125,7 +125,8 @@ def _summary_context(request: WorkspaceRequest, thread: Thread, summary_id: int)
 @workspace_view
 @require_POST
 def correct(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpResponse:
-    """Put right what a summary says, on the `version` that was shown. What cannot be saved stays in the form."""
+    """The page that puts right what a summary says, on the `version` that was shown. What cannot be saved stays in the
+    form."""
     thread, content = access_thread(request.access, thread_id), request.POST.get("content", "")
     try:
         _, rebuild = correct_summary(
@@ -149,7 +150,8 @@ def correct(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
 @workspace_view
 @require_POST
 def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Ask a worker to compact the thread: a step, or (`full`) everything; `focus` names what to keep in most detail."""
+    """The page that asks a worker to compact the thread: a step, or (`full`) everything; `focus` names what to keep in
+    most detail."""
     thread = _access_thread(request, thread_id)
     full, focus = request.POST.get("full") == "1", request.POST.get("focus", "")
     trigger = Compaction.Trigger.HAND
@@ -169,7 +171,7 @@ def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def resume(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """End the pause after failures: admins, once the endpoint is well again."""
+    """The page that ends the pause after failures: admins, once the endpoint is well again."""
     thread = _access_thread(request, thread_id)
     try:
         compactions = resume_compaction(workspace_id=thread.workspace_id, by=request.access)

@@ -33,7 +33,7 @@ APPROVAL_LIFETIME = timedelta(days=7)
 def request_approval(
     *, thread: Thread, by: Access, what: str, reason: str = "", reuse_pending: bool = True
 ) -> Approval:
-    """Ask whether something may be done. The work pauses there, which is a milestone.
+    """Asks whether something may be done. The work pauses there, which is a milestone.
 
     The same question of the same asker that still waits is returned, not asked twice, unless each asks about something
     of its own (not `reuse_pending`). `what` is one line of at most 300 characters. Raises Missing, Refused (archived),
@@ -64,7 +64,7 @@ def request_approval(
 
 @transaction.atomic
 def decide_approval(*, approval: Approval, by: Access, is_granted: bool, note: str = "") -> Approval:
-    """Grant or deny, once and for all. Rings `approval_decided` in this transaction; the work resumes.
+    """Grants or denies, once and for all. Rings `approval_decided` in this transaction; the work resumes.
 
     Raises Refused for agents and guests, Conflict when it was decided before.
     """
@@ -102,7 +102,7 @@ def lapse_approval(*, approval: Approval, note: str) -> bool:
 
 
 def lapse_overdue_approvals() -> int:
-    """Lapse approvals that nobody decided within APPROVAL_LIFETIME; how many."""
+    """Lapses approvals that nobody decided within APPROVAL_LIFETIME; returns how many."""
     overdue = Approval.objects.filter(state=State.REQUESTED, created_at__lt=timezone.now() - APPROVAL_LIFETIME)
     note = f"Nobody decided within {APPROVAL_LIFETIME.days} days."
     return sum(lapse_approval(approval=approval, note=note) for approval in overdue.order_by("pk")[:500])

@@ -98,7 +98,7 @@ class RenderedSection:
 def create_handoff(
     *, thread: Thread, trigger: str, compaction: Compaction | None = None, summary_ids: Iterable[int] = ()
 ) -> Handoff:
-    """Store the handoff of this moment, with what HANDOFF_SOURCES know (instructions and skills loaded, references
+    """Stores the handoff of this moment, with what HANDOFF_SOURCES know (instructions and skills loaded, references
     retrieved, tool calls). A constant number of queries, part of the caller's transaction."""
     sections = _fill_sections(thread, get_work_state(thread.pk), summary_ids)
     for source in HANDOFF_SOURCES:
@@ -190,8 +190,8 @@ def _next_step_lines(state: WorkState) -> list[HandoffLine]:
 
 
 def _instruction_lines(thread: Thread) -> list[HandoffLine]:
-    """Which trusted instructions hold here, and which snippets they include, each with its version. They stand in every
-    prompt themselves; those of the whole workspace are named and not quoted: guests read handoffs, too."""
+    """The trusted instructions that hold here, and the snippets that they include, each with its version. They stand in
+    every prompt themselves; those of the whole workspace are named and not quoted: guests read handoffs, too."""
     lines = []
     for scope in scoped_instructions(None, thread.workspace, thread.channel, thread):
         lines.append(_line(scope.ref, f"Instructions of {scope.place}"))

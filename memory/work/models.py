@@ -21,7 +21,7 @@ class WorkItemQuerySet(models.QuerySet["WorkItem"]):
         return self.filter(state=WorkItem.State.OPEN)
 
     def binding(self) -> WorkItemQuerySet:
-        """Open constraints that a member set or confirmed."""
+        """Constraints that are open and that a member set or confirmed."""
         return self.open().filter(kind=WorkKind.CONSTRAINT, confirmed_by__isnull=False)
 
 

@@ -11,7 +11,8 @@ from django.db.models import Case, Count, QuerySet, Value, When
 from memory.work.models import Approval, ProgressEntry, WorkItem
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
-from openvibe.chat.models import Thread, access_by
+from openvibe.chat.models import Thread
+from openvibe.chat.queries import access_by
 from openvibe.llm.transcripts import indent_text
 from openvibe.workspaces.access import Access
 
@@ -49,7 +50,7 @@ class ApprovalCall:
 APPROVAL_CALLS: Register[Callable[[Collection[int], Access], Mapping[int, ApprovalCall]]] = Register(
     "memory.work.queries.APPROVAL_CALLS"
 )
-"""Which calls of tools approvals are about, by approval id, as the asker may see them. One query for any number."""
+"""The calls of tools that approvals are about, by approval id, as the asker may see them. One query for any number."""
 
 
 def approval_calls(approvals: Collection[Approval], access: Access) -> Mapping[int, ApprovalCall]:
@@ -97,7 +98,7 @@ access_work_item = access_by("pk", visible_work_items)
 
 
 def count_pending_approvals(thread: Thread) -> int:
-    """Who asks must have been let into the thread before."""
+    """Counts the approvals that wait. Whoever asks must have been let into the thread before."""
     rows = _pending_approvals.rows(thread.pk)
     return int(rows[0][0]) if rows else 0
 

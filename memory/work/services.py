@@ -60,13 +60,13 @@ def send_milestone(thread: Thread, trigger: Compaction.Trigger, by: Access) -> N
 Kind, State = WorkItem.Kind, WorkItem.State
 
 MAX_OPEN_PER_KIND = 50
-"""Open rows of one kind in one thread; an objective and a plan stand alone."""
+"""The most open rows of one kind in one thread; an objective and a plan stand alone."""
 
 SINGLETON_KINDS = (Kind.OBJECTIVE, Kind.PLAN)
 """Kinds of which a thread has one at a time: a new one takes the earlier one's place."""
 
 QUOTED_KEY = "quoted"
-"""In `data` of a row that says what its message says: its words go when the message is deleted."""
+"""The key in `data` of a row that says what its message says: its words go when the message is deleted."""
 
 DELETED_TEXT = "The message this came from was deleted."
 
@@ -81,7 +81,7 @@ def create_work_item(
     data: Mapping[str, Any] | None = None,
     message: Message | None = None,
 ) -> WorkItem:
-    """Write a row down. The same open row is not written twice: it is returned.
+    """Writes a row down. The same open row is not written twice: it is returned.
 
     A new objective or plan drops the earlier one in the same transaction. `message` is where it was said. A constraint
     of an agent or a guest is a proposal; a member who writes the words of a proposal confirms it. Raises
@@ -121,7 +121,8 @@ def create_work_item(
 def update_work_item(
     *, item: WorkItem, by: Access, version: int, text: str | None = None, data: Mapping[str, Any] | None = None
 ) -> WorkItem:
-    """Say it anew. `version` is the one that was read: Conflict when somebody changed it since, or when it is closed.
+    """Changes the item. `version` is the one that was read: Conflict when somebody changed it since, or when it is
+    closed.
 
     `data` is merged into what stands; None takes a key away. Whoever changes the words is their author from then on:
     nobody puts words into somebody else's mouth. Agents and guests may not change a constraint that binds; a member
@@ -209,8 +210,8 @@ def close_work_item(*, item: WorkItem, by: Access, state: str = State.DONE, vers
 
 @transaction.atomic
 def reopen_work_item(*, item: WorkItem, by: Access, version: int | None = None) -> WorkItem:
-    """It holds again, on purpose; an objective or a plan takes the place of the one that stands now. A constraint
-    binds again when a member opens it, and is a proposal when anybody else does.
+    """Reopens the item, which holds again, on purpose; an objective or a plan takes the place of the one that stands
+    now. A constraint binds again when a member opens it, and is a proposal when anybody else does.
 
     Agents may not reopen what people closed. Taking up an objective, a plan or a goal again is a milestone.
     """
@@ -253,7 +254,7 @@ def _redact(row: WorkItem) -> None:
 
 
 def may_erase_work(author: Participant, by: Access) -> bool:
-    """Whoever wrote it, admins, and members what an agent wrote."""
+    """Whether `by` may erase what the author wrote: authors may, admins, and members what an agent wrote."""
     is_members = author.is_agent and not by.is_agent and not by.is_guest
     return author.pk == by.participant_id or by.administers or is_members
 
@@ -372,7 +373,7 @@ def log_progress(
     open_issues: str = "",
     next_action: str = "",
 ) -> ProgressEntry:
-    """Note where the work stands: the checkpoint in one line, the rest at most 2,000 characters each.
+    """Notes where the work stands: the checkpoint in one line, the rest at most 2,000 characters each.
 
     Raises Missing (unseen thread), Refused (archived), Problem (empty checkpoint, too long).
     """

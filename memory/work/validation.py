@@ -89,7 +89,7 @@ def clean_data(kind: str, data: Mapping[str, Any], by: Access, before: Mapping[s
 
 
 def check_constraints_fit(thread: Thread, tokens: int, *, besides: WorkItem | None = None) -> None:
-    """Raise Problem unless a constraint of so many tokens fits with those that are open `besides` it, proposed ones
+    """Raises Problem unless a constraint of so many tokens fits with those that are open `besides` it, proposed ones
     included: confirming one must not be refused for want of room."""
     rows = WorkItem.objects.filter(thread=thread, kind=Kind.CONSTRAINT, state=State.OPEN)
     others = rows.exclude(pk=besides.pk) if besides else rows

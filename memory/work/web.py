@@ -76,8 +76,8 @@ def thread_work(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
-    """Say a row anew, close it, open it again, or decide on a proposed constraint: `do` is save, done, drop, reopen,
-    confirm or decline, on the `version` shown."""
+    """The page that changes a row, closes it, opens it again, or decides on a proposed constraint: `do` is save, done,
+    drop, reopen, confirm or decline, on the `version` shown."""
     item = _access_row(visible_work_items(request.access), item_id)
     version = int_param(request.POST, "version") or 0
     match request.POST.get("do"):
@@ -101,7 +101,7 @@ def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def approval(request: WorkspaceRequest, approval_id: int) -> HttpResponse:
-    """Grant (`granted` yes) or deny (no), with a note if there is one to make."""
+    """The page that grants (`granted` yes) or denies (no), with a note if there is one to make."""
     pending = _access_row(visible_approvals(request.access), approval_id)
     is_granted = {"yes": True, "no": False}.get(request.POST.get("granted", ""))
     if is_granted is None:
@@ -113,7 +113,7 @@ def approval(request: WorkspaceRequest, approval_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def progress(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Add a line to the progress log."""
+    """The page that adds a line to the progress log."""
     thread = access_thread(request.access, thread_id)
     names = ("checkpoint", "changed", "evidence", "open_issues", "next_action")
     log_progress(thread=thread, by=request.access, **{name: request.POST.get(name, "") for name in names})

@@ -64,7 +64,7 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
         return cleaned
 
     def _participant_id(self, workspace_id: int) -> int | None:
-        """Who makes it, as a participant of the workspace; None for a superuser who is not in it."""
+        """The maker, as a participant of the workspace; None for a superuser who is not in it."""
         user: Any = self.request.user
         own = user.memberships.filter(workspace=workspace_id, removed_at=None)
         participant_id: int | None = own.values_list("participant_id", flat=True).first()

@@ -1,4 +1,4 @@
-"""Who calls the API: bearer tokens, the `Caller` they stand for, and the scope each method takes.
+"""The caller of the API: bearer tokens, the `Caller` they stand for, and the scope each method takes.
 
 `Authorization: Bearer ovk_…` is a token that still holds, of a participant that still belongs."""
 
@@ -66,13 +66,14 @@ class Caller:
 
     @property
     def subject(self) -> str:
-        """Whose calls are counted together: one token, or all browser pages of one member."""
+        """The subject whose calls are counted together: one token, or all browser pages of one member."""
         return f"token:{self.token.pk}" if self.token else f"session:{self.participant.pk}"
 
 
 @CompiledQuery
 def _tokens_by_hash(token_hash: int) -> QuerySet[Token]:
-    """With the participant, and who stands behind it: `PARTICIPANT_ACCESS` then asks nothing more for a member."""
+    """Tokens with the participant, and who stands behind it: `PARTICIPANT_ACCESS` then asks nothing more for a
+    member."""
     people = ("participant__workspace", "participant__member__user")
     return Token.objects.select_related(*people).filter(token_hash=token_hash)
 
@@ -138,8 +139,8 @@ def required_scope(view: object, method: str) -> str:
 
 
 class HasScope(BasePermission):
-    """Signed in, with `view.scopes[method]`, else `read` for reading and `write` for everything else. Answers before
-    anything is looked up."""
+    """A permission for those who are signed in, with `view.scopes[method]`, else `read` for reading and `write` for
+    everything else. Answers before anything is looked up."""
 
     def has_permission(self, request: Request, view: object) -> bool:
         caller = caller_or_none(request)

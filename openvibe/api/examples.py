@@ -19,7 +19,7 @@ PARAMETERS: Final[dict[str, Any]] = {
     "number": 7,
     "If-Match": '"1"',
 }
-"""By name, for those that have to be given, and for whose blocks and notes are meant."""
+"""Examples by name, for those that have to be given, and for whose blocks and notes are meant."""
 
 SOUL: Final = """\
 identity:

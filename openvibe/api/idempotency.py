@@ -143,8 +143,8 @@ CALL_TIME = timedelta(minutes=1)
 
 
 def rewrite_answers(*, workspace_id: int, since: datetime, rewrite: Callable[[Any], Any]) -> int:
-    """Rewrite the kept answers of a workspace's participants that may tell of what was made at `since` or later; how
-    many said something else.
+    """Rewrites the kept answers of a workspace's participants that may tell of what was made at `since` or later;
+    returns how many said something else.
 
     `rewrite` takes an answer's data and returns it without what may not be kept.
     An answer that cannot be decrypted cannot be given again either.

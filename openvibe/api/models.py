@@ -54,7 +54,7 @@ class Token(models.Model):
 
     @property
     def maker(self) -> str:
-        """Who holds its secret, in words."""
+        """The one who holds its secret, in words."""
         return str(self.made_by) if self.made_by_id else "whoever runs the server"
 
     @property

@@ -22,7 +22,7 @@ def encode_cursor(order: str, position: int) -> str:
 
 
 def decode_cursor(cursor: str, order: str) -> int:
-    """Where a cursor points. Raises Problem for one that was not given for this order."""
+    """The id that a cursor points to. Raises Problem for one that was not given for this order."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
         position = int(text.rpartition(" ")[2])

@@ -126,7 +126,7 @@ _making = RLock()
 
 
 def openapi_schema() -> dict[str, Any]:
-    """Made once a process: it takes a second, and drf-spectacular is not safe for two threads."""
+    """The schema, made once a process: it takes a second, and drf-spectacular is not safe for two threads."""
     with _making:
         return _generate_schema()
 
@@ -138,7 +138,7 @@ def _generate_schema() -> dict[str, Any]:
 
 
 def rendered_schema(media_format: str) -> bytes:
-    """As it is sent, "json" or "yaml", made once a process, however many ask for it at first."""
+    """The schema as it is sent, "json" or "yaml", made once a process, however many ask for it at first."""
     with _making:
         return _render_schema(media_format)
 

@@ -59,7 +59,7 @@ def issue_token(
 
 
 def note_tokens_used(token_ids: Collection[int], *, at_once: Collection[int] = ()) -> None:
-    """Note that programs with these tokens are there, once a minute whichever process says so, those of `at_once` in
+    """Notes that programs with these tokens are there, once a minute whichever process says so, those of `at_once` in
     any case. One write."""
     now = timezone.now()
     is_due = Q(last_used_at=None) | Q(last_used_at__lte=now - LAST_USED_INTERVAL) | Q(pk__in=at_once)

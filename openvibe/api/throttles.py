@@ -1,4 +1,4 @@
-"""So many calls a minute per token, counted in the database: the same for every process and machine."""
+"""Limits of calls a minute per token, counted in the database: the same for every process and machine."""
 
 from dataclasses import dataclass
 

@@ -21,7 +21,7 @@ from openvibe.api.schema import operations_by_group, query_parameters, rendered_
 from openvibe.base.problems import Missing
 
 COMMON_PARAMETERS = ("workspace",)
-"""In the address of every call: which workspace, for whoever is in several."""
+"""The parameters in the address of every call: which workspace, for whoever is in several."""
 
 
 class ApiView(GenericAPIView[Any]):
@@ -48,7 +48,7 @@ class ApiView(GenericAPIView[Any]):
         return self._validate(serializer, self.request.query_params, may_hold_more=True)
 
     def check_parameters(self, request: Request) -> None:
-        """Raise ValidationError for a parameter in the address that the method does not take: none is ignored."""
+        """Raises ValidationError for a parameter in the address that the method does not take: none is ignored."""
         parameter_names = {*query_parameters(self, request.method or "GET"), *COMMON_PARAMETERS}
         if unknown := [name for name in request.query_params if name not in parameter_names]:
             raise ValidationError({str(name)[:80]: _unknown("parameter", parameter_names) for name in unknown})

@@ -103,7 +103,7 @@ def may_use_admin(request: HttpRequest) -> bool:
 
 
 def list_groups(request: HttpRequest) -> dict[str, list[dict[str, Any]]]:
-    """By the group's title, the lists that the asker may open, as the theme's sidebar wants them."""
+    """The lists that the asker may open, by the group's title, as the theme's sidebar wants them."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for title, pages in LIST_GROUPS.items():
         for page in pages:
@@ -131,7 +131,8 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def page_context(context: dict[str, Any], request: HttpRequest) -> dict[str, Any]:
-    """Of every page: the theme of the reader's profile and, on a model's pages, its list with the line on it."""
+    """The context of every page: the theme of the reader's profile and, on a model's pages, its list with the line on
+    it."""
     match, user = request.resolver_match, request.user
     name = match.url_name if match else ""
     page = next((page for prefix, page in LIST_PAGES.items() if (name or "").startswith(f"{prefix}_")), None)

@@ -9,7 +9,7 @@ AuditAction = AuditRecord.Action
 
 
 class Actor(Protocol):
-    """Whoever changes something as a participant of a workspace: every `Access` is one."""
+    """A participant of a workspace who changes something: every `Access` is one."""
 
     @property
     def participant_id(self) -> int: ...
@@ -25,7 +25,7 @@ def record_audit(
     after: str = "",
     note: str = "",
 ) -> None:
-    """Add a row; call it inside the transaction of the change.
+    """Adds a row; call it inside the transaction of the change.
 
     `by` is an access, the name of somebody who is no participant (a superuser), or None for the command line. `subject`
     names what was changed, `before` and `after` say how it stood, in words. No secrets, and no names of private rooms.

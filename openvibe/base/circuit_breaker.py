@@ -45,7 +45,7 @@ class CircuitBreaker(ABC):
 
     @contextmanager
     def guard(self, row: TimestampedModel) -> Iterator[None]:
-        """Around one call: raises `rest_error` during a rest, and counts how the call ends.
+        """Guards one call: raises `rest_error` during a rest, and counts how the call ends.
 
         Errors that are no failures count neither way. A call that a person stops lets the next one try.
         """
@@ -62,7 +62,7 @@ class CircuitBreaker(ABC):
             self.reset(row)
 
     def reset(self, row: TimestampedModel) -> None:
-        """Forget its failures: it has just answered."""
+        """Forgets its failures: it has just answered."""
         self._write(row, **{self.failures: 0, self.rests_until: None})
 
     def _admit(self, row: TimestampedModel) -> None:

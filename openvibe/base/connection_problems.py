@@ -1,4 +1,5 @@
-"""Why a database cannot be used, in a sentence with the next step: a server that answers is not called unreachable."""
+"""The reasons why a database cannot be used, in a sentence with the next step: a server that answers is not called
+unreachable."""
 
 from enum import StrEnum
 from typing import NamedTuple

@@ -18,5 +18,5 @@ def emit(
     message_id: int | None = None,
     participant_id: int | None = None,
 ) -> None:
-    """Tell open pages that something changed. Part of the caller's transaction: no commit, no event."""
+    """Tells open pages that something changed. Part of the caller's transaction: no commit, no event."""
     fetch_prepared(INSERT_EVENT, [kind, workspace_id, channel_id, thread_id, message_id, participant_id])

@@ -48,7 +48,8 @@ def decrypt(stored: str) -> str:
 
 
 class UnreadableSecret(str):
-    """Read as an empty text, because no key of this server decrypts it; `stored` is written back as it was."""
+    """A secret that is read as an empty text, because no key of this server decrypts it; `stored` is written back as it
+    was."""
 
     stored: str
 

@@ -22,7 +22,7 @@ class ServiceForm(forms.Form):
 
     @property
     def status(self) -> int:
-        """Of the answer that shows the form."""
+        """The HTTP status of the answer that shows the form."""
         return self.refusal_status if self.errors else 200
 
 

@@ -45,13 +45,14 @@ def render_fragments(template: str, rows: Iterable[Mapping[str, Hashable]]) -> S
 
 
 _DIRECT_TYPES = frozenset({str, SafeString, int, bool, NoneType, datetime})
-"""Of these, equal ones of one type are one HTML. Numbers with a point are not: 1.0 is 1.00, and 0.0 is -0.0."""
+"""Types whose equal values, both of one type, are one HTML. Numbers with a point are not: 1.0 is 1.00, and 0.0 is
+-0.0."""
 
 MAX_SIGNATURES = 10_000
 _Part = tuple[int, Callable[[Any], object]]
 _signatures: dict[tuple[type, ...], tuple[int, tuple[_Part, ...]]] = {}
-"""Of values of these types side by side: a number for the types, and for each part that holds others, or is not told by
-its type, where it stands and what tells it. Found out once: a page has hundreds of parts."""
+"""The shape of values by their types, side by side: a number for the types, and for each part that holds others, or is
+not told by its type, where it stands and what tells it. Found out once: a page has hundreds of parts."""
 _numbers = count()
 
 

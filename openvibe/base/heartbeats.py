@@ -11,7 +11,7 @@ from django.db import connection
 
 HEARTBEAT_SECONDS = 10.0
 ALIVE_SECONDS = 60.0
-"""Who was silent for longer is not counted as alive."""
+"""The silence in seconds after which a process is not counted as alive."""
 FORGET_SECONDS = 600
 """A worker that was silent for so long is forgotten by the others. The last one is never forgotten."""
 SCHEDULER = "scheduler"

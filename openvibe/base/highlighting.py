@@ -11,10 +11,12 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
 MAX_HIGHLIGHTED_CHARACTERS = 8_000
-"""Of one block. Colouring time grows with length, for some texts faster than evenly; longer code is plain."""
+"""The most characters of one block. Colouring time grows with length, for some texts faster than evenly; longer code is
+plain."""
 
 MAX_HIGHLIGHTED_TOTAL = 12_000
-"""Of all blocks of one text together; characters of slow languages count more. At worst about 120 ms."""
+"""The most characters of all blocks of one text together; characters of slow languages count more. At worst about 120
+ms."""
 
 _MAX_LINE_CHARACTERS = 500
 _SLOW_LANGUAGE_LIMITS = {"csharp": 800, "java": 2_000, "scala": 2_000}

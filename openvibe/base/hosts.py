@@ -33,7 +33,7 @@ def check_host(request: HttpRequest) -> str:
 
 @lru_cache(maxsize=16)
 def _own_ports(origins: tuple[str, ...]) -> frozenset[int]:
-    """Of the public address, which is the first of these, the scheme's own ports too unless it names another."""
+    """Ports of the public address, which is the first of these, the scheme's own ports too unless it names another."""
     parts = [urlsplit(origin.replace("*", "any")) for origin in origins]
     public_port = parts[0].port
     ports = {part.port or PORTS_OF_SCHEMES.get(part.scheme, 443) for part in parts[1:]}

@@ -16,7 +16,8 @@ from PIL import Image
 MAX_SIDE = 30_000
 """Pixels of width or height."""
 MAX_SCANNED_PIXELS = 1_600_000_000
-"""Of a JPEG: its pixels times its scans, each of which goes through all of them, however few bytes it has."""
+"""The most scanned pixels of a JPEG: its pixels times its scans, each of which goes through all of them, however few
+bytes it has."""
 STRIP_PIXELS = 1_000_000
 """Converted at a time: a large image never stands in memory twice."""
 
@@ -40,8 +41,8 @@ _TURNS = {
 }
 """What makes an image upright, by the orientation that its file says it has."""
 DECODING = Lock()
-"""Held while an image is decoded: one at a time in a process, whoever sends how many. Filters of warnings are also
-those of all threads."""
+"""A lock that is held while an image is decoded: one at a time in a process, whoever sends how many. Filters of
+warnings are also those of all threads."""
 
 
 class UnreadableImage(ValueError):

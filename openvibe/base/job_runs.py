@@ -26,7 +26,7 @@ from openvibe.base.models import JobRun
 from openvibe.base.problems import Conflict
 
 RUNS_PER_STATE = 100
-"""Of each job as many that went well and as many that failed are kept."""
+"""The number of runs kept of each job: that many that went well and as many that failed are kept."""
 MAX_WAIT = timedelta(minutes=2)
 """What no worker took for so long is said to have failed, and may be asked for again. Taken later, it runs still."""
 NO_WORKER = "No worker took it within two minutes."
@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 @signals.task_prerun.connect
 def _begin_run(task: Any, task_id: str, **_signal: Any) -> None:
-    """Write the row of a job that recurs, owned by this session's lock. That it cannot be is no reason not to run."""
+    """Writes the row of a job that recurs, owned by this session's lock. That it cannot be is no reason not to run."""
     if task.name not in recurring_tasks():
         return
     run, lock = JobRun(task=task.name, task_id=task_id), ExitStack()
@@ -73,7 +73,7 @@ def _end_run(task: Any, retval: Any, state: str, **_signal: Any) -> None:
 
 
 def end_orphaned_runs() -> None:
-    """Say of runs whose worker is gone, and of those that no worker took, that they failed."""
+    """Marks the runs whose worker is gone, and those that no worker took, as failed."""
     for pk in JobRun.objects.filter(state=JobRun.State.RUNNING).values_list("pk", flat=True):
         with advisory_lock(LockKind.JOB_RUN, pk) as is_orphaned:
             if is_orphaned:
@@ -91,7 +91,7 @@ def recurring_tasks() -> frozenset[str]:
 
 
 def request_job_run(job: PeriodicTask) -> str:
-    """Ask a worker to run the job now: the task id of its `JobRun`.
+    """Asks a worker to run the job now; returns the task id of its `JobRun`.
 
     Raises Conflict while it waits or runs already, and OperationalError or DatabaseError when the queue does not take
     it.
@@ -116,8 +116,8 @@ def request_job_run(job: PeriodicTask) -> str:
 
 
 def next_run_at(job: PeriodicTask, now: datetime) -> datetime | None:
-    """As the scheduler reckons: from the last run, or from when a job that never ran was made or changed; `now` for
-    what is overdue. None for a job that is switched off."""
+    """The next run, as the scheduler reckons: from the last run, or from when a job that never ran was made or changed;
+    `now` for what is overdue. None for a job that is switched off."""
     if not job.enabled:
         return None
     seconds = job.schedule.remaining_estimate(job.last_run_at or job.date_changed).total_seconds()

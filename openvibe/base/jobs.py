@@ -119,7 +119,7 @@ class JobKind(Generic[JobT]):
         return rows[0]
 
     def update_owned(self, job: JobT, **fields: object) -> None:
-        """Write to the row in one statement. Raises JobLost."""
+        """Writes to the row in one statement. Raises JobLost."""
         if not self.owned_row(job).update(**fields):
             raise JobLost
 
@@ -129,14 +129,14 @@ class JobKind(Generic[JobT]):
         return bool(self.owned_row(job).update(state=QUEUED, sent_at=due_at, **fields))
 
     def fail(self, job: JobT, error: str, **fields: object) -> bool:
-        """End the job with a reason people can read. False when it was lost."""
+        """Ends the job with a reason people can read. False when it was lost."""
         return bool(self.owned_row(job).update(state=FAILED, finished_at=timezone.now(), error=error, **fields))
 
     def has_attempts_left(self, job: JobT) -> bool:
         return job.attempt % self.max_attempts != 0
 
     def restart(self, job: JobT) -> None:
-        """Save the job, which the caller has locked, as queued anew: the next attempt is the first of its batch."""
+        """Saves the job, which the caller has locked, as queued anew: the next attempt is the first of its batch."""
         job.state, job.attempt = QUEUED, -(-job.attempt // self.max_attempts) * self.max_attempts
         job.queued_at = job.sent_at = timezone.now()  # what it uses counts for today
         job.save()

@@ -22,7 +22,8 @@ _ROW_DETAIL = re.compile(
 
 
 def mask_event(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
-    """Mask keys and tokens in every text of a log line, tracebacks included, and leave out what a refused row holds."""
+    """Masks keys and tokens in every text of a log line, tracebacks included, and leaves out what a refused row
+    holds."""
     return {key: _mask_text(value) if isinstance(value, str) else value for key, value in event.items()}
 
 
@@ -40,7 +41,7 @@ _SHARED_PROCESSORS: list[structlog.typing.Processor] = [
 
 
 def json_formatter() -> structlog.stdlib.ProcessorFormatter:
-    """For `logging`: structlog's processors over every logger's lines."""
+    """A formatter for `logging`: structlog's processors over every logger's lines."""
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*_SHARED_PROCESSORS, structlog.stdlib.ExtraAdder()],
         processors=[
@@ -73,7 +74,7 @@ def json_line(text: str, *, service: str) -> str:
 
 
 def log_uncaught_exceptions() -> None:
-    """From now on what nobody catches, in any thread, is one line of the log; so are Python's warnings."""
+    """Logs as one line each, from now on, what nobody catches, in any thread, and Python's warnings."""
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
     threading.excepthook = lambda thread: _log_uncaught(thread.exc_type, thread.exc_value, thread.exc_traceback)

@@ -69,7 +69,7 @@ _LETTER_GROUPS = (("rn", "m"), ("vv", "w"))
 _WORDS_OF_PROMPTS = frozenset(
     {"openvibe", "system", "assistant", "user", "you", "workspace", "somebody", "somebodyelse"}
 )
-"""Whom prompts name beside people."""
+"""Names that prompts use beside people's."""
 
 
 def is_unseen(character: str) -> bool:

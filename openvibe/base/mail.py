@@ -14,7 +14,7 @@ from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.base.models import OutgoingMail
 
 FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=10), timedelta(minutes=5)
-"""Until an e-mail that the server did not take is sent again; twice as long each time."""
+"""The pause until an e-mail that the server did not take is sent again; twice as long each time."""
 GIVE_UP_AFTER = timedelta(days=1)
 BATCH_SIZE = 100
 log = structlog.get_logger(__name__)

@@ -37,7 +37,7 @@ _BREAK_TYPES = {"softbreak", "hardbreak"}
 
 
 def render_markdown(body: str, *, handles: frozenset[str] = frozenset()) -> str:
-    """Return a message body as sanitised HTML, safe to show as it is.
+    """Returns a message body as sanitised HTML, safe to show as it is.
 
     CommonMark with tables, strikethrough, bare web addresses as links, single newlines as breaks and
     highlighted fences. `@name` becomes `<span class="mention">` when `name` is in `handles` (lower case).
@@ -48,8 +48,8 @@ def render_markdown(body: str, *, handles: frozenset[str] = frozenset()) -> str:
 
 
 def last_block_start(body: str) -> int:
-    """Where the last paragraph, list, table or code block of a body begins, in characters: all before it stays as it
-    is, however the text goes on."""
+    """The position at which the last paragraph, list, table or code block of a body begins, in characters: all before
+    it stays as it is, however the text goes on."""
     tokens = [token for token in parse_markdown(body) or () if token.map and token.level == 0]
     lines = body.split("\n")[: tokens[-1].map[0]] if tokens and tokens[-1].map else []
     return sum(len(line) + 1 for line in lines)
@@ -78,7 +78,7 @@ def _may_hold_html(tokens: Sequence[Token] | None) -> bool:
 
 @lru_cache(maxsize=512)
 def plain_text(body: str, *, separator: str = " ") -> str:
-    """Return what a body says on one line, without Markdown signs: for excerpts. Not HTML-escaped.
+    """Returns what a body says on one line, without Markdown signs: for excerpts. Not HTML-escaped.
 
     `separator` stands between paragraphs, list items and other blocks.
     """
@@ -131,7 +131,7 @@ def _filter_attribute(tag: str, name: str, value: str) -> str | None:
 
 
 class _Renderer(RendererHTML):
-    """Its methods are the library's rules: each renders the tokens of its name."""
+    """A renderer whose methods are the library's rules: each renders the tokens of its name."""
 
     def mention(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return f'<span class="mention">{html.escape(tokens[idx].content)}</span>'

@@ -27,7 +27,7 @@ def is_safe_link(url: str) -> bool:
 
 
 def _link_urls_and_images(children: list[Token]) -> list[Token]:
-    """Turn addresses written as they are into links, and images into links with their description: showing one would
+    """Turns addresses written as they are into links, and images into links with their description: showing one would
     tell its server who reads here."""
     tokens_with_links: list[Token] = []
     links = 0
@@ -75,7 +75,7 @@ def text_token(content: str) -> Token:
 
 
 def _strip_trailing_punctuation(url: str) -> str:
-    """Take off what ends the sentence and not the address: "(see https://a.b/c_(d))." keeps "…c_(d)"."""
+    """Takes off what ends the sentence and not the address: "(see https://a.b/c_(d))." keeps "…c_(d)"."""
     opening_count, closing_count = url.count("("), url.count(")")
     while url and (url[-1] in ".,;:!?*_~" or (url[-1] == ")" and closing_count > opening_count)):
         closing_count -= url[-1] == ")"
@@ -127,7 +127,7 @@ MAX_INLINE_NESTING = 60
 
 
 def parse_markdown(body: str) -> list[Token] | None:
-    """Return the tokens of a body, or None when it is too large, too deep or too costly to read."""
+    """Returns the tokens of a body, or None when it is too large, too deep or too costly to read."""
     if len(body) > MAX_MARKDOWN_CHARACTERS or body.count("|") > MAX_TABLE_BARS:
         return None
     try:

@@ -84,8 +84,9 @@ _LIBRARY: tuple[tuple[type[RegexBasedDetector], tuple[str, ...]], ...] = (
     (SquareOAuthDetector, ("sq0csp-",)),
     (TwilioKeyDetector, ("ac", "sk")),
 )
-"""Not among them: assignments (`cloudant_password = …`), which our own named secrets cover; Artifactory's, which takes
-class names such as APBluetoothController for passwords; Telegram's, which takes a number and a UUID for a token."""
+"""Detectors of the library. Not among them: assignments (`cloudant_password = …`), which our own named secrets cover;
+Artifactory's, which takes class names such as APBluetoothController for passwords; Telegram's, which takes a number and
+a UUID for a token."""
 
 _TOKEN_HINTS = (
     "sk-",

@@ -29,7 +29,7 @@ class MentionSpan:
 
 
 def mentioned_handles(body: str) -> tuple[str, ...]:
-    """Return the handles mentioned in a body: lower case, each once, in order of first appearance.
+    """Returns the handles mentioned in a body: lower case, each once, in order of first appearance.
 
     Read from the parsed text only, never from code, links, web or e-mail addresses. Whether a handle
     belongs to anybody is not known here.
@@ -40,7 +40,7 @@ def mentioned_handles(body: str) -> tuple[str, ...]:
 
 
 def find_mentions(children: Sequence[Token]) -> Iterator[MentionSpan]:
-    """Yield the mentions in inline tokens, in order. Links, code and escaped signs (`\\@x`) hold none."""
+    """Yields the mentions in inline tokens, in order. Links, code and escaped signs (`\\@x`) hold none."""
     links = 0
     before = ""
     for index, token in enumerate(children):

@@ -74,7 +74,7 @@ class SlashMiddleware:
 
 
 TAKES_GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))")
-"""Of `Accept-Encoding` (RFC 9110 12.5.3)."""
+"""A pattern of `Accept-Encoding` (RFC 9110 12.5.3)."""
 MIN_COMPRESSED_BYTES = 200
 COMPRESSION_LEVEL = 5  # of zlib-ng: within 2 % of level 6 of zlib, in 40 % of its time
 MAX_PADDING_BYTES = 100

@@ -92,7 +92,7 @@ class JobRun(models.Model):
 
 
 class Heartbeat(models.Model):
-    """When a worker or the scheduler was last heard. `heartbeats` writes and reads them."""
+    """The time at which a worker or the scheduler was last heard. `heartbeats` writes and reads them."""
 
     class Kind(models.TextChoices):
         WORKER = "worker", "worker"

@@ -1,4 +1,4 @@
-"""When the database cannot serve: what its errors mean for whoever asked."""
+"""The answers when the database cannot serve: what its errors mean for whoever asked."""
 
 import psycopg
 from django.db import InterfaceError, OperationalError

@@ -51,7 +51,7 @@ class _StatementsOfConnection(PrepareManager):
         return changes_tables and super().clear()
 
     def forget(self, query: PostgresQuery) -> None:
-        """Prepare this one anew next time: its rows have other types by now, and the server refuses the old plan."""
+        """Prepares this one anew next time: its rows have other types by now, and the server refuses the old plan."""
         if name := self._names.pop(self.key(query), None):
             self._to_flush.append(name)
 

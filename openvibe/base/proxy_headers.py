@@ -31,9 +31,9 @@ class HttpsEndsFurtherOut(InsecureConnection):
 
 
 class ProxyHeadersMiddleware:
-    """Where a proxy has to say that requests come over HTTPS (`SECURE_PROXY_SSL_HEADER`), 400 for what says nothing,
-    and for what a browser sent over HTTPS and the proxy calls HTTP: Django's redirect to HTTPS would come back the same
-    way, again and again. What is wrong with the headers stands in the log, with what to do.
+    """A middleware for servers where a proxy has to say that requests come over HTTPS (`SECURE_PROXY_SSL_HEADER`), 400
+    for what says nothing, and for what a browser sent over HTTPS and the proxy calls HTTP: Django's redirect to HTTPS
+    would come back the same way, again and again. What is wrong with the headers stands in the log, with what to do.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

@@ -171,8 +171,8 @@ class _Trial(NamedTuple):
 
 
 def _compile(build: Callable[..., QuerySet[Any, Any]], count: int, optional_count: int) -> _Statement:
-    """Made twice, with other values: only what is the same both times, but for the arguments and the present, is the
-    query that was meant. Raises TypeError."""
+    """Makes the statement twice, with other values: only what is the same both times, but for the arguments and the
+    present, is the query that was meant. Raises TypeError."""
     numbers = [_Argument(_FIRST_PLACEHOLDER + index) for index in range(count)]
     trial = _build_trial(build, numbers)
     if trial.statement is None:

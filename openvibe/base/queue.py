@@ -63,7 +63,8 @@ def install_queue(*, using: str = "default", **_signal: Any) -> None:
 
 
 def create_queues(session: psycopg.Connection[Any]) -> None:
-    """In the caller's transaction. Triggers of an earlier version go: who sends a job notifies workers."""
+    """Creates the queues, in the caller's transaction. Triggers of an earlier version go: who sends a job notifies
+    workers."""
     if session.execute("SELECT to_regclass('pgmq.meta')").fetchone() == (None,):
         install_pgmq_from_sql(conn=session)
     for queue in settings.CELERY_TASK_QUEUES:
@@ -91,10 +92,10 @@ class Channel(pgmq.Channel):
         return queue_declare_ok_t(str(queue), 0, 0)
 
     def _new_queue(self, queue: str, **_options: Any) -> None:
-        """It is there."""
+        """Does nothing: the queue is there."""
 
     def _maybe_enable_notify(self, queue: str, queue_name: str | None = None) -> None:
-        """Only of who takes jobs: a session that listens and is not read would fill up."""
+        """Enables notification only of who takes jobs: a session that listens and is not read would fill up."""
         transport: Any = self.connection
         transport._register_notify_queue(queue_name or self._queue_name(queue))
 

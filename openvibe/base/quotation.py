@@ -22,13 +22,14 @@ FRAGMENT_WORDS, FRAGMENT_STRIDE = 3, 4
 MAX_FRAGMENTS = 2_000
 
 CLOCK_SLACK = timedelta(days=1)
-"""So far ahead the clock may have been when a text was written: what repeats it is dated before it then."""
+"""The time that the clock may have been ahead when a text was written: what repeats it is dated before it then."""
 
 _WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
 
 
 def quotable_since(written_at: datetime) -> datetime:
-    """From when on what is stored may repeat a text of that time. Rows of different tables have no other order."""
+    """The time from which on what is stored may repeat a text of that time. Rows of different tables have no other
+    order."""
     return written_at - min(CLOCK_SLACK, max(written_at - EARLIEST, timedelta()))
 
 

@@ -8,6 +8,6 @@ from openvibe.base.problems import Refused
 
 
 def check_rate(request: HttpRequest, action: str, message: str) -> None:
-    """Count it once more. Raises Refused with the sentence where the limit is reached."""
+    """Counts the action once more. Raises Refused with the sentence where the limit is reached."""
     if not ratelimit.consume(request, action=action):
         raise Refused(message)

@@ -14,11 +14,11 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
 MAX_UPLOAD_BYTES = 26 * 1024 * 1024
-"""Of a request with files: five of the largest, and what is written beside them."""
+"""The most bytes of a request with files: five of the largest, and what is written beside them."""
 IN_MEMORY_BYTES = 256 * 1024
-"""Of a body; what is longer waits on disk. 4,096 connections hold 1 GB at most."""
+"""The most bytes in memory of a body; what is longer waits on disk. 4,096 connections hold 1 GB at most."""
 BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 30.0
-"""So much of a body comes in so many seconds, or it is given up: 9 kB a second are enough."""
+"""The pace: so much of a body comes in so many seconds, or it is given up: 9 kB a second are enough."""
 MAX_ON_DISK = 64
 """Bodies of one process at a time: together they take 1.7 GB at most. The next wait with what they send, and are
 refused when none of these is done in time."""
@@ -27,15 +27,17 @@ UPLOAD_BYTES = 64 * 1024
 """A body of more takes one of the few places for uploads (`wsgi_threads`): its files are parsed, counted and indexed,
 a second for 2 MB of text, and whoever only looks at a page must not stand behind fifty of those."""
 MAX_READ_BYTES = 4 * MAX_UPLOAD_BYTES
-"""Of a body that is too large so much is read, the end for nothing: who still sends hears no answer."""
+"""The number of bytes that are read, the end for nothing, of a body that is too large: who still sends hears no
+answer."""
 
 
 class ClientGone(Exception):
-    """Who sent a request is gone before all of it was here. Half of a text must not pass for the whole."""
+    """A client that was gone before all of its request was here. Half of a text must not pass for the whole."""
 
 
 class Overloaded(Exception):
-    """As many large bodies as there is room for are under way, and none was done in time."""
+    """A server that has no room for another large body: as many as it takes are under way, and none was done in
+    time."""
 
 
 class ReceivedBody(NamedTuple):

@@ -22,8 +22,8 @@ DEFAULT_DESCRIPTION = "As delivered"
 
 
 class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # the library has no types
-    """When each job last ran is written every `sync_every` seconds: a restart neither forgets a daily job nor repeats
-    it, and `manage.py doctor` sees from any machine that beat is alive.
+    """A scheduler that writes every `sync_every` seconds when each job last ran: a restart neither forgets a daily job
+    nor repeats it, and `manage.py doctor` sees from any machine that beat is alive.
 
     Celery reckons from when a job last ran, so what ran while the clock was ahead would wait until that time came
     again: by the right clock it ran just now. `clock` is there to be replaced in tests.
@@ -38,7 +38,8 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # the library has no 
         synchronise_schedule(self.app.conf.beat_schedule)
 
     def tick(self, *arguments: Any, **options: Any) -> float:
-        """Send what is due, a job a call; the seconds until the next call. A clock that went back begins it anew."""
+        """Sends what is due, a job a call; returns the seconds until the next call. A clock that went back begins it
+        anew."""
         now = self.clock()
         if self._ticked_at is not None and now < self._ticked_at:
             self._initial_read, self._heap = True, None
@@ -50,7 +51,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # the library has no 
         return seconds
 
     def _beat(self) -> None:
-        """Say that the scheduler is alive, and measure how long jobs wait where the broker cannot be asked."""
+        """Says that the scheduler is alive, and measures how long jobs wait where the broker cannot be asked."""
         try:
             record_scheduler()
             if not queue_is_in_database():
@@ -73,7 +74,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # the library has no 
 
 @transaction.atomic
 def synchronise_schedule(jobs: Mapping[str, Mapping[str, Any]]) -> None:
-    """Make the rows say what the settings say (`CELERY_BEAT_SCHEDULE`), except when a job runs if an admin chose."""
+    """Makes the rows say what the settings say (`CELERY_BEAT_SCHEDULE`), except when a job runs if an admin chose."""
     for name, job in jobs.items():
         schedule, field = ModelEntry.to_model_schedule(job["schedule"])
         defaults = {"interval": None, "crontab": None, field: schedule, "description": DEFAULT_DESCRIPTION}

@@ -13,7 +13,8 @@ from openvibe.base.atomic_write import atomic_write
 
 FILE_NAME = "services.json"
 MIN_REPORTED_EXITS = 2
-"""Whoever ended once may have been killed; whoever ends again at once keeps dying."""
+"""The number of exits from which on a service is reported: one that ended once may have been killed; whoever ends again
+at once keeps dying."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def resolve_name(host: str, port: int) -> Sequence[str]:
 
 
 def check_url(url: str, *, allow_private: bool = False, resolve: NameResolver = resolve_name) -> None:
-    """Raise AddressRefused unless the URL may be called, and so every address its name stands for now.
+    """Raises AddressRefused unless the URL may be called, and so every address its name stands for now.
 
     `settings.ALLOWED_ENDPOINT_HOSTS` are allowed besides. A name nobody knows yet passes: connecting checks.
     """
@@ -98,7 +98,7 @@ class _TransportGuard(Generic[Transport]):
         self._limit = _ResponseLimit(clock() + total_seconds, max_bytes, clock)
 
     def restart_limit(self, total_seconds: float) -> None:
-        """Give the responses from here on so many seconds, over connections that stay open."""
+        """Gives the responses from here on so many seconds, over connections that stay open."""
         self._limit = _ResponseLimit(self._limit.clock() + total_seconds, self._limit.max_bytes, self._limit.clock)
 
     @property
@@ -128,7 +128,7 @@ class GuardedTransport(_TransportGuard[httpx2.BaseTransport], httpx2.BaseTranspo
 
 
 class GuardedAsyncTransport(_TransportGuard[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport):
-    """For asynchronous clients. Names are resolved in a thread: the system's resolver blocks."""
+    """A transport for asynchronous clients. Names are resolved in a thread: the system's resolver blocks."""
 
     _default_inner = httpx2.AsyncHTTPTransport
 
@@ -152,7 +152,7 @@ class GuardedAsyncTransport(_TransportGuard[httpx2.AsyncBaseTransport], httpx2.A
 
 @dataclass
 class _ResponseLimit:
-    """When a response must be over, however steadily it drips, and how large it may be."""
+    """The limit of a response: when it must be over, however steadily it drips, and how large it may be."""
 
     ends_at: float
     max_bytes: int

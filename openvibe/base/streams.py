@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 SendStream = Callable[[Send], Awaitable[None]]
 STREAMS_KEY = "openvibe.streams"
-"""In the ASGI scope: the list that takes what is sent after the head of the answer."""
+"""The key in the ASGI scope: the list that takes what is sent after the head of the answer."""
 EVENT_STREAM_TYPE = "text/event-stream"
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no", "Content-Encoding": "identity"}
 """Nothing between here and the reader may keep or compress it."""

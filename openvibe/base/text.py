@@ -53,7 +53,7 @@ def pluralize(count: int, one: str, many: str = "") -> str:
 
 
 def clean_body(text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: int = MAX_BODY_CHARACTERS) -> str:
-    """Return the body as it is stored: NFC, newlines as \\n, no control characters, no blanks at the end.
+    """Returns the body as it is stored: NFC, newlines as \\n, no control characters, no blanks at the end.
 
     `max_bytes` counts UTF-8 bytes, `max_characters` code points, both after cleaning.
     Direction marks (bidi) stay: Arabic and Hebrew need them. Two blanks before a newline, a Markdown
@@ -81,7 +81,7 @@ def clean_body(text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: in
 
 
 def clean_title(text: str, *, max_characters: int = MAX_TITLE_CHARACTERS) -> str:
-    """Return a title as `remove_invisible` leaves it, cut with "…" when over `max_characters`.
+    """Returns a title as `remove_invisible` leaves it, cut with "…" when over `max_characters`.
 
     Raises TextRefused with code `has_nul`, `has_surrogate` or `empty`.
     """
@@ -124,13 +124,13 @@ def _is_arabic(letter: str) -> bool:
 
 
 def _is_symbol(character: str) -> bool:
-    """As emoji are, and the colours of their skin."""
+    """Whether it is a symbol, as emoji are, and the colours of their skin."""
     is_sign = character >= "\u2000" and unicodedata.category(character) in {"So", "Sm", "Sk", "Po", "Pd"}
     return is_sign and not _INVISIBLE.match(character)
 
 
 def clean_handle(name: str) -> str:
-    """Make a handle (`[a-z0-9][a-z0-9_-]{0,31}`) from a display name; "person" when no letter can be kept.
+    """Makes a handle (`[a-z0-9][a-z0-9_-]{0,31}`) from a display name; "person" when no letter can be kept.
 
     Accents are folded ("Zoë" → "zoe") and a long name is cut between words. The result may already be
     taken in a workspace: whoever stores it numbers it.

@@ -5,7 +5,7 @@ from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
 EARLIEST, LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
-"""Between these each time zone has a local time; Python's own calendar ends a day further."""
+"""The bounds between which each time zone has a local time; Python's own calendar ends a day further."""
 
 _names = cache(available_timezones)
 

@@ -28,7 +28,7 @@ BLOCK_BYTES = 1024 * 1024
 
 
 UPLOAD_KEY = "openvibe.is_upload"
-"""In the scope of a request: whether its body is large."""
+"""The key in the scope of a request: whether its body is large."""
 
 
 class BinaryFile(Protocol):
@@ -115,8 +115,8 @@ class WsgiThreads:
 
 
 def _environ(scope: Scope, body: Body) -> dict[str, Any]:
-    """Of a request, without headers whose name has an underscore: as WSGI spells names they would pass for what a proxy
-    says (`X_Forwarded_For`). The query is bytes as they came."""
+    """The WSGI environment of a request, without headers whose name has an underscore: as WSGI spells names they would
+    pass for what a proxy says (`X_Forwarded_For`). The query is bytes as they came."""
     headers = [(name, value) for name, value in scope["headers"] if b"_" not in name]
     environ: dict[str, Any] = dict(build_environ(cast(Any, {**scope, "headers": headers, "query_string": b""}), body))
     return environ | {"QUERY_STRING": scope["query_string"].decode("latin1")}

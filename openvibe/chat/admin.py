@@ -48,7 +48,7 @@ class ChannelForm(SameWorkspaceForm):
         self.initial["is_archived"] = self.instance.archived_at is not None
 
     def clean(self) -> dict[str, Any] | None:
-        """Of the constraint on names Django looks at no more than the form holds."""
+        """Cleans the form: of the constraint on names Django looks at no more than the form holds."""
         cleaned = super().clean()
         name, workspace_id = self.cleaned_data.get("name"), self._workspace_id()
         namesakes = Channel.objects.filter(workspace_id=workspace_id, name=name, first_participant=None)
@@ -123,8 +123,8 @@ class ChannelAdmin(WorkspaceScopedAdmin):
         emit("channel_changed", workspace_id=obj.workspace_id, channel_id=obj.pk)
 
     def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
-        """Open pages of those added or removed learn of it, and tokens end as they do in the app: also where the
-        channel has just become private."""
+        """Saves the rows; open pages of those added or removed learn of it, and tokens end as they do in the app: also
+        where the channel has just become private."""
         formset.save()
         for membership in [*formset.new_objects, *formset.deleted_objects]:
             emit("access_changed", workspace_id=form.instance.workspace_id, participant_id=membership.participant_id)
@@ -135,8 +135,8 @@ class ChannelAdmin(WorkspaceScopedAdmin):
 
 @admin.register(Dive)
 class DiveAdmin(ReadOnlyAdmin):
-    """Whose dives there are and how they stand. No titles and no texts: threads are read in the app, with the reader's
-    own access."""
+    """An admin that shows whose dives there are and how they stand. No titles and no texts: threads are read in the
+    app, with the reader's own access."""
 
     workspace_path = "parent__workspace"
     who_sees = CHANNEL_READERS

@@ -31,7 +31,7 @@ MAX_PIECE_CHARACTERS = 64_000
 
 DEFAULT_NAME, DEFAULT_IMAGE_NAME = "file.txt", "image"
 _SIGNATURE_BYTES = 16
-"""From the beginning of a file: what says that it is an image."""
+"""The number of bytes from the beginning of a file: what says that it is an image."""
 
 _COUNTER = counter_for("offline")
 _MARKS = (
@@ -74,7 +74,7 @@ class Excerpt:
 
     @property
     def next_offset(self) -> int | None:
-        """Where the next piece begins; None at the end."""
+        """The offset at which the next piece begins; None at the end."""
         return self.end if self.end < self.total else None
 
 
@@ -204,13 +204,15 @@ def _file_problem(code: str, sentence: str) -> Problem:
 
 
 def _first_lines(content: str) -> str:
-    """About EXTRACT_TOKENS of the beginning without secrets, ending with a line where one ends in the second half."""
+    """The first lines: about EXTRACT_TOKENS of the beginning without secrets, ending with a line where one ends in the
+    second half."""
     masked_text = mask_secrets(content[:MAX_PIECE_CHARACTERS]).strip()
     return _whole_lines(truncate_to_tokens(masked_text, EXTRACT_TOKENS, _COUNTER)).rstrip()
 
 
 def cut_excerpt(text: str, offset: int, limit: int) -> Excerpt:
-    """At most `limit` tokens of the text from character `offset` on, to the end of a line in the second half of that.
+    """An excerpt of at most `limit` tokens of the text from character `offset` on, to the end of a line in the second
+    half of that.
 
     Pieces that each begin where the one before ended give back all of the text, each character once.
     """
@@ -223,7 +225,8 @@ def cut_excerpt(text: str, offset: int, limit: int) -> Excerpt:
 
 
 def find_text(text: str, words: str, offset: int) -> int | None:
-    """Where the line begins that holds these words, whatever their case, at or after `offset`; None: nowhere."""
+    """The position of the first line, at or after `offset`, that holds these words, whatever their case; None:
+    nowhere."""
     start = max(offset, 0)
     match_start = _fold_case(text).find(_fold_case(words), start)
     return None if match_start < 0 else max(text.rfind("\n", 0, match_start) + 1, min(start, match_start))

@@ -35,9 +35,9 @@ from openvibe.workspaces.queries import member_access
 MAX_AGE = timedelta(days=3)
 """What was said longer ago is not mailed: whoever turns digests on is not sent the past."""
 PAUSES = {DigestFrequency.HOURLY: timedelta(hours=1), DigestFrequency.DAILY: timedelta(days=1)}
-"""Between two e-mails to one member, at least."""
+"""The time between two e-mails to one member, at least."""
 RETRY = timedelta(minutes=15)
-"""Until a mail server that said "not now" is asked again: longer than most let strangers wait."""
+"""The pause until a mail server that said "not now" is asked again: longer than most let strangers wait."""
 MAX_LISTED_MENTIONS = 20
 MAX_CLAIMED_MENTIONS = 200
 FIRST_WORDS = 160  # characters
@@ -111,7 +111,7 @@ def _send(connection: BaseEmailBackend, digest: Digest) -> int:
 
 @transaction.atomic
 def _release(digest: Digest) -> None:
-    """Let what the server did not take be mailed after RETRY."""
+    """Lets what the server did not take be mailed after RETRY."""
     member = digest.member
     MailedMention.objects.filter(participant=member.participant_id, message__in=digest.messages).delete()
     member.digest_sent_at = timezone.now() - PAUSES[DigestFrequency(effective_digest(member))] + RETRY
@@ -144,7 +144,7 @@ def _due_members() -> QuerySet[Member]:
 
 
 def _confirmed_addresses() -> QuerySet[EmailAddress, EmailAddress]:
-    """Of accounts whose own address it is."""
+    """The addresses of accounts whose own address it is."""
     rows: QuerySet[EmailAddress, EmailAddress] = EmailAddress.objects.filter(verified=True, email=F("user__email"))
     return rows
 
@@ -269,7 +269,7 @@ def unsubscribe_token(member: Member) -> str:
 
 
 def member_to_unsubscribe(token: str) -> Member | None:
-    """Whose token it is; None for one that nobody was given."""
+    """The member whose token it is; None for one that nobody was given."""
     try:
         number = int(_signer.unsign(token))
     except (BadSignature, ValueError):

@@ -13,7 +13,7 @@ def erase_texts_task() -> dict[str, int]:
 
 @shared_task(name="chat.send_digests", ignore_result=True, expires=60)
 def send_digests_task() -> dict[str, int]:
-    """Whoever missed a mention and wants it is mailed."""
+    """Mails everybody who missed a mention and wants to be told."""
     from openvibe.chat.digests import send_due_digests
 
     return {"e-mails sent": send_due_digests()}

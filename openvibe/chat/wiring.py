@@ -122,7 +122,7 @@ class PlaceQuery:
 
     @property
     def words(self) -> list[str]:
-        """At most eight, lower-case, without the marks around them."""
+        """The words, at most eight, lower-case, without the marks around them."""
         stripped_words = (re.sub(r"^\W+|\W+$", "", word) for word in self.text.lower()[:100].split())
         return [word for word in stripped_words if word][:8]
 
@@ -137,7 +137,7 @@ class PlaceQuery:
         return ["% " + re.sub(r"([\\%_])", r"\\\1", word) + "%" for word in self.words]
 
     def recent_ids(self, kind: str) -> list[int]:
-        """Of one kind, by the letter of its keys."""
+        """The recent ids of one kind, by the letter of its keys."""
         return [int(key[1:]) for key in self.recent if key.startswith(kind)]
 
 
@@ -150,8 +150,8 @@ def _prefix_terms(word: str) -> list[str]:
 PLACE_SOURCES: Register[Callable[[Access, PlaceQuery], Sequence[Place]]] = Register(
     "openvibe.chat.wiring.PLACE_SOURCES"
 )
-"""Where else the command palette goes, the recent ones first; one statement each, over an index. Without words: those
-of the query's recent places that the asker may see."""
+"""The other places to which the command palette goes, the recent ones first; one statement each, over an index. Without
+words: those of the query's recent places that the asker may see."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ LINK_KINDS: Register[LinkKind] = Register("openvibe.chat.wiring.LINK_KINDS")
 REPLY_DENIED_REASONS: Register[Callable[[Sequence[Participant], Thread, str], Mapping[int, str]]] = Register(
     "openvibe.chat.wiring.REPLY_DENIED_REASONS"
 )
-"""Why which agents may not take part in a dive (the task `dive` or `publish`), as sentences by participant id. A
+"""The reasons why agents may not take part in a dive (the task `dive` or `publish`), as sentences by participant id. A
 constant number of queries."""
 
 
@@ -209,7 +209,7 @@ class TextEraser:
 
 
 TEXT_ERASERS: Register[TextEraser] = Register("openvibe.chat.wiring.TEXT_ERASERS")
-"""Who stores texts of messages in another form."""
+"""The erasers of those who store texts of messages in another form."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class QuotingText:
 
 @dataclass(frozen=True)
 class QuotePlace:
-    """Where such a text stands, for somebody who may see it. `href`: empty where no page shows it to her;
+    """The place where such a text stands, for somebody who may see it. `href`: empty where no page shows it to her;
     `advice`: what to do where it cannot be deleted here."""
 
     title: str
@@ -250,11 +250,12 @@ class QuoteKind:
 
 
 QUOTE_KINDS: Register[QuoteKind] = Register("openvibe.chat.wiring.QUOTE_KINDS")
-"""Where the words of a message may stand besides the message."""
+"""The kinds of places where the words of a message may stand besides the message."""
 
 
 MAX_FILE_CHARACTERS = 100_000
-"""Of each file, characters from its beginning that are looked for in other texts: as many as a message may have."""
+"""The most characters of each file, characters from its beginning that are looked for in other texts: as many as a
+message may have."""
 
 
 def message_texts(message: Message) -> list[str]:
@@ -292,7 +293,7 @@ _FOR_SHARE = sql.SQL(" ORDER BY m.id FOR SHARE OF m")
 
 
 def embed_pending_messages(space_id: int | None = None, limit: int = 100_000, *, seconds: float | None = None) -> int:
-    """Make the vectors of messages that wait, in one space or in all; how many were made. See `embed_pending`."""
+    """Makes the vectors of messages that wait, in one space or in all; returns how many. See `embed_pending`."""
     return embed_pending(MESSAGE_VECTORS, space_id=space_id, limit=limit, seconds=seconds)
 
 
@@ -314,7 +315,7 @@ def _load_texts(ids: Sequence[int], locked: bool) -> dict[int, EmbeddableText]:
 def _select_messages(
     where: sql.SQL, values: list[list[int]], locked: bool
 ) -> dict[tuple[int, int], tuple[int, str, str | None]]:
-    """By thread and seq: the id, "name: ", and "name: body" where the message is one that has a vector."""
+    """The texts by thread and seq: the id, "name: ", and "name: body" where the message is one that has a vector."""
     with connection.cursor() as cursor:
         cursor.execute(_SELECT_MESSAGES.format(where=where, lock=_FOR_SHARE if locked else sql.SQL("")), values)
         return {

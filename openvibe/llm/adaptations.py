@@ -178,7 +178,7 @@ def _thought_summary(refusal: Refusal, plan: CallPlan) -> str | None:
 
 
 def _refuses_reasoning(refusal: Refusal, plan: CallPlan) -> bool:
-    """Where nothing but the summary is asked of what the model thinks."""
+    """Whether reasoning is refused where nothing but the summary is asked of what the model thinks."""
     return plan.options.effort is None and refusal.param == "reasoning" and refusal.says(REFUSAL_WORDS)
 
 

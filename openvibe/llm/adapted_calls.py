@@ -34,11 +34,11 @@ class AdaptationMemory:
         return self._values
 
     def remember(self, learned: Sequence[Adaptation], plan: CallPlan) -> None:
-        """Keep what helped to get `plan` answered."""
+        """Remembers what helped to get `plan` answered."""
         self._values |= {adaptation.kind: adaptation.value for adaptation in learned}
 
     def save(self) -> None:
-        """Write down for others what was learned, where that is done later than it is learned."""
+        """Saves for others what was learned, where that is done later than it is learned."""
 
 
 class ToolsRefused(ModelError):

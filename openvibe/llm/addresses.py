@@ -16,7 +16,8 @@ _OWN_NETWORK = (".local", ".lan", ".internal", ".localdomain", ".home.arpa", ".i
 
 
 def base_urls(text: str) -> tuple[str, ...]:
-    """Where the API may stand, the likeliest first: `gpu-box:8080` is `http://gpu-box:8080/v1`, or without its end.
+    """The base URLs at which the API may stand, the likeliest first: `gpu-box:8080` is `http://gpu-box:8080/v1`, or
+    without its end.
 
     An operation at the end (`/chat/completions`) is no part of it. What cannot be read is returned as it is.
     """

@@ -39,10 +39,11 @@ MAX_BREAKPOINTS = 4
 """Cache breakpoints of one request, by the protocol."""
 
 MIN_CACHED_CHARACTERS = 2_000
-"""Of a prefix: about 512 tokens, the least that any model caches. A breakpoint in a shorter one does nothing."""
+"""The least length of a prefix: about 512 tokens, the least that any model caches. A breakpoint in a shorter one does
+nothing."""
 
 DEFAULT_OUTPUT_TOKENS = 4_096
-"""Where nobody says how long an answer may be: the protocol wants a number."""
+"""The output limit where nobody says how long an answer may be: the protocol wants a number."""
 
 _CACHE_CONTROL = {"type": "ephemeral"}
 

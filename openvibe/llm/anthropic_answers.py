@@ -83,7 +83,7 @@ class MessageAccumulator:
     _explanation: str = ""
 
     def add(self, event: Any) -> Iterator[AnswerEvent]:
-        """Take in one event; what it brings to the answer, which may be nothing."""
+        """Takes in one event; returns what it brings to the answer, which may be nothing."""
         match getattr(event, "type", None):
             case "message_start":
                 self._has_begun = True

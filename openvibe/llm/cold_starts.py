@@ -20,7 +20,7 @@ _LOADING = re.compile(
 _LOADING_OF_BUSY = re.compile(
     r"model_?not_?ready|\bmodel\b.{0,120}\b(?:not(?: yet)? ready|(?:re)?loading)\b", re.IGNORECASE
 )
-"""Where the status itself says that too much was asked."""
+"""A pattern for answers whose status itself says that too much was asked."""
 _FAILURE = re.compile(
     r"\b(?:fail(?:ed|ure|s)?|unable|could ?n[o']t|cannot|can ?not|crashed|exited|out of memory)\b.{0,40}"
     r"\b(?:load(?:ing)?|start(?:ing)?|initiali[sz](?:e|ing))\b"

@@ -41,10 +41,10 @@ _PHRASES = re.compile(
 _OTHER_LIMITS = re.compile(
     r"rate limit reached|quota|tokens per day|\btpd\b|max_(?:completion_)?tokens.{0,60}(?:not supported|unsupported)"
 )
-"""Of words that name tokens and limits, but not the length of this one prompt."""
+"""A pattern of words that name tokens and limits, but not the length of this one prompt."""
 
 _SHORT_FIELDS = re.compile(r"'[^']{0,80}(?:\bid|name|description|title|stop|user)'")
-"""Of which a text may be too long that is no part of what is told."""
+"""Fields of which a text may be too long that is no part of what is told."""
 
 _N = r"(\d[\d,_]{0,12}\d|\d)"
 _WINDOWS = (  # the first that is found names the window

@@ -189,7 +189,7 @@ def _parse_heading(line: str, part: str) -> tuple[str, str]:
 
 
 def _parse_list(lines: Iterable[str]) -> tuple[str, ...]:
-    """List items, each with the lines that go on with it; without any sign of a list, every line is one."""
+    """Items of lists, each with the lines that go on with it; without any sign of a list, every line is one."""
     items: list[str] = []
     filled_lines = [line for line in lines if line.strip()]
     is_list = any(_ITEM.match(line) for line in filled_lines)

@@ -26,7 +26,7 @@ Floats = NDArray[np.float32]
 
 MAX_BATCH_TEXTS = 96
 MAX_BATCH_CHARACTERS = 150_000
-"""Of the texts of one request."""
+"""The most characters of the texts of one request."""
 TRUNCATION_STEPS = (8_000, 2_000, 500)
 """Characters of a text: tried in this order where a model takes fewer tokens."""
 QUERY_TIMEOUT_SECONDS = 2.0

@@ -47,7 +47,7 @@ DECODE_ERRORS = (  # what the vendors' packages trip over in answers that are no
     RecursionError,
 )
 MAX_LINE_CHARACTERS = 300
-"""Of an endpoint's own words, as people and tables get to see them."""
+"""The most characters of an endpoint's own words, as people and tables get to see them."""
 
 _MARKUP = re.compile(r"</?[A-Za-z!][^<>]{0,200}>")
 _QUOTA_PHRASES = ("insufficient_quota", "billing_error", "credit balance", "insufficient balance")
@@ -56,7 +56,7 @@ _KEY_PHRASES = re.compile(
     r"(?:invalid|incorrect|wrong|missing) api[ _-]?key|login fail|unauthori[sz]ed"
     r"|token (?:is |has )?(?:expired|invalid)"
 )
-"""In an answer with HTTP 200, whose words alone say what it is."""
+"""Phrases in an answer with HTTP 200, whose words alone say what it is."""
 _DEAD_ADVICE = (
     "Check that the model server runs and that its address and port are right. One on another machine, or beside a "
     "container, has to listen on 0.0.0.0 and not on localhost alone."
@@ -103,7 +103,7 @@ _MEMORY_ADVICE = (
 _FELL_OVER = re.compile(
     r"model (?:has )?(?:crashed|reloaded|unloaded)|model was unloaded|capacity (?:is )?exceeded|engine (?:has )?crashed"
 )
-"""Of a server whose model went away while it was asked, whatever status it says that with."""
+"""A pattern for answers of a server whose model went away while it was asked, whatever status it says that with."""
 
 
 class ErrorReport(EndpointReport):
@@ -217,7 +217,7 @@ def connection_error(error: Exception) -> ModelError | None:
 
 
 def _connect_error(words: str) -> ModelUnavailable:
-    """Why there is no connection, as far as the system says."""
+    """An error that says why there is no connection, as far as the system says."""
     lower, reason, advice = words.lower(), "", _DEAD_ADVICE
     if "refused" in lower:
         return NothingListens(
@@ -265,7 +265,7 @@ def _quoted(message: str, key: str) -> str:
 def empty_answer_error(
     text: str, stop_reason: str, explanation: str = "", *, has_thought: bool = False
 ) -> EmptyAnswer | None:
-    """Why an answer without tool calls is none, or None where there is something to read."""
+    """An error that says why an answer without tool calls is none, or None where there is something to read."""
     if has_visible_character(text):
         return None
     if stop_reason == "length":

@@ -41,11 +41,11 @@ CIRCUIT_BREAKER = EndpointBreaker()
 log = structlog.get_logger(__name__)
 MAX_LISTED_MODELS = 5_000
 FETCH_SECONDS_LIMIT = 15
-"""For a list of models: somebody waits for it before a form."""
+"""The time for a list of models: somebody waits for it before a form."""
 TRY_SECONDS_LIMIT = 45
-"""For saying hello: somebody waits for it, and a model on this machine may have to be loaded first."""
+"""The time for saying hello: somebody waits for it, and a model on this machine may have to be loaded first."""
 TRY_OUTPUT_TOKENS = 1_000
-"""For saying hello: some models think before they speak, and what they think counts."""
+"""The tokens for saying hello: some models think before they speak, and what they think counts."""
 TRIAL_PROMPT = (
     ChatMessage(
         "system",
@@ -202,7 +202,7 @@ def is_adapted(client: ModelClient, kind: str) -> bool:
 
 
 def save_adaptations(client: ModelClient) -> None:
-    """Write down what the client of a run learned, where it learned anything."""
+    """Saves what the client of a run learned, where it learned anything."""
     memory = getattr(client, "adaptations", None)
     if isinstance(memory, AdaptationMemory):
         memory.save()
@@ -235,7 +235,7 @@ class EndpointTryResult:
 
 
 def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
-    """Ask the endpoint, saved or not, one short question in the form that prompts have (a system text, fenced blocks,
+    """Asks the endpoint, saved or not, one short question in the form that prompts have (a system text, fenced blocks,
     two messages of one role in a row, a tool), as runs do in a stream, whatever its breaker says, for
     `TRY_SECONDS_LIMIT` at most. Never raises a ModelError.
 
@@ -297,12 +297,13 @@ class ModelList:
 
     @property
     def models(self) -> list[str]:
-        """Their names."""
+        """The names of the models."""
         return [model.name for model in self.server_models]
 
 
 def find_endpoint_problem(*, endpoint: Endpoint, seconds: int) -> str:
-    """Why the endpoint cannot be asked now, in sentences; empty when it answers. Costs no tokens, and never raises."""
+    """The reason why the endpoint cannot be asked now, in sentences; empty when it answers. Costs no tokens, and never
+    raises."""
     if isinstance(endpoint.api_key, UnreadableSecret):
         return "Its key cannot be read with today's OPENVIBE_SECRET_KEY. Enter it again."
     if endpoint.kind == Endpoint.Kind.OFFLINE:

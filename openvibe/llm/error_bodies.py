@@ -17,7 +17,7 @@ from typing import Any
 from openvibe.llm.fences import clean_text
 
 MAX_BODY_CHARACTERS = 20_000
-"""Of a body that are read: whoever says more has said why before that."""
+"""The number of characters of a body that are read: whoever says more has said why before that."""
 
 MAX_MESSAGE_CHARACTERS = 4_000
 
@@ -38,7 +38,8 @@ _BYTES_LITERAL = re.compile(r"\bb(?=['\"])")
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a request was refused: the words, the provider's code, the field it names, and an HTTP status of its own."""
+    """The reason why a request was refused: the words, the provider's code, the field it names, and an HTTP status of
+    its own."""
 
     message: str = ""
     code: str = ""
@@ -151,7 +152,7 @@ def _read_unnamed(value: Any, depth: int) -> Reason | None:
 
 
 def _inner_values(value: Mapping[Any, Any]) -> Iterator[Any]:
-    """Where a reason of somebody further behind may stand, the furthest first."""
+    """The values in which a reason of somebody further behind may stand, the furthest first."""
     metadata = value.get("metadata")
     if isinstance(metadata, Mapping) and metadata.get("raw"):
         yield metadata["raw"]

@@ -58,7 +58,7 @@ class AuthRefused(ModelError):
 
 
 class RateLimited(ModelError):
-    """Too many requests or a used-up quota."""
+    """A refusal because of too many requests or a used-up quota."""
 
     code = "model_rate_limited"
     advice = "Wait a little and try again."
@@ -152,7 +152,7 @@ class ThoughtTooLong(EmptyAnswer):
 
 
 class BudgetExceeded(ModelError):
-    """Not asked at all: it would cost more tokens than the day's budget has left."""
+    """A call that was not asked at all: it would cost more tokens than the day's budget has left."""
 
     code = "token_budget_spent"
     advice = "It starts afresh at midnight UTC."

@@ -54,7 +54,8 @@ def stem_words(text: str) -> list[str]:
 def best_passages(
     passages: Sequence[Passage], question: Sequence[str], *, max_passages: int, max_characters: int
 ) -> list[Passage]:
-    """Up to `max_passages` passages that bear on the question, in prompt order, of about `max_characters` at most."""
+    """The passages, up to `max_passages`, that bear on the question, in prompt order, of about `max_characters` at
+    most."""
     terms = sorted(set(question))
     windows = [window for passage in passages for window in _windows(passage, max_characters)]
     if not terms or not windows:
@@ -189,7 +190,8 @@ def _focused_sentences(sentences: Sequence[_ScoredSentence], focus: str) -> list
 
 
 def key_sentences(text: str, max_sentences: int) -> list[str]:
-    """At most `max_sentences` sentences of the text, each once, the one that says most of what it is about first."""
+    """The key sentences of the text, at most `max_sentences`, each once, the one that says most of what it is about
+    first."""
     return [sentence.text for sentence in _rank_sentences(text)[:max_sentences]]
 
 

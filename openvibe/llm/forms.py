@@ -105,7 +105,7 @@ class EndpointForm(StoredSecretForm):
             self.add_error("context_window", problem.message)
 
     def _check_one_per_workspace(self, name: str, message: str) -> None:
-        """Of this value: a flag that is on, or a name."""
+        """Checks a constraint per workspace of this value: a flag that is on, or a name."""
         value = self.cleaned_data.get(name)
         if not value or "workspace" in self.errors:
             return

@@ -21,7 +21,7 @@ _HEAD_BYTES = 8_192
 
 @dataclass(frozen=True)
 class Connection:
-    """Where an endpoint stands and with which key it is asked. Its repr holds no key."""
+    """The address at which an endpoint stands and with which key it is asked. Its repr holds no key."""
 
     base_url: str
     api_key: str = field(repr=False)

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 MAX_LITERAL_CHARACTERS = 100_000
-"""Of a text that is tried as a literal of Python: what parses it takes many times its length in memory."""
+"""The longest text that is tried as a literal of Python: what parses it takes many times its length in memory."""
 MAX_LAYERS = 3
 """How often a value may have been encoded as text."""
 

@@ -14,7 +14,7 @@ import regex as re
 Kind = Literal["thought", "thought_end", "call", "call_end", "header", "frame", "turn", "end"]
 
 MAX_MARK_CHARACTERS = 500
-"""Of the longest mark: what is longer is words."""
+"""The length of the longest mark: what is longer is words."""
 
 _THOUGHT_WORDS = "think|thinking|thought|thoughts|reasoning|reasoning_scratchpad"
 _THOUGHTS: tuple[tuple[str, str], ...] = (
@@ -30,7 +30,8 @@ _THOUGHTS: tuple[tuple[str, str], ...] = (
     (r"<\|channel>", r"<channel\|>"),
     (r"<unused94>", r"<unused95>"),
 )
-"""Of most models; Magistral; Kimi-VL; OpenThinker and Sky-T1; Command A; Apertus; Gemma 4; MedGemma."""
+"""Marks of the thoughts of most models; Magistral; Kimi-VL; OpenThinker and Sky-T1; Command A; Apertus; Gemma 4;
+MedGemma."""
 
 _FIRST_LABELLED = len(_THOUGHTS) - 2
 THOUGHT_LABEL = re.compile(r"(?:thought|analysis)\s")
@@ -81,7 +82,7 @@ _HEADER = (
     r"(?:<\|constrain\|>\s?\w{0,20}\s?)?(?:<\|message\|>|(?=\{))"
     r"|<\|start\|>(?P<speaker>[^<\n]{0,150})<\|message\|>"
 )
-"""Of a message of gpt-oss (Harmony): who speaks, in which channel, to whom."""
+"""A pattern of the header of a message of gpt-oss (Harmony): who speaks, in which channel, to whom."""
 MESSAGE_END = r"<\|(?:end|return|call)\|>|(?=<\|(?:start|channel)\|>)"
 
 _FRAME = r"<\|(?:begin|end)_of_solution\|>|<\|(?:START|END)_(?:RESPONSE|TEXT)\|>|<\|message\|>"
@@ -163,7 +164,7 @@ def normalize(text: str) -> str:
 
 
 def next_sign(text: str, position: int) -> int:
-    """Where the next letter stands that a mark may begin with; -1 where there is none."""
+    """The position at which the next letter stands that a mark may begin with; -1 where there is none."""
     match = _SIGN.search(text, position)
     return match.start() if match else -1
 

@@ -151,7 +151,7 @@ def _describe_prompt(fences: Sequence[Fence], question: str) -> str:
 
 
 def _offer_places(places: Sequence[KnownPlace]) -> str:
-    """Where else to ask; empty without places."""
+    """A sentence on where else to ask; empty without places."""
     if not places:
         return ""
     links = ", ".join(f"[{_LINK_SIGNS.sub(' ', place.title).strip()}]({place.href})" for place in places)
@@ -180,7 +180,7 @@ def _is_dive_message(fence: Fence) -> bool:
 
 
 def _quotable_text(text: str) -> str:
-    """Of an answer of this model what it quoted; nothing of an earlier draft."""
+    """The text that this model quoted in an answer of its own; nothing of an earlier draft."""
     if OPENING in text:
         return "\n".join(line for line in text.split("\n") if line.startswith("> ") and not line.startswith("> —"))
     return "" if OFFLINE_NOTE in text or parse_draft(text) else text

@@ -106,7 +106,7 @@ class ChatAccumulator:
     _reasoning_cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
 
     def add(self, chunk: Any) -> Iterable[AnswerEvent]:
-        """Take in one chunk; what it brings to the answer, which may be nothing."""
+        """Takes in one chunk; returns what it brings to the answer, which may be nothing."""
         choices = getattr(chunk, "choices", None)
         if choices is not None and not isinstance(choices, list):
             raise BadAnswer("The endpoint did not answer in the chat-completions format.")
@@ -223,7 +223,7 @@ class ChatAccumulator:
         return texts.get(self._reasoning_name, "")
 
     def _add_parts(self, content: Any, *, is_whole: bool = False) -> None:
-        """Keep the parts of a content that are no text, in their order."""
+        """Keeps the parts of a content that are no text, in their order."""
         if not isinstance(content, list):
             return
         parts = [
@@ -355,7 +355,7 @@ def _decode_usage(usage: Any) -> Usage | None:
 
 @dataclass(frozen=True)
 class _ToldUsage(Usage):
-    """Besides, what the total has beyond prompt and answer."""
+    """The usage that an endpoint told, with what the total has beyond prompt and answer."""
 
     unseen_tokens: int = 0
 

@@ -1,6 +1,6 @@
-"""Where common providers and local servers answer and how their keys look, by their own documentation, which was read
-on DOCUMENTATION_DATE. Prices and windows stand in `known_models.toml`; which models there are the endpoint lists
-itself; `families` only says which to prefer. Which local servers answer on this machine.
+"""Presets: where common providers and local servers answer and how their keys look, by their own documentation, which
+was read on DOCUMENTATION_DATE. Prices and windows stand in `known_models.toml`; which models there are the endpoint
+lists itself; `families` only says which to prefer. Which local servers answer on this machine.
 
 What each was checked against: OpenAI's pages of models and deprecations (GPT-6.2 Sol for everyday work; keys of
 projects and service accounts), Anthropic's overview of models and API reference, OpenRouter's quick start and its page
@@ -25,7 +25,7 @@ from openvibe.llm.models import Endpoint
 from openvibe.llm.server_models import TOOLS, ServerModel
 
 DOCUMENTATION_DATE = date(2026, 11, 28)
-"""When all presets were last compared with their providers' documentation."""
+"""The day on which all presets were last compared with their providers' documentation."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ PRESETS = (
 )
 _UNSTABLE = re.compile(r"preview|beta|exp\b|experimental|:free|alpha|lite|nano")
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:\d+x|[ea])?(\d{1,4}(?:\.\d+)?)([bm])(?![a-z])")
-"""In billions or millions of parameters: 7b, 8x7b, e4b, 135m."""
+"""A pattern of sizes in billions or millions of parameters: 7b, 8x7b, e4b, 135m."""
 _MIDDLING = (3, 40)  # billions: able enough, and it fits many machines
 _SPECIAL = re.compile(r"cod(?:er|e|estral)|math|med|sql|-vl|roleplay|uncensored|abliterated|draft")
 _DATE = re.compile(r"[-@](?:20\d{2}-?\d{2}-?\d{2}|\d{2}-\d{2}|\d{4})\b")
@@ -135,7 +135,7 @@ def _own_preference(model: ServerModel) -> tuple[object, ...]:
 
 
 SEARCH_SECONDS = 2
-"""For each of them: what runs on this machine answers at once, and somebody waits."""
+"""The time for each of them: what runs on this machine answers at once, and somebody waits."""
 MAX_CHOICES = 100
 LOCAL_PRESETS = tuple(preset for preset in PRESETS if preset.is_local)
 

@@ -20,21 +20,23 @@ ORIGIN = "openvibe_origin"
 """The name under which a message's fields say whose they are."""
 
 MAX_CHARACTERS = 8_000_000
-"""Of all that a provider adds to one answer, about what a million tokens of thought take: more is no answer."""
+"""The most characters of all that a provider adds to one answer, about what a million tokens of thought take: more is
+no answer."""
 
 MAX_DEPTH = 40
 
 CHARACTERS_PER_TOKEN = 4
-"""Of what nobody can read. Base64 of sealed thoughts takes more characters for a token, so that this counts high."""
+"""The characters per token of what nobody can read. Base64 of sealed thoughts takes more characters for a token, so
+that this counts high."""
 
 _KEPT_NAMES = frozenset({"type", "id", "call_id", "format", "name", "role", "status", "object", "model", "signature"})
 """Strings that come whole, each time they come; others come in pieces."""
 
 _SEALED_CHARACTERS = 32
-"""From this length on, a string without blanks that comes twice is a seal that was repeated."""
+"""The length from which on a string without blanks that comes twice is a seal that was repeated."""
 
 _RECENT_ITEMS = 100
-"""Of a list, in which the one is looked for that goes on."""
+"""The number of items, the last of a list, in which the one is looked for that goes on."""
 
 _OUTPUT_ONLY = frozenset(
     {"role", "content", "refusal", "tool_calls", "function_call", "tool_call_id", "annotations", "audio"}
@@ -53,12 +55,12 @@ class FieldMerger:
     _characters: int = 0
 
     def add(self, fields: Mapping[str, Any]) -> None:
-        """Take in the fields of a piece. Raises BadAnswer where they are endless."""
+        """Takes in the fields of a piece. Raises BadAnswer where they are endless."""
         self._grow(fields)
         _merge(self._node, fields)
 
     def put(self, fields: Mapping[str, Any]) -> None:
-        """Take in the fields of a whole message: they are all there is of them."""
+        """Takes in the fields of a whole message: they are all there is of them."""
         self._grow(fields)
         for name, value in fields.items():
             if value not in (None, "", [], {}):

@@ -13,13 +13,13 @@ _REFUSAL_STATUSES = frozenset({400, 404, 405, 406, 415, 416, 422})
 _TEMPLATE_WORDS = (
     *("jinja", "chat template", "chat_template", "json schema conversion failed", "parse grammar", "tool call id was"),
 )
-"""In a 500: servers of one's own report so what the model's template, or a grammar made of a schema, refuses. No other
-5xx says anything about a request."""
+"""Words in a 500: servers of one's own report so what the model's template, or a grammar made of a schema, refuses. No
+other 5xx says anything about a request."""
 _CREDIT_WORDS = ("fewer max_tokens", "can only afford")
-"""In a 402: a shorter answer could be paid."""
+"""Words in a 402: a shorter answer could be paid."""
 
 QUOTE = "'"
-"""As every kind of quote of a refusal is read."""
+"""The quote as which every kind of quote in a refusal is read."""
 
 _QUOTED_WORDS = 3
 """Words in a row that stand in the prompt, too, are a quotation."""

@@ -8,7 +8,8 @@ from typing import Any
 from openvibe.llm.values import CallOptions
 
 MIN_THINKING_TOKENS = 1_024
-"""By the Messages protocol, where the thought has a budget. It is part of the output limit."""
+"""The least budget of a thought by the Messages protocol, where the thought has a budget. It is part of the output
+limit."""
 _THINKING_SHARES = {"low": (4, 4_096), "medium": (2, 16_384), "high": (1.25, 65_536)}
 """What the output limit is divided by, and the most, for the budget of a thought."""
 

@@ -28,7 +28,7 @@ _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 _ID_LETTERS = string.ascii_letters + string.digits
 
 _PLAIN_KEYWORDS = frozenset({"type", "properties", "required", "description", "enum", "items"})
-"""Of JSON schema, what every endpoint reads that takes tools at all."""
+"""The keywords of JSON schema that every endpoint reads which takes tools at all."""
 
 _MAX_SCHEMA_DEPTH = 32
 
@@ -145,7 +145,8 @@ def with_joined_neighbours(messages: Messages) -> Messages:
 
 
 def with_alternating_roles(messages: Messages) -> Messages:
-    """After the system's texts the user and the model by turns, beginning with the user."""
+    """The messages, with the system's texts first, then the user's and the model's by turns, beginning with the
+    user."""
     changed: list[ChatMessage] = []
     for message in with_calls_as_text(messages):
         if not message.content.strip() and not message.images:

@@ -22,7 +22,7 @@ from openvibe.llm.values import Completion, TextReset, Usage
 
 MAX_ITEMS = 1_000
 MAX_ITEM_CHARACTERS = 8_000_000
-"""Of one answer, all that goes back to the provider together."""
+"""The most characters of one answer, all that goes back to the provider together."""
 MAX_ITEM_DEPTH = 40
 
 _TEXT_TYPES = ("output_text", "text", "refusal")
@@ -94,8 +94,8 @@ class ResponseAccumulator:
     _characters: int = 0
 
     def add(self, event: Fields) -> Iterator[AnswerEvent]:
-        """Take in one event; what it brings to the answer, which may be nothing. Raises ModelError where it says that
-        the endpoint failed."""
+        """Takes in one event; returns what it brings to the answer, which may be nothing. Raises ModelError where it
+        says that the endpoint failed."""
         if error := event.get("error"):
             raise read_error(error).to_model_error(self.key)
         kind = event.get("type")

@@ -83,7 +83,7 @@ class Retries:
         return (LOADING_NOTICE,) if isinstance(error, ModelLoading) and self._loading_since is None else ()
 
     def wait_or_raise(self, error: ModelError) -> None:
-        """Wait before the next try, or raise the error where another try is pointless."""
+        """Waits before the next try, or raises the error where another try is pointless."""
         if isinstance(error, ModelLoading):
             self._wait_for_model(error)
             return
@@ -114,7 +114,7 @@ class Retries:
         self._policy.sleep(_LOADING_PAUSE)
 
     def _wait_for_server(self, error: NothingListens) -> None:
-        """With growing pauses for `starting_seconds`; other failures have attempts of their own."""
+        """Waits with growing pauses for `starting_seconds`; other failures have attempts of their own."""
         left = self._policy.limits.starting_seconds - self._starting_seconds
         pause = min(max(self._policy.limits.first_pause, self._starting_seconds), left)
         if pause <= 0 or self._policy.clock() + pause > self._ends_at:

@@ -26,7 +26,7 @@ from openvibe.llm.model_names import ModelKind, kind_of_name
 MAX_NAME_CHARACTERS = 200
 MAX_MODELS = 20_000
 MAX_SHOWN_MODELS = 40
-"""Of Ollama's models, about which it is asked one by one."""
+"""The most models of Ollama's, about which it is asked one by one."""
 TOOLS, IMAGES, REASONING = "tools", "images", "reasoning"
 """Abilities of models."""
 _PROVIDER_HOSTS = (
@@ -38,7 +38,7 @@ _PROVIDER_HOSTS = (
     "mistral.ai",
     "openrouter.ai",
 )
-"""Their lists hold what they tell."""
+"""Hosts of providers whose lists hold what they tell."""
 _MAX_TOKENS = 100_000_000
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
 

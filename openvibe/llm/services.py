@@ -11,7 +11,7 @@ from openvibe.llm.models import Endpoint
 
 @transaction.atomic
 def save_endpoint(*, endpoint: Endpoint, by: Actor, changes: Iterable[FieldChange]) -> Endpoint:
-    """Save what an `EndpointForm` checked. The caller has checked that `by` administers the workspace."""
+    """Saves what an `EndpointForm` checked. The caller has checked that `by` administers the workspace."""
     is_new = endpoint.pk is None
     endpoint.save()
     if is_new:
@@ -24,8 +24,8 @@ def save_endpoint(*, endpoint: Endpoint, by: Actor, changes: Iterable[FieldChang
 
 @transaction.atomic
 def delete_endpoint(*, endpoint: Endpoint, by: Actor) -> None:
-    """Its agents answer with the workspace's default from their next run on; whom it stood in for has no fallback, or
-    the workspace's."""
+    """Deletes the endpoint: its agents answer with the workspace's default from their next run on; whom it stood in for
+    has no fallback, or the workspace's."""
     _audit(endpoint, by, after="deleted")
     endpoint.delete()
 

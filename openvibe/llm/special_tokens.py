@@ -55,7 +55,8 @@ _SPECIAL_TOKEN = re.compile(
     rf"|{_OPEN}(?P<word>/?(?:{'|'.join(_WORDS)})){_CLOSE}"
     rf"|[\[［](?P<bracketed>/?(?:{'|'.join(_BRACKET_WORDS)}))[\]］]"
 )
-"""Not what templates say in words, such as `### Instruction:`: to a server that is text as any other."""
+"""A pattern of special tokens, not what templates say in words, such as `### Instruction:`: to a server that is text as
+any other."""
 
 _SIGN_OF_ONE = re.compile(r"[<＜﹤\[［◁]")
 _THOUGHT_TAG = re.compile(r"\s*</?(?:think|thinking|thought|reasoning)>")
@@ -80,7 +81,8 @@ def break_special_tokens(text: str) -> str:
 
 
 def _name_of_token(match: re.Match[str]) -> str:
-    """In parentheses, small where it stood in brackets and without a slash: no form of it takes more tokens."""
+    """The name in parentheses, small where it stood in brackets and without a slash: no form of it takes more
+    tokens."""
     name = match[match.lastgroup or 0].removeprefix("/")
     return f"({name.lower() if match.lastgroup == 'bracketed' else name})"
 

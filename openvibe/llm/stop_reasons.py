@@ -1,4 +1,4 @@
-"""Why an answer ended, in the words of many providers. Pure."""
+"""The reasons why an answer ended, in the words of many providers. Pure."""
 
 from __future__ import annotations
 

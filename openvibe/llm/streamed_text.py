@@ -22,10 +22,10 @@ MIN_GROWING_CHUNKS, MIN_CUMULATIVE_CHARACTERS = 2, 8
 """Chunks that say more than the one before, and characters of the last, before they are taken for cumulative."""
 
 MIN_REPEATED_CHARACTERS = 16
-"""Of an answer that is said once more in one piece at its end."""
+"""The least length of an answer that is said once more in one piece at its end."""
 
 MIN_START_CHARACTERS = 8
-"""Of a block's beginning that its first piece begins with and goes on from."""
+"""The least length of a block's beginning that its first piece begins with and goes on from."""
 
 _MAX_PATTERN_CHARACTERS = 2_000
 

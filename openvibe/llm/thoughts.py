@@ -41,13 +41,13 @@ from openvibe.llm.written_calls import (
 AnswerEvent = TextDelta | ReasoningDelta | TextReset
 
 MAX_HELD_CHARACTERS = 200_000
-"""Of what may turn out to be a call or a thought: longer ones are words."""
+"""The most characters that are held of what may turn out to be a call or a thought: longer ones are words."""
 
 MAX_ATTEMPTS = 20
 """Closing marks that may stand within calls; marks in a thought that are tried for a call that it ends with."""
 
 MAX_HEAD_CHARACTERS = 2_000
-"""Of what may be a call as JSON, within which it says so."""
+"""The most characters of what may be a call as JSON, within which it says so."""
 
 _QUOTES = ("`", '"', "'", "“", "‘", "«", "„", "「")
 _FENCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+)?(`{3,}|~{3,})([^\n]*)\Z")
@@ -78,12 +78,12 @@ class AnswerText:
 
     tools: Sequence[ToolSpec] = ()
     is_strict: bool = False
-    """For an answer that is kept, not talked with: calls are no words, whatever tool they name, nor are thoughts,
-    wherever they stand. Only in code and quotation marks they are spoken of."""
+    """Whether it reads an answer that is kept, not talked with: calls are no words, whatever tool they name, nor are
+    thoughts, wherever they stand. Only in code and quotation marks they are spoken of."""
     is_broken_off: bool = False
-    """After `end`: whether it ended in the midst of a thought."""
+    """Whether the answer ended in the midst of a thought; known after `end`."""
     foreign_call: str = ""
-    """After `end`: the tool's name where the answer was nothing but a call, and no tools were offered."""
+    """The tool's name, known after `end`, where the answer was nothing but a call, and no tools were offered."""
     _text: list[str] = field(default_factory=list)
     _reasoning: list[str] = field(default_factory=list)
     _calls: list[WrittenCall] = field(default_factory=list)
@@ -121,7 +121,7 @@ class AnswerText:
 
     @property
     def calls(self) -> tuple[WrittenCall, ...]:
-        """After `end`: the calls written in the text, as the model wrote them."""
+        """The calls written in the text, as the model wrote them; known after `end`."""
         return tuple(self._calls or self._thought_calls)
 
     def all_calls(self, calls: Sequence[ToolCallRequest]) -> tuple[ToolCallRequest, ...]:
@@ -134,14 +134,14 @@ class AnswerText:
         return tuple(merge_calls(calls, written, self.tools))
 
     def add_reasoning(self, piece: str) -> Iterator[AnswerEvent]:
-        """Take in the next piece that the provider told apart as thought; to be read to its end."""
+        """Takes in the next piece that the provider told apart as thought; to be read to its end."""
         if piece:
             self._give_thought(piece)
             self._thinks_anew = True
         return self._take_events()
 
     def add(self, piece: str) -> Iterator[AnswerEvent]:
-        """Take in the next piece; to be read to its end."""
+        """Takes in the next piece; to be read to its end."""
         self._buffer += piece
         self._plain += normalize(piece)
         self._read(is_end=False)
@@ -287,7 +287,8 @@ class AnswerText:
         self._say(self._drop(count))
 
     def _step_start(self, is_end: bool) -> bool:
-        """Before the first word: thoughts, what only begins a turn, and answers that are a call as a whole."""
+        """Does the step before the first word: thoughts, what only begins a turn, and answers that are a call as a
+        whole."""
         blanks = len(self._plain) - len(self._plain.lstrip())
         rest = self._plain[blanks:]
         if not rest:
@@ -356,7 +357,7 @@ class AnswerText:
         return self._meet(mark.moved(-position), is_end) if mark else False
 
     def _find_call_line(self, end: int) -> int | None:
-        """Where before `end` the first line begins that may be a call as JSON."""
+        """The position, before `end`, at which the first line begins that may be a call as JSON."""
         if not self.tools or not self._may_hold or self._line_attempts >= MAX_ATTEMPTS:
             return None
         for match in _CALL_LINE.finditer(self._plain, 0, end):
@@ -602,7 +603,7 @@ class AnswerText:
 
 
 class _Context:
-    """Where a text stands that is written in Markdown: in code, in a quotation, at a line's beginning."""
+    """The place of a text that is written in Markdown: in code, in a quotation, at a line's beginning."""
 
     def __init__(self) -> None:
         self._fence = ""
@@ -662,7 +663,8 @@ def read_answer(text: str, tools: Sequence[ToolSpec] = ()) -> AnswerText:
 
 
 def find_last_calls(text: str) -> tuple[int, list[WrittenCall]]:
-    """Where the calls begin with which a text ends, and these; the text's length and none where it ends otherwise."""
+    """The position at which the calls begin with which a text ends, and these; the text's length and none where it ends
+    otherwise."""
     text = _without_end_marks(text)
     plain = normalize(text)
     position = next_sign(plain, max(0, len(plain) - MAX_HELD_CHARACTERS))
@@ -688,7 +690,7 @@ def _calls_to_the_end(text: str, plain: str, mark: Mark) -> list[WrittenCall] | 
 
 
 def _end_of_certain(text: str) -> int:
-    """Where the text ends, without what may be the beginning of a mark."""
+    """The end of the text, without what may be the beginning of a mark."""
     position = max(text.rfind(sign, max(0, len(text) - MAX_MARK_CHARACTERS)) for sign in "<[◁")
     return position if position >= 0 and may_become_mark(text[position:]) else len(text)
 

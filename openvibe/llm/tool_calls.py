@@ -18,9 +18,9 @@ from openvibe.llm.values import ToolCallRequest, ToolSpec
 from openvibe.llm.written_calls import WrittenCall
 
 MAX_ARGUMENT_CHARACTERS = 1_000_000
-"""Of one call, whoever is to read them: about twice what the longest answer of a model holds."""
+"""The most characters of one call, whoever is to read them: about twice what the longest answer of a model holds."""
 MAX_READ_CHARACTERS = 100_000
-"""Of arguments that are read leniently."""
+"""The most characters of arguments that are read leniently."""
 MAX_SCHEMA_DEPTH = 12
 _NAME_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
 _CHANNEL = re.compile(r"\s*<[|｜].*", re.DOTALL)
@@ -69,7 +69,7 @@ def merge_calls(
 
 
 def stop_reason_of(reason: str, calls: Sequence[ToolCallRequest]) -> str:
-    """Why the answer ended: an endpoint that sends calls as text says that it just stopped."""
+    """The reason why the answer ended: an endpoint that sends calls as text says that it just stopped."""
     return "tool_calls" if calls and reason == "stop" else reason
 
 

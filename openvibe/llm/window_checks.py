@@ -14,7 +14,7 @@ from openvibe.llm.server_models import ServerModel
 from openvibe.llm.windows import fit_to_window, save_window, store_told_window
 
 ASK_SECONDS = 5
-"""For what a server tells about a model, after the model has answered: somebody waits."""
+"""The time for what a server tells about a model, after the model has answered: somebody waits."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def try_and_measure(*, endpoint: Endpoint) -> EndpointTryResult:
 
 
 def take_window(endpoint: Endpoint, models: Sequence[ServerModel]) -> str:
-    """Remember what the server says of the endpoint's model, and set window and reserve where no person did: to that,
+    """Remembers what the server says of the endpoint's model, and sets window and reserve where no person did: to that,
     or to what is known of the model at its own provider's. Saved where the endpoint is. What came of it, as a sentence;
     empty where nothing is known."""
     told = next((model for model in models if model.name == endpoint.model), None)

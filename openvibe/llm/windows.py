@@ -23,7 +23,7 @@ SETTINGS_THAT_HELP = (
 
 
 def learn_window(endpoint: Endpoint, window: int, reason: str) -> None:
-    """Remember that the endpoint's model takes no more than `window` tokens, prompt and answer together. A smaller one
+    """Remembers that the endpoint's model takes no more than `window` tokens, prompt and answer together. A smaller one
     that is remembered stays."""
     if endpoint.pk is None or window < 1:
         return
@@ -54,13 +54,13 @@ def unread_sentence(sent: int, read: int) -> str:
 
 
 def note_unread(endpoint: Endpoint, *, sent: int, read: int) -> None:
-    """Say it on the endpoint's page, too."""
+    """Notes it on the endpoint's page, too."""
     if endpoint.pk is not None:
         _same_model(endpoint).update(unread_sent=sent, unread_read=read, unread_at=timezone.now())
 
 
 def store_told_window(endpoint: Endpoint, tokens: int | None, source: str) -> None:
-    """Remember what the server says of the endpoint's model and where; nothing where it says nothing. What is set
+    """Remembers what the server says of the endpoint's model and where; nothing where it says nothing. What is set
     stays: `window_checks.take_window` changes that."""
     if not tokens:
         return
@@ -71,7 +71,7 @@ def store_told_window(endpoint: Endpoint, tokens: int | None, source: str) -> No
 
 
 def fit_to_window(endpoint: Endpoint, tokens: int, max_output: int | None = None) -> None:
-    """Set window and reserve of an endpoint that nobody typed them for. Not saved. A window that is too small for any
+    """Sets window and reserve of an endpoint that nobody typed them for. Not saved. A window that is too small for any
     prompt is left for validation to refuse."""
     endpoint.context_window = tokens
     reserve = Endpoint._meta.get_field("output_reserve").default
@@ -98,7 +98,8 @@ def copy_window(source: Endpoint, target: Endpoint) -> None:
 
 
 def forget_learned(*, endpoint: Endpoint, by: Actor) -> None:
-    """Believe again what is set. The caller has checked that `by` administers the workspace."""
+    """Forgets what was learned, so that what is set is believed again. The caller has checked that `by` administers the
+    workspace."""
     before = f"{endpoint.learned_window:,} tokens" if endpoint.learned_window else ""
     Endpoint.objects.filter(pk=endpoint.pk).update(
         learned_window=None,
@@ -145,6 +146,6 @@ def window_notes(endpoint: Endpoint) -> list[str]:
 
 
 def _same_model(endpoint: Endpoint) -> QuerySet[Endpoint]:
-    """Its row, unless it answers with another model or from another address by now."""
+    """The endpoint's row, unless it answers with another model or from another address by now."""
     kind, base_url, model = endpoint.kind, endpoint.base_url, endpoint.model
     return Endpoint.objects.filter(pk=endpoint.pk, kind=kind, base_url=base_url, model=model)

@@ -40,7 +40,7 @@ is told otherwise. What people write takes three to ten times its packed size.""
 
 
 def write_backup(path: Path) -> int:
-    """Write everything to a new file, mode 0600; its size in bytes. Raises CommandError, OSError.
+    """Writes everything to a new file, mode 0600; returns its size in bytes. Raises CommandError, OSError.
 
     What is written is the state of one moment; nobody has to stop working. A file of that name stays as it is until the
     new one is whole; where `path` is a link, that is the file it leads to.
@@ -142,7 +142,7 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
 
 
 def restore_backup(path: Path, *, replace: bool, max_bytes: int = 0) -> None:
-    """Bring everything of a backup back. The database is as it was before when that fails half-way.
+    """Brings everything of a backup back. The database is as it was before when that fails half-way.
 
     `max_bytes`: of its SQL once unpacked; 0 allows MAX_GROWTH times the file. Raises CommandError: for a database
     or `home` that holds something, unless `replace`, and for what is no backup or one that was tampered with;
@@ -173,7 +173,7 @@ def restore_backup(path: Path, *, replace: bool, max_bytes: int = 0) -> None:
 
 @contextmanager
 def _unfinished_mark(path: Path, folder: Path) -> Iterator[None]:
-    """Meanwhile a file in `var` names the backup: one that was killed left a database without its files and key. It
+    """Marks the backup in a file in `var` meanwhile: one that was killed left a database without its files and key. It
     goes when all is back, or when nothing was changed. It is written in `folder`, on the same disk, so it is whole."""
     mark, new = settings.VAR / RESTORE_MARKER, folder / RESTORE_MARKER
     is_first = not mark.exists()
@@ -239,8 +239,8 @@ def _unpack(path: Path, folder: Path) -> None:
 
 
 def _checked_member(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """As tarfile's "data" filter, which Python 3.11.2 of Debian 12 does not have: files, folders and second names that
-    stay in the folder, of whoever runs this. Raises ExtractError."""
+    """The member, checked as by tarfile's "data" filter, which Python 3.11.2 of Debian 12 does not have: files, folders
+    and second names that stay in the folder, of whoever runs this. Raises ExtractError."""
     paths = [Path(member.name), *([Path(member.linkname)] if member.islnk() else [])]
     leads_out = any(path.is_absolute() or ".." in path.parts for path in paths)
     if leads_out or not (member.isreg() or member.isdir() or member.islnk()) or member.issparse():

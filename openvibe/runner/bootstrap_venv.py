@@ -102,7 +102,8 @@ def main(arguments: list[str]) -> None:
 
 
 def unsupported() -> str:
-    """Why the locked packages have no ready-made files for this Python or this machine; "" where they have."""
+    """The reason why the locked packages have no ready-made files for this Python or this machine; "" where they
+    have."""
     if not MIN_PYTHON <= sys.version_info[:2] <= MAX_PYTHON or sys.implementation.name != "cpython":
         return f"This is {platform.python_implementation()} {platform.python_version()}."
     if "t" in sys.abiflags:

@@ -16,8 +16,8 @@ PATIENCE = 2.0  # seconds; what a killed process had opened is closed one by one
 
 @contextmanager
 def database_guard(var: Path) -> Iterator[None]:
-    """Meanwhile a guard waits until this process and all that it forked are gone, however they end, and stops the
-    server if nobody else uses it. Afterwards this process does so."""
+    """Guards the database server: meanwhile a guard process waits until this process and all that it forked are gone,
+    however they end, and stops the server if nobody else uses it. Afterwards this process does so."""
     from openvibe.runner.postgres.server import release_server
 
     reading, writing = os.pipe()
@@ -40,7 +40,7 @@ def database_guard(var: Path) -> Iterator[None]:
 
 
 def stop_server_at_last(reading: int, var: Path) -> None:
-    """Once nobody has the other end of the pipe."""
+    """Stops the server, once nobody has the other end of the pipe."""
     os.read(reading, 1)
     from openvibe.runner.postgres.server import release_server
 

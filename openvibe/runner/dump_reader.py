@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 MAX_STATEMENT_BYTES = 1024 * 1024
-"""Of one statement; the longest of ours, a table, has some 6,000."""
+"""The most bytes of one statement; the longest of ours, a table, has some 6,000."""
 
 
 class ForeignStatement(ValueError):
@@ -79,7 +79,7 @@ begin declare delete elsif else end exception for if insert loop null perform ra
 while with
 """
 BODY_STARTS = frozenset(_BODY_STARTS_WORDS.split())
-"""With what a statement in a function begins; else it is an assignment."""
+"""Words that a statement in a function begins with; else it is an assignment."""
 _BODY_NEVER_WORDS = """
 execute copy case call load
 """
@@ -95,8 +95,8 @@ TOKEN = re.compile(
     |(?P<sign>[-+*/<>=~!@#%^&|?:.,;()\[\]])""",
     re.VERBOSE | re.DOTALL,
 )
-"""As PostgreSQL reads it: what is a string or a comment here and a statement there would not be looked at. Where the
-two could differ, the text is refused: comments in `/*`, and strings that go on in another one."""
+"""A token as PostgreSQL reads it: what is a string or a comment here and a statement there would not be looked at.
+Where the two could differ, the text is refused: comments in `/*`, and strings that go on in another one."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,8 @@ def _decoded(line: bytes) -> str:
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Without spaces and comments at both ends; empty where a quotation is still open: more lines belong to it."""
+    """The tokens without spaces and comments at both ends; empty where a quotation is still open: more lines belong to
+    it."""
     tokens, at = [], 0
     text = text.strip()
     while at < len(text):

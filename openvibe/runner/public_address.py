@@ -26,7 +26,7 @@ SIGN_IN_PATH = "/accounts/login/"
 HEALTH_PATH = "/healthz"
 STREAM_PATH = "/healthz/events/"
 _EXPLANATION = re.compile(r"<h1>(.*?)</h1>\s*<p>(.*?)</p>", re.DOTALL)
-"""Of our own pages that say what is wrong."""
+"""A pattern of the explanation on our own pages that say what is wrong."""
 _STYLESHEET = re.compile(r'href="(/static/[^"]+\.css)"')
 _FORM_KEY = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 

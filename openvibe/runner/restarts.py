@@ -1,4 +1,4 @@
-"""When a service that ended is started again: after pauses that grow, for as long as it keeps ending."""
+"""The restarts of services that ended: after pauses that grow, for as long as it keeps ending."""
 
 from dataclasses import dataclass, replace
 

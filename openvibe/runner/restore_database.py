@@ -50,8 +50,8 @@ UNRESTORED_ENTRIES = (
     f" SCHEMA - {QUEUE_SCHEMA} ",
     f" ACL - SCHEMA {QUEUE_SCHEMA} ",
 )
-"""Whoever owns them says. Extensions are the server's: pgvector is there before, and what else an operator put beside
-it (for monitoring, say) stays as it is."""
+"""Entries that are not restored: whoever owns them says. Extensions are the server's: pgvector is there before, and
+what else an operator put beside it (for monitoring, say) stays as it is."""
 CHUNK_BYTES = 1024 * 1024
 
 
@@ -148,8 +148,9 @@ def _carry_out(session: psycopg.Connection[Any], script: _Script) -> None:
 
 @contextmanager
 def _unprivileged_role(session: psycopg.Connection[Any]) -> Iterator[None]:
-    """Meanwhile a superuser, as the embedded server's is, acts as a role that may make tables here and nothing else. It
-    is gone with the transaction; what it made is the user's then. Any other user has no more rights than that."""
+    """Lets a superuser, as the embedded server's is, act meanwhile as a role that may make tables here and nothing
+    else. It is gone with the transaction; what it made is the user's then. Any other user has no more rights than
+    that."""
     is_superuser = session.execute("SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user").fetchone()
     if is_superuser != (True,):
         yield

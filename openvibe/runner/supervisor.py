@@ -161,12 +161,13 @@ class Supervisor:
                 os.close(key.fd)
 
     def _log_line(self, name: str, text: str) -> str:
-        """For collectors of logs in production; for people otherwise."""
+        """A line of the log, for collectors of logs in production; for people otherwise."""
         return json_line(text, service=name) if settings.ENV.production else f"{name:<{self._name_width}} | {text}"
 
 
 def _run_service(name: str, run: Service, output: int) -> None:
-    """In the service's own process, which leads a session: Ctrl-C is for the supervisor, who tells it."""
+    """Runs the service in the service's own process, which leads a session: Ctrl-C is for the supervisor, who tells
+    it."""
     assert _alive is not None
     os.close(_alive[1])
     os.setsid()
@@ -207,7 +208,7 @@ def _kill_group(process: ForkProcess) -> None:
 
 
 def set_process_name(name: str) -> None:
-    """On Linux `ps` and `top` show it."""
+    """Sets the name that `ps` and `top` show on Linux."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_NAME, f"{PROCESS_NAME_PREFIX}{name}".encode()[:15])

@@ -59,7 +59,7 @@ class _Calibration(NamedTuple):
 
 
 _calibrations: dict[tuple[str, int | None, str, str, int], _Calibration] = {}
-"""Of each embedder, once: workspaces share it."""
+"""Calibrations of each embedder, once: workspaces share it."""
 
 
 def chance_level(workspace_id: int, query_vector: QueryVector) -> ChanceLevel | None:

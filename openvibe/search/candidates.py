@@ -48,7 +48,7 @@ class TableStatistics:
     max_unlisted_frequency: float = 0.0
 
     def document_frequency(self, lexeme: str) -> float:
-        """About how many texts hold it, at most."""
+        """The number of texts that hold it, about, at most."""
         return self.document_frequencies.get(lexeme.strip("'"), self.max_unlisted_frequency)
 
 
@@ -56,7 +56,7 @@ _statistics_cache: dict[tuple[str, str], tuple[float, TableStatistics]] = {}
 
 
 def table_statistics(table: str) -> TableStatistics:
-    """Of this table of the whole database, at most half a minute old. It has a tsvector called `search`."""
+    """Statistics of this table of the whole database, at most half a minute old. It has a tsvector called `search`."""
     key = str(connection.settings_dict["NAME"]), table
     read_at, statistics = _statistics_cache.get(key, (None, TableStatistics()))
     now = time.monotonic()
@@ -83,17 +83,18 @@ MAX_READ_MATCHES = 4_000
 """Texts that are read when more do after all."""
 
 MAX_PAIRED_TERMS = 6
-"""So many terms, the rarest, are looked up two by two when they are too frequent to be looked up by themselves."""
+"""The number of terms, the rarest, that are looked up two by two when they are too frequent to be looked up by
+themselves."""
 
 MAX_EXACT_SCAN = 4_000
-"""Up to so many vectors of a space, each is compared with the question."""
+"""The number of vectors of a space up to which each is compared with the question."""
 
 MIN_INDEXED_SHARE = 0.02
 """All workspaces share an HNSW index, of which a search reads the 3,000 nearest: where a space has a smaller share of
 all texts, hardly any of its own are among them, and so each is compared, too."""
 
 MAX_FILTERED_SCAN = 1_000
-"""So many of the texts that a filter leaves, the newest, are compared one by one as well."""
+"""The number of texts, the newest that a filter leaves, that are compared one by one as well."""
 
 MAX_COUNTED_VECTORS = 20_000
 """Vectors of a space that are counted."""
@@ -102,10 +103,11 @@ SPACE_SIZE_CACHE_SECONDS = 60.0
 """How long the count of a large space's vectors holds; a small space is counted by each search in it."""
 
 _space_sizes: dict[tuple[str, str, int], tuple[float, int]] = {}
-"""When the vectors of a space were counted last, and how many there were."""
+"""The time at which the vectors of a space were counted last, and how many there were."""
 
 MIN_CORPUS_SIZE = 30
-"""So many texts the candidates are taken for at least: a word that all of three hold is no frequent one yet."""
+"""The least number of texts the candidates are taken for at least: a word that all of three hold is no frequent one
+yet."""
 
 MIN_COSINE_RATIO = 0.85
 MIN_COSINE = 0.25
@@ -380,7 +382,7 @@ def _corpus_size(hits: NDArray[np.uint8]) -> int:
 
 
 def is_relevant(candidates: Candidates) -> NDArray[np.bool_]:
-    """Which bear on the question at all: they hold a word of it, or are near enough in meaning."""
+    """A mask of those that bear on the question at all: they hold a word of it, or are near enough in meaning."""
     has_term: NDArray[np.bool_] = np.asarray(candidates.hits.any(axis=1))
     cosine = candidates.similarity
     if not has_vectors(cosine):

@@ -46,7 +46,7 @@ class LocalEmbedder(Embedder, Protocol):
 
     @property
     def missing(self) -> str:
-        """Why it cannot be used on this server, and what to do, in words for people; "" when it can."""
+        """The reason why it cannot be used on this server, and what to do, in words for people; "" when it can."""
 
 
 WORD_CACHE_SIZE, MAX_CACHED_WORD_CHARACTERS = 16_384, 40

@@ -103,7 +103,7 @@ class VectorTable:
         values: Sequence[Any] | Mapping[str, Any] | None = None,
         **identifiers: sql.Composable,
     ) -> int:
-        """Run a statement, written as for `compose`. How many rows it changed."""
+        """Runs a statement, written as for `compose`. Returns how many rows it changed."""
         with connection.cursor() as cursor:
             cursor.execute(self.compose(statement, **identifiers), values)
             return int(cursor.rowcount)
@@ -127,7 +127,7 @@ class VectorTable:
         return self.fetch_numbers("SELECT count(*) FROM {queue} WHERE space_id = %s AND NOT {due}", [space_id])[0]
 
     def set_aside(self, space_id: int, ids: Sequence[int]) -> None:
-        """Leave these texts, which the embedder cannot take, alone for an hour."""
+        """Leaves these texts, which the embedder cannot take, alone for an hour."""
         if ids:
             self.execute(
                 "UPDATE {queue} SET try_again_at = %s WHERE space_id = %s AND {item} = ANY(%s)",
@@ -152,7 +152,7 @@ class VectorTable:
         return is_valid_index(self._index_name(dimension))
 
     def build_index(self, dimension: int) -> None:
-        """Build that index of the vectors there are, without stopping anybody; one left half made is made anew.
+        """Builds that index of the vectors there are, without stopping anybody; one left half made is made anew.
 
         Outside a transaction, as PostgreSQL wants it. In one process, since shared memory is scarce in containers; a
         minute for a hundred thousand vectors.
@@ -182,7 +182,7 @@ class VectorTable:
         return f"{self.index_prefix}_{dimension}"
 
     def delete_batch(self, space_id: int, limit: int) -> int:
-        """Remove up to `limit` vectors of a space, and as many texts from its queue. How many rows went."""
+        """Removes up to `limit` vectors of a space, and as many texts from its queue. Returns how many rows went."""
         return sum(
             self.execute(
                 "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE space_id = %s LIMIT %s)",
@@ -208,7 +208,7 @@ MAX_EMBEDDED_CHARACTERS = 8_000
 def embed_pending(
     table: VectorTable, *, space_id: int | None = None, limit: int = 100_000, seconds: float | None = None
 ) -> int:
-    """Make vectors for the texts in the queue, of one space or of all, in turn; how many were made.
+    """Makes vectors for the texts in the queue, of one space or of all, in turn; returns how many.
 
     Stops after `limit` of them, after so many seconds, or when none is left that may be tried now. What another worker
     is at is left to it. Never raises for an embedder's sake: the space says what is wrong and when it is tried again.
@@ -229,8 +229,8 @@ def embed_pending(
 
 
 def back_off(space: VectorSpace, error: EmbedderUnavailable) -> None:
-    """Note in the space why it cannot go on, and when it is tried again: twice as long after each failure,
-    or when the endpoint asks for."""
+    """Notes in the space why it cannot go on, and when it is tried again: twice as long after each failure, or when the
+    endpoint asks for."""
     row = VectorSpace.objects.filter(pk=space.pk).first()
     if row is not None:
         row.failures = min(row.failures + 1, 1_000)
@@ -243,7 +243,7 @@ def back_off(space: VectorSpace, error: EmbedderUnavailable) -> None:
 
 
 def record_dimension(space: VectorSpace, dimension: int) -> bool:
-    """Keep the dimension that the first vector showed. False when the space has another one."""
+    """Stores the dimension that the first vector showed. False when the space has another one."""
     if space.dimension:
         return space.dimension == dimension
     clear_space_cache()
@@ -251,7 +251,7 @@ def record_dimension(space: VectorSpace, dimension: int) -> bool:
 
 
 def _clear_failures(space: VectorSpace) -> None:
-    """Note that the embedder answers: nothing is written where nothing was wrong."""
+    """Notes that the embedder answers: nothing is written where nothing was wrong."""
     failing = VectorSpace.objects.filter(pk=space.pk).exclude(state=VectorSpace.State.RETIRED)
     if failing.filter(Q(failures__gt=0) | ~Q(problem="")).update(failures=0, problem="", try_again_at=None):
         clear_space_cache()
@@ -371,7 +371,7 @@ def _store_batch(
     texts: dict[int, EmbeddableText],
     rows: dict[int, _VectorRow],
 ) -> int:
-    """Store what is still true, and take it from the queue. How many vectors were stored."""
+    """Stores what is still true, and takes it from the queue. Returns how many vectors were stored."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT state FROM search_vectorspace WHERE id = %s FOR SHARE", [space.pk])
         if (cursor.fetchone() or ("retired",))[0] == VectorSpace.State.RETIRED:
@@ -400,7 +400,7 @@ BUILD_MEMORY_MB = 1_024
 
 
 def drop_outgrown_index(table: VectorTable, space_id: int) -> None:
-    """Take away the HNSW index of a space's dimension where most of its vectors are still to be made.
+    """Drops the HNSW index of a space's dimension where most of its vectors are still to be made.
 
     An index that is built of all vectors at once costs a tenth of one that takes them in one by one.
     `build_missing_indexes` makes it again; until then what used it compares all vectors.
@@ -416,7 +416,7 @@ def drop_outgrown_index(table: VectorTable, space_id: int) -> None:
 
 
 def build_missing_indexes() -> None:
-    """Build the HNSW indexes of spaces in use that were taken away, or left half made by a worker that died.
+    """Builds the HNSW indexes of spaces in use that were taken away, or left half made by a worker that died.
 
     Not while many of a table's texts wait. The caller owns the lock of vector spaces.
     """

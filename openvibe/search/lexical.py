@@ -38,7 +38,7 @@ _QUESTION_WORDS = frozenset(("how", "when", "where", "who", "whom", "whose", "wh
 
 @lru_cache(maxsize=2_048)
 def query_terms(text: str) -> tuple[str, ...]:
-    """Return at most 24 distinct lower-case words of a question, the longest first.
+    """Returns at most 24 distinct lower-case words of a question, the longest first.
 
     A longer word is the rarer one as a rule. Stop words, stop phrases and words of asking are out, unless nothing else
     was said. Every term is made of letters and digits only (CJK runs: pairs of characters), so terms may be joined

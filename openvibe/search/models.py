@@ -85,5 +85,5 @@ class VectorSpace(models.Model):
 
     @property
     def title(self) -> str:
-        """Its embedder, for people."""
+        """The name of its embedder, for people."""
         return f"{self.model} at {self.address}" if self.kind == self.Kind.OPENAI else self.get_kind_display()

@@ -62,7 +62,7 @@ def binary_quantize(vectors: Floats) -> bytes | None:
 
 
 def best_passage_similarity(signs: bytes, sizes: NDArray[np.int64], question: Floats) -> Floats:
-    """About the cosine of the question with the nearest passage of each text (n).
+    """The cosine, about, of the question with the nearest passage of each text (n).
 
     `signs`: those of all texts, as `binary_quantize` gives them, one after the other; `sizes` (n): how many bytes of
     them are each text's, never 0. `question`: a vector of unit length.

@@ -26,7 +26,7 @@ FROM unnest(%s::text[]) WITH ORDINALITY asked (word, place) ORDER BY place"""
 
 
 QueryShape = tuple[bool, ...]
-"""For each term, whether it is indexed: questions of one shape are asked with the same statement."""
+"""The shape: for each term, whether it is indexed: questions of one shape are asked with the same statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Query:
 
     @property
     def dimension(self) -> int:
-        """Of the vector; 0 without one."""
+        """The dimension of the vector; 0 without one."""
         return self.embedding.dimension if self.embedding else 0
 
     @property
@@ -86,7 +86,7 @@ class Query:
 
 
 def term_bits_sql(shape: QueryShape) -> sql.Composable:
-    """Which terms a row with the columns `search` and `body` holds: an int4 with a bit for each, by place."""
+    """The terms that a row with the columns `search` and `body` holds: an int4 with a bit for each, by place."""
     cases = [
         sql.SQL(
             "CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END"
@@ -130,13 +130,13 @@ def _readable(text: str) -> str:
 
 _UNKNOWN = Term("", is_indexed=False)
 _terms: dict[str, Term | None] = {}
-"""Of the latest words each as the index stems it; None for what is a stop word to the index."""
+"""The terms of the latest words, each as the index stems it; None for what is a stop word to the index."""
 
 _MAX_CACHED_TERMS = 20_000
 
 
 def _parse_words(words: Sequence[str]) -> dict[str, Term | None]:
-    """Of each word what `_terms` holds. One statement for those that are new."""
+    """The terms of the words, as `_terms` holds them. One statement for those that are new."""
     term_by_word = {word: term for word in words if (term := _terms.get(word, _UNKNOWN)) is not _UNKNOWN}
     if new_words := [word for word in words if word not in term_by_word]:
         if len(_terms) > _MAX_CACHED_TERMS:

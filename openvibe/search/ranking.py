@@ -47,7 +47,7 @@ _MAX_LAG: Final = 8
 always agree."""
 
 _FULL_AUTOCORRELATION: Final = 0.03
-"""From this correlation on, surroundings count in full."""
+"""The correlation from which on surroundings count in full."""
 
 _OWN_WEIGHT: Final = 0.05
 _OUTLIER_WEIGHT: Final = 0.3

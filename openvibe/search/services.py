@@ -20,7 +20,7 @@ Kind = VectorSpace.Kind
 
 
 class AdminAccess(Protocol):
-    """Who asks: `openvibe.workspaces.access.Access`, which this floor does not know."""
+    """The asker: `openvibe.workspaces.access.Access`, which this floor does not know."""
 
     @property
     def workspace_id(self) -> int: ...
@@ -45,7 +45,7 @@ class EmbedderTryResult(NamedTuple):
 
 
 def use_embedder(*, workspace: models.Model, kind: str, endpoint: Any = None, by: AdminAccess | None) -> EmbedderChange:
-    """Let this embedder make the workspace's vectors; those that stand serve until all new ones are made.
+    """Lets this embedder make the workspace's vectors; those that stand serve until all new ones are made.
 
     `endpoint`: an OpenAI-compatible `llm.Endpoint` of the workspace, whose model is the embedding model. `none`
     serves at once. The embedder that is in use already changes nothing, save that another one being built is given
@@ -67,13 +67,13 @@ def use_embedder(*, workspace: models.Model, kind: str, endpoint: Any = None, by
 
 
 def lock_workspace(workspace_id: int) -> None:
-    """Until this transaction ends, nobody else changes which spaces this workspace has."""
+    """Locks the workspace: until this transaction ends, nobody else changes which spaces this workspace has."""
     workspaces = apps.get_model("workspaces.Workspace").objects  # a floor that is known here only as a string
     workspaces.select_for_update(no_key=True).filter(pk=workspace_id).first()
 
 
 def try_embedder(*, kind: str, endpoint: Any = None) -> EmbedderTryResult:
-    """Ask the embedder for the vectors of two texts. Never raises for the embedder's sake."""
+    """Asks the embedder for the vectors of two texts. Never raises for the embedder's sake."""
     try:
         space = _clean_space(getattr(endpoint, "workspace_id", 0), kind, endpoint)
     except Problem as problem:
@@ -137,7 +137,7 @@ def _change_embedder(
 
 
 def retire_space(space: VectorSpace) -> None:
-    """Take the space out of use. Its vectors are removed by `delete_retired_spaces`."""
+    """Takes the space out of use. Its vectors are removed by `delete_retired_spaces`."""
     space.state = VectorSpace.State.RETIRED
     space.problem, space.failures = "", 0
     space.try_again_at = timezone.now()

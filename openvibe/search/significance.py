@@ -23,7 +23,7 @@ class ChanceLevel(NamedTuple):
     deviation: float
 
     def z_scores(self, similarity: ArrayLike) -> Floats:
-        """So many standard deviations above the mean each of these cosines is."""
+        """The number of standard deviations above the mean each of these cosines is."""
         return np.asarray((np.asarray(similarity) - self.mean) / self.deviation, np.float32)
 
 

@@ -29,7 +29,7 @@ ENDPOINT_DELETED = (
 
 
 def advance_spaces() -> int:
-    """Bring every space forward by one step; how many began to serve. Safe to kill, and to call at any time.
+    """Brings every space forward by one step; returns how many began to serve. Safe to kill, and to call at any time.
 
     A space that is being built serves as soon as no text waits for it any more and its index stands. An endpoint that
     was given another address or model counts as another embedder: its vectors are made anew. Indexes that are missing
@@ -87,7 +87,7 @@ def _probe_dimension(space: VectorSpace) -> int:
 
 
 def _start_serving(space: VectorSpace) -> bool:
-    """Let it serve from now on. False when another one was chosen meanwhile."""
+    """Lets it serve from now on. False when another one was chosen meanwhile."""
     with transaction.atomic():
         lock_workspace(space.workspace_id)
         space.refresh_from_db()
@@ -111,7 +111,7 @@ WRITE_GRACE_PERIOD = timedelta(hours=2)
 
 
 def delete_retired_spaces() -> None:
-    """Remove one batch of what each retired space has, and the spaces of which nothing is left."""
+    """Removes one batch of what each retired space has, and the spaces of which nothing is left."""
     now = timezone.now()
     for space in VectorSpace.objects.filter(state=State.RETIRED, try_again_at__lte=now - READ_GRACE_PERIOD):
         deleted = sum(table.delete_batch(space.pk, DELETE_BATCH_SIZE) for table in VECTOR_TABLES)
@@ -150,7 +150,8 @@ def space_statuses(workspace_id: int) -> list[SpaceStatus]:
 
 
 def diagnose_search() -> tuple[str, str, str]:
-    """For `manage.py doctor`: what was looked at, what was found, and what to do where something is wrong."""
+    """The diagnosis for `manage.py doctor`: what was looked at, what was found, and what to do where something is
+    wrong."""
     spaces = VectorSpace.objects.exclude(state=State.RETIRED)
     pending = sum(table.count_pending(space.pk) for space in spaces for table in VECTOR_TABLES)
     failing = spaces.exclude(problem="").select_related("workspace")

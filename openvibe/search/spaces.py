@@ -52,7 +52,7 @@ class QueryVector:
 
 _cache_lock = Lock()
 _spaces: dict[int, tuple[float, VectorSpace | None]] = {}
-"""Of each workspace the space that serves, and when it was read."""
+"""The space that serves each workspace, and when it was read."""
 _query_vectors: dict[tuple[int, str], Floats] = {}
 """The latest questions, by space."""
 
@@ -69,7 +69,8 @@ def serving_space(workspace_id: int) -> VectorSpace | None:
 
 
 def clear_space_cache() -> None:
-    """Look again at the next question: called by whoever changed a space in this process."""
+    """Clears what is known of spaces, which are looked at again at the next question: called by whoever changed a space
+    in this process."""
     with _cache_lock:
         _spaces.clear()
         _query_vectors.clear()
@@ -95,7 +96,8 @@ def embed_query(workspace_id: int, text: str) -> QueryVector | None:
 
 
 def _embed_words(space: VectorSpace, words: str) -> Floats | None:
-    """Asked of the embedder and remembered. None when it is to be left alone or cannot answer; the space says why."""
+    """The vector, asked of the embedder and remembered. None when it is to be left alone or cannot answer; the space
+    says why."""
     if space.kind not in LOCAL_EMBEDDERS and is_left_alone(space):
         return None
     try:
@@ -170,7 +172,7 @@ def _check_vectors(space: VectorSpace, vectors: Floats, expected: int) -> None:
 
 
 def _record_problem(space: VectorSpace, problem: str) -> None:
-    """Let the space say what is wrong, or that nothing is any more: only when that is news."""
+    """Lets the space say what is wrong, or that nothing is any more: only when that is news."""
     if space.problem != problem:
         new_space = copy(space)  # others are reading this one
         new_space.problem = problem

@@ -258,7 +258,7 @@ def read_environment() -> Environment:
 OTHER_VARIABLES = frozenset(
     f"OPENVIBE_{name}" for name in ("URL", "TOKEN", "MEMORY_PLUGIN", "MEMORY_CONFIG", "CHROMIUM", "SCREENSHOTS")
 )
-"""Not of the server: of openvibe-client, of the rules for memory plugins, and of the tests."""
+"""Variables that are not of the server: of openvibe-client, of the rules for memory plugins, and of the tests."""
 
 
 def unknown_variables(names: Iterable[str]) -> dict[str, str]:
@@ -304,7 +304,7 @@ def split_list(value: str) -> list[str]:
 
 
 def _split_url(url: str, variable: str) -> SplitResult:
-    """As `_parse_url`. Raises ImproperlyConfigured, which names the variable."""
+    """The URL, split as by `_parse_url`. Raises ImproperlyConfigured, which names the variable."""
     try:
         return _parse_url(url)
     except ValueError as error:
@@ -346,8 +346,8 @@ def database_settings(url: str, var: Path) -> dict[str, Any]:
 
 
 def public_url(env: Environment) -> str:
-    """Where people reach this server. Unless it is said: the first allowed host over https in production, else this
-    machine."""
+    """The address at which people reach this server. Unless it is said: the first allowed host over https in
+    production, else this machine."""
     if env.public_url:
         return env.public_url
     host = env.allowed_hosts.partition(",")[0].strip().lstrip(".")

@@ -53,8 +53,8 @@ FAILED_FOR_A_DAY = "Nothing was received for a day. See the last answer below, t
 
 
 def send_due(*, seconds: float = TURN_SECONDS) -> int:
-    """Write what is new and send what is due, for one turn; how many attempts were made. Nothing while another
-    process does, and without an active webhook."""
+    """Writes what is new and sends what is due, for one turn; returns how many attempts were made. Does nothing while
+    another process does, and without an active webhook."""
     if not Webhook.objects.filter(state=Webhook.State.ACTIVE).exists():
         return 0
     with advisory_lock(LockKind.WEBHOOKS, 0) as is_owner:
@@ -95,7 +95,7 @@ class _Senders:
         self.in_flight[future] = _Attempt(delivery, webhook.failing_since is not None)
 
     def record_answers(self) -> None:
-        """Wait for the next answers, and record those that are there: together, for each costs as much alone."""
+        """Waits for the next answers, and records those that are there: together, for each costs as much alone."""
         done = wait(self.in_flight, timeout=GATHER_SECONDS).done
         done = done or wait(self.in_flight, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done
         if done:
@@ -138,8 +138,8 @@ def _run_turn(senders: _Senders, seconds: float) -> int:
 
 
 def _begin_attempts(senders: _Senders, *, with_failing: bool) -> tuple[int, bool]:
-    """Send the next delivery of each webhook that is due, as far as there is room; how many these are, and whether
-    others were withheld."""
+    """Sends the next delivery of each webhook that is due, as far as there is room; returns how many these are, and
+    whether others were withheld."""
     busy_ids = senders.busy_ids
     due = due_webhooks(senders.room(failing=False), except_ids=busy_ids)
     if with_failing:

@@ -49,7 +49,7 @@ class ReceiverConnection:
         self._client.close()
 
     def post(self, body: bytes, headers: dict[str, str]) -> AttemptResult:
-        """Send it once, within the `seconds` in all. Raises nothing: whatever went wrong stands in `error`.
+        """Sends it once, within the `seconds` in all. Raises nothing: whatever went wrong stands in `error`.
 
         Where a connection that was open turns out to be closed by now, it is sent over a new one."""
         start_time = time.monotonic()
@@ -88,7 +88,7 @@ class ReceiverConnection:
         return status, response_body, error
 
     def _trace(self, name: str, info: dict[str, Any]) -> None:
-        """Called by the client: a new connection begins, or has a socket."""
+        """Notes, called by the client, that a new connection begins, or has a socket."""
         if name == "connection.connect_tcp.started":
             self._is_reused = False
         elif name in NEW_SOCKET_EVENTS and "return_value" in info:
@@ -114,7 +114,8 @@ class ReceiverConnection:
 
 
 def _failure(failure: Exception) -> str:
-    """Never with words of the receiver's, which may repeat what it was told: they stand in `text` alone."""
+    """The failure in words, never with words of the receiver's, which may repeat what it was told: they stand in `text`
+    alone."""
     if isinstance(failure, httpx2.RemoteProtocolError):
         return NO_HTTP
     return f"Nothing answered there: {mask_secrets(str(failure)) or type(failure).__name__}"

@@ -43,10 +43,10 @@ SECRET_OVERLAP = timedelta(hours=24)
 MAX_PENDING = 1_000
 """Deliveries of one webhook that wait as rows; what comes after them waits in the event stream."""
 LONGEST_DELAY_SECONDS = 3_600.0
-"""Between two attempts."""
+"""The time between two attempts."""
 MAX_RESPONSE_CHARACTERS = 500
 MAX_SHOWN_CHARACTERS = 20
-"""Of the first part of an address' path; a longer one may be a token, as Telegram's."""
+"""The most characters of the first part of an address' path; a longer one may be a token, as Telegram's."""
 
 
 def may_direct(access: Access, participant_id: int) -> bool:
@@ -65,7 +65,7 @@ def mask_url(url: str) -> str:
 
 class WebhookQuerySet(models.QuerySet["Webhook"]):
     def visible_to(self, access: Access) -> WebhookQuerySet:
-        """For admins all of the workspace, for an agent its own, for others none."""
+        """The webhooks that are visible: for admins all of the workspace, for an agent its own, for others none."""
         rows = self.filter(workspace=access.workspace_id)
         if access.administers:
             return rows

@@ -13,11 +13,12 @@ from openvibe.webhooks.models import MAX_PENDING, Delivery, Webhook
 from openvibe.webhooks.readers import access_viewers
 
 MAX_BATCHES = 5
-"""Of one webhook, before it is the next one's turn."""
+"""The most batches of one webhook, before it is the next one's turn."""
 
 
 def write_deliveries() -> bool:
-    """Turn new events into deliveries, for every webhook that has any and room for them; whether more of them wait."""
+    """Turns new events into deliveries, for every webhook that has any and room for them; returns whether more of them
+    wait."""
     new = Event.objects.filter(workspace_id=OuterRef("workspace_id"), position__gt=OuterRef("position"))
     rows = Webhook.objects.filter(Exists(new), state=Webhook.State.ACTIVE)
     has_more = False

@@ -18,7 +18,7 @@ MAX_DUE = 100
 
 
 def oldest_pending_at() -> datetime | None:
-    """Since when the oldest delivery of any active webhook waits; None when none does. One query."""
+    """The time since which the oldest delivery of any active webhook waits; None when none does. One query."""
     rows = Delivery.objects.waiting().filter(webhook__state=Webhook.State.ACTIVE)
     oldest: datetime | None = rows.aggregate(oldest=Min("created_at"))["oldest"]
     return oldest

@@ -91,7 +91,7 @@ def update_webhook(
 
 @transaction.atomic
 def resume_webhook(*, webhook: Webhook, by: Access) -> Webhook:
-    """Try again: what waits is sent, and what happened meanwhile, as far as events are kept."""
+    """Resumes the webhook: what waits is sent, and what happened meanwhile, as far as events are kept."""
     current = _lock(webhook, by)
     _resume(current)
     current.save()
@@ -117,7 +117,7 @@ def rotate_secret(*, webhook: Webhook, by: Access) -> str:
 
 @transaction.atomic
 def delete_webhook(*, webhook: Webhook, by: Access) -> None:
-    """With its deliveries: what waits is not sent any more."""
+    """Deletes the webhook with its deliveries: what waits is not sent any more."""
     current = _lock(webhook, by)  # no delivery is written meanwhile
     _audit(current, by, before=_words(current), after="deleted")
     current.delete()
@@ -154,7 +154,8 @@ def has_missed_events(webhook: Webhook) -> bool:
 
 
 def _words(webhook: Webhook) -> str:
-    """Where it goes, who said so, what it is told and whether it is paused. Addresses hold secrets: the host alone."""
+    """The webhook in words: where it goes, who said so, what it is told and whether it is paused. Addresses hold
+    secrets: the host alone."""
     host = urlsplit(webhook.url).hostname or ""
     maker = Participant.objects.filter(pk=webhook.made_by_id or 0).values_list("handle", flat=True).first()
     state = ", paused" if webhook.state == Webhook.State.PAUSED else ""

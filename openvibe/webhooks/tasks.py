@@ -8,12 +8,12 @@ log = structlog.get_logger(__name__)
 
 
 def enqueue_send_on_commit() -> None:
-    """Ask a worker to send what is due. A broker that is down is only logged: it is asked every few seconds anyway."""
+    """Asks a worker to send what is due. A broker that is down is only logged: it is asked every few seconds anyway."""
     transaction.on_commit(_enqueue_send)
 
 
 def _enqueue_send() -> None:
-    """At once. Raises nothing."""
+    """Enqueues at once. Raises nothing."""
     try:
         send_due_task.apply_async(expires=60, retry=False)
     except Exception as error:  # every transport has errors of its own

@@ -7,7 +7,8 @@ from django.dispatch import receiver
 from django.urls import reverse
 from django.utils import timezone
 
-from openvibe.chat.models import AccessQuery, Message
+from openvibe.chat.models import Message
+from openvibe.chat.queries import AccessQuery
 from openvibe.chat.wiring import INBOX_NOTES, InboxNote, message_revised
 from openvibe.webhooks.models import Delivery, Webhook, mask_url
 from openvibe.workspaces.access import Access

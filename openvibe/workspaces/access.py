@@ -1,4 +1,4 @@
-"""Who is asking, and what that lets them see. Pure: every `visible_to(access)` takes one of these.
+"""The asker, and what that lets them see. Pure: every `visible_to(access)` takes one of these.
 
 Members' access follows their role, agents' their trust level (spec: context.md, "What an agent may see").
 """
@@ -23,8 +23,9 @@ class Access:
     reads_dive_results: bool = True
     knowledge: KnowledgeScope = "shared"
     shut_out: str = ""
-    """Of an agent that answers: who reads the answer and no restricted knowledge, as PostgreSQL writes an array of
-    participants (three at most, 0 for agents). Of restricted knowledge only what all of these wrote or own counts."""
+    """The people, for an agent that answers, who read the answer and no restricted knowledge, as PostgreSQL writes an
+    array of participants (three at most, 0 for agents). Of restricted knowledge only what all of these wrote or own
+    counts."""
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     """What upper floors looked up for it, once: kept as long as this object is, and by no copy."""
 
@@ -42,7 +43,7 @@ class Access:
 
     @property
     def administers(self) -> bool:
-        """May change members, agents, channels and settings of the workspace."""
+        """Whether the asker may change members, agents, channels and settings of the workspace."""
         return self.role in ("owner", "admin")
 
     @property

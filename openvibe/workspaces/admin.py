@@ -112,7 +112,7 @@ class SnippetForm(SameWorkspaceForm):
         widgets: ClassVar = {"version": forms.HiddenInput}
 
     def clean(self) -> dict[str, Any] | None:
-        """Tried, and taken back: what cannot be saved is said beside the form."""
+        """Cleans the form by a save that is tried, and taken back: what cannot be saved is said beside the form."""
         cleaned = super().clean()
         if not self.errors:
             with as_form_error(), transaction.atomic():

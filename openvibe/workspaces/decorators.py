@@ -28,9 +28,10 @@ from openvibe.workspaces.queries import access_member, member_access
 P = ParamSpec("P")
 LAST_WORKSPACE_SESSION_KEY = "last_workspace"
 READER_HEADER = "OpenVibe-Participant"
-"""For whom an answer was made. A page shows nothing that was made for somebody else, who signed in on another page."""
+"""The header that says for whom an answer was made. A page shows nothing that was made for somebody else, who signed in
+on another page."""
 SECRET_INPUTS = re.compile(r"pass|token|key|secret|code|credential", re.IGNORECASE)
-"""In names of forms' fields: never shown again, whatever goes wrong."""
+"""The words in names of forms' fields that are never shown again, whatever goes wrong."""
 HIDDEN_INPUTS = frozenset(
     (
         *("next", "from", "on", "of", "do", "kind", "ref", "seq", "client_id", "based_on", "version", "number", "seen"),
@@ -58,7 +59,7 @@ WorkspaceView = Callable[Concatenate[WorkspaceRequest, P], HttpResponseBase]
 
 
 def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
-    """Let members in; the view gets a `WorkspaceRequest` and the address' other parts, not the slug.
+    """Lets members in; the view gets a `WorkspaceRequest` and the address' other parts, not the slug.
 
     Signed out: to the sign-in page and back; of a form that was sent, what was typed is shown. Strangers and unknown
     workspaces: the same 404. A `Problem` the view raises becomes the answer of `problem_response`, and so does an
@@ -122,7 +123,7 @@ def _session_member(request: HttpRequest, slug: str) -> Member | None:
 
 
 def _attach_workspace(request: WorkspaceRequest, member: Member) -> None:
-    """Attach member, access, workspace and stream position."""
+    """Attaches member, access, workspace and stream position."""
     request.member, request.workspace = member, member.workspace
     request.access = member_access(member)
     request.stream_position = member.stream_position or 0

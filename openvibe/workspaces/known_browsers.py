@@ -1,5 +1,5 @@
-"""Which accounts a browser has signed in to before, kept in a signed cookie of its own: guesses by others do not lock
-it out (OWASP, "device cookies")."""
+"""The accounts that a browser has signed in to before, kept in a signed cookie of its own: guesses by others do not
+lock it out (OWASP, "device cookies")."""
 
 import hashlib
 import secrets
@@ -13,7 +13,7 @@ from openvibe.workspaces.models import User
 COOKIE = "known_browser"
 MAX_AGE = 365 * 86_400
 MAX_ACCOUNTS = 5
-"""Of one browser; the one that signed in longest ago is forgotten."""
+"""The most accounts of one browser; the one that signed in longest ago is forgotten."""
 _SALT = "openvibe.known_browsers"
 
 
@@ -51,5 +51,5 @@ def _read_cookie(request: HttpRequest) -> tuple[str, list[str]]:
 
 
 def _digest(email: str) -> str:
-    """Whoever reads the cookie learns no address."""
+    """The digest of an address, so that whoever reads the cookie learns none."""
     return hashlib.sha256(f"{settings.SECRET_KEY}{email.lower()}".encode()).hexdigest()[:32]

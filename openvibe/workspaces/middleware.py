@@ -19,7 +19,7 @@ from openvibe.workspaces.receivers import FACTOR_SESSION_KEY
 from openvibe.workspaces.sessions import SessionStore
 
 SEEN_SECONDS = 300
-"""So long the page of one's sessions may lag behind: a request costs a statement more once in this time."""
+"""The time by which the page of one's sessions may lag behind: a request costs a statement more once in this time."""
 
 
 class LastSeenMiddleware:
@@ -40,14 +40,14 @@ class LastSeenMiddleware:
 
 
 FACTOR_METHOD, PROVIDER_METHOD = "mfa", "socialaccount"
-"""Of allauth's records: a second factor or a passkey; the operator's provider, which asks for its own."""
+"""Methods of allauth's records: a second factor or a passkey; the operator's provider, which asks for its own."""
 FACTOR_TYPES = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
 """What recovery codes are for; alone they are no factor."""
 
 
 class TwoFactorMiddleware:
-    """Where the operator requires two factors (`OPENVIBE_TWO_FACTOR_REQUIRED`), a session opened by a password alone
-    leads to the page that adds one, and to nothing else. Tokens of the API are not asked."""
+    """A middleware for servers where the operator requires two factors (`OPENVIBE_TWO_FACTOR_REQUIRED`), a session
+    opened by a password alone leads to the page that adds one, and to nothing else. Tokens of the API are not asked."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

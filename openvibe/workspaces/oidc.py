@@ -32,11 +32,11 @@ from openvibe.workspaces.models import User
 
 TOTAL_SECONDS = 10.0
 MAX_BYTES = 1_000_000
-"""Of one answer: discovery documents and key sets have a few kilobytes."""
+"""The most bytes of one answer: discovery documents and key sets have a few kilobytes."""
 MAX_SUBJECT, MAX_CLAIM, MAX_EMAIL = 191, 200, 254
 """Characters of claims that are kept. A longer subject or address is nobody's: cut, it would be somebody else's."""
 TEXT_CLAIMS = ("name", "preferred_username")
-"""Kept beside subject and address; what else a provider tells is not kept."""
+"""Claims that are kept beside subject and address; what else a provider tells is not kept."""
 _MISTAKES = (
     httpx2.HTTPError,
     ValidationError,
@@ -175,8 +175,8 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  
 
 @require_safe
 def login(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """Off to the provider. A link, not a form: the content policy lets no form lead away. A link on another site does
-    not sign anybody in."""
+    """The way off to the provider. A link, not a form: the content policy lets no form lead away. A link on another
+    site does not sign anybody in."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         return redirect("account_login")
     return _answer(OAuth2LoginView, request, provider_id)

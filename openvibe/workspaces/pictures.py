@@ -16,7 +16,8 @@ MAX_UPLOAD_PIXELS = 16_000_000
 """Width × height: decoded they take 64 MB at most, whatever the file says."""
 FORMATS = ("PNG", "JPEG", "WEBP")
 MAX_SCANS = 100
-"""Of a JPEG, each of which goes through all its pixels, however few bytes it has; encoders write about ten."""
+"""The most scans of a JPEG, each of which goes through all its pixels, however few bytes it has; encoders write about
+ten."""
 _SCAN_MARKER = b"\xff\xda"
 _QUALITY = 82
 

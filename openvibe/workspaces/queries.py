@@ -67,7 +67,7 @@ def here_by_workspace(workspace_ids: Iterable[int]) -> dict[int, frozenset[int]]
 
 @CompiledQuery
 def _members_by_slug(user_id: int, slug: int) -> QuerySet[Member]:
-    """With `stream_position`: that of the workspace's newest event."""
+    """Members with `stream_position`: that of the workspace's newest event."""
     events = Event.objects.filter(workspace_id=OuterRef("workspace_id"), position__isnull=False).order_by("-position")
     members = Member.objects.filter(removed_at=None, user=user_id, user__is_active=True, workspace__slug=slug)
     members = members.select_related("participant", "workspace", "user")

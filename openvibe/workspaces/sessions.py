@@ -28,7 +28,7 @@ class SessionStore(db.SessionStore):
         return float(self.get_expiry_age()) - (self._stored.expire_date - timezone.now()).total_seconds()
 
     def save(self, must_create: bool = False) -> None:
-        """Of data that are as they were read only the expiry is written."""
+        """Saves the session; of data that are as they were read only the expiry is written."""
         stored, self._stored = self._stored, None
         is_same_row = stored is not None and not must_create and stored.session_key == self.session_key
         if stored is None or not is_same_row or dict(self.items()) != self.decode(stored.session_data):

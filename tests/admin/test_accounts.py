@@ -41,7 +41,7 @@ def test_the_last_superuser_stays(root: Client, ana: Member) -> None:
 
 
 def test_a_channel_of_many_members_is_saved_all_the_same(root: Client, ana: Member) -> None:
-    """Its members come page by page: no form may have more than a thousand fields."""
+    """The form's members come page by page: no form may have more than a thousand fields."""
     plans = make_channel(ana, "plans")
     people = [member.participant for member in write_members(ana.workspace, 60)]
     ChannelMembership.objects.bulk_create(ChannelMembership(channel=plans, participant=person) for person in people)

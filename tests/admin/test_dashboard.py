@@ -34,7 +34,7 @@ def compacted(thread: Thread, state: str, days_ago: int = 1, **more: object) -> 
 
 
 def furnish(member: Member, agent: Agent, thread: Thread) -> None:
-    """Of each kind one that counts and one that does not."""
+    """Makes one row of each kind that counts and one that does not."""
     for state, hours in (("failed", 1), ("failed", 48), ("queued", 1)):
         run = ask(thread, member, f"@{agent.handle} {state} {hours}?")
         Run.objects.filter(pk=run.pk).update(state=state, error="It broke.", queued_at=NOW - timedelta(hours=hours))

@@ -11,7 +11,7 @@ WriteFile = Callable[..., Path]
 
 @pytest.fixture
 def home(settings: Settings, tmp_path: Path) -> Path:
-    """Where agents' folders stand."""
+    """The folder that agents' folders stand in."""
     settings.HOME = tmp_path / "home"
     folder = tmp_path / "home" / "workspaces"
     folder.mkdir(parents=True)

@@ -143,7 +143,7 @@ def exported(made_willow: Member, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def archive(exported: Path, folder: Path, willow: Member, tmp_path: Path) -> Path:
-    """Of Willow, which still stands, with Vibe's folder."""
+    """An archive of Willow, which still stands, with Vibe's folder."""
     return Path(shutil.copy(exported, tmp_path))
 
 
@@ -196,7 +196,7 @@ def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path, folder:
 
 
 def test_what_a_killed_export_left_is_in_nobodys_way(ana: Member, tmp_path: Path) -> None:
-    """In a container the process that tries again often has the number of the one that was killed."""
+    """A process in a container that tries again often has the number of the one that was killed."""
     path = tmp_path / "willow.zip"
     path.with_name(f".{path.name}.{os.getpid()}").write_bytes(b"half")
 
@@ -237,7 +237,7 @@ def test_people_without_an_account_get_one_that_opens_nothing(willow: Member, ar
 
 
 def test_a_name_that_reads_as_another_does_not_come_in(willow: Member, tmp_path: Path) -> None:
-    """As an archive may hold that was written by hand, or before such names were refused."""
+    """An archive may hold such a name, written by hand, or before such names were refused."""
     Thread.objects.filter(title="Spring planting").update(title=Value("Spring\u202e planting"))
     willow.workspace.participants.filter(handle="vibe").update(name=Value("V\u200bibe"))
     export(willow.workspace, tmp_path / "willow.zip")
@@ -256,7 +256,7 @@ def test_names_that_look_alike_are_found_out_when_they_come_in(willow: Member, t
 
 
 def test_an_index_of_topics_names_its_entries_where_it_comes_in() -> None:
-    """Whoever may not see them would be shown it, or nobody at all."""
+    """A reader who may not see them would be shown it, or nobody at all."""
     reference = REFERENCES[Snapshot, "content"]
     item = {"key": "topics:shared", "ref": "topics:shared", "text": "knowledge:7", "origins": "knowledge:7 knowledge:9"}
 
@@ -268,7 +268,7 @@ def test_an_index_of_topics_names_its_entries_where_it_comes_in() -> None:
 
 
 def test_every_table_of_ours_is_in_the_archive_or_left_out_with_a_reason() -> None:
-    """When this fails for a new model, its rows would be lost or their ids would lead astray: see tables.py."""
+    """A failure for a new model means that its rows would be lost or their ids would lead astray: see tables.py."""
     tables = workspace_tables()
     of_people = {"workspaces.User", "workspaces.User_groups", "workspaces.User_user_permissions", "api.CallCount"}
     of_people |= {"base.OutgoingMail"}  # about accounts

@@ -1,4 +1,4 @@
-"""Who is shown what a tool returned: one rule for later prompts, the viewer and the API."""
+"""The audience of a tool's results: one rule for later prompts, the viewer and the API."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -106,7 +106,7 @@ def test_an_agent_that_left_the_channel_reads_nothing_of_what_it_read_there(
 
 
 def test_every_tool_says_what_its_calls_tell_of(ana: Member, thread: Thread, skill: WriteFile) -> None:
-    """Also when the call is refused, and when its arguments cannot be read."""
+    """A call that is refused says it too, and one whose arguments cannot be read."""
     skill("pruning", "# Pruning\nIn March.", folder="sage")
     sage = make_agent(ana, "sage", level=4, channel=thread.channel)
     attach(thread, ana, plan_md="Prune in March.")

@@ -120,7 +120,7 @@ def telling(client: Client, paths: Iterable[str], **headers: str) -> set[str]:
 
 
 def read_by(who: Member | Agent, place: Place) -> set[str]:
-    """Where the reader finds a word of the place: by a token in the API, people on pages, too."""
+    """The doors through which the reader finds a word of the place: by a token in the API, people on pages, too."""
     _, secret = issue_token(participant=who.participant, name="tests", scopes=["read", "write", "memory", "knowledge"])
     paths = list(addresses(place))
     endpoints = [path for path in paths if path.startswith("/api/")]
@@ -316,7 +316,7 @@ def hidden_keys(run: Run) -> set[str]:
 
 
 def rewrite_items(run: Run, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
-    """Stored otherwise than this version stores it."""
+    """Stores the items otherwise than this version stores it."""
     snapshot = Snapshot.objects.get(run=run)
     content = load_content(snapshot)
     content["items"] = [item | change(item) for item in content["items"]]

@@ -1,4 +1,4 @@
-"""Where knowledge was used: once a run, whatever happens at once, and shown to whoever sees the run."""
+"""The uses of knowledge: once a run, whatever happens at once, and shown to whoever sees the run."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier

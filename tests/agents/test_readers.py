@@ -259,7 +259,7 @@ def test_restricted_knowledge_is_for_who_may_read_it_all_of_them(readers: str, c
 
 @pytest.fixture
 def lair(cast: Cast) -> Thread:
-    """Where Ana, Dora and the agent read."""
+    """A place where Ana, Dora and the agent read."""
     return den_of(cast.ana, cast.sage, cast.dora)
 
 

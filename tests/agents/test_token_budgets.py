@@ -140,7 +140,7 @@ def test_a_model_that_only_has_the_offline_models_name_is_metered(ana: Member, v
 
 @pytest.mark.parametrize(("price", "is_free"), [(0, True), (Decimal("0.5"), False), (None, False)])
 def test_an_endpoint_whose_prices_are_nought_is_free(ana: Member, price: Decimal | None, is_free: bool) -> None:
-    """Where no price is known it is metered."""
+    """A model whose price is not known is metered."""
     endpoint = Endpoint.objects.create(
         workspace=ana.workspace,
         name="Ours",

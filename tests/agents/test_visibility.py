@@ -276,7 +276,7 @@ def _may_see(world: World, word: str, reader: Access, thread: Thread | None, ask
 
 
 def check_prompts_and_tools(world: World, agent: Agent, person: Member) -> None:
-    """Wherever the agent reads, while the person asks."""
+    """Checks what the agent reads, while the person asks."""
     agent.refresh_from_db()
     reader, asker = visible_to(agent), person.participant
     for thread in Thread.objects.visible_to(reader).filter(pk__in=[thread.pk for thread in world.threads]):

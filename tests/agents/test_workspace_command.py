@@ -46,7 +46,7 @@ def test_an_address_that_cannot_be_kept_is_refused(owner: str, db: None) -> None
 
 
 def test_no_password_is_read_for_an_account_that_has_one(ana: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever gives one would take it for the account's."""
+    """A person who gives one would take it for the account's."""
     monkeypatch.setattr("sys.stdin", StringIO("a quite new password\n"))
     for options in ({"password_stdin": True}, {"owner_name": "Anna"}):
         with pytest.raises(CommandError, match=r"has an account already, which stays as it is.*Nothing was made"):

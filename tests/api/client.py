@@ -75,7 +75,7 @@ def validator(path: str, method: str, status: str, media_type: str) -> Any:
 
 
 def check_described(method: str, answer: Any) -> None:
-    """Raise AssertionError for an answer that is not as the description of its operation has it."""
+    """Raises AssertionError for an answer that is not as the description of its operation has it."""
     match = answer.wsgi_request.resolver_match or answer.resolver_match  # the latter looks the address up once more
     route = "/" + re.sub(r"<(\w+:)?\w+>", "{}", getattr(match, "route", ""))
     path, methods = described()[0].get(route, ("", {}))

@@ -35,7 +35,7 @@ OTHER_AGENTS = dict.fromkeys(("l2", "l3", "l4"), 403)
 RESULT = {"headline": "In March", "bullets": ["One", "Two", "Three"]}
 NOT_ITS_OWN = {**OTHER_AGENTS, "dora": 403}
 ENDS = ("open", "elsewhere")
-"""Of these places everybody sees one at most. By session they are enough: it leads to the token's access (tested)."""
+"""Places of which everybody sees one at most. By session they are enough: it leads to the token's access (tested)."""
 MEMBERS_ONLY = {**NOT_AGENTS, "ben": 403}
 
 
@@ -313,7 +313,7 @@ PLAIN = [name for name, row in ROWS.items() if not row.thing and not row.lists a
 
 @pytest.fixture(scope="module")
 def scene(module_transaction: None) -> Scene:
-    """Built once for all tests here; what a call changes is taken back (see `ask`)."""
+    """A scene that is built once for all tests here; what a call changes is taken back (see `ask`)."""
     scene = make_scene()
     connection.check_constraints()  # else each test would end with checking all of it again
     return scene

@@ -230,7 +230,7 @@ def test_me_tells_the_version_that_is_released(ana: Member, by_token: Enter) -> 
 
 
 def test_who_writes_its_answers_and_what_it_may_use_are_settings_of_the_api(ana: Member, vibe: Agent, api: Api) -> None:
-    """Whoever runs an agent elsewhere sets it up without the app; what is left out stays. The audit log has it."""
+    """A person who runs an agent elsewhere sets it up without the app; what is left out stays. The audit log has it."""
     before = api.get("agents/vibe/").json()
     assert (before["answers_itself"], before["daily_token_budget"]) == (False, vibe.daily_token_budget)
     assert api.patch("agents/vibe/", {"answers_itself": True}).json() == {**before, "answers_itself": True}

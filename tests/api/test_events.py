@@ -127,7 +127,7 @@ def test_programs_that_listen_are_noted_once_a_minute(ana: Member) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_program_that_is_told_of_a_mention_was_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once, whenever it was noted before; what else it is told changes nothing."""
+    """A program is noted at once, whenever it was noted before; what else it is told changes nothing."""
     monkeypatch.setattr(hub, "REFRESH_SECONDS", 0.1)
     ana = factories.make_member("Ana")
     channel = factories.make_channel(ana)

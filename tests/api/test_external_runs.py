@@ -257,7 +257,7 @@ def test_who_may_begin(api: Api, ana: Member, reed: Agent, vibe: Agent, thread: 
 
 
 def test_what_an_agent_says_it_used_is_at_most_its_own_budget(api: Api, reed: Agent, run: Run) -> None:
-    """Else one lie keeps all agents of the workspace silent until midnight."""
+    """A lie would otherwise keep all agents of the workspace silent until midnight."""
     most = 100_000_000
     assert finish(api, run, error="Away.", input_tokens=most, output_tokens=most)[0] == 200
     assert tokens_used_today(agent=reed) == 2 * reed.daily_token_budget < reed.workspace.daily_token_budget
@@ -442,7 +442,7 @@ def test_a_draft_nobody_writes_holds_up_no_publishing(by_ana: Api, dive: Dive) -
 
 
 def wait_for(seconds: float) -> None:
-    """So much time passes for what waits, and the sweep looks."""
+    """Lets so much time pass for what waits; then the sweep looks."""
     for run in Run.objects.filter(state="queued"):
         Run.objects.filter(pk=run.pk).update(heard_at=run.heard_at and run.heard_at - timedelta(seconds=seconds))
     for token in Token.objects.exclude(last_used_at=None):
@@ -520,7 +520,7 @@ def test_an_answer_after_the_failure_is_the_answer(api: Api, question: Message) 
 
 @pytest.mark.parametrize("seconds", [1, 310])
 def test_a_message_of_its_own_is_the_answer_too(api: Api, ana: Member, question: Message, seconds: int) -> None:
-    """Of programs that know no runs: over MCP, from a webhook, with one call."""
+    """Programs that know no runs: over MCP, from a webhook, with one call."""
     earlier = Run.objects.get(trigger=question)
     run = Run.objects.get(trigger=say(question.thread, ana, "@reed and the ivy?"))
     wait_for(seconds)

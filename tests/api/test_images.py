@@ -124,7 +124,7 @@ def test_a_chat_client_shows_an_image(ask: Ask) -> None:
 
 
 def test_base64_is_read_as_programs_write_it(ask: Ask) -> None:
-    """In lines, without its padding, and in the letters of addresses."""
+    """Base64 may come in lines, without its padding, and in the letters of addresses."""
     head, _, data = data_url(image_file()).partition(",")
     in_lines = "\n".join(data[start : start + 76] for start in range(0, len(data), 76))
     forms = (in_lines, data.rstrip("="), data.translate(str.maketrans("+/", "-_")))

@@ -74,7 +74,8 @@ def test_what_is_not_json(api: Api, messages: str, raw: bytes) -> None:
 def test_what_is_nested_deeper_than_can_be_kept(
     api: Api, messages: str, depth: int, opening: bytes, closing: bytes
 ) -> None:
-    """Where the interpreter's own limit is met depends on who calls: it is a 500 where the body is written again."""
+    """The depth at which the interpreter's own limit is met depends on who calls: it is a 500 where the body is written
+    again."""
     raw = b'{"body": "x", "more": ' + opening * depth + b"1" + closing * depth + b"}"
     assert is_problem(api.post(messages, raw, **{"Idempotency-Key": "k"}), 400, "bad_json")
     raw = b'{"body": "x", "more": ' + opening * 99 + b"1" + closing * 99 + b"}"

@@ -88,7 +88,7 @@ def one_connection() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def api(module_transaction: None) -> Api:
-    """Made once for every operation; what a walk changes is taken back after it."""
+    """An API that is made once for every operation; what a walk changes is taken back after it."""
     ana = factories.make_member("Ana")
     thread = factories.make_thread(factories.make_channel(ana), ana)
     factories.make_agent(ana, "vibe", channel=thread.channel)

@@ -1,4 +1,4 @@
-"""Who gets in: tokens and browser sessions, until the very moment they do not."""
+"""The doors: who gets in: tokens and browser sessions, until the very moment they do not."""
 
 from datetime import timedelta
 from io import StringIO
@@ -305,7 +305,7 @@ def test_a_token_of_an_agent_opens_no_private_channel_that_its_maker_is_not_in(
 
 
 def test_who_holds_a_token_holds_those_it_makes(ana: Member, vibe: Agent) -> None:
-    """Also whoever runs the server, who is nobody of the workspace."""
+    """A token may be held by whoever runs the server, who is nobody of the workspace."""
     for maker in (None, ana):
         _, secret = issue_token(
             participant=vibe.participant,

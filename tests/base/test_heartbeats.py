@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 
 def age(model: type[Any], seconds: int, **row: str) -> None:
-    """As if all that is known of the row had happened so long before."""
+    """Ages the row, as if all that is known of the row had happened so long before."""
     columns = {Heartbeat: ("seen_at",), QueueProbe: ("sent_at", "attempted_at")}[model]
     changes = ", ".join(f"{column} = {column} - make_interval(secs => {seconds})" for column in columns)
     ((name, value),) = row.items()

@@ -8,7 +8,7 @@ from pytest_django.fixtures import Settings
 
 @pytest.fixture
 def behind_a_proxy(settings: Settings) -> None:
-    """As in production, where a proxy with HTTPS stands in front."""
+    """A server as in production, where a proxy with HTTPS stands in front."""
     settings.SECURE_SSL_REDIRECT = True
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     settings.ALLOWED_HOSTS = ["vibe.example"]

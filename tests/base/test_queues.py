@@ -1,4 +1,4 @@
-"""Which queue a job waits in, and how it gets there."""
+"""The queues: which one a job waits in, and how it gets there."""
 
 import pytest
 from django.conf import LazySettings
@@ -28,7 +28,7 @@ def test_what_could_be_saved_can_be_sent(db: None, settings: LazySettings) -> No
 
 
 def test_a_worker_looks_for_a_broker_that_is_gone_every_other_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an outage of minutes people waited half a minute more, while the pages worked again."""
+    """People waited half a minute more after an outage of minutes, while the pages worked again."""
     monkeypatch.setattr("kombu.utils.functional.sleep", lambda seconds: None)
     pauses: list[float] = []
     with app.connection_for_read("amqp://127.0.0.1:1//") as broker, pytest.raises(OperationalError):

@@ -1,4 +1,4 @@
-"""When one text repeats another."""
+"""The repetition of one text in another."""
 
 import pytest
 from hypothesis import given

@@ -54,7 +54,7 @@ def test_what_is_streamed_leaves_its_thread_before_it_is_sent_and_of_what_fails_
 
 
 def test_an_export_whose_database_ends_half_way_is_answered_503() -> None:
-    """It was "Internal server error", as nothing of ours hears what fails between the view and the socket."""
+    """The answer was "Internal server error", as nothing of ours hears what fails between the view and the socket."""
 
     def pieces() -> Iterator[str]:
         yield "topic"

@@ -75,6 +75,6 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
 
 
 def run_bench(name: str, options: Options) -> Report:
-    """Measure in a database of its own, removed afterwards. Raises ServerDidNotStart."""
+    """Measures in a database of its own, removed afterwards. Raises ServerDidNotStart."""
     with scratch_database():
         return BENCHES[name](options)

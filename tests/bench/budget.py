@@ -34,7 +34,7 @@ MIN_USED = 97.0
 
 WORST_CASES = 5
 DIALOGUE_SHARE = 0.4
-"""Of the cases: the agent was asked before, so that recalled messages keep their place."""
+"""The share of those cases in which the agent was asked before, so that recalled messages keep their place."""
 
 USUAL_TASKS: Mapping[str, Sequence[TaskType]] = {
     "thread": ("mention", "thread"),

@@ -100,7 +100,7 @@ class ChatWriter:
         return make_sample(f"assistant {self._number}", lines, questions)
 
     def _facts_told_by_assistant(self, subjects: Sequence[Subject]) -> dict[int, list[ToldFact]]:
-        """By turn: each fact on a subject in one answer on it, and the same of other things in others."""
+        """Facts by turn: each fact on a subject in one answer on it, and the same of other things in others."""
         turns: dict[str, list[int]] = {}
         for turn, subject in enumerate(subjects):
             turns.setdefault(subject.name, []).append(turn)
@@ -117,7 +117,7 @@ class ChatWriter:
         return by_turn
 
     def _facts_told_by_people(self, speakers: Sequence[str], turns: int) -> dict[int, ToldFact]:
-        """By turn: one in six of what people ask tells something of themselves."""
+        """Facts by turn: one in six of what people ask tells something of themselves."""
         chosen = self._random.sample(range(turns), max(turns // 6, 1))
         facts = self._random.sample(FACTS, len(FACTS))
         told_facts = [
@@ -177,7 +177,8 @@ class ChatWriter:
         return " ".join(sentences)
 
     def _long_answer(self, subject: Subject, sentences: Sequence[str]) -> str:
-        """About 460 tokens: a lead, paragraphs and lists in turn, an ending, with these sentences among them."""
+        """An answer of about 460 tokens: a lead, paragraphs and lists in turn, an ending, with these sentences among
+        them."""
         parts = [self._on(subject, self._random.choice(LEADS))]
         while count_tokens("\n\n".join(parts)) < LONG_MESSAGE_TOKENS - 60:
             parts.append(self._list(subject) if len(parts) % 3 == 2 else self._paragraph(subject))
@@ -210,7 +211,7 @@ class ChatWriter:
         return filled[0].upper() + filled[1:]
 
     def _subject_sequence(self, turns: int) -> list[Subject]:
-        """They stay with a subject for two to six turns, and come back to it later."""
+        """The subjects of turns: people stay with a subject for two to six turns, and come back to it later."""
         sequence: list[Subject] = []
         while len(sequence) < turns:
             sequence += [self._random.choice(SUBJECTS)] * self._random.randint(2, 6)

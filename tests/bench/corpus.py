@@ -105,7 +105,7 @@ def make_thread(world: BenchWorkspace, messages: int) -> Thread:
 
 
 def make_threads(world: BenchWorkspace, threads: int, messages: int) -> list[Thread]:
-    """So many threads of so many messages each, as `make_thread` makes one."""
+    """Makes that many threads of so many messages each, as `make_thread` makes one."""
     last = FIRST_MESSAGE_AT + timedelta(minutes=messages)
     made = [
         Thread(channel=world.channel, workspace_id=world.channel.workspace_id, created_by=world.ana.participant)
@@ -122,7 +122,7 @@ def make_threads(world: BenchWorkspace, threads: int, messages: int) -> list[Thr
 
 
 def vacuum_messages() -> None:
-    """Give the planner its statistics, and the text index its final form."""
+    """Gives the planner its statistics, and the text index its final form."""
     with connect_bare() as new_connection:
         new_connection.execute(f"VACUUM ANALYZE {connection.ops.quote_name(Message._meta.db_table)}")
 
@@ -142,7 +142,8 @@ def _message_rows(world: BenchWorkspace, thread: Thread, messages: int) -> Itera
 EMBEDDED_TABLES = tuple(model._meta.db_table for model in (Message, MessageVector, Entry, EntryVector))
 BATCH_SIZE = 5_000
 MIXED_PERIOD = 10
-"""Of mixed knowledge, one entry in so many is restricted, one has expired and waits for review, one expired unseen."""
+"""The period of mixed knowledge: one entry in so many is restricted, one has expired and waits for review, one expired
+unseen."""
 
 
 def make_entries(world: BenchWorkspace, entries: int, *, mixed: bool = False) -> None:

@@ -123,7 +123,7 @@ def serve_paced_model(world: BenchWorkspace) -> Iterator[PacedModel]:
 
 @dataclass
 class _Viewer:
-    """When the first word of the answer to each question came over the stream of its thread."""
+    """A viewer that knows when the first word of the answer to each question came over the stream of its thread."""
 
     seen_at: dict[int, float] = field(default_factory=dict)
 
@@ -190,7 +190,7 @@ def measure_first_words(
 
 
 def _make_viewers(world: BenchWorkspace) -> list[User]:
-    """As many people as fifty streams take: one may not open them all."""
+    """Makes as many people as fifty streams take: one may not open them all."""
     users = [User.objects.create_user(f"reader-{number}@bench.invalid", name=f"Reader {number}") for number in range(4)]
     for number, user in enumerate(users):
         add_member(workspace=world.ana.workspace, user=user, role=Member.Role.MEMBER, handle=f"reader-{number}")
@@ -198,7 +198,7 @@ def _make_viewers(world: BenchWorkspace) -> list[User]:
 
 
 def _post(port: int, token: str, thread: Thread, number: int) -> float:
-    """When the post was sent, by the clock of this machine."""
+    """Posts, and returns when the post was sent, by the clock of this machine."""
     caller = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     sent_at = time.time()

@@ -91,7 +91,7 @@ def measure_grow(*, sizes: Sequence[int] = SIZES, repeats: int = 15, own_message
 
 
 def _fill(world: BenchWorkspace, size: int) -> Fill:
-    """Bring the installation to so many messages."""
+    """Brings the installation to so many messages."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM chat_message")
         missing = size - int(cursor.fetchone()[0])

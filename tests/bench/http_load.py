@@ -221,7 +221,7 @@ def wait_until_ready(port: int, process: subprocess.Popen[bytes], path: str = "/
 
 
 def run_load(port: int, target: Target, *, seconds: float) -> LoadResult:
-    """Call the target from eight threads over kept-alive connections, for so many seconds."""
+    """Calls the target from eight threads over kept-alive connections, for so many seconds."""
     until = time.perf_counter() + seconds
     milliseconds: list[float] = []
     error_statuses: set[int] = set()
@@ -271,7 +271,7 @@ def _request_bytes(port: int, path: str, headers: Mapping[str, str]) -> bytes:
 
 
 def _read_response(connection: socket.socket) -> int:
-    """Read one whole answer and return its status. Raises ConnectionError if it ends early.
+    """Reads one whole answer and returns its status. Raises ConnectionError if it ends early.
 
     Read by hand: `http.client` takes a third of a millisecond of processor time for an answer's header, which the
     server on the same machine would lack.

@@ -33,7 +33,7 @@ class Subject(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a question's entry stands among those found: 0 is first, None is nowhere."""
+    """The place a question's entry stands among those found: 0 is first, None is nowhere."""
 
     language: str
     place: int | None
@@ -96,14 +96,14 @@ def write_entries(world: BenchWorkspace, distractors: int | None = None) -> list
 
 
 def serve_with(world: BenchWorkspace, kind: str) -> None:
-    """Choose this embedder, and make all vectors, as the jobs do."""
+    """Chooses this embedder, and makes all vectors, as the jobs do."""
     use_embedder(workspace=world.ana.workspace, kind=kind, by=None)
     embed_all()
     advance_spaces()
 
 
 def find_places(world: BenchWorkspace, subjects: Sequence[Subject]) -> list[Place]:
-    """Of each question, in the order of subjects and languages."""
+    """The place of each question's entry, in the order of subjects and languages."""
     places = []
     for subject in subjects:
         for language, question in subject.questions.items():

@@ -105,7 +105,7 @@ def _viewing(port: int, path: str, cookies: Sequence[str]) -> Iterator[list[Seen
 
 
 def _post(port: int, thread_id: int, tokens: Sequence[str], rate: float, seconds: float) -> dict[int, float]:
-    """Post at a steady rate; when each message was sent, by id."""
+    """Posts at a steady rate; returns when each message was sent, by id."""
     sent_at: dict[int, float] = {}
     caller = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     start_time, number = time.monotonic(), 0

@@ -38,7 +38,7 @@ MAX_MISSED: dict[str, tuple[float, float]] = {
 
 
 AskedQuestion = tuple[Thread, Question, Sequence[str]]
-"""Where a question is asked, and the texts of its evidence that are looked for."""
+"""A thread where a question is asked, and the texts of its evidence that are looked for."""
 
 MIN_EVIDENCE_WORDS = 5
 """Shorter texts ("Yeah .") stand in any prompt: they are not looked for."""

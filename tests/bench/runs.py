@@ -35,7 +35,7 @@ ENTRIES = 200
 MIN_PER_SECOND, MAX_MILLISECONDS, MAX_MEGABYTES = 12.0, 60.0, 450.0
 REST_SECONDS, MAX_SECONDS, POLL_SECONDS = 12.0, 300.0, 0.1
 Usage = defaultdict[str, float]
-"""Of each service: megabytes, or seconds."""
+"""The usage of each service: megabytes, or seconds."""
 
 _PROGRESS = """SELECT run.trigger_id, reply.body <> '', run.finished_at IS NOT NULL
 FROM agents_run run LEFT JOIN chat_message reply ON reply.id = run.reply_id"""

@@ -18,7 +18,7 @@ DATABASE_PREFIX = "openvibe_bench_"
 
 @contextmanager
 def scratch_database() -> Iterator[None]:
-    """Inside, Django's connection is to an empty, migrated database on the same server."""
+    """Connects Django, inside, to an empty, migrated database on the same server."""
     usual = connection.settings_dict["NAME"]
     _drop_leftovers()
     connection.settings_dict["TEST"]["NAME"] = f"{DATABASE_PREFIX}{os.getpid()}_{secrets.token_hex(3)}"
@@ -60,7 +60,7 @@ def database_url() -> str:
 
 
 def _drop_leftovers() -> None:
-    """Remove the databases of benches that were killed."""
+    """Drops the databases of benches that were killed."""
     with connect_bare() as connection:
         unused = connection.execute(
             "SELECT datname FROM pg_database WHERE datname LIKE %s AND NOT EXISTS"

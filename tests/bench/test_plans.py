@@ -35,7 +35,8 @@ VECTOR_PERIOD = 10
 
 EMPTY_THREADS = 5_000
 CHANNELS = 49
-"""Besides the one that holds the messages, each with CHANNEL_THREADS that Ana has read, but for one far behind."""
+"""The number of channels besides the one that holds the messages, each with CHANNEL_THREADS that Ana has read, but for
+one far behind."""
 CHANNEL_THREADS = 300
 UNREAD_AGE = 200
 
@@ -93,7 +94,7 @@ class Statement:
     name: str = ""
 
     def plan(self) -> dict[str, Any]:
-        """As PostgreSQL explains it; what it writes is taken back."""
+        """The plan as PostgreSQL explains it; what it writes is taken back."""
         runnable, values = self.sql, self.values
         if self.name:
             values = [self.values[key] for key in number_placeholders(self.sql)[1]]
@@ -249,7 +250,7 @@ def steps(world: BenchWorkspace) -> dict[str, Callable[[], object]]:
 
 @pytest.fixture(autouse=True)
 def small_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As much as a test can write is much."""
+    """Numbers so small that as much as a test can write is much."""
     monkeypatch.setattr(thread_search, "MAX_FULL_SCAN_MESSAGES", 400)
     monkeypatch.setattr(thread_search, "MAX_EXACT_SCAN_MESSAGES", MAX_COMPARED_MESSAGES)
     monkeypatch.setattr(candidates, "MAX_EXACT_SCAN", ENTRIES // 2)

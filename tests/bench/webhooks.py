@@ -82,7 +82,7 @@ async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 @contextmanager
 def receiving(hooks: int) -> Iterator[Receivers]:
-    """So many receivers, and one that never answers, until the block ends."""
+    """Opens so many receivers, and one that never answers, until the block ends."""
     receivers, loop = Receivers([[] for _ in range(hooks)]), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -127,7 +127,7 @@ def _closed_port() -> int:
 
 
 def _wait_for(receivers: Receivers, messages: int) -> None:
-    """Until every receiver has so many deliveries, or the time is up."""
+    """Waits until every receiver has so many deliveries, or the time is up."""
     ends_at = time.perf_counter() + MAX_SECONDS
     while any(len(receipts) < messages for receipts in receivers.receipts) and time.perf_counter() < ends_at:
         time.sleep(POLL_SECONDS)

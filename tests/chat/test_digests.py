@@ -45,7 +45,7 @@ def said(thread: Thread, by: Member, body: str, ago: timedelta = HOUR) -> Messag
 
 
 def pass_time(member: Member, by: timedelta = timedelta(days=1)) -> None:
-    """As if the last e-mail had been sent so much earlier."""
+    """Lets time pass, as if the last e-mail had been sent so much earlier."""
     member.refresh_from_db()
     assert member.digest_sent_at
     Member.objects.filter(pk=member.pk).update(digest_sent_at=member.digest_sent_at - by)

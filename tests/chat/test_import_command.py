@@ -228,7 +228,7 @@ def test_two_workspaces_ask_which_one(ana: Member, cleo: Member, tmp_path: Path)
 
 
 def test_attached_files_are_named_where_they_stood(ana: Member, tmp_path: Path) -> None:
-    """As our own export names them, or as objects with a name; a message of files alone is one, too."""
+    """Files are named as our own export names them, or as objects with a name; a message of files alone is one, too."""
     file = tmp_path / "talk.jsonl"
     rows = [
         {"author": "Zoë", "text": "Look:", "files": ["plan `b`.md", {"name": "data.csv", "size": 3}]},
@@ -245,7 +245,7 @@ def test_attached_files_are_named_where_they_stood(ana: Member, tmp_path: Path) 
 
 
 def imported_without_files(channel: Channel, rows: list[dict[str, Any]]) -> Thread:
-    """As versions that left out files brought these rows of talk.jsonl in."""
+    """A thread as versions that left out files brought these rows of talk.jsonl in."""
     lines = [ImportedLine(row["author"], row["text"]) for row in rows if row["text"]]
     external_id = f"jsonl:{fingerprint('talk', lines[0].author, lines[0].text, '')}"
     return import_thread(channel=channel, imported=ImportedThread(external_id, "talk", lines)).thread

@@ -69,7 +69,7 @@ def test_the_pages_show_them_to_readers_and_take_them_from_admins(ana: Member, d
 
 
 def read_version(page: bytes) -> str:
-    """Of the first form of instructions on the page."""
+    """The version of the first form of instructions on the page."""
     match = re.search(rb'name="version" value="([0-9a-f]{8})"', page)
     assert match
     return match[1].decode()

@@ -1,4 +1,4 @@
-"""Who is notified of what: decided on the server, with the live event, for each viewer."""
+"""The people who are notified of what: decided on the server, with the live event, for each viewer."""
 
 import json
 from datetime import timedelta

@@ -34,7 +34,7 @@ def bodies(answer: MessageSearchResult) -> list[str]:
 
 
 def fill(thread: Thread, by: Member, messages: int, said: dict[int, str]) -> None:
-    """So many messages of small talk, but `said` at these places; vectors made."""
+    """Fills the thread with so many messages of small talk, but `said` at these places; vectors made."""
     at = datetime(2026, 1, 5, tzinfo=UTC)
     Message.objects.bulk_create(
         Message(
@@ -195,7 +195,8 @@ def test_whatever_is_typed_searches(ana: Member, thread: Thread, question: str) 
 
 @pytest.fixture(scope="module")
 def long_thread(module_transaction: None) -> tuple[Member, Thread]:
-    """Over tea for long, over coffee in the last 500 messages; the vectors are made once for all tests."""
+    """A thread that is over tea for long, over coffee in the last 500 messages; the vectors are made once for all
+    tests."""
     olga = make_member("Olga")
     thread = make_thread(make_channel(olga), olga)
     tea = {seq: f"Small talk number {seq} over tea and biscuits" for seq in range(1, MAX_FULL_SCAN_MESSAGES + 1)}

@@ -49,7 +49,7 @@ def old(ana: Member, dora: Member, channel: Channel) -> Thread:
 
 
 def is_bold(member: Member, channel: Channel) -> bool:
-    """As the sidebar has it, and as open pages are told."""
+    """Whether the sidebar has it in bold, as open pages are told."""
     sidebar_channel = next(one for one in read_sidebar(access(member), member.user_id).channels if one.pk == channel.pk)
     told = read_channel_unread([(member.participant_id, channel.pk)])[member.participant_id, channel.pk]
     assert told == (sidebar_channel.unread, sidebar_channel.mention_count)

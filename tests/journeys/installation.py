@@ -84,7 +84,7 @@ class Steered:
         self.answer = Answer(text=text)
 
     def calls_first(self, name: str, text: str = "", **arguments: object) -> None:
-        """Before its answer, the model calls this tool."""
+        """Has the model call this tool before its answer."""
         number = f"call-{len(self.asked)}-{len(self.calls)}"
         self.calls.append(Answer(text=text, tool_calls=((number, name, json.dumps(arguments)),)))
 
@@ -103,7 +103,7 @@ class Steered:
         return self._held[-1]
 
     def begin_anew(self) -> None:
-        """As before the first test: whatever was held back goes on, and nothing of it is remembered."""
+        """Begins as before the first test: whatever was held back goes on, and nothing of it is remembered."""
         for go_on in self._held:
             go_on.set()
         self.says("All right.")
@@ -167,7 +167,7 @@ class Installation:
 
     @contextmanager
     def hanging(self, service: str) -> Iterator[None]:
-        """Inside, its processes do nothing, and close nothing."""
+        """Stops a service: inside, its processes do nothing, and close nothing."""
         processes = self._processes(service)
         for process in processes:
             process.suspend()
@@ -184,11 +184,11 @@ class Installation:
         return processes
 
     def shell(self, code: str) -> str:
-        """Run Python inside the installation, as `manage.py shell -c` does; what it printed."""
+        """Runs Python inside the installation, as `manage.py shell -c` does; returns what it printed."""
         return self._shell.run(code)
 
     def wait_until_idle(self) -> None:
-        """Until nothing is under way that could ask the model: no run, no compaction."""
+        """Waits until nothing is under way that could ask the model: no run, no compaction."""
         wait_until(lambda: self.shell(UNFINISHED) == "[]", "the end of all runs and compactions", pause=0.05)
 
     def manage(self, *arguments: str) -> str:
@@ -202,7 +202,7 @@ class Installation:
         return match.group()
 
     def api(self, method: str, path: str, token: str, body: object = None) -> Any:
-        """Call the API; the decoded answer of a 2xx, else urllib's HTTPError."""
+        """Calls the API; returns the decoded answer of a 2xx, else urllib's HTTPError."""
         request = urllib.request.Request(
             f"{self.url}/api/v1/{path}",
             method=method,

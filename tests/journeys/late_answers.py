@@ -13,13 +13,13 @@ HEAR = """() => {
 
 
 def hear(page: Page) -> None:
-    """From here on, and from its beginning on whatever the page shows next."""
+    """Lets the page be heard from here on, and from its beginning on whatever it shows next."""
     page.add_init_script(f"({HEAR})()")
     page.evaluate(HEAR)
 
 
 def wait_for_event(page: Page, kind: str, count: int = 1) -> None:
-    """Of those that the page was told since `hear`: others may have come after it."""
+    """Waits for so many of the events that the page was told since `hear`: others may have come after it."""
     wait_until(lambda: page.evaluate("window.told").count(kind) >= count, f"{kind} is told")
 
 

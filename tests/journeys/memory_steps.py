@@ -52,7 +52,7 @@ def in_panel(page: Page, name: str) -> Locator:
 
 
 def answer_to(page: Page, question: str) -> Locator:
-    """Ask the agent and wait until it has answered; its reply."""
+    """Asks the agent and waits until it has answered; returns its reply."""
     before = replies(page).count()
     say(page, f"@vibe {question}")
     reply = replies(page).nth(before)

@@ -15,7 +15,8 @@ from tests.journeys.test_conversation import replies, say, start_thread
 
 LOOK = """async (options) => (await axe.run(options)).violations"""
 OPTIONS = {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations"]}
-"""Also what WCAG 2.2 AA asks of targets, which axe looks at on request only; of all that is well it tells little."""
+"""The options: also what WCAG 2.2 AA asks of targets, which axe looks at on request only; of all that is well it tells
+little."""
 FORMS = ("connect-model/", "new-agent/", "agents/vibe/soul/", "agents/vibe/level/", "agents/vibe/settings/")
 OF_PEOPLE = ("profile/", "notifications/", "saved/", "mentions/", "direct/", "settings/", "channels/", "c/1/members/")
 PLUGINS = "/admin/memory/memoryplugin/"
@@ -39,7 +40,7 @@ Sight = tuple[Literal["light", "dark"], int]
 
 
 def look(page: Page, sight: Sight, address: str) -> None:
-    """At the page that is open, which is not loaded anew for another theme or width."""
+    """Looks at the page that is open, which is not loaded anew for another theme or width."""
     scheme, width = sight
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 900})

@@ -8,7 +8,7 @@ from tests.journeys.test_conversation import invited, start_thread
 from tests.operations.processes import wait_until
 
 PASSWORD = "a long enough password 7"
-"""Of everybody who was invited."""
+"""The password of everybody who was invited."""
 TELL = """
 from openvibe.base.events import emit
 from openvibe.workspaces.models import Workspace
@@ -43,7 +43,8 @@ def test_nothing_stays_on_the_screen_when_the_session_ends(people: People, insta
 
 
 def test_a_passkey_signs_in_without_a_password(people: People) -> None:
-    """With Chromium's own virtual authenticator; passkeys need a name, so the page is asked for as localhost."""
+    """A browser with Chromium's own virtual authenticator; passkeys need a name, so the page is asked for as
+    localhost."""
     invited(people, people.ana(), "Piotr")
     page = people.page()
     home = people.installation.url.replace("127.0.0.1", "localhost")

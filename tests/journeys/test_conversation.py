@@ -15,7 +15,7 @@ from tests.operations.processes import wait_until
 SEND = """async ([address, fields]) => (await fetch(address, {
   method: "POST", body: new URLSearchParams(fields), headers: JSON.parse(document.body.getAttribute("hx-headers")),
 })).url"""
-"""As the page's own form would, and where that leads."""
+"""A script that sends as the page's own form would, and where that leads."""
 
 
 def channel_link(page: Page, channel: str) -> Locator:
@@ -23,7 +23,7 @@ def channel_link(page: Page, channel: str) -> Locator:
 
 
 def start_thread(page: Page, title: str, body: str, channel: str = "general") -> None:
-    """Start a thread from any page of the workspace, without the way to the form, and look at it."""
+    """Starts a thread from any page of the workspace, without the way to the form, and looks at it."""
     address = f"{channel_link(page, channel).get_attribute('href')}threads/"
     page.goto(page.evaluate(SEND, [address, {"title": title, "body": body}]))
     expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()

@@ -56,7 +56,7 @@ def thread_of(page: Page) -> str:
 
 
 def dived(page: Page, question: str, message: int = 0) -> Locator:
-    """Start a dive from a message by the keyboard; its panel."""
+    """Starts a dive from a message by the keyboard; returns its panel."""
     page.locator("#messages > li").nth(message).focus()
     page.keyboard.press("d")
     panel = page.locator("#panel")
@@ -90,7 +90,7 @@ def point(place: Page | Locator, number: int) -> Locator:
 
 
 def drafted_and_published(ana: Page, panel: Locator, model: Steered) -> None:
-    """Her own words are kept beside the agent's; what is wrong is said, and then it is a result."""
+    """The draft: her own words are kept beside the agent's; what is wrong is said, and then it is a result."""
     model.says(DRAFT)
     panel.get_by_role("link", name="Publish…").click()
     point(panel, 1).fill("My own point")

@@ -54,7 +54,8 @@ HOLDS_POSTS = """(() => {
     }
   };
 })()"""
-"""While `window.holds` the page is told nothing; `letGo` tells it of messages alone, as if it knew the rest before."""
+"""A script by which the page is told nothing while `window.holds`; `letGo` tells it of messages alone, as if it knew
+the rest before."""
 FETCH_ANEW = """(row) => {
   row.dataset.stale = "yes";
   document.dispatchEvent(new Event("htmx:afterRequest"));
@@ -277,7 +278,7 @@ def test_a_draft_whose_answer_was_lost_is_written_on(people: People) -> None:
 
 
 def test_a_form_whose_button_is_pressed_again_is_sent_once(people: People) -> None:
-    """Or there would be two tokens, and of one of them nobody would see the secret."""
+    """A form sent twice would make two tokens, and of one of them nobody would see the secret."""
     ana = people.ana()
     ana.goto("/w/willow/tokens/")
     post_urls = list[str]()
@@ -381,7 +382,7 @@ LONG = "Тюльпаны и розы. " * 1_500  # 25,500 characters, 130 kB as 
 
 
 def wait_until_no_draft_is_kept(page: Page) -> None:
-    """In its browser: the server has it."""
+    """Waits until the browser keeps no draft, which the server has."""
     is_none_kept = "() => ![localStorage, sessionStorage].flatMap(Object.keys).some((key) => key.startsWith('draft-'))"
     page.wait_for_function(is_none_kept)
 
@@ -474,7 +475,7 @@ def test_a_draft_that_nobody_heard_was_not_stored_outlives_its_page(people: Peop
 
 @pytest.mark.parametrize("answer", ["none", "503"])
 def test_a_draft_outlives_a_page_that_is_left_while_nothing_can_be_saved(people: People, answer: str) -> None:
-    """Also over pages that cannot save it either."""
+    """The pages on the way cannot save it either."""
     ana = people.ana()
     start_thread(ana, f"Drafts without a server: {answer}", "Hello.")
     address, composer = ana.url, ana.locator("#composer-body")
@@ -522,7 +523,7 @@ def test_a_long_draft_that_was_kept_stands_beside_what_another_device_saved(peop
 
 @pytest.mark.parametrize("status", [502, 503])
 def test_what_a_proxy_could_not_pass_on_is_sent_in_order_once_it_can(people: People, status: int) -> None:
-    """Its page stays connected: nothing but trying again tells that the server is back."""
+    """The page stays connected: nothing but trying again tells that the server is back."""
     ana = people.ana()
     start_thread(ana, f"Behind a proxy: {status}", "Hello.")
     expect(ana.locator('body[data-live="on"]')).to_be_attached()

@@ -30,7 +30,7 @@ LETTERS_AWAITED = """async () => {
   return pending.filter(({ name }) => name.startsWith("openvibe:letter-")).length;
 }"""
 MAKE_STALE = "(key) => localStorage.setItem(key, JSON.stringify({ ...JSON.parse(localStorage.getItem(key)), at: 0 }))"
-"""As if it had been written long ago."""
+"""A script that makes a draft old, as if it had been written long ago."""
 
 
 def another(context: BrowserContext, address: str) -> Page:
@@ -45,7 +45,7 @@ def live(pages: list[Page]) -> list[Page]:
 
 
 def test_of_the_pages_out_of_sight_one_keeps_its_stream(people: People) -> None:
-    """Over HTTP/1.1 a browser has six connections for all of them: a seventh page would not even load."""
+    """A browser has six connections for all of them: a seventh page would not even load."""
     ana = people.ana()
     ana.context.add_init_script(SOON)
     start_thread(ana, "Many pages", "Hello.")

@@ -100,7 +100,7 @@ def compact_and_open(page: Page) -> None:
 
 
 def forget_the_code(page: Page) -> None:
-    """Delete a message that stands in a summary: its words leave the open map, and no later prompt holds them."""
+    """Deletes a message that stands in a summary: its words leave the open map, and no later prompt holds them."""
     panel = in_panel(page, "Memory")
     panel.locator(".map-shelves").get_by_text("Summaries of messages", exact=True).click()
     panel.get_by_text(re.compile(r"^\s*60\s+messages")).click()

@@ -20,7 +20,7 @@ TELLS_NOBODY = """
 const set = Storage.prototype.setItem;
 Storage.prototype.setItem = function (key, value) { if (key !== "openvibe:notified") set.call(this, key, value); };
 """
-"""As a page that is so busy that what it has to say of a message comes too late."""
+"""A script that makes a page so busy that what it has to say of a message comes too late."""
 
 
 @pytest.fixture(scope="package")

@@ -46,7 +46,7 @@ def replies(page: Page) -> Locator:
 def listening(
     installation: Installation, handle: str, *command: str, **settings: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """This Python program, as an agent that was made for it, from its first line on."""
+    """A listening Python program, as an agent that was made for it, from its first line on."""
     installation.shell(MAKE_AGENT.format(handle=handle, name=handle.title()))
     env = {
         "PATH": os.environ["PATH"],

@@ -108,7 +108,8 @@ def test_it_goes_on_when_its_stream_was_cut(installation: Installation, reed: No
 
 
 def test_the_official_mcp_client_reads_a_thread_and_answers_in_it(installation: Installation) -> None:
-    """Over real HTTP, in the protocol of today and in that with a handshake; and it is told when a token is wrong."""
+    """The client speaks over real HTTP, in the protocol of today and in that with a handshake; and it is told when a
+    token is wrong."""
     vibe, ana = installation.token("vibe", "read,write"), installation.token("ana")
     thread, _ = ask(installation, ana, "What do you read?")
 

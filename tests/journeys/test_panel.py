@@ -131,7 +131,7 @@ def test_what_is_typed_for_a_dive_outlives_the_archive(people: People, installat
 
 
 def memory_opened(page: Page) -> str:
-    """Open the memory in the panel; the address of the page, which says so a moment after it is shown."""
+    """Opens the memory in the panel; returns the address of the page, which says so a moment after it is shown."""
     tool(page, "Memory").press("Enter")
     expect(page.locator("#panel").get_by_role("heading", name="Memory", exact=True)).to_be_visible()
     expect(page).to_have_url(re.compile("panel=.*memory"))

@@ -44,7 +44,7 @@ QUESTION = "@moss how much water do we need a week, and what does a water barrel
 
 
 def asked(page: Page, model: Steered) -> tuple[Locator, set[str]]:
-    """Ask Moss in the thread that is open: its reply, and what of all this its last prompt held."""
+    """Asks Moss in the thread that is open; returns its reply, and what of all this its last prompt held."""
     replies = page.locator('#messages > li[data-handle="moss"]')
     before = replies.count()
     say(page, QUESTION)
@@ -124,7 +124,7 @@ def pinned_by(dora: Page, model: Steered, watched_by: Page) -> None:
 
 
 def said_wrong(page: Page, reply: Locator) -> None:
-    """In the viewer of a reply: the entry it had before it was wrong."""
+    """Says in the viewer of a reply that the entry it had before it was wrong."""
     reply.hover()
     reply.get_by_role("link", name=re.compile("Why this answer")).click()
     panel = page.locator("#panel")
@@ -138,7 +138,7 @@ def said_wrong(page: Page, reply: Locator) -> None:
 
 
 def renewed_by_key(owner: Page) -> None:
-    """Its owner finds it in her inbox and in the queue, and lets it hold as long again."""
+    """The renewal: its owner finds it in her inbox and in the queue, and lets it hold as long again."""
     owner.goto("/w/willow/")
     expect(owner.get_by_role("region", name="Waiting for you")).to_contain_text("“Water needed” was said to be wrong.")
     owner.goto("/w/willow/knowledge/review/")
@@ -162,7 +162,7 @@ def superseded(page: Page) -> None:
 
 
 def expired(installation: Installation, page: Page) -> None:
-    """Its instant is over, and no job has been: nobody is told it any more."""
+    """The expiry: its instant is over, and no job has been: nobody is told it any more."""
     token = installation.token("ana")
     search_path = "knowledge/search/?q=litres+of+water+a+visit"
     assert REPLACED in str(installation.api("GET", search_path, token))

@@ -51,7 +51,7 @@ FORBIDS = {
           get() { throw new DOMException("It is forbidden.", "SecurityError"); },
         });""",
 }
-"""As browsers do whose storage is full, or that were told to keep nothing."""
+"""Scripts that act as browsers do whose storage is full, or that were told to keep nothing."""
 NOTE_ORDER = """() => {
   window.order = [];
   const { request } = LockManager.prototype;
@@ -170,7 +170,7 @@ for number in range(120):
 def test_no_later_page_says_that_a_stored_message_with_files_was_not_sent(
     people: People, installation: Installation, where: str
 ) -> None:
-    """Its answer was lost, and its page was left before anything else told of it."""
+    """The message's answer was lost, and its page was left before anything else told of it."""
     ana = people.ana()
     start_thread(ana, f"A lost answer, {where}", "Hello.")
     page, address, thread = ana.context.new_page(), ana.url, thread_of(ana)
@@ -192,7 +192,7 @@ def test_no_later_page_says_that_a_stored_message_with_files_was_not_sent(
 
 
 def test_a_newer_draft_outlives_what_another_page_left(people: People) -> None:
-    """Though the taken over message begins with the same words, and no answer says that it was stored."""
+    """The taken over message begins with the same words, and no answer says that it was stored."""
     ana = people.ana()
     start_thread(ana, "A newer draft", "Hello.")
     address = ana.url
@@ -295,7 +295,7 @@ def test_a_page_whose_form_key_is_old_keeps_the_message_until_it_is_loaded_anew(
 
 
 def test_what_is_typed_without_a_server_outlives_a_crash(people: People) -> None:
-    """Of which no page is told, as of a phone that needs its memory for something else."""
+    """The page is told nothing, as on a phone that needs its memory for something else."""
     ana = people.ana()
     start_thread(ana, "A crash", "Hello.")
     page = another(ana.context, ana.url)

@@ -1,4 +1,4 @@
-"""Until when an entry holds: presets, dates, zones, and what is refused."""
+"""The expiry of entries: presets, dates, zones, and what is refused."""
 
 from __future__ import annotations
 

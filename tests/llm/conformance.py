@@ -48,7 +48,7 @@ TOOL = ToolSpec(
 
 
 class ModelClientSuite:
-    """For every client. `answering` gives one that answers `PROMPT` with at least six words."""
+    """A suite for every client. `answering` gives one that answers `PROMPT` with at least six words."""
 
     @pytest.fixture
     def answering(self) -> ModelClient:
@@ -107,7 +107,7 @@ class ModelClientSuite:
 
 
 class ToolCallingSuite:
-    """For clients whose model calls tools. `calling` gives one that calls `TOOL` twice."""
+    """A suite for clients whose model calls tools. `calling` gives one that calls `TOOL` twice."""
 
     @pytest.fixture
     def calling(self) -> ModelClient:
@@ -133,7 +133,8 @@ CALLS = (
 
 
 class FailingSuite:
-    """For clients whose model can fail. `failing` gives one that fails with the error of that type, for good."""
+    """A suite for clients whose model can fail. `failing` gives one that fails with the error of that type, for
+    good."""
 
     def failing(self, error: type[ModelError]) -> ModelClient:
         raise NotImplementedError
@@ -185,7 +186,7 @@ class Pauses(list[float]):
 
 
 class EndpointSuite(ModelClientSuite, ToolCallingSuite, FailingSuite):
-    """For clients that ask an endpoint over HTTP; `tests.llm.model_server` speaks the protocol of each."""
+    """A suite for clients that ask an endpoint over HTTP; `tests.llm.model_server` speaks the protocol of each."""
 
     def build(self, connection: Connection, policy: RetryPolicy) -> ModelClient:
         raise NotImplementedError

@@ -35,7 +35,7 @@ class Embeddings:
 
 
 def answer(vectors: list[Any], **changed: Any) -> Answer:
-    """These vectors as the protocol writes them; last one first, for the order is in the numbers."""
+    """An answer of these vectors as the protocol writes them; last one first, for the order is in the numbers."""
     rows = [{"object": "embedding", "index": at, "embedding": row} for at, row in enumerate(vectors)]
     body = {"object": "list", "data": rows[::-1], "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
     return Answer(body=json.dumps(body | changed).encode())

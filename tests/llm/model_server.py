@@ -84,7 +84,7 @@ class FakeEndpoint:
 
 @contextmanager
 def serving(*answers: Answer, script: Script | None = None, port: int = 0) -> Iterator[FakeEndpoint]:
-    """Serve the answers, or what `script` makes of each request, until the block ends."""
+    """Serves the answers, or what `script` makes of each request, until the block ends."""
     endpoint = FakeEndpoint(script or in_order(*answers))
     with serve_http(endpoint.handler, port=port) as server:
         endpoint.port = server.server_port

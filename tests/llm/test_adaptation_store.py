@@ -160,7 +160,7 @@ def test_an_unsaved_endpoint_is_adapted_to_and_nothing_is_written(server: FakeEn
 
 
 def test_a_test_forgets_what_is_not_needed_any_more(ana: Member, settings: Settings) -> None:
-    """It asks as if nothing was known; what it could not show stays."""
+    """A test asks as if nothing was known; what it could not show stays."""
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     with serving(Answer(TEXT)) as server:
         row = make_endpoint(server, ana)

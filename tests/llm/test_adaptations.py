@@ -206,7 +206,7 @@ def test_an_answer_that_speaks_of_refusals_teaches_nothing() -> None:
 
 @pytest.mark.parametrize("words", ["gemma3:4b does not support tools", "System role not supported, says it."])
 def test_what_a_person_wrote_and_an_endpoint_quotes_is_not_remembered(words: str) -> None:
-    """It is not told from the endpoint's own words: tried once, answered perhaps, and forgotten."""
+    """The endpoint's own words do not tell of it: it is tried once, answered perhaps, and forgotten."""
     memory = AdaptationMemory()
     prompt = (PROMPT[0], ChatMessage("user", f"Why does it say: {words}"))
     body = json.dumps({"error": {"message": f"The text «{words}» is not allowed here."}}).encode()
@@ -248,7 +248,7 @@ def test_several_are_found_one_after_the_other() -> None:
 
 
 def test_an_endpoint_that_contradicts_itself_ends_in_a_clear_error() -> None:
-    """It wants another name for the limit in each answer."""
+    """The endpoint wants another name for the limit in each answer."""
 
     def answer(asked: Asked) -> Answer:
         sent, other = (

@@ -73,7 +73,7 @@ def test_servers_of_this_machine_are_found_by_their_list_of_models() -> None:
 
 @pytest.mark.parametrize("package", ["openai", "anthropic"])
 def test_a_look_needs_no_vendors_package(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose import takes longer than a look may, the first time in a process."""
+    """A package's import takes longer than a look may, the first time in a process."""
     monkeypatch.setitem(sys.modules, package, None)  # importing it fails
     for module in ("openvibe.llm.openai", "openvibe.llm.openai_sdk", "openvibe.llm.anthropic"):
         monkeypatch.delitem(sys.modules, module, raising=False)

@@ -554,7 +554,7 @@ def test_however_a_text_is_cut_it_says_the_same(text: str, dice: random.Random, 
 
 
 def play_raw(pieces: Iterable[str], tools: tuple[ToolSpec, ...]) -> tuple[str, str, tuple[object, ...]]:
-    """As `play`, where arguments may be no JSON."""
+    """Plays as `play`, where arguments may be no JSON."""
     answer = AnswerText(tools)
     text = reasoning = ""
     for event in [*(event for piece in pieces for event in answer.add(piece)), *answer.end()]:

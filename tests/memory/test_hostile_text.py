@@ -173,7 +173,7 @@ def test_a_change_that_overtakes_a_deletion_brings_no_words_back(ana: Member, th
 
 
 def wait_for(strand: Strand) -> None:
-    """Until the other connection waits for a lock of ours."""
+    """Waits until the other connection waits for a lock of ours."""
     blocked = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
     given_up = monotonic() + 30
     with connection.cursor() as cursor:

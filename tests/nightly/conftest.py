@@ -17,7 +17,7 @@ from tests.operations.processes import free_port
 
 CONTEXT_TOKENS = 8_192
 PATIENT_SECONDS = 600
-"""Of an endpoint: a small model on a busy machine reads ten tokens a second."""
+"""The patience in seconds with an endpoint: a small model on a busy machine reads ten tokens a second."""
 figures: list[str] = []
 """What this run measured, a line each."""
 

@@ -43,7 +43,7 @@ TEMPLATE_MARKUP = re.compile(r"</?tool_call|<\|im_|</?(?:request|data|message)\b
 CONTEXT_TO_KILL = 6_000
 """Tokens; of no other server here, so that no test asks the one that was killed."""
 ANSWER_TOKENS = 40
-"""Of an answer to bare lines."""
+"""The length in tokens of an answer to bare lines."""
 
 
 def answered(thread: Thread, by: Member, body: str, client: ModelClient | None = None) -> Run:

@@ -27,7 +27,7 @@ from tests.operations.processes import ROOT, environment, free_port, wait_until
 
 PASSWORD = "only this machine"
 RESTART_SECONDS = 2.0
-"""As `RestartSec=` of the documented units."""
+"""The pause before a restart, as `RestartSec=` of the documented units."""
 READY = {
     "web1": "Started worker",
     "web2": "Started worker",
@@ -134,7 +134,7 @@ class Part:
         self.starts += 1
 
     def keep(self, stopped: threading.Event) -> None:
-        """Until `stopped`: waits for its end, and starts it again after a pause."""
+        """Keeps it running until `stopped`: waits for its end, and starts it again after a pause."""
         while not stopped.is_set():
             assert self.process is not None
             self.process.wait()

@@ -22,17 +22,17 @@ call_command("demo", if_empty=True, url="", stdout=io.StringIO())
 
 
 def prepare_server(var: Path) -> None:
-    """Fill `var` with an embedded server that was started and stopped once: no tables."""
+    """Fills `var` with an embedded server that was started and stopped once: no tables."""
     _copy(_made_once("server", _start_and_stop), var)
 
 
 def prepare(var: Path, dump: Path) -> None:
-    """Fill `var` with an installation that has its tables (`migrated_dump`) and was never served."""
+    """Fills `var` with an installation that has its tables (`migrated_dump`) and was never served."""
     _copy(_made_once("installation", lambda made: _restore(made, dump)), var)
 
 
 def furnish(var: Path, dump: Path) -> None:
-    """Fill `var` with an installation whose first start is over: tables, sample data, static files."""
+    """Fills `var` with an installation whose first start is over: tables, sample data, static files."""
     _copy(_made_once("furnished", lambda made: _start_first(made, dump)), var)
 
 

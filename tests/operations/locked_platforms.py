@@ -20,7 +20,7 @@ PYTHONS = [f"3.{minor}" for minor in range(MIN_PYTHON[1], MAX_PYTHON[1] + 1)]
 
 
 def resolve(lock: str, platform: tuple[str, str], python: str) -> str:
-    """Why `lock` cannot be installed there, in the resolver's words; "" where it can."""
+    """The reason why `lock` cannot be installed there, in the resolver's words; "" where it can."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable,

@@ -30,7 +30,8 @@ CREATE FUNCTION binary_quantize(halfvec) RETURNS bit LANGUAGE sql IMMUTABLE STRI
 CREATE ACCESS METHOD hnsw TYPE INDEX HANDLER hashhandler;
 CREATE OPERATOR CLASS halfvec_cosine_ops FOR TYPE halfvec USING hnsw AS FUNCTION 1 halfvec_hash(halfvec);
 """
-"""Of Debian's PostgreSQL 15, for which there is no package of pgvector: as much of it as a restore needs."""
+"""A stand-in for pgvector on Debian's PostgreSQL 15, for which there is no package of pgvector: as much of it as a
+restore needs."""
 
 
 def server_programs(version: int, folder: Path) -> Path:

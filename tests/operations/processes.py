@@ -99,7 +99,7 @@ def wait_for_end_of_processes(var: Path) -> None:
 
 @contextmanager
 def nothing_left_of(var: Path) -> Iterator[None]:
-    """Afterwards ends whatever a failed test left running, so that it disturbs no other."""
+    """Ends afterwards whatever a failed test left running, so that it disturbs no other."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Which requests go to the application for event streams."""
+"""The requests that go to the application for event streams."""
 
 import asyncio
 import signal
@@ -102,7 +102,7 @@ def test_streams_end_when_the_server_is_told_to_stop_and_it_still_hears_of_that(
 
 @contextmanager
 def handler_of_sigterm(told: list[int]) -> Iterator[None]:
-    """As a server has one."""
+    """A handler as a server has one."""
     before = signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
     try:
         yield

@@ -82,7 +82,7 @@ def test_a_file_that_shrinks_or_grows_meanwhile_is_kept_as_it_is_read(
 
 
 def test_no_file_of_a_backup_leans_on_another(kept: Path) -> None:
-    """Of two names of one file the first may be gone before it is read."""
+    """The first of two names of one file the first may be gone before it is read."""
     with tarfile.open(kept) as tar:
         assert all(member.isreg() or member.isdir() for member in tar)
 
@@ -141,7 +141,7 @@ def test_what_a_killed_backup_left_is_removed_and_one_under_way_is_not(ana: Memb
 
 
 def test_nothing_replaces_no_backup(var: Path, tmp_path: Path) -> None:
-    """As where OPENVIBE_VAR is forgotten or mistyped, and the database there is new."""
+    """The place is one where OPENVIBE_VAR is forgotten or mistyped, and the database there is new."""
     file = tmp_path / "all.tar"
     file.write_text("yesterday's")
     with pytest.raises(CommandError, match=f"no accounts.*OPENVIBE_VAR is {var}"):
@@ -240,7 +240,7 @@ def test_what_comes_back_is_its_owners_and_nobody_elses_to_change(
 
 
 def test_an_interrupted_restore_is_brought_to_its_end_before_anything_serves(kept: Path, var: Path) -> None:
-    """As by a disk that is not there: the database is back, the files are not."""
+    """The disk is not there, as it may happen: the database is back, the files are not."""
     (var / "home").mkdir()
     (var / "home/agents").symlink_to(var / "no_disk")
     with pytest.raises(CommandError, match=r"cannot be restored.*was interrupted"):
@@ -336,7 +336,7 @@ def test_a_backup_that_was_tampered_with_changes_nothing(tampered: Path) -> None
 def test_what_a_restore_carries_out_has_no_rights_beyond_its_tables(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Should the reader of statements ever let one through."""
+    """The reader of statements might let one through."""
     statement = "COPY (SELECT 1) TO PROGRAM 'touch /tmp/tampered'"
     monkeypatch.setattr(restore_database, "read_statements", lambda _: iter([Statement(statement)]))
     with pytest.raises(CommandError, match=r"permission denied.*Nothing was changed"):

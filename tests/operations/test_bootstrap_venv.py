@@ -1,4 +1,5 @@
-"""Which Python `.venv` is made with. Pythons are shell scripts here: they say how fast they are, and make a folder."""
+"""The choice of the Python that `.venv` is made with. Pythons are shell scripts here: they say how fast they are, and
+make a folder."""
 
 import os
 import platform
@@ -101,7 +102,7 @@ def test_an_environment_that_is_there_stays(machine: Machine) -> None:
 def test_what_is_installed_stays_whichever_patch_level_asks(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As where two people, or a service and its administrator, have another `python3` each."""
+    """Two people, or a service and its administrator, have another `python3` each."""
     machine.add(0, "echo 0.0010")
     ensure_packages("run")
     assert "Installing" in capsys.readouterr().out

@@ -29,7 +29,7 @@ def test_whoever_needs_agents_files_has_them_on_a_volume() -> None:
 
 
 def test_whoever_serves_knows_of_an_interrupted_restore() -> None:
-    """Its mark stands in OPENVIBE_VAR, and the container of a command goes with it."""
+    """The mark of an interrupted restore stands in OPENVIBE_VAR, and the container of a command goes with it."""
     (var,) = re.findall(r"OPENVIBE_VAR=(\S+)", DOCKERFILE)
     for name in SERVICES:
         assert f"var:{var}" in COMPOSE["services"][name]["volumes"]

@@ -274,7 +274,7 @@ def test_a_command_without_its_packages_says_what_to_do() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_command_that_is_told_to_end_cleans_up_and_stops_its_database(made: Path, number: signal.Signals) -> None:
-    """Also when its terminal closes meanwhile."""
+    """The terminal may close meanwhile, too."""
     code = f"""
 import os
 from django.db import connection

@@ -31,7 +31,8 @@ DUMP = Path(__file__).parent.parent / "data/version_before.sql.gz"  # pg_dump; m
 
 
 def schema(database: str) -> str:
-    """As it is printed once it was dumped and restored: PostgreSQL then prints some conditions in other words."""
+    """The schema as it is printed once it was dumped and restored: PostgreSQL then prints some conditions in other
+    words."""
     name = f"schema_{os.getpid()}"
     create_database(name, dump=with_autovacuum(run_program("pg_dump", "--schema-only", "--no-owner", database)))
     printed = run_program("pg_dump", "--schema-only", "--no-owner", "--schema=public", "--restrict-key=same", name)
@@ -58,7 +59,7 @@ def restored(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Itera
 
 @pytest.fixture
 def old_database(restored: str, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
-    """Meanwhile Django's connection is to a copy of it."""
+    """Connects Django meanwhile to a copy of it."""
     name = f"{restored}_copy"
     with django_db_blocker.unblock():
         create_database(name, template=restored)

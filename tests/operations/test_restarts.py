@@ -1,4 +1,4 @@
-"""When a service that ended is started again: pauses by a clock of the test's own."""
+"""The restarts of services: pauses by a clock of the test's own."""
 
 import pytest
 
@@ -6,7 +6,8 @@ from openvibe.runner.restarts import MAX_PAUSE_SECONDS, STEADY_SECONDS, Restarts
 
 
 def ended(restarts: Restarts, *, lived: float, code: int = 1) -> tuple[Restarts, float]:
-    """It is started when it is due, lives so long and ends; with the pause before its next start."""
+    """Starts the service when it is due, lets it live so long and end; returns it with the pause before its next
+    start."""
     now = restarts.started_at if restarts.restart_at is None else restarts.restart_at
     restarts = restarts.after_start(now).after_exit(now + lived, code)
     assert restarts.restart_at is not None

@@ -19,7 +19,8 @@ POSTS_BETWEEN = 6  # accepted by the others while one is dead, and again once it
 SECONDS_BETWEEN_POSTS = 0.4
 EVERY_MENTION = 4  # every fourth post asks the agent
 RECOVERY_SECONDS = 60.0
-"""After a kill; beside it a machine may take as long as it took to start and to answer in the beginning."""
+"""The time of a recovery after a kill; beside it a machine may take as long as it took to start and to answer in the
+beginning."""
 
 
 class Posting(threading.Thread):

@@ -316,7 +316,7 @@ def test_a_folder_that_cannot_be_written_says_so(var: Path, folder: str, command
 
 @pytest.mark.usefixtures("furnished")
 def test_a_restore_that_is_told_to_end_says_what_to_do(var: Path) -> None:
-    """By SIGTERM: what a shell starts in the background is deaf to Ctrl-C."""
+    """A restore hears SIGTERM: what a shell starts in the background is deaf to Ctrl-C."""
     file = var / "all.tar"
     assert manage("backup", str(file), var=var).returncode == 0
     with psycopg.connect(ensure_server(var).conninfo()) as connection:

@@ -147,7 +147,7 @@ def test_a_folder_whose_name_is_too_long_is_said(tmp_path: Path) -> None:
 
 
 def test_a_mistyped_variable_is_told_with_the_nearest_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In production it is refused, unless no setting has a name like it."""
+    """A mistyped variable is refused in production, unless no setting has a name like it."""
     names = ["OPENVIBE_ALOWED_HOSTS", "OPENVIBE_PORT", "OPENVIBE_QUUX", "OPENVIBE_TOKEN", "OPENVIBE_VAR", "PATH"]
     assert unknown_variables(names) == {
         "OPENVIBE_ALOWED_HOSTS": "OPENVIBE_ALLOWED_HOSTS",

@@ -1,4 +1,5 @@
-"""Beyond one database: a workspace moves by archive to an installation with a database of its own, behind one front."""
+"""The way beyond one database: a workspace moves by archive to an installation with a database of its own, behind one
+front."""
 
 import http.client
 import json

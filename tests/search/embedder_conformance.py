@@ -51,4 +51,4 @@ RULES = (
     check_the_same_text_gives_the_same_vector,
     check_likeness_is_meaning,
 )
-"""Read them in order; a test module makes them its parameters."""
+"""The rules in order; a test module makes them its parameters."""

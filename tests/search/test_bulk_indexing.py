@@ -1,5 +1,5 @@
-"""After an import the HNSW index is built of all vectors at once; searches are answered meanwhile, and a killed worker
-leaves nothing that the next round does not mend."""
+"""The bulk build of an index: after an import the HNSW index is built of all vectors at once; searches are answered
+meanwhile, and a killed worker leaves nothing that the next round does not mend."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def small_numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As many as a test can write are many; the index stands again for whoever comes next."""
+    """Numbers so small that as many as a test can write are many; the index stands again for whoever comes next."""
     monkeypatch.setattr(indexing, "MAX_INSERTED_VECTORS", 5)
     monkeypatch.setattr(candidates, "MAX_EXACT_SCAN", 3)
     yield

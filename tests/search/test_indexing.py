@@ -60,7 +60,7 @@ def server(script: CursedEmbeddings) -> Iterator[FakeEndpoint]:
 
 @pytest.fixture
 def space(ana: Member, thread: Thread, server: FakeEndpoint, settings: Settings) -> VectorSpace:
-    """Chosen for a workspace with three messages, the last of which the endpoint cannot take."""
+    """A space that is chosen for a workspace with three messages, the last of which the endpoint cannot take."""
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     for body in ("When do we prune?", "In March.", f"{POISON} be the hedge."):
         say(thread, ana, body)
@@ -72,7 +72,7 @@ def space(ana: Member, thread: Thread, server: FakeEndpoint, settings: Settings)
 
 
 def embed_again(space: VectorSpace) -> int:
-    """As if the pause after a failure were over."""
+    """Embeds again, as if the pause after a failure were over."""
     VectorSpace.objects.filter(pk=space.pk).update(try_again_at=timezone.now())
     made = embed_pending_messages(space.pk)
     space.refresh_from_db()

@@ -1,5 +1,5 @@
-"""Where there are more texts than are compared one by one, what a filter leaves is found all the same; and a small
-workspace's own beside a large one."""
+"""Large spaces: where there are more texts than are compared one by one, what a filter leaves is found all the same;
+and a small workspace's own beside a large one."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -59,7 +59,7 @@ def near_and_far(workspace: Workspace) -> tuple[int, Floats, Floats]:
 
 
 def write_vectors(column: str, ids: Sequence[int], vector: EntryVector | MessageVector, **values: str) -> None:
-    """This vector for each of the texts, whose ids go into `column`; `values` as for `copy_row`."""
+    """Writes this vector for each of the texts, whose ids go into `column`; `values` as for `copy_row`."""
     first, *others = ids
     setattr(vector, column, first)
     vector.save()
@@ -68,7 +68,7 @@ def write_vectors(column: str, ids: Sequence[int], vector: EntryVector | Message
 
 
 def index_vectors(index: str, texts: str, write: Callable[[], object]) -> None:
-    """Make the index anew of all vectors there are, when more were written."""
+    """Makes the index anew of all vectors there are, when more were written."""
     model = EntryVector if texts == "knowledge_entry" else MessageVector
     with connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX {index}")

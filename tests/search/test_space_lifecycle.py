@@ -82,7 +82,7 @@ def no_index_stays(transactional_db: None) -> Iterator[None]:
 
 
 def age(by: timedelta) -> None:
-    """Let all retired spaces have been so for this long."""
+    """Lets all retired spaces have been so for this long."""
     VectorSpace.objects.filter(state="retired").update(try_again_at=timezone.now() - by)
 
 

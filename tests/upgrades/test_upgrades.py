@@ -37,7 +37,7 @@ STATE_FILES = {
 }
 ARGUMENT = re.compile(r"<(?:\w+:)?(\w+)>")
 MAX_ROWS = 6
-"""Of a kind, in the addresses of one workspace."""
+"""The most rows of a kind, in the addresses of one workspace."""
 
 NAMES: dict[str, type[Model]] = {
     **{"approval": Approval, "attachment": Attachment, "channel": Channel, "compaction": Compaction, "dive": Dive},
@@ -224,7 +224,8 @@ def addresses_of(
 
 
 def read_installation(reading: Reading, user: User, every_route: Collection[str]) -> None:
-    """As a superuser: the admin with a row of each table, the account's own pages, and what belongs to no workspace."""
+    """Reads as a superuser: the admin with a row of each table, the account's own pages, and what belongs to no
+    workspace."""
     client = browser(user)
     for route in every_route:
         if route.startswith(("/w/", "/api/", "/v1/")):

@@ -23,7 +23,7 @@ class Received:
 
     @property
     def told(self) -> tuple[str, str]:
-        """Its kind, and what the message says."""
+        """The kind of an event, and what the message says."""
         return self.kind, self.body["data"]["body"]
 
     @property
@@ -103,7 +103,7 @@ def receiving_over_connections(deliveries: int) -> Iterator[ClosingReceiver]:
 
 
 def _read_length(stream: IO[bytes]) -> int:
-    """Of the next request's body; 0 when there is none."""
+    """Reads the length of the next request's body; 0 when there is none."""
     length = 0
     while (line := stream.readline()).strip():
         if line.lower().startswith(b"content-length:"):

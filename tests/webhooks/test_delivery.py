@@ -68,7 +68,7 @@ def receiver(settings: Settings) -> Iterator[Receiver]:
 
 
 def number_events() -> None:
-    """As at a commit."""
+    """Numbers the events, as at a commit."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
@@ -263,7 +263,7 @@ def test_two_dead_hosts_for_a_day_cost_nearly_nothing(ana: Member, thread: Threa
 
 
 def test_a_receiver_that_stalls_holds_up_no_other(ana: Member, thread: Thread, receiver: Receiver) -> None:
-    """Also once the time of the turn is up, as here at once."""
+    """A turn whose time is up holds none up either, as here at once."""
     last_is_told = Event()
 
     def answer(received: Received) -> tuple[int, bytes]:
@@ -285,7 +285,7 @@ def test_a_receiver_that_stalls_holds_up_no_other(ana: Member, thread: Thread, r
 def test_many_receivers_that_stall_again_and_again_hold_up_no_other(
     ana: Member, thread: Thread, receiver: Receiver
 ) -> None:
-    """However many failed before: they have places of their own."""
+    """Receivers have places of their own, however many failed before."""
     for _ in range(MAX_FAILING_SENDERS + 3):
         hook(ana, dead_url())
     failed_at = timezone.now() - timedelta(minutes=1)

@@ -48,7 +48,7 @@ def test_a_drip_is_ended(head: bytes, came: tuple[int | None, str]) -> None:
 
 
 def test_an_answer_that_is_no_http_is_quoted_nowhere() -> None:
-    """It may repeat what it was told, and the error outlives the message."""
+    """An answer may repeat what it was told, and the error outlives the message."""
     with dripping(b"TULIP the vault code\r\n\r\n") as url:
         answer = post(url)
     assert (answer.status, answer.text, answer.error) == (None, "", NO_HTTP)

@@ -47,7 +47,7 @@ def test_an_admin_makes_one_and_sees_its_secret_once(ana: Member, dora: Member, 
 
 
 def test_a_password_in_an_address_is_refused_in_words_about_webhooks(ana: Member) -> None:
-    """Through both doors, and never given back by the API."""
+    """A password is refused through both doors, and never given back by the API."""
     values = {"url": "https://ana:tulip77@93.184.216.34/x", "kinds": ["mention"]}
     _, token = issue_token(participant=ana.participant, name="Elsewhere", scopes=["admin"])
     made = Api(Client(), {"Authorization": f"Bearer {token}"}).post("webhooks/", values)
@@ -62,7 +62,7 @@ def test_a_password_in_an_address_is_refused_in_words_about_webhooks(ana: Member
 
 
 def test_another_admin_does_not_have_it_sent_elsewhere_nor_reads_the_answers(ana: Member) -> None:
-    """It tells what Ana alone may see, in channels where Eve is not."""
+    """A webhook tells what Ana alone may see, in channels where Eve is not."""
     eve, url = make_member("Eve", ana.workspace, role="admin"), "https://93.184.216.34/ana"
     webhook, _ = create_webhook(by=access(ana), participant=ana.participant, url=url, kinds=["message_posted"])
     Delivery.objects.create(webhook=webhook, kind="message_posted", state="delivered", response="the salary list")

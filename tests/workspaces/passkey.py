@@ -20,15 +20,15 @@ _PRESENT, _VERIFIED, _HAS_KEY = 1, 4, 64
 
 @dataclass
 class Passkey:
-    """Not bound to anybody until `add`."""
+    """A passkey that is not bound to anybody until `add`."""
 
     key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
     pk: bytes = field(default_factory=lambda: secrets.token_bytes(16))
     owner: str = ""
 
     def add(self, browser: Client, password: str = PASSWORD) -> int:
-        """As the page does it: the password once more, where it is asked, then the registration. The last status: 302
-        for one that is kept."""
+        """Adds the passkey as the page does it: the password once more, where it is asked, then the registration.
+        Returns the last status: 302 for one that is kept."""
         page = f"{FACTORS}webauthn/add/"
         if confirm := browser.get(page).headers.get("Location"):
             assert browser.post(confirm, {"password": password}).headers["Location"] == page

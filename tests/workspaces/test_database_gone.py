@@ -1,4 +1,4 @@
-"""With its database gone every address says so: 503 and a sentence, never a broken page."""
+"""The answers of a server whose database is gone: 503 and a sentence, never a broken page."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""When somebody wants no notifications, and whose time that is."""
+"""The times when somebody wants no notifications, and whose time that is."""
 
 from datetime import UTC, datetime, time, timedelta
 from typing import Any

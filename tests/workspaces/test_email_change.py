@@ -46,7 +46,8 @@ def link_of(number: int = -1) -> str:
 
 
 def test_nobody_takes_an_address_that_is_somebody_elses(ana: Member, dora: Member, browser: Client) -> None:
-    """Not that of an account: whoever also had it could try its password without end, and be taken for it."""
+    """An address of an account is not taken: whoever also had it could try its password without end, and be taken for
+    it."""
     strangers = claim(browser, "nobody@garden.example").content.decode()
     anas = claim(browser, ana.user.email).content.decode()
 

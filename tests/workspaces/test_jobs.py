@@ -218,7 +218,7 @@ def test_a_job_is_seen_while_it_runs_and_after_its_worker_was_killed() -> None:
 
 
 def end_orphaned_runs_elsewhere() -> None:
-    """As a page does, which is another session than the worker's."""
+    """Ends orphaned runs as a page does, which is another session than the worker's."""
 
     def end() -> None:
         end_orphaned_runs()

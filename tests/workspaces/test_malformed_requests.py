@@ -25,7 +25,7 @@ def test_what_cannot_be_read_is_said_in_words(kind: str, body: bytes, status: in
 
 @pytest.fixture
 def behind_a_proxy(settings: Settings) -> None:
-    """As in production, where a proxy with HTTPS stands in front."""
+    """A server as in production, where a proxy with HTTPS stands in front."""
     settings.SECURE_SSL_REDIRECT = True
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     settings.ALLOWED_HOSTS = ["vibe.example"]

@@ -111,7 +111,7 @@ def test_among_many_of_one_name_a_change_writes_no_row_of_the_others(ana: Member
 
 
 def versions(workspace: Workspace) -> dict[str, str]:
-    """Where each row stands: elsewhere once it was written anew."""
+    """The place of each row, which is another once it was written anew."""
     rows = Participant.objects.filter(workspace=workspace).annotate(
         place=RawSQL("workspaces_participant.ctid::text", ())
     )

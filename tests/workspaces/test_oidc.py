@@ -43,7 +43,7 @@ def test_a_verified_address_is_the_account_that_has_it(provider: type[Provider],
 def test_what_was_made_before_the_address_was_shown_lets_nobody_in(
     provider: type[Provider], ana: Member, cleo: Member
 ) -> None:
-    """Whoever signed up with it first keeps no token of the account that is Ana's from now on."""
+    """A person who signed up with it first keeps no token of the account that is Ana's from now on."""
     secrets = [_token(member) for member in (ana, cleo)]
     assert [_status(secret) for secret in secrets] == [200, 200]
     assert come_back(Client()).status_code == 302
@@ -166,7 +166,7 @@ HOSTILE = ["a\x00b", "\ud800", "x" * 100_000, 7, None, True, [[]], {"a\x00": "\u
 def test_no_claim_of_a_provider_breaks_anything(
     claim: str, value: object, provider: type[Provider], ana: Member
 ) -> None:
-    """Who it is of is refused or is Ana; whatever else it says is left out or cleaned."""
+    """The person is refused or is Ana; whatever else it says is left out or cleaned."""
     provider.claims = {**ANA, claim: value}
     answer = come_back(Client())
     assert answer.status_code in (200, 302, 502)

@@ -182,7 +182,7 @@ def test_members_page_costs_the_same_for_more_members(
 def test_from_the_page_with_a_new_link_everybody_is_found(
     ana: Member, home: str, members: str, signed_in: SignedIn
 ) -> None:
-    """It answers a form: what stands on it leads to the list, not to the address of the form."""
+    """The page answers a form: what stands on it leads to the list, not to the address of the form."""
     write_members(ana.workspace, 60)
     page = signed_in(ana).post(f"{home}invitations/", {"role": "member"}).content.decode()
     assert "/join/" in page

@@ -1,5 +1,5 @@
-"""Once somebody shows that an account's address is theirs, nothing that was there before lets anybody in: password,
-sessions, tokens, passkeys, other second factors, what else was linked."""
+"""The proof of an address: once somebody shows that an account's address is theirs, nothing that was there before lets
+anybody in: password, sessions, tokens, passkeys, other second factors, what else was linked."""
 
 import re
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ NEW_PASSWORD = "another horse battery"
 
 @dataclass
 class Stranger:
-    """Who signed up as Ana, with Ana's address, and has prepared to come back."""
+    """A stranger who signed up as Ana, with Ana's address, and has prepared to come back."""
 
     member: Member
     browser: Client
@@ -40,7 +40,7 @@ class Stranger:
     secrets: tuple[str, str]  # tokens: her own, one of an agent
 
     def doors(self) -> set[str]:
-        """By which of them the stranger still comes in."""
+        """The doors through which the stranger still comes in."""
         home = f"/w/{self.member.workspace.slug}/"
         open_doors = {name for name, secret in zip(("token", "agent"), self.secrets, strict=True) if _is_good(secret)}
         password = Client()
@@ -140,7 +140,7 @@ def test_who_links_the_provider_while_signed_in_keeps_what_she_has(
 
 
 def reset(member: Member, password: str = NEW_PASSWORD, *, address: str = "") -> str:
-    """By the link in the mail, as its reader; the last page."""
+    """Resets the password by the link in the mail, as its reader; returns the last page."""
     browser = Client()
     browser.post("/accounts/password/reset/", {"email": address or member.user.email})
     send_due_mail()
@@ -290,7 +290,7 @@ def test_who_confirms_her_own_address_keeps_what_she_has(mailing: None, ana: Mem
 
 
 def test_a_second_address_is_confirmed_by_nobody_who_is_not_signed_in(mailing: None, dora: Member) -> None:
-    """Else somebody's address would become a door to an account that is not theirs, and stay taken."""
+    """The address of another person would become a door to an account that is not theirs, and stay taken."""
     browser = _signed_in_by_password(dora)
     EmailAddress.objects.create(user=dora.user, email=dora.user.email, primary=True)
     EmailAddress.objects.create(user=dora.user, email="boss@garden.example")

@@ -1,4 +1,4 @@
-"""Whoever was removed stays out, whatever they kept: links they made or hold, tokens, rooms of before."""
+"""A removal: whoever was removed stays out, whatever they kept: links they made or hold, tokens, rooms of before."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Where one is signed in: seen, ended one by one or all at once, and what streams from there ends with it."""
+"""The sessions: where one is signed in: seen, ended one by one or all at once, and what streams from there ends with
+it."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -170,7 +171,7 @@ def may_listen(viewer: Viewer) -> bool:
 
 @pytest.mark.parametrize("end", [sign_out, change_password, deactivate, delete_session, expire_session, end_elsewhere])
 def test_a_stream_ends_with_its_session(end: Callable[[Client, User], None], ana: Member, home: str) -> None:
-    """Asked anew every `REFRESH_SECONDS` by every process that has a stream."""
+    """A stream's session is asked anew every `REFRESH_SECONDS` by every process that has a stream."""
     browser = sign_in(ana.user)
     key = browser.session.session_key
     viewer = Viewer(ana.workspace_id, ana.participant_id, session_key=key, password=ana.user.password)

@@ -86,7 +86,7 @@ def test_the_link_makes_the_account_that_was_asked_for(mailing: None, token: str
 
 
 def test_in_another_browser_its_reader_says_who_she_is(mailing: None, token: str, home: str) -> None:
-    """Who asked may be somebody else: neither name nor password are theirs to choose."""
+    """A person who asked may be somebody else: neither name nor password are theirs to choose."""
     sign_up(token)
     owner = Client()
     assert "Password" in owner.get(link()).content.decode()

@@ -38,7 +38,7 @@ MAX_DIVE_RESULTS = 40
 
 
 def draft_format_candidates(request: PromptRequest) -> SectionCandidates:
-    """For the task `publish`: what a draft of a result is, trusted and in full."""
+    """The format of a draft for the task `publish`: what a result is made of, trusted and in full."""
     entries = [_draft_format_item(request.counter)] if request.task == "publish" else []
     return section_candidates("instructions", entries, required=True)
 

@@ -31,10 +31,10 @@ from openvibe.llm.tokens import TokenCounter, truncate_middle
 from openvibe.llm.transcripts import clean_name, one_line
 
 MAX_EPISODES = 40
-"""Open episodes looked at beside the feedback, the newest first."""
+"""The most open episodes looked at beside the feedback, the newest first."""
 
 MAX_FEEDBACK_ITEMS = 5
-"""Open feedback that this audience may know, the newest first, however many other episodes are newer."""
+"""The most open feedback that this audience may know, the newest first, however many other episodes are newer."""
 
 MAX_OLDER_EPISODES = 10
 
@@ -93,8 +93,8 @@ EPISODES = JsonRows("episodes", EpisodeRow, _newest_episodes, parse=_TIMES)
 
 
 def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
-    """Open feedback (the last five), older episodes, and what of them stays out: what was learned where this audience
-    was not, what says the same as a newer one, and decisions that stand among the thread's work."""
+    """Candidates: open feedback (the last five), older episodes, and what of them stays out: what was learned where
+    this audience was not, what says the same as a newer one, and decisions that stand among the thread's work."""
     older: list[Item] = []
     dropped_items: list[DroppedItem] = []
     older_texts: set[str] = set()

@@ -62,7 +62,7 @@ SHORT_THREAD_MESSAGES, WHOLE_MESSAGE_TOKENS = 240, 30
 """A thread of at most so many messages, or of one for so many tokens of room, may stand whole in a mention's prompt."""
 
 MAX_LATER_MESSAGES, LATER_MESSAGE_TOKENS, LATER_TOKENS = 30, 400, 1_500
-"""Of what was posted after the request: so many messages, tokens of one, and tokens in all."""
+"""The limits of what was posted after the request: how many messages, tokens of one, and tokens in all."""
 
 COMPACTED_SHARE, WINDOW_SHARE = 0.8, 0.6
 """Share of a prompt that history may take before anything is recalled. With summaries, what compaction lets a
@@ -73,10 +73,11 @@ MESSAGE_LABELS: tuple[TrustLabel, ...] = ("semi_trusted", "untrusted")
 """Trust labels that messages have."""
 
 TIME_JUMP = timedelta(minutes=30)
-"""After so long a silence a line says when it was said."""
+"""The silence after which a line says when it was said."""
 
 UNFINISHED_SIGN = "\n\n[This answer is unfinished.]"
-"""After an own answer that was stopped, or that waits for people; those of others say it in their line."""
+"""The note after an answer of the agent's own that was stopped, or that waits for people; those of others say it in
+their line."""
 
 MAX_HIDDEN_RESULTS = 20
 """Dive results the level hides that are named, the newest first."""
@@ -116,7 +117,7 @@ FIRST_MESSAGE = JsonRows("first_message", SeqRow, _first_message)
 
 
 def count_unsaid(request: PromptRequest, spans: Sequence[range]) -> tuple[int, int]:
-    """Of the numbers before the request, how many hold nothing that a prompt could (what was deleted, lines of ours,
+    """Counts how many numbers before the request hold nothing that a prompt could (what was deleted, lines of ours,
     answers that failed), and how many of these lie outside of `spans`. One query, of an index that holds only these."""
     ranges = ",".join(f'"[{span.start},{span.stop})"' for span in spans)
     (row,) = fetch_prepared(_COUNT_UNSAID, [f"{{{ranges}}}", request.thread.thread_id, request.end_seq])
@@ -209,7 +210,8 @@ def history_groups(request: PromptRequest, entries: Sequence[ContextEntry]) -> t
 
 
 def _time_note(entry: ContextEntry, previous: ContextEntry | None) -> str:
-    """When it was said, where time has jumped since the message before, or where a window may begin with it."""
+    """The note that says when it was said, where time has jumped since the message before, or where a window may begin
+    with it."""
     at = datetime.fromisoformat(entry.at)
     if previous is None or previous.summary_id is not None or entry.ordinal % WINDOW_STEP == 0:
         return format_minute(at)

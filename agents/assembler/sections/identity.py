@@ -206,8 +206,8 @@ def _scope_items(
 
 
 def workspace_candidates(request: PromptRequest) -> SectionCandidates:
-    """Who the workspace is and what the channel is for. Further lines of a description are indented: none can pass for
-    the name of a workspace, a thread or a channel."""
+    """Lines that say who the workspace is and what the channel is for. Further lines of a description are indented:
+    none can pass for the name of a workspace, a thread or a channel."""
     thread = request.thread
     place = "Direct messages" if thread.direct_participant_id else f"Channel: #{one_line(thread.channel_name)}"
     workspace = (f"Workspace: {one_line(thread.workspace_name)}", indent_text(thread.workspace_description))

@@ -215,7 +215,8 @@ def _entry_text(entry: Entry, now: datetime) -> EntryText:
 
 
 def _freshness_text(freshness: Freshness) -> str:
-    """Its words, with the day in place of a span that is another one tomorrow: dates have one form in prompts."""
+    """The words of the freshness, with the day in place of a span that is another one tomorrow: dates have one form in
+    prompts."""
     if freshness.at is None or freshness.state not in ("fresh", "expiring", "expired"):
         return freshness.words
     return f"{'expired' if freshness.state == 'expired' else 'expires'} {freshness.at:%Y-%m-%d}"

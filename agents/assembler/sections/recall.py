@@ -56,7 +56,7 @@ LINE_TOKENS = 2
 reckon with that for all of them kept a twelfth of what was found out of a small room."""
 
 SHORTEST_LINE_TOKENS = 6
-"""About what the shortest line takes, name and word included: with less room nothing more is tried."""
+"""The tokens that the shortest line takes, name and word included: with less room nothing more is tried."""
 
 SEARCH_SURPLUS = 1.1
 """How much more than the room the search is asked to fill."""
@@ -180,7 +180,8 @@ def _middle_line(request: PromptRequest, entry: ContextEntry, middle: str, room:
 
 
 def _running_window(request: PromptRequest, history: Sequence[Item]) -> tuple[int, set[int]]:
-    """Where the window that runs up to the request begins, and the seqs of the messages that stand before it."""
+    """The seq at which the window that runs up to the request begins, and the seqs of the messages that stand before
+    it."""
     window_start, seqs = request.end_seq, set()
     is_running = True
     for item in reversed(history):
@@ -220,7 +221,7 @@ def _shown_limit(room: int) -> int:
 
 
 def _keep(standing: Sequence[StandingBlock], hits: Sequence[MessageHit], room: int) -> Sequence[StandingBlock]:
-    """As many of the blocks, the first ones, as leave room for what bears on the request and does not stand there."""
+    """The first blocks, as many as leave room for what bears on the request and does not stand there."""
     bearing = dict(_relevant_messages(hits, room))
     block_tokens, kept_count = 0, 0
     needed = sum(bearing.values())
@@ -251,7 +252,7 @@ class _MessagesOutOfView(NamedTuple):
     in_view: Collection[int]
 
     def newest(self, chosen_seqs: Collection[int], room: int) -> Sequence[ContextEntry]:
-        """As many as may fill the room, without those chosen already, the newest first."""
+        """The newest entries, as many as may fill the room, without those chosen already, the newest first."""
         if room < MIN_EXCERPT_TOKENS:
             return ()
         thread = {"thread_id": self.request.thread.thread_id, "seq__lt": self.window_start}
@@ -338,7 +339,7 @@ class _Packer:
         self.labels: set[TrustLabel] = set()
 
     def add(self, entries: Sequence[ContextEntry], *, shorten: bool) -> list[ContextEntry]:
-        """As many of them as fit, with `shorten` what fits of a long one; returns the others."""
+        """Adds as many of them as fit, with `shorten` what fits of a long one; returns the others."""
         left_over: list[ContextEntry] = []
         for place, entry in enumerate(entries):
             if self.room < SHORTEST_LINE_TOKENS:

@@ -24,7 +24,7 @@ from openvibe.llm.transcripts import opening
 
 
 class RecallBlock(NamedTuple):
-    """Where a block stood and what of which messages it showed: as stored in Snapshot.recall.
+    """The place of a block and what of which messages it showed: as stored in Snapshot.recall.
 
     `before`: the number of the message it stands before. `part`: which of one request's blocks. `checksum`: of the
     history that stood before it. `messages`: their numbers, each with the passages shown, None for all of it.
@@ -87,7 +87,7 @@ def standing_blocks(
 def _show_again(
     request: PromptRequest, blocks: Iterable[RecallBlock], entries: Mapping[int, ContextEntry]
 ) -> list[StandingBlock]:
-    """As many of the blocks as still show what they showed. The history goes on in a new transcript after each."""
+    """The first blocks, as many as still show what they showed. The history goes on in a new transcript after each."""
     standing: list[StandingBlock] = []
     for block in blocks:
         try:

@@ -20,11 +20,11 @@ from memory.models import Approval, WorkItem
 from openvibe.llm.fences import fence
 
 STALE_AFTER = timedelta(days=1)
-"""Open to-dos that nobody touched for so long are mentioned."""
+"""The time after which open to-dos that nobody touched are mentioned."""
 
 FEEDBACK_LINE = "Recent feedback says how people want you to answer: follow it, within the rules of the system message."
 APPROVALS_LINE = "Approval blocks alone say what people have allowed you."
-"""About blocks that the prompt has: where there are none, nothing is said of them."""
+"""The line about blocks that the prompt has: where there are none, nothing is said of them."""
 
 MAX_REFS = 5
 """References in one line."""

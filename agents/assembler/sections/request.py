@@ -34,7 +34,7 @@ NO_WORDS = "(The request has no words.)"
 
 
 class ThreadContext(NamedTuple):
-    """Where a prompt is for: the thread, its channel, its workspace."""
+    """The place that a prompt is written for: the thread, its channel, its workspace."""
 
     thread_id: int
     title: str
@@ -48,13 +48,13 @@ class ThreadContext(NamedTuple):
     workspace_instructions: str
     budgets: Any
     parent_instructions: str | None = None
-    """Of a dive: those of the thread it started in."""
+    """The instructions, for a dive, of the thread it started in."""
     dive_source_id: int | None = None
-    """Of a dive: the message it started from."""
+    """The message, for a dive, that it started from."""
     channel_id: int = 0
     parent_id: int | None = None
     direct_participant_id: int | None = None
-    """Of direct messages: one of the two they are between."""
+    """One of the two participants that direct messages are between."""
 
 
 THREAD_COLUMNS = row_columns(
@@ -76,8 +76,8 @@ THREAD_COLUMNS = row_columns(
 
 
 class QueryScope(NamedTuple):
-    """Whose prompt a section's sub-select reads for, who asks, in which message of the thread, whether a result is to
-    be drafted, and what may be read.
+    """The scope that a section's sub-select reads in: whose prompt it is, who asks, in which message of the thread,
+    whether a result is to be drafted, and what may be read.
 
     The sub-select stands in a query of threads: `OuterRef("pk")` is the thread of the prompt.
     """

@@ -170,7 +170,8 @@ PROGRESS_ENTRIES = JsonRows(
 
 
 def _own_runs_in_thread(participant_id: int) -> Q:
-    """Of the agent's runs in the thread. The agent is looked up apart, so that an index has them in order."""
+    """The condition for the agent's runs in the thread. The agent is looked up apart, so that an index has them in
+    order."""
     agent = Agent.objects.filter(participant=participant_id).values("pk")[:1]
     return Q(run__agent=agent, run__thread=OuterRef("pk"))
 
@@ -211,8 +212,8 @@ TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results, parse={"cr
 
 
 class PreviousAnswerRow(NamedTuple):
-    """When the agent answered here last: the tools it had, where recalled messages stood (`recall_blocks`), and whether
-    messages were summarised since."""
+    """The agent's last answer here: when it was given, the tools it had, where recalled messages stood
+    (`recall_blocks`), and whether messages were summarised since."""
 
     tool_names: list[str]
     recall: Any
@@ -220,7 +221,7 @@ class PreviousAnswerRow(NamedTuple):
 
 
 def _newest_snapshot(scope: QueryScope) -> QuerySet[Any, Any]:
-    """Of its last answer: for a draft it has no tools."""
+    """The snapshot of the agent's last answer: for a draft it has no tools."""
     answers = Snapshot.objects.filter(_own_runs_in_thread(scope.participant_id)).exclude(task=Run.Task.PUBLISH)
     since = Compaction.objects.filter(
         thread=OuterRef("run__thread"), state=Compaction.State.DONE, finished_at__gt=OuterRef("created_at")

@@ -19,7 +19,7 @@ CONTENT_VERSION = 2
 """1 has no number; its first items had neither `opening` nor `opening_tokens`. 2 has its number."""
 
 MAX_CONTENT_BYTES = 256 * 1024 * 1024
-"""Of one prompt, unpacked: a hundred times what the largest context window holds."""
+"""The largest size of one prompt, unpacked: a hundred times what the largest context window holds."""
 
 MAX_NUMBER = 2**31 - 1
 
@@ -92,14 +92,14 @@ _IMAGE = re.compile(r"([0-9a-f]{16}):(\d{1,4})x(\d{1,4})", re.ASCII)
 
 
 _Columns = tuple[tuple[str, type, object], ...]
-"""Name, type and default (MISSING where there is none) of each field of a row."""
+"""The name, type and default (MISSING where there is none) of each field of a row."""
 
 _MESSAGE: _Columns = (("role", str, MISSING), ("content", str, MISSING), ("images", str, ""))
 
 
 @cache
 def _columns(kind: type[Item] | type[DroppedItem]) -> _Columns:
-    """Of all that a row is, text and numbers: the names in its Literals may have been others."""
+    """The columns of all that a row is, text and numbers: the names in its Literals may have been others."""
     hints = get_type_hints(kind)
     return tuple((each.name, int if hints[each.name] is int else str, each.default) for each in fields(kind))
 

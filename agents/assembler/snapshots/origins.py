@@ -15,7 +15,8 @@ from agents.assembler.snapshots.store import OF_FILES, key_ids
 from knowledge.models import Entry
 from knowledge.queries import restricted_at, was_any_restricted_since
 from memory.models import Approval, Episode, ProgressEntry, WorkItem
-from openvibe.chat.models import Thread, visibility_of
+from openvibe.chat.models import Thread
+from openvibe.chat.queries import visibility_of
 from openvibe.workspaces.access import Access
 
 DELETED_REASON = "deleted since"
@@ -126,8 +127,9 @@ def _readable_entries(ids: set[int], access: Access, at: datetime | None) -> set
 
 
 def _is_old_index_shown(key: str, access: Access, at: datetime | None) -> bool:
-    """Of an index that was stored when it did not say which entries it names: agents are shown none, since one of the
-    entries may come from a thread that is closed to them now; people one of which they may read every entry."""
+    """Whether an index may be shown that was stored when it did not say which entries it names: agents are shown none,
+    since one of the entries may come from a thread that is closed to them now; people one of which they may read every
+    entry."""
     if access.is_agent or access.knowledge == "none":
         return False
     if access.knowledge == "restricted":

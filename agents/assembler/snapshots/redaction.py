@@ -179,7 +179,7 @@ def _withheld_files(keys: Iterable[str], access: Access) -> dict[str, str]:
 
 
 def _read_at(snapshot: Snapshot) -> datetime | None:
-    """When the prompt was read, which is before it was stored; None for one that was not stored."""
+    """The time at which the prompt was read, which is before it was stored; None for one that was not stored."""
     if not snapshot.pk:
         return None
     return min(filter(None, (snapshot.run.started_at, snapshot.created_at)))
@@ -262,8 +262,8 @@ NAMING_KINDS = ("knowledge", "instructions", "include", "block", "skill")
 
 
 def _hidden_source(item: Item | DroppedItem) -> str:
-    """Where a hidden item comes from; of knowledge not its topic, of a block or a skill not its name, of instructions
-    not what they include."""
+    """The source of a hidden item; of knowledge not its topic, of a block or a skill not its name, of instructions not
+    what they include."""
     kind = item_kind(item.key)
     return item.section if kind in NAMING_KINDS or kind not in KNOWN_KINDS else item.source
 
@@ -399,7 +399,7 @@ def _tool_call_view(call: ToolCall, deleted: datetime | None, is_visible: bool) 
 
 
 def _why_hidden(sources: Collection[str]) -> str:
-    """Why a call with such sources is withheld, as a sentence."""
+    """The reason why a call with such sources is withheld, as a sentence."""
     if not sources:
         return CALL_WITHOUT_AUDIENCE
     if ToolSource.Kind.NOTES in sources:

@@ -36,7 +36,7 @@ from openvibe.chat.wiring import ErasedText
 from openvibe.llm.values import ChatMessage
 
 MAX_DIGITS = 18
-"""Of the number of a row."""
+"""The most digits of the number of a row."""
 
 OF_FILES = frozenset(("file", "image", "pixels"))
 """Kinds of items whose keys name the message that they came with, then themselves."""
@@ -80,7 +80,7 @@ def shared_prefix_with(tools: Sequence[Item], messages: Sequence[ChatMessage], p
 
 
 def store_snapshot(run: Run, prompt: Prompt, *, is_new: bool = False) -> None:
-    """Keep what the run saw, in the transaction that holds the run; an earlier snapshot of it is replaced.
+    """Stores what the run saw, in the transaction that holds the run; an earlier snapshot of it is replaced.
 
     `is_new`: there is none. Feedback, episodes and knowledge in the prompt count once more as used.
     """
@@ -153,7 +153,7 @@ JOIN chat_message m ON m.id = f.message_id JOIN chat_thread t ON t.id = m.thread
 
 
 def _count_episode_uses(episode_ids: set[int]) -> None:
-    """These episodes were in one prompt more; pages that show the feedback behind them hear of it."""
+    """Counts that these episodes were in one prompt more; pages that show the feedback behind them hear of it."""
     if not episode_ids:
         return
     for workspace_id, channel_id, thread_id, message_id in fetch_prepared(_COUNT_USES, [array_literal(episode_ids)]):
@@ -167,8 +167,8 @@ def _count_episode_uses(episode_ids: set[int]) -> None:
 
 
 def expire_records() -> int:
-    """Remove texts of prompts, results of tools and thoughts older than PROMPT_RETENTION_DAYS; how many of the first
-    two. The counts stay."""
+    """Removes texts of prompts, results of tools and thoughts older than PROMPT_RETENTION_DAYS; returns how many of the
+    first two. The counts stay."""
     expiry = timezone.now() - timedelta(days=settings.PROMPT_RETENTION_DAYS)
     prompts = Snapshot.objects.filter(created_at__lt=expiry, content__isnull=False).update(content=None)
     old_calls = ToolCall.objects.filter(created_at__lt=expiry)
@@ -201,7 +201,8 @@ def load_content(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def erase_from_snapshots(erased: ErasedText) -> int:
-    """Rewrite the stored prompts that say what a message said no more; the counts stay. How many were rewritten.
+    """Rewrites the stored prompts that contain what a message does not say any more; the counts stay. Returns how many
+    were rewritten.
 
     Emptied are the message itself, summaries of it, what tools answered, work that was taken from it, and whatever
     repeats it word for word.

@@ -282,8 +282,8 @@ def credentials_path() -> Path:
 
 
 def served_url() -> str:
-    """Where the OpenVibe answers that runs from this folder, or ran last (`serve --port` need not be PORT); else where
-    it is to."""
+    """The address at which the OpenVibe answers that runs from this folder, or ran last (`serve --port` need not be
+    PORT); else where it is to."""
     with suppress(OSError, ValueError):
         _pid, url = (Path(settings.VAR) / "serve.lock").read_text().split()
         return url
@@ -303,7 +303,7 @@ def sign_in_line(url: str) -> str:
 
 
 def write_credentials(file: Path, password: str) -> None:
-    """Write the first sign-in where only this system user can read it."""
+    """Writes the first sign-in where only this system user can read it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as stream:

@@ -18,23 +18,24 @@ if TYPE_CHECKING:
     from openvibe_client.vibe import Mention
 
 MAX_CHARACTERS = 100_000
-"""Of a reply (Unicode code points), as the server takes them."""
+"""The most characters of a reply (Unicode code points), as the server takes them."""
 TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
 MAX_REASON_CHARACTERS = 15_000
 MAX_STEP_CHARACTERS = 20_000
-"""Of what a step says, was asked and answered; a thought may be as long as a reply."""
+"""The most characters of what a step says, was asked and answered; a thought may be as long as a reply."""
 NO_ANSWER_CODES = ("answered", "run_over", "agent_silent", "not_addressed", "archived", "deleted", "not_found")
 """Codes that say that nobody waits for an answer: it is there, or it may not be given (any more)."""
 PATIENCE_SECONDS = 60.0
 """How long the end of a reply is told to a server that is away: by then it takes the agent for silent."""
 SEND_SECONDS = 0.3
-"""Between two sendings of words."""
+"""Seconds between two sendings of words."""
 SIGN_OF_LIFE_SECONDS = 2.0
-"""Between two calls while nothing is written: so long may it take to hear of a Stop."""
+"""Seconds between two calls while nothing is written: so long may it take to hear of a Stop."""
 
 
 def _storable(text: str) -> str:
-    """Without what the server cannot keep: NUL, and halves of characters such as undecodable file names have."""
+    """The text without what the server cannot keep: NUL, and halves of characters such as undecodable file names
+    have."""
     return text.replace("\x00", "").encode("utf-8", "replace").decode()
 
 
@@ -86,8 +87,8 @@ class Answer:
         return bool(self._words.strip())
 
     def begin(self) -> None:
-        """Take the message, so that no other process of this agent answers it; wait while one writes in the thread, and
-        while the server is away.
+        """Takes the message, so that no other process of this agent answers it; waits while one writes in the thread,
+        and while the server is away.
 
         Where there is nothing to answer (any more), the answer is over. Raises ApiError for what an operator must mend.
         """
@@ -107,7 +108,7 @@ class Answer:
         self._sender.start()
 
     def write(self, words: str) -> None:
-        """Add words to the reply. Raises Stopped when nobody waits for them, ApiError when the token is no more."""
+        """Adds words to the reply. Raises Stopped when nobody waits for them, ApiError when the token is no more."""
         self.check()
         words = _storable(words)
         with self._lock:
@@ -133,8 +134,8 @@ class Answer:
         result: str = "",
         seconds: float = 0.0,
     ) -> str:
-        """Tell people what the agent does, beside the reply: a `note`, a `tool` that it calls, a `thought`. Returns the
-        key of the step; given again, the step is changed. `state`: running, done, failed or refused.
+        """Tells people what the agent does, beside the reply: a `note`, a `tool` that it calls, a `thought`. Returns
+        the key of the step; given again, the step is changed. `state`: running, done, failed or refused.
 
         Raises Stopped when nobody waits any more, ApiError for a step that is not taken.
         """
@@ -154,7 +155,7 @@ class Answer:
         return str(step["key"])
 
     def finish(self, words: str | None = None, *, model: str = "", usage: tuple[int, int] | None = None) -> None:
-        """End the reply; `words` replace what was written. `usage`: tokens read and written. Raises ApiError."""
+        """Ends the reply; `words` replace what was written. `usage`: tokens read and written. Raises ApiError."""
         self._close()
         words = self._words if words is None else _storable(words)
         if len(words) >= MAX_CHARACTERS:
@@ -163,7 +164,7 @@ class Answer:
         self._end({"body": words, "model": model[:120], **tokens})
 
     def fail(self, reason: str) -> None:
-        """End the reply as failed, with the reason for people to read; what was written stays."""
+        """Ends the reply as failed, with the reason for people to read; what was written stays."""
         self._close()
         if self.run is not None and not self.is_over:
             with suppress(ApiError):  # the last words; if they cannot be had, the failure still can

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GRACE_SECONDS = 5.0
-"""Between SIGTERM and SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL."""
 PIPE_SECONDS = 2.0
 """How long output may still come once the command itself is over: what it left running may hold the pipe."""
 MAX_ERROR_BYTES = 8_000
@@ -42,7 +42,7 @@ class Command:
         self._is_over = threading.Event()
 
     def run(self, given: str, take: Callable[[bytes], object], *, timeout: float) -> CommandResult:
-        """Give it this on standard input, hand on what it prints, and wait for its end.
+        """Gives the command this on standard input, hands on what it prints, and waits for its end.
 
         `take` is called in one thread, with b"" never; what it raises stops the command and is raised here.
         """
@@ -72,7 +72,7 @@ class Command:
         return CommandResult(self._process.returncode, errors, is_timed_out)
 
     def stop(self) -> None:
-        """End it and everything it started: SIGTERM, and what is still there after a while gets SIGKILL."""
+        """Ends it and everything it started: SIGTERM, and what is still there after a while gets SIGKILL."""
         if self._process.poll() is None:
             self._signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):

@@ -12,7 +12,8 @@ SILENCE_SECONDS = 60.0
 """The server says something every 25 seconds; after so many without a word the connection is dead."""
 
 BUSY_FAILURES = 7
-"""As after so many failures: a server that has no room for another listener wants half a minute."""
+"""The number of failures that a busy server counts as: a server that has no room for another listener wants half a
+minute."""
 
 
 @dataclass(frozen=True)

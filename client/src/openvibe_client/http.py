@@ -131,7 +131,7 @@ class Api:
         self._kept.connection = kept
 
     def close(self) -> None:
-        """Let go of this thread's connection."""
+        """Closes this thread's connection."""
         self._keep(None, getattr(self._kept, "connection", None))
 
     def lines(

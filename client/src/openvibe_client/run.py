@@ -36,7 +36,7 @@ class Options:
 
 
 class CommandFailed(Exception):
-    """Why there is no whole answer, in words for people."""
+    """The reason why there is no whole answer, in words for people."""
 
 
 class Runner:
@@ -50,7 +50,8 @@ class Runner:
         self._is_ending = False
 
     def run(self) -> None:
-        """Until the token may not listen any more (ApiError), or KeyboardInterrupt; nothing is left running then."""
+        """Runs until the token may not listen any more (ApiError), or KeyboardInterrupt; nothing is left running
+        then."""
         with ThreadPoolExecutor(self.options.at_once, thread_name_prefix="openvibe-run") as pool:
             try:
                 mentions = self.vibe.mentions(position_file=self.sessions.position_file)
@@ -66,7 +67,7 @@ class Runner:
                 self._end()
 
     def _end(self) -> None:
-        """End the commands. What nobody began is told again to the next start."""
+        """Ends the commands. What nobody began is told again to the next start."""
         with self._lock:
             self._is_ending = True
             positions = [mention.position for waiting in self._waiting.values() for mention in waiting]
@@ -172,7 +173,7 @@ class Runner:
         return json.dumps({"mcpServers": {"openvibe": server}})
 
     def _failure(self, result: CommandResult, reader: OutputReader, *, has_words: bool) -> str:
-        """Why the answer is none, or not whole; empty when it is."""
+        """The reason why the answer is none, or not whole; empty when it is."""
         if self._is_ending:
             return "`openvibe run` was ended where it runs."
         name = Path(self.options.command[0]).name

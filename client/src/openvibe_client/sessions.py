@@ -45,13 +45,13 @@ class Sessions:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, from its first byte on."""
+    """Writes a file that only its owner may read, from its first byte on."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
 
 
 def state_file(url: str, handle: str) -> Path:
-    """Of this agent of this OpenVibe, where XDG keeps state."""
+    """The file of this agent of this OpenVibe, where XDG keeps state."""
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "openvibe"
     return folder / (re.sub(r"[^A-Za-z0-9.-]+", "_", f"{handle}@{url.partition('//')[2] or url}") + ".json")

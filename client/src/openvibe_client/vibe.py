@@ -27,7 +27,7 @@ class Vibe:
 
     @classmethod
     def from_env(cls) -> "Vibe":
-        """As OPENVIBE_URL and OPENVIBE_TOKEN say."""
+        """A client as OPENVIBE_URL and OPENVIBE_TOKEN say."""
         return cls(os.environ["OPENVIBE_URL"], os.environ["OPENVIBE_TOKEN"])
 
     def answers_itself(self) -> bool:
@@ -110,7 +110,7 @@ class Vibe:
         return self.api.call("GET", "knowledge/search/", query={"q": query, **filters})
 
     def suggest_knowledge(self, topic: str, content: str, **fields: Any) -> Any:
-        """Suggest an entry (from L2 on); a person decides."""
+        """Suggests an entry (from L2 on); a person decides."""
         body = {"topic": topic, "content": content, **fields}
         return self.api.call("POST", "knowledge/suggest/", body, is_repeatable=True)
 
@@ -147,7 +147,7 @@ class Blocks:
         return block
 
     def write(self, label: str, content: str) -> Block:
-        """Make the block say this. Raises ApiError 412 when somebody saved it meanwhile."""
+        """Makes the block say this. Raises ApiError 412 when somebody saved it meanwhile."""
         block = self.read(label)
         if block is None:
             made: Block = self._api.call("POST", "blocks/", {"label": label, "content": content}, is_repeatable=True)
@@ -158,7 +158,7 @@ class Blocks:
         return saved
 
     def append(self, label: str, content: str) -> Block:
-        """Add to a block that is there."""
+        """Adds to a block that is there."""
         block: Block = self._api.call("POST", f"blocks/{label}/append/", {"content": content})
         return block
 
@@ -175,7 +175,7 @@ class Context:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """As chat models take them."""
+        """The messages as chat models take them."""
         return [_chat_message(message) for message in self.assembled["messages"]]
 
     @property
@@ -185,7 +185,7 @@ class Context:
 
     @property
     def text(self) -> str:
-        """As one text, for what takes no messages."""
+        """The context as one text, for what takes no messages."""
         return "\n\n".join(message["content"] for message in self.assembled["messages"] if message["content"])
 
 
@@ -253,7 +253,7 @@ class Mention:
             answer.write(text)
 
     def memory(self, action: str, **arguments: Any) -> Any:
-        """Call the memory tool in this thread: `mention.memory("search", query="frost")`."""
+        """Calls the memory tool in this thread: `mention.memory("search", query="frost")`."""
         return self.vibe.api.call("POST", "memory/tool/", {"thread": self.thread, "action": action, **arguments})
 
     def work(self) -> list[dict[str, Any]]:
@@ -261,12 +261,12 @@ class Mention:
         return list(self.vibe.rows("work/", thread=self.thread))
 
     def add_work(self, kind: str, text: str) -> Any:
-        """Note an item of work: `mention.add_work("todo", "Prune the roses")`."""
+        """Notes an item of work: `mention.add_work("todo", "Prune the roses")`."""
         body = {"thread": self.thread, "kind": kind, "text": text}
         return self.vibe.api.call("POST", "work/", body, is_repeatable=True)
 
     def log_progress(self, checkpoint: str, **fields: Any) -> Any:
-        """Say in the thread's progress log how far things are."""
+        """Says in the thread's progress log how far things are."""
         body = {"thread": self.thread, "checkpoint": checkpoint, **fields}
         return self.vibe.api.call("POST", "progress/", body, is_repeatable=True)
 

@@ -65,7 +65,7 @@ class Command(BaseCommand):
             raise CommandError(f"{options.get('file') or 'Output'}: {error.strerror}.{outcome}") from None
 
     def import_file(self, file: Path, form: str, by: Access) -> None:
-        """Import and report. Raises CommandError (exit code 1) when a row was refused; the others are in."""
+        """Imports and reports. Raises CommandError (exit code 1) when a row was refused; the others are in."""
         with file.open("rb") as source:
             report = import_entries(by=by, raw=source.read(MAX_BYTES + 1), form=form)
         rows = [f"Row {row.number}: {row.outcome}. {row.why}" for row in report.rows if row.why]
@@ -98,7 +98,7 @@ class Command(BaseCommand):
 
 
 def access_of_handle(slug: str, handle: str) -> Access:
-    """Who imports or exports: the member of that handle, or an owner of the workspace."""
+    """The access of the person who imports or exports: the member of that handle, or an owner of the workspace."""
     workspace = resolve_workspace(slug)
     members = Member.objects.filter(workspace=workspace, removed_at=None).select_related("participant")
     matching = members.filter(participant__handle=handle.lstrip("@")) if handle else members.filter(role="owner")

@@ -75,7 +75,7 @@ def selected_threads(pk: int | None) -> Iterable[Thread]:
 
 
 def compact_thread(thread: Thread, *, full: bool) -> str:
-    """Compact it and say what came of it. Raises CommandError where it cannot."""
+    """Compacts the thread and says what came of it. Raises CommandError where it cannot."""
     try:
         compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=full)
     except Problem as problem:
@@ -97,7 +97,8 @@ def compact_thread(thread: Thread, *, full: bool) -> str:
 
 
 def rebuild_thread(thread: Thread) -> str:
-    """Have everything written anew that is no summary, or lost its words; what came of it. Raises CommandError."""
+    """Has everything written anew that is no summary, or lost its words; returns what came of it. Raises
+    CommandError."""
     unusable_count = forget_unusable_summaries(thread.pk)
     provider = provider_for(thread.workspace_id)
     if not isinstance(provider, Rebuilder):

@@ -44,13 +44,14 @@ WORKER_LOST = (
     "Nothing is lost; see the log before trying again."
 )
 REBUILD_COOLDOWN = timedelta(minutes=30)
-"""After rebuilding failed, or changed nothing, recovery does not ask for it again for this long."""
+"""The pause after a rebuild that failed, or changed nothing, before recovery asks for it again."""
 
 
 def execute_compaction(
     compaction_id: int, *, provider: MemoryProvider | None = None, clock: Callable[[], float] = time.monotonic
 ) -> int | None:
-    """Execute it if nobody else does. Where a model failed: the seconds after which a worker is to try again.
+    """Executes the compaction if nobody else does. Returns, where a model failed, the seconds after which a worker is
+    to try again.
 
     Safe to call any number of times. `provider` stands in for the workspace's own plugin. Raises only when the
     database is out of reach; recovery then finds the row without an owner.
@@ -85,7 +86,7 @@ def execute_compaction(
 
 
 def _set_plugin(compaction: Compaction) -> bool:
-    """Name the plugin that executes it. Always its turn: a thread has one unfinished compaction at most."""
+    """Names the plugin that executes it. It is always its turn: a thread has one unfinished compaction at most."""
     compaction.plugin = active_plugin_name(compaction.thread.workspace_id)
     return True
 

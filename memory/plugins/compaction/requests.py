@@ -67,7 +67,8 @@ def request_compaction(
 
 
 def _clean_focus(focus: str, thread: Thread) -> str:
-    """On one line, secrets masked. Raises Problem when it is too long, Refused for a plugin that takes none."""
+    """The focus on one line, secrets masked. Raises Problem when it is too long, Refused for a plugin that takes
+    none."""
     cleaned = mask_secrets(" ".join(clean_text(focus).split()))
     if not has_visible_character(cleaned):
         return ""
@@ -96,8 +97,8 @@ def _check_not_too_soon(thread: Thread) -> None:
 
 
 def compaction_denied_reason(thread: Thread, provider: MemoryProvider | None = None) -> str | None:
-    """Why this thread is never compacted, as a sentence for people; None when it can be. `provider`: the workspace's
-    memory, where it was read already."""
+    """The reason why this thread is never compacted, as a sentence for people; None when it can be. `provider`: the
+    workspace's memory, where it was read already."""
     if thread.access == Thread.Access.HUMAN_ONLY:
         return "This thread is for people only. No agent reads it, so nothing of it is summarised."
     if not isinstance(provider or provider_for(thread.workspace_id), Compactor):
@@ -154,7 +155,7 @@ def _create_compaction(thread: Thread, trigger: str, full: bool, by: Access | No
 
 
 def request_compaction_if_due(*, thread: Thread, had_bulky_result: bool = False) -> Compaction | None:
-    """Ask for a compaction when the conversation has grown past its threshold and something can be summarised.
+    """Asks for a compaction when the conversation has grown past its threshold and something can be summarised.
 
     After a tool's bulky result one is asked for in any case. Nothing is computed while another one waits or runs.
     """
@@ -168,7 +169,7 @@ def request_compaction_if_due(*, thread: Thread, had_bulky_result: bool = False)
 
 
 def request_rebuild(*, message: Message) -> Compaction | None:
-    """Ask for the summaries to be written anew that stand for this message, if any does."""
+    """Asks for the summaries to be written anew that stand for this message, if any does."""
     provider = provider_for(message.thread.workspace_id)
     if not isinstance(provider, Rebuilder) or not provider.covers_message(message.pk):
         return None

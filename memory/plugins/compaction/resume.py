@@ -16,14 +16,14 @@ RETRY_WINDOW = timedelta(days=1)
 
 
 def find_pause(workspace_id: int, provider: MemoryProvider | None = None) -> CompactionPause | None:
-    """Until when, and why, a workspace's compactions rest; None while they do not. `provider`: the workspace's memory,
-    where it was read already."""
+    """The pause of a workspace's compactions: until when, and why, they rest; None while they do not. `provider`: the
+    workspace's memory, where it was read already."""
     provider = provider or provider_for(workspace_id)
     return provider.compaction_pause(workspace_id) if isinstance(provider, Pausable) else None
 
 
 def resume_compaction(*, workspace_id: int, by: Access | None, endpoint_id: int | None = None) -> list[Compaction]:
-    """Lift the pause of an endpoint (None: the one in use) and take up what failed: rows for the caller to send to a
+    """Lifts the pause of an endpoint (None: the one in use) and takes up what failed: rows for the caller to send to a
     worker.
 
     Admins only; `by=None` is a test of the endpoint that succeeded. Raises Refused, and Conflict (`not_paused`) when

@@ -136,7 +136,7 @@ def _reference_to(entry: ContextEntry, tokens: int) -> ContextEntry:
 
 
 def first_fitting_index(entries: Sequence[ContextEntry], tail_start: int, budget: int) -> int:
-    """Where the window begins: at `tail_start`, or as many groups before it as fit with it."""
+    """The index at which the window begins: at `tail_start`, or as many groups before it as fit with it."""
     remaining = budget - sum(entry.cost for entry in entries[tail_start:])
     first = tail_start
     for start in group_starts(entries, tail_start, budget):
@@ -148,7 +148,7 @@ def first_fitting_index(entries: Sequence[ContextEntry], tail_start: int, budget
 
 
 def group_starts(entries: Sequence[ContextEntry], tail_start: int, budget: int) -> list[int]:
-    """Where the groups before `tail_start` begin, the newest first: what leaves the window together.
+    """The indices at which the groups before `tail_start` begin, the newest first: what leaves the window together.
 
     That is a summary; the WINDOW_STEP messages that share their numbers but for the last digit, or each of them where
     together they are dearer than half of the budget; and whatever a tool call and its result hold between them.

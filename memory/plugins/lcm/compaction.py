@@ -85,7 +85,7 @@ def compact_conversation(
     client: ModelClient | None = None,
     clock: Callable[[], datetime] = timezone.now,
 ) -> CompactionResult:
-    """Rebuild what is stale, then summarise: leaves until the context is down to half of the budget, and one
+    """Rebuilds what is stale, then summarises: leaves until the context is down to half of the budget, and one
     condensed pass; `full` repeats both until nothing is left to summarise. While another compaction of the same
     conversation is at work this one does nothing.
 
@@ -104,7 +104,7 @@ def compact_conversation(
 def rebuild_conversation(
     session: Session, *, config: Mapping[str, Any], client: ModelClient | None = None
 ) -> CompactionResult:
-    """Write anew what is stale; sizes before and after. Raises like `compact_conversation`."""
+    """Writes anew what is stale; returns the sizes before and after. Raises like `compact_conversation`."""
     if not Summary.objects.filter(conversation__thread=session.thread_id, stale=True).exists():
         return CompactionResult(0, 0)
 
@@ -124,7 +124,7 @@ def _run_exclusively(
     clock: Callable[[], datetime],
     action: Callable[[Conversation, SummaryWriter], CompactionResult],
 ) -> CompactionResult:
-    """Do the work while nobody else compacts the conversation, and keep count of failures in a row."""
+    """Does the work while nobody else compacts the conversation, and keeps count of failures in a row."""
     thread = _access_thread(session)
     if thread is None:
         raise Missing
@@ -163,7 +163,7 @@ def _access_thread(session: Session) -> Thread | None:
 
 
 def _summary_writer(thread: Thread, client: ModelClient | None, endpoint: Endpoint | None) -> SummaryWriter:
-    """Who writes the summaries of this workspace. They are everybody's: they count against its budget."""
+    """The writer of the summaries of this workspace. They are everybody's: they count against its budget."""
     chunk_tokens = min(MAX_CHUNK_TOKENS, endpoint.usable_window // 2) if endpoint is not None else MAX_CHUNK_TOKENS
     client = meter_client(
         client or client_for(endpoint), workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES
@@ -172,14 +172,14 @@ def _summary_writer(thread: Thread, client: ModelClient | None, endpoint: Endpoi
 
 
 MAX_ROUNDS = 10
-"""Of a full compaction; leaves of an incremental one."""
+"""The most rounds of a full compaction; leaves of an incremental one."""
 
 SUMMARIES_SHARE, TARGET_SUMMARIES, MIN_SUMMARY_LIMIT = 6, 10, 64
 """All summaries together are to fit into this part of the budget, about TARGET_SUMMARIES of them. Only when another
 would not fit are the newest of equal depth condensed, all of them at once: what changes rarely is read anew rarely."""
 
 FIRST_ROOM_DIVISOR, LATER_ROOM_DIVISOR = 2, 6
-"""Of the room that others leave, a summary takes this part: while there is room for long ones, and afterwards."""
+"""The parts of the room left by others that a summary takes: while there is room for long ones, and afterwards."""
 
 MEASURED_ITEMS, ALL_ITEMS = 20_000, 2**40
 """Items whose size is told before and after: of an incremental compaction, of a full one."""
@@ -319,7 +319,7 @@ class CompactionPasses:
         return [items[first:stop] for first, stop in condensed_chunks(items, chunk_tokens=self.writer.chunk_tokens)]
 
     def _summarize(self, items: Sequence[ContextItem], *, is_leaf: bool) -> PassOutcome:
-        """Make one summary. What was changed while it was made is read and tried once again."""
+        """Makes one summary. What was changed while it was made is read and tried once again."""
         share = LEAF_SHARE if is_leaf else CONDENSED_SHARE
         for _ in range(2):
             plan = plan_summary(self.conversation_id, items, is_leaf=is_leaf, chunk_tokens=self.writer.chunk_tokens)

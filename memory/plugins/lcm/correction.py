@@ -17,7 +17,7 @@ from openvibe.llm.tokens import count_tokens
 
 
 def correct_summary(session: Session, summary: Summary, *, content: str, version: int) -> None:
-    """Let the summary say this. The same text again changes nothing.
+    """Lets the summary say this. The same text again changes nothing.
 
     `version` is the one the writer saw. Raises Problem (empty, over MAX_ENTRY_TOKENS), and Conflict when the summary
     was rewritten meanwhile, or is waiting to be.
@@ -62,8 +62,8 @@ def correct_summary(session: Session, summary: Summary, *, content: str, version
 
 
 def forget_quoting_summaries(erased: ErasedText) -> int:
-    """Have those summaries of the thread written anew into which a person wrote a message that they were not made
-    from; and those that had such a one as earlier context. How many.
+    """Has those summaries of the thread written anew into which a person wrote a message that they were not made from;
+    and those that had such a one as earlier context. Returns how many. How many.
 
     What a message is a source of lost its words in the moment of the change, by a trigger. What another summary repeats
     of it, messages that stand still say: written anew in each pass it would say the same.

@@ -37,7 +37,7 @@ _DECISION = re.compile(
     r"|решил|решен|договорил|утвержд|karar|uzgodnion)"
     r"|决定|決定|同意|决议|決まり|決めた|결정|합의|قرر|اتفق|החלט|तय (?:किया|हुआ)"
 )
-"""In small letters, as `_OPEN`: where case is to be ignored, every alternative is tried at every word."""
+"""Patterns in small letters, as `_OPEN`: where case is to be ignored, every alternative is tried at every word."""
 
 _OPEN = re.compile(
     r"\b(?:open question|still open|unresolved|undecided|to be (?:decided|clarified|confirmed)|tbd"

@@ -7,7 +7,7 @@ from memory.plugins.base import MAX_PAIR_DISTANCE, ContextEntry
 from memory.plugins.lcm.chunking import GAP_KIND, SUMMARY_KIND, ContextItem, item_from_entry, tool_pairs
 
 FRESH_TAIL_SHARE = 0.25
-"""Of the budget: the fresh tail takes no more, because a tail that fills it leaves no room for summaries."""
+"""The fresh tail's largest share of the budget, because a tail that fills it leaves no room for summaries."""
 
 
 def fresh_tail_index(entries: Sequence[ContextEntry], fresh_tail: int, budget: int, config: Mapping[str, Any]) -> int:
@@ -29,9 +29,9 @@ def newest_request_index(items: Sequence[ContextItem]) -> int | None:
 
 
 def tail_index(items: Sequence[ContextItem], fresh_tail: int, max_tokens: int | None) -> int:
-    """Where the fresh tail begins: the last `fresh_tail` messages that prompts show, and no more than fit `max_tokens`
-    (one always does; None: no such bound). It is stretched back so that it splits no pair and holds the newest request
-    of a person when that is in reach. Without messages, or when none are wanted, the tail is empty."""
+    """The index at which the fresh tail begins: the last `fresh_tail` messages that prompts show, and no more than fit
+    `max_tokens` (one always does; None: no such bound). It is stretched back so that it splits no pair and holds the
+    newest request of a person when that is in reach. Without messages, or when none are wanted, the tail is empty."""
     start, shown_count, tail_tokens = len(items), 0, 0
     for index in reversed(range(len(items)) if fresh_tail > 0 else ()):
         item = items[index]

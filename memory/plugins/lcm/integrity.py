@@ -279,8 +279,8 @@ def _problem_of(summary: Summary) -> str:
 
 
 def forget_unusable_summaries(thread_id: int) -> int:
-    """Take the words from what is no summary, and from what was made of it, so that all of it is written anew; how
-    many summaries were none."""
+    """Takes the words from what is no summary, and from what was made of it, so that all of it is written anew; returns
+    how many summaries were none."""
     unusable = find_unusable_summaries(thread_id)
     if unusable:
         forget_summaries(unusable[0][0].conversation_id, [summary.pk for summary, _ in unusable])
@@ -288,7 +288,7 @@ def forget_unusable_summaries(thread_id: int) -> int:
 
 
 def forget_summaries(conversation_id: int, summary_ids: Sequence[int]) -> None:
-    """Mark these and everything above them, as a change of a message does."""
+    """Marks these and everything above them, as a change of a message does."""
     values: dict[str, Any] = {
         "conversation": conversation_id,
         "summaries": list(summary_ids),

@@ -44,7 +44,8 @@ SELECT many FROM newest
 
 
 def ingest_messages(thread_id: int) -> int:
-    """Give every message that was not seen yet its item; how many there were. Takes the conversation's row lock."""
+    """Gives every message that was not seen yet its item; returns how many there were. Takes the conversation's row
+    lock."""
     params = {"thread": thread_id}
     if not fetch_rows(_HAS_NEW_MESSAGES, params)[0][0]:
         return 0
@@ -61,10 +62,10 @@ MAX_SEQ = 2**62
 """A number after every message."""
 
 PROMPT_FILTER = "m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL AND m.kind <> 'system' AND m.body <> ''"
-"""Which messages prompts show to somebody."""
+"""The condition for messages that prompts show to somebody."""
 
 VISIBLE_FILTER = sql.SQL(PROMPT_FILTER + " AND (m.kind <> 'dive_result' OR %(reads_dive_results)s)")
-"""Which messages prompts show to the session's asker."""
+"""The condition for messages that prompts show to the session's asker."""
 
 MESSAGE_COLUMNS = sql.SQL(
     "m.seq AS ordinal, m.seq AS last, m.kind, m.body AS text, m.token_count AS tokens, m.created_at AS at,"

@@ -43,7 +43,7 @@ def check_not_paused(workspace_id: int, endpoint: Endpoint | None, now: datetime
 
 
 def record_endpoint_failure(workspace_id: int, endpoint: Endpoint | None, error: ModelError, now: datetime) -> Problem:
-    """Count the failure; what to tell the caller."""
+    """Counts the failure; returns what to tell the caller."""
     sentence = f"{error} {error.advice}"
     values = {
         "workspace": workspace_id,
@@ -58,7 +58,7 @@ def record_endpoint_failure(workspace_id: int, endpoint: Endpoint | None, error:
 
 
 def forget_failures(workspace_id: int, endpoint_id: int | None) -> bool:
-    """Begin counting anew, which lifts a pause; whether there was one."""
+    """Begins counting anew, which lifts a pause; returns whether there was one."""
     rows = EndpointFailures.objects.filter(workspace=workspace_id, endpoint=endpoint_id)
     was_paused = rows.filter(_is_paused()).exists()
     rows.update(failures=0, paused_until=None, last_error="")

@@ -48,8 +48,8 @@ EARLIER_SUMMARIES = "SELECT id, first_seq, content FROM lcm_summary WHERE id = A
 
 
 class SummaryWriter(NamedTuple):
-    """Who writes summaries, how many tokens it is shown at once, and what new ones keep in most detail. Without a
-    client they are cut from the source."""
+    """A writer of summaries, with the number of tokens it is shown at once and what new ones keep in most detail.
+    Without a client they are cut from the source."""
 
     client: ModelClient | None
     chunk_tokens: int = MAX_CHUNK_TOKENS
@@ -77,7 +77,7 @@ class SummaryPlan:
 def plan_summary(
     conversation_id: int, items: Sequence[ContextItem], *, is_leaf: bool, chunk_tokens: int
 ) -> SummaryPlan:
-    """Read the messages of these items, or the summaries."""
+    """Reads the messages of these items, or the summaries."""
     sql = MESSAGES if is_leaf else SUMMARIES
     place = {"conversation": conversation_id, "first": items[0].ordinal, "last": items[-1].ordinal}
     rows = fetch_rows(f"SELECT {sql.fingerprint}, {sql.content} {sql.from_items}", place)
@@ -99,7 +99,7 @@ def plan_summary(
 
 
 def _earlier_summaries(conversation_id: int, ordinal: int, chunk_tokens: int) -> list[DbRow]:
-    """Up to MAX_EARLIER_SUMMARIES that precede, oldest first; none for a model whose window is small.
+    """The summaries that precede, up to MAX_EARLIER_SUMMARIES, oldest first; none for a model whose window is small.
 
     One that was itself made with earlier context is not given: else everything would go back to the first message,
     and a word deleted there would have every summary of the thread made anew.
@@ -117,7 +117,7 @@ def _earlier_summaries(conversation_id: int, ordinal: int, chunk_tokens: int) ->
 
 
 def write_summary(plan: SummaryPlan, draft: SummaryDraft) -> int | None:
-    """Put the summary in the place of what it stands for, in one transaction; its id.
+    """Puts the summary in the place of what it stands for, in one transaction; returns its id.
 
     None, with nothing written, when what it was made from, earlier context included, is no longer what was read.
     """

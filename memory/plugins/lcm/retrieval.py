@@ -235,7 +235,8 @@ def literal_terms(query: str) -> list[str]:
 
 
 def make_snippet(text: str, terms: Sequence[str]) -> str:
-    """At most MAX_SNIPPET_CHARACTERS around the first place where a term stands, the first that is found."""
+    """A snippet of at most MAX_SNIPPET_CHARACTERS around the first place where a term stands, the first that is
+    found."""
     match = next(filter(None, (re.search(re.escape(term), text, re.IGNORECASE) for term in terms)), None)
     if len(text) <= MAX_SNIPPET_CHARACTERS:
         return text
@@ -300,7 +301,7 @@ class ReviewMixin:
         return [*map(items.entry_from_row, prior), *message_entries(new)]
 
     def mark_reviewed(self, session: Session, upto: int) -> None:
-        """Remember that the asker reviewed the thread up to this message. A mark never goes back, nor past the end."""
+        """Marks that the asker reviewed the thread up to this message. A mark never goes back, nor past the end."""
         last = Thread.objects.filter(pk=session.thread_id, workspace=session.access.workspace_id).values("last_seq")
         last_seq = Least(Value(upto), Subquery(last))
         mark = {"agent_id": session.access.participant_id, "thread_id": session.thread_id}

@@ -33,7 +33,8 @@ WHERE id = %(summary)s AND stale
 
 
 def rebuild_stale_summaries(conversation_id: int, writer: SummaryWriter, limit: int) -> int:
-    """Give every stale summary of a conversation its words again, at most `limit` tokens each; how many got them.
+    """Gives every stale summary of a conversation its words again, at most `limit` tokens each; returns how many got
+    them.
 
     Raises what the model raises; those rebuilt before that stay rebuilt. One that keeps changing meanwhile stays
     stale, and what stands above it.
@@ -52,8 +53,8 @@ def rebuild_stale_summaries(conversation_id: int, writer: SummaryWriter, limit: 
 
 
 def _rebuild_summary(summary: Summary, writer: SummaryWriter, limit: int) -> bool:
-    """Write the new words, if what they were made from is still what was read; whether they stand. No earlier context
-    is shown, so that what changes next makes fewer summaries stale."""
+    """Writes the new words, if what they were made from is still what was read; returns whether they stand. No earlier
+    context is shown, so that what changes next makes fewer summaries stale."""
     is_leaf = summary.kind == Summary.Kind.LEAF
     sql = MESSAGES if is_leaf else SUMMARIES
     values: dict[str, Any] = {"summary": summary.pk, "conversation": summary.conversation_id}

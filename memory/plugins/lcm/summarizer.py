@@ -24,7 +24,7 @@ from openvibe.llm.values import ChatMessage
 SummaryLevel = Literal["normal", "aggressive", "fallback"]
 
 PREVIEW_CHARACTERS = 300
-"""So much of a tool's arguments or answer is shown."""
+"""The number of characters that are shown of a tool's arguments or answer."""
 
 MAX_EARLIER_SUMMARIES = 2
 """Preceding summaries given as earlier context."""
@@ -123,7 +123,7 @@ class SummaryDraft(NamedTuple):
     level: SummaryLevel
     model: str
     is_budget_spent: bool = False
-    """Cut from its source because the day's token budget is used up."""
+    """Whether it was cut from its source because the day's token budget is used up."""
 
 
 def message_source(messages: Sequence[SourceMessage], *, chunk_tokens: int) -> SummarySource:

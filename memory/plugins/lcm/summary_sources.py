@@ -116,7 +116,7 @@ def source_from_rows(rows: Sequence[DbRow], chunk_tokens: int, *, is_leaf: bool)
 
 
 def lock_source(cursor: CursorWrapper, sql: SourceSql, from_rows: str, values: Mapping[str, Any]) -> list[DbRow]:
-    """Lock the conversation, and a leaf's messages before it; the fingerprints as they are now."""
+    """Locks the conversation, and a leaf's messages before it; returns the fingerprints as they are now."""
     if sql is SUMMARIES:
         cursor.execute(LOCK_CONVERSATION, values)
     cursor.execute(f"SELECT {sql.fingerprint} {from_rows} {'FOR SHARE OF m' if sql is MESSAGES else ''}", values)

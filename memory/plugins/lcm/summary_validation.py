@@ -135,7 +135,7 @@ def clean_answer(text: str) -> str:
 
 
 def find_problem(text: str, source: str, facts: Facts, *, messages: int) -> str:
-    """Why this text is no summary of a source with these facts, as half a sentence; "" where it is one.
+    """The reason why this text is no summary of a source with these facts, as half a sentence; "" where it is one.
 
     `text` was cleaned (`clean_answer`); `messages` is how many it stands for.
     """

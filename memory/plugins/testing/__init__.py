@@ -70,7 +70,7 @@ def rules_for(provider: object) -> list[ConformanceRule]:
 
 
 def check_rule(rule: ConformanceRule, make: MakeProvider) -> None:
-    """Hold a provider to a rule, in the caller's transaction. Raises RuleViolation."""
+    """Holds a provider to a rule, in the caller's transaction. Raises RuleViolation."""
     rule.check(create_scenario(make), make())
 
 

@@ -76,7 +76,7 @@ class JobRunAdmin(ReadOnlyAdmin):
 
 @admin.register(PeriodicTask)
 class RecurringJobAdmin(WorkspaceScopedAdmin):
-    """When jobs run that nobody asks for. What is changed here stays as it is over new versions."""
+    """The times at which jobs run that nobody asks for. What is changed here stays as it is over new versions."""
 
     superusers_only = True
     may_change = True

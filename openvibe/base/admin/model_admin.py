@@ -30,7 +30,7 @@ from openvibe.base.problems import Problem
 CHANNEL_READERS = (
     "Owners and admins see those of their workspace, in private channels only where they were added; superusers all."
 )
-"""Who sees what belongs to a channel."""
+"""A sentence on who sees what belongs to a channel."""
 
 
 @contextmanager
@@ -211,7 +211,7 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]  # the theme has n
 
 
 def admin_actor(request: HttpRequest) -> str:
-    """Who acts in the admin, as the audit log names who may be no participant of the workspace."""
+    """The one who acts in the admin, as the audit log names who may be no participant of the workspace."""
     user: Any = request.user
     return f"{user} ({user.email}), in the admin"
 
@@ -264,7 +264,7 @@ class AuditedAdmin(WorkspaceScopedAdmin):
 
 
 class ReadOnlyAdmin(WorkspaceScopedAdmin):
-    """Looked at, never touched."""
+    """An admin of what is looked at, never touched."""
 
     actions = None
 

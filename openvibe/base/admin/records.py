@@ -33,7 +33,8 @@ class AuditRecordAdmin(ReadOnlyAdmin):
 
 @admin.register(LogEntry)
 class LogEntryAdmin(ReadOnlyAdmin):
-    """Who saved what on pages of the admin. Everything for superusers; others see what they did themselves."""
+    """A record of who saved what on pages of the admin. Everything for superusers; others see what they did
+    themselves."""
 
     who_sees = "You see your own edits, superusers all."
 

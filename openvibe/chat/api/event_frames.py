@@ -14,7 +14,7 @@ from openvibe.chat.live.viewers import Viewer
 
 @dataclass(frozen=True)
 class ApiFrames:
-    """Of a stream with these filters; an empty one lets everything through."""
+    """The frames of a stream with these filters; an empty one lets everything through."""
 
     kinds: frozenset[str] = frozenset()
     thread_ids: frozenset[int] = frozenset()
@@ -23,7 +23,7 @@ class ApiFrames:
 
     @property
     def is_plain(self) -> bool:
-        """As it was before there were filters: clients that know no `event:` go on."""
+        """Whether the stream is as it was before there were filters: clients that know no `event:` go on."""
         return not (self.kinds or self.thread_ids or self.with_data)
 
     def shows(self, event: LiveEvent) -> bool:

@@ -38,7 +38,7 @@ class EventsParams(serializers.Serializer[Any]):
 
 
 def viewer_of(request: Request) -> Viewer:
-    """Who listens: the token, or the browser's session, has to hold all the while."""
+    """The viewer who listens: the token, or the browser's session, has to hold all the while."""
     caller, access = caller_of(request), request_access(request)
     if caller.token:
         return Viewer(access.workspace_id, access.participant_id, token_id=caller.token.pk)

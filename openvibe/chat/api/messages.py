@@ -84,7 +84,7 @@ class Messages(ApiView):
 
 
 def _check_parts(request: Request) -> None:
-    """Raise Problem for a file that would be left out: under another name, or sent as a field."""
+    """Raises Problem for a file that would be left out: under another name, or sent as a field."""
     if not isinstance(request.data, QueryDict):
         return
     stray = [name for name in request.FILES if name != "files"]

@@ -38,7 +38,7 @@ from openvibe.workspaces.queries import is_here
 
 
 def visible_threads(access: Access) -> QuerySet[Thread]:
-    """With their channel, people and agents, and as `last_read_seq` how far the asker has read."""
+    """Threads with their channel, people and agents, and as `last_read_seq` how far the asker has read."""
     threads: QuerySet[Thread] = queries.with_last_read_seq(Thread.objects.visible_to(access), access)
     return threads.select_related("channel", "created_by").prefetch_related("allowed_agents", "following_agents")
 

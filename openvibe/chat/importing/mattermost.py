@@ -40,7 +40,7 @@ _MENTION = re.compile(r"(?<![\w@])@([a-z0-9][a-z0-9._-]*)")
 
 @dataclass(slots=True)
 class _Posts:
-    """Where posts of a channel stand in the file, and when they were written (milliseconds)."""
+    """The positions at which posts of a channel stand in the file, and when they were written (milliseconds)."""
 
     offsets: "array[int]" = field(default_factory=lambda: array("Q"))
     times: "array[int]" = field(default_factory=lambda: array("Q"))
@@ -66,7 +66,7 @@ class _Index:
 
 
 def read_mattermost(path: Path | str, left_out: LeftOut | None = None) -> Iterator[ImportedThread]:
-    """Yield the public channels of an export: each post with its replies, then what stands alone in the channel.
+    """Yields the public channels of an export: each post with its replies, then what stands alone in the channel.
 
     The whole file is read before the first thread is given. Memory: sixteen bytes for each post. Attached files are
     named, not read. Posts, replies and lines that cannot be imported are `left_out`.

@@ -110,7 +110,7 @@ class ImportedThread:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file; a missing or closed one becomes an ImportFailed."""
+    """Opens a file; a missing or closed one becomes an ImportFailed."""
     try:
         return path.open("rb")
     except FileNotFoundError:
@@ -122,7 +122,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def iter_raw_lines(source: BinaryIO, left_out: LeftOut) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (line number from 1, byte offset, bytes) of every line that is not blank."""
+    """Yields (line number from 1, byte offset, bytes) of every line that is not blank."""
     number = offset = 0
     while raw := source.readline(MAX_LINE_BYTES + 1):
         number += 1
@@ -139,7 +139,7 @@ def iter_raw_lines(source: BinaryIO, left_out: LeftOut) -> Iterator[tuple[int, i
 
 
 def parse_json_object(raw: bytes) -> dict[str, object]:
-    """Read one line as a JSON object. Raises RecordRefused."""
+    """Reads one line as a JSON object. Raises RecordRefused."""
     try:
         value = json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -152,7 +152,7 @@ def parse_json_object(raw: bytes) -> dict[str, object]:
 
 
 def required_text(value: Mapping[str, object], key: str) -> str:
-    """Return a text field, mended. Raises RecordRefused when it is missing or no text."""
+    """Returns a text field, mended. Raises RecordRefused when it is missing or no text."""
     if value.get(key) is None:
         raise RecordRefused(f'it has no "{key}"')
     text = value[key]
@@ -167,12 +167,12 @@ def visible_text(text: str) -> str:
 
 
 def replace_unstorable(text: str) -> str:
-    """Take out NUL and put the replacement character for lone surrogates: the database can keep neither."""
+    """Takes out NUL and puts the replacement character for lone surrogates: the database can keep neither."""
     return _SURROGATES.sub("\ufffd", text.replace("\x00", ""))
 
 
 def parse_timestamp(value: object) -> datetime:
-    """Read a time: ISO 8601 (without zone: UTC), or seconds or milliseconds since 1970.
+    """Reads a time: ISO 8601 (without zone: UTC), or seconds or milliseconds since 1970.
 
     Raises ValueError when it is none of these, or in a year that some time zone cannot show.
     """
@@ -194,7 +194,7 @@ def parse_timestamp(value: object) -> datetime:
 
 
 def fingerprint(*parts: str | bytes) -> str:
-    """Return 32 hex digits that stand for the parts, in order."""
+    """Returns 32 hex digits that stand for the parts, in order."""
     digest = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -203,7 +203,7 @@ def fingerprint(*parts: str | bytes) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return text on one line, cut between words with "…" when it is longer than `limit` characters."""
+    """Returns text on one line, cut between words with "…" when it is longer than `limit` characters."""
     line = " ".join(text.split())
     if len(line) <= limit:
         return line
@@ -221,7 +221,7 @@ class _ThreadIndex:
 
 
 def read_jsonl(path: Path | str, left_out: LeftOut | None = None) -> Iterator[ImportedThread]:
-    """Yield one thread per distinct `thread`, in order of first appearance; else one named after the file.
+    """Yields one thread per distinct `thread`, in order of first appearance; else one named after the file.
 
     The whole file is read before the first thread is given. Memory: eight bytes per line. `time` is ISO 8601 or
     seconds (or milliseconds) since 1970. A thread is known by its name and its first line, so a file that grew is read
@@ -327,7 +327,7 @@ def _parse_thread_name(value: dict[str, object]) -> str:
 
 
 def read_qmsum(path: Path | str, left_out: LeftOut | None = None) -> Iterator[ImportedThread]:
-    """Yield one thread per meeting, in the order of the file; one meeting is in memory at a time.
+    """Yields one thread per meeting, in the order of the file; one meeting is in memory at a time.
 
     The id comes from what was said, so a meeting is the same one in whatever file and place it stands. Meetings and
     utterances that cannot be imported are `left_out`.

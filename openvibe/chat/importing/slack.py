@@ -114,7 +114,7 @@ _MARKUP = re.compile(r"<([^<>]{1,4000})>")
 
 
 def slack_to_markdown(text: str, people: Mapping[str, str], channel_names: Mapping[str, str]) -> str:
-    """Turn `<@U1>`, `<#C1|name>`, `<!here>`, `<https://…|label>` and entities into text.
+    """Turns `<@U1>`, `<#C1|name>`, `<!here>`, `<https://…|label>` and entities into text.
 
     `people` maps user ids to display names, `channel_names` channel ids to names; an unknown id stays readable.
     A mention becomes `@` and the handle made of the person's name.
@@ -150,7 +150,7 @@ class _SlackMessage:
 
 
 def read_slack(path: Path | str, left_out: LeftOut | None = None) -> Iterator[ImportedThread]:
-    """Yield the public channels of an export: each reply thread, then what stands outside of threads.
+    """Yields the public channels of an export: each reply thread, then what stands outside of threads.
 
     Only channels in channels.json are read, never private ones or direct messages. `<@U1>`, `<#C1>` and
     links become text; deleted and system messages are `left_out`, as are days and records that cannot be read; bots

@@ -209,8 +209,8 @@ class EventBatch:
 
     @cached_property
     def channel_unread(self) -> dict[tuple[int, int], tuple[bool, int]]:
-        """By participant and channel, for those who read on: whether anything is unread, and how often they are named
-        there. One query."""
+        """The unread state by participant and channel, for those who read on: whether anything is unread, and how often
+        they are named there. One query."""
         pairs = {
             (event.participant_id, event.thread.channel_id)
             for event in self.events
@@ -230,7 +230,7 @@ def read_batch(workspace_id: int, *, after: int, until: int | None = None) -> Ev
 
 
 def make_batch(workspace_id: int, rows: Sequence[EventRow], *, after: int = 0) -> EventBatch:
-    """These events as things are now, in their order. At most three queries, whatever their number."""
+    """A batch of these events as things are now, in their order. At most three queries, whatever their number."""
     threads = _thread_facts({row.thread_id for row in rows if row.thread_id})
     messages = _message_facts({row.message_id for row in rows if row.message_id})
     last_changes = {row.message_id: row.position for row in rows if row.kind == MESSAGE_CHANGED}

@@ -42,9 +42,11 @@ RECONNECT_SECONDS = 1.0
 STOP_CHECK_SECONDS = 0.5
 """How long the listener goes on at most after the last stream."""
 REPLAYED_BYTES = 1_000_000
-"""About what a stream is given at a time of what it missed; it asks for more once that is sent."""
+"""The number of bytes, about, that a stream is given at a time of what it missed; it asks for more once that is
+sent."""
 MAX_STREAMS = 2000
-"""In one web process, and no more than half of the files it may have open: pages want connections, too."""
+"""The most streams in one web process, and no more than half of the files it may have open: pages want connections,
+too."""
 FULL_LOG_SECONDS = 60.0
 """How often at most the log says that there is no room for another stream."""
 MAX_STREAMS_PER_PARTICIPANT = 40  # tabs of one person, or processes of one agent, in one web process
@@ -90,7 +92,7 @@ class EventReader:
             log.warning("reading events failed, trying again", error=str(error), exc_info=True)
 
     def read_soon(self, workspace_id: int) -> None:
-        """Read what is new there; once for any number of wake-ups that come meanwhile."""
+        """Reads what is new there; once for any number of wake-ups that come meanwhile."""
         if workspace_id not in self._due:
             self._due.add(workspace_id)
             self.submit(self._read_news, workspace_id)
@@ -106,7 +108,7 @@ class EventReader:
             pass
 
     def join_soon(self, subscriber: StreamSubscriber, after: int | None) -> None:
-        """Say where a stream starts: now when `after` is None; now, and reload, when what follows is not all kept.
+        """Says where a stream starts: now when `after` is None; now, and reload, when what follows is not all kept.
         Those that come at once are asked for together."""
         self._joining.append((subscriber, after))
         self.submit(self._join_waiting)
@@ -159,7 +161,7 @@ class EventReader:
         self._tell_presence()
 
     def _note_tokens(self) -> None:
-        """Note that programs listen: of each token once a minute, and once it was told that it is meant."""
+        """Notes that programs listen: of each token once a minute, and once it was told that it is meant."""
         now, asked_ids, open_ids = time.monotonic(), set[int](), set[int]()
         for subscriber in (one for feed in self._feeds.values() for one in feed.subscribers):
             token_id = subscriber.viewer.token_id
@@ -176,7 +178,7 @@ class EventReader:
         self._token_noted_at = {pk: now if pk in due_ids else self._token_noted_at[pk] for pk in open_ids}
 
     def _tell_presence(self) -> None:
-        """Note who has a page open in this process, and tell all pages who is here where that has changed."""
+        """Notes who has a page open in this process, and tells all pages who is here where that has changed."""
         now = time.monotonic()
         open_pages = {
             one.viewer.participant_id
@@ -195,7 +197,7 @@ class EventReader:
 
 
 def _retained_positions(workspace_id: int) -> tuple[int, int]:
-    """Of the first and the last event that is kept; 0 without any."""
+    """The positions of the first and the last event that is kept; 0 without any."""
     positions = Event.objects.filter(workspace_id=workspace_id).aggregate(first=Min("position"), last=Max("position"))
     return positions["first"] or 0, positions["last"] or 0
 
@@ -210,7 +212,7 @@ class WorkspaceFeed:
         self._progress: dict[int, ReplyProgress] = {}
 
     def presence_frames(self, here: Mapping[int, frozenset[int]]) -> Iterator[tuple[StreamSubscriber, bytes]]:
-        """For those who were last told something else."""
+        """Frames for those who were last told something else."""
         now_here = here[self.workspace_id]
         for subscriber in self.subscribers:
             if subscriber.told_here != now_here:
@@ -218,7 +220,7 @@ class WorkspaceFeed:
                 yield subscriber, subscriber.format.presence_frame(now_here, subscriber.viewer)
 
     def read_news(self) -> bool:
-        """Tell everybody what is new; whether there is more."""
+        """Tells everybody what is new; returns whether there is more."""
         try:
             batch = self._tell_news()
         except Exception as error:  # what cannot be shown must not hold up what follows
@@ -243,7 +245,8 @@ class WorkspaceFeed:
         return batch
 
     def _make_rest(self, batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> dict[StreamSubscriber, bytes]:
-        """For those who joined in the midst of the batch: what is the first of a message may have been before."""
+        """Makes the frames for those who joined in the midst of the batch: what is the first of a message may have been
+        before."""
         frames: dict[StreamSubscriber, bytes] = {}
         for after in {subscriber.position for subscriber in subscribers if subscriber.position < batch.position}:
             rest = read_batch(self.workspace_id, after=after, until=batch.position)
@@ -252,7 +255,7 @@ class WorkspaceFeed:
         return frames
 
     def _refresh_changed(self, batch: EventBatch) -> None:
-        """Who may see what has changed in this snapshot: also by an event that stands behind the batch."""
+        """Asks again who may see what has changed in this snapshot: also by an event that stands behind the batch."""
         changes = [(event.kind, event.participant_id) for event in batch.events if event.kind in ACCESS_KINDS]
         if batch.has_more:
             later = Event.objects.filter(workspace_id=self.workspace_id, position__gt=batch.position)
@@ -287,13 +290,13 @@ def _refresh(subscribers: Collection[StreamSubscriber]) -> None:
 
 
 def _make_frames(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> dict[StreamSubscriber, bytes]:
-    """For each the frames of what they may see, in the snapshot of the batch."""
+    """Makes for each the frames of what they may see, in the snapshot of the batch."""
     _prepare(batch, {subscriber.format for subscriber in subscribers})
     return {each: b"".join(frame for _, frame in _frames(batch, each)) for each in subscribers}
 
 
 def _make_some(batch: EventBatch, subscriber: StreamSubscriber) -> tuple[int, bytes]:
-    """For one the frames of what it may see, as many as may wait for it, and up to which position that is."""
+    """Makes for one the frames of what it may see, as many as may wait for it, and up to which position that is."""
     _prepare(batch, {subscriber.format})
     frames, size = [], 0
     for position, frame in _frames(batch, subscriber):
@@ -305,7 +308,8 @@ def _make_some(batch: EventBatch, subscriber: StreamSubscriber) -> tuple[int, by
 
 
 def _put(frames: Mapping[StreamSubscriber, bytes]) -> None:
-    """Once the snapshot is over: where its end fails, the batch is read again, and nobody was told of it yet."""
+    """Puts the frames in line, once the snapshot is over: where its end fails, the batch is read again, and nobody was
+    told of it yet."""
     for subscriber, frame in frames.items():
         subscriber.put(frame)
     _wake(frames)
@@ -325,7 +329,7 @@ def _is_meant(event: LiveEvent, viewer: Viewer) -> bool:
 
 
 def _prepare(batch: EventBatch, formats: Collection[FrameFormat]) -> None:
-    """Say which messages are shown in full."""
+    """Marks the messages that are shown in full."""
     wanted_ids = {
         event.message_id
         for event in batch.events
@@ -366,7 +370,7 @@ class EventHub:
         self._reader: EventReader | None = None
 
     def subscribe(self, subscriber: StreamSubscriber, after: int | None) -> bool:
-        """Take a stream in; False when there are too many, in all or of this participant."""
+        """Takes a stream in; False when there are too many, in all or of this participant."""
         participant_id = subscriber.viewer.participant_id
         with self._lock:
             own = sum(one.viewer.participant_id == participant_id for one in self._subscribers)

@@ -12,17 +12,18 @@ from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.viewers import Viewer
 
 RETRY_MILLISECONDS = (1000, 4000)
-"""When a reader whose stream broke comes back: not all of them at once."""
+"""The bounds of the pause after which a reader whose stream broke comes back: not all of them at once."""
 HEARTBEAT_SECONDS = 15.0
 """Pages take a server for lost that was silent for longer than two of them (`SILENCE` in stream.js)."""
 MAX_QUEUED_BYTES = 4_000_000
 """What waits for a reader that takes nothing; its stream ends then, and goes on where it was when it comes back."""
 REPLAY_SECONDS = 5.0
-"""When what a stream missed is asked for again, because nothing came."""
+"""The pause after which what a stream missed is asked for again, because nothing came."""
 END_SECONDS = 2.0
 """How long a reader without access has to take the last frame."""
 OPEN_FRAME = b"retry: %d\nid: %d\n: open\n\n"
-"""From where it goes on: a reader whose stream breaks before the first event goes on from there, too."""
+"""The first frame, which says from where it goes on: a reader whose stream breaks before the first event goes on from
+there, too."""
 POSITION_LINE = b"id: %d\n"
 """Says with a sign of life how far a reader was told, though all of that was for others."""
 BUSY_FRAME = b"retry: 30000\nevent: busy\ndata: {}\n\n"
@@ -49,7 +50,7 @@ class FrameFormat(Protocol):
         ...
 
     def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:
-        """Who is here now, for this viewer; empty where that is not told."""
+        """The frame of who is here now, for this viewer; empty where that is not told."""
         ...
 
 

@@ -1,5 +1,5 @@
-"""Who listens to an event stream, by what right, which events they may know of, and which of them notify: a look-up in
-what this process knows of them.
+"""Viewers: who listens to an event stream, by what right, which events they may know of, and which of them notify: a
+look-up in what this process knows of them.
 
 Kept true by the events that change it, and every few seconds by `refresh_viewers` for what has no event: a sign-out, a
 token that expires, an account that is closed."""
@@ -75,7 +75,7 @@ class Viewer:
 
 
 def refresh_viewers(viewers: Collection[Viewer]) -> None:
-    """Ask anew whether they may listen and what they may see. At most seven queries, whatever their number."""
+    """Asks anew whether they may listen and what they may see. At most seven queries, whatever their number."""
     accesses, habits = _current_accesses({viewer.participant_id for viewer in viewers})
     sessions, tokens = _open_sessions(viewers), _valid_tokens(viewers)
     public_ids = _public_channel_ids({access.workspace_id for access in accesses.values()})

@@ -36,13 +36,13 @@ class AccessQuery:
     def rows(
         self, access: Access, *arguments: int | str, now: datetime | None = None, **options: object
     ) -> list[tuple[Any, ...]]:
-        """As `CompiledQuery.rows`."""
+        """The rows that `CompiledQuery.rows` gives."""
         return self._compiled(access.shape, **options).rows(*_asker_values(access), *arguments, now=now)
 
     def objects(
         self, access: Access, *arguments: int | str, now: datetime | None = None, **options: object
     ) -> list[Any]:
-        """As `CompiledQuery.objects`."""
+        """The objects that `CompiledQuery.objects` gives."""
         return self._compiled(access.shape, **options).objects(*_asker_values(access), *arguments, now=now)
 
     def _compile(self, shape: Access, **options: object) -> CompiledQuery:

@@ -38,7 +38,7 @@ def visible_files(files: Files, access: Access) -> Files:
 
 class AttachmentQuerySet(models.QuerySet["Attachment"]):
     def visible_to(self, access: Access) -> AttachmentQuerySet:
-        """See `visible_files`."""
+        """The files that the asker may see: see `visible_files`."""
         return visible_files(self, access)
 
 

@@ -33,7 +33,7 @@ MAX_DESCRIPTION = 1_000
 
 class ImageQuerySet(models.QuerySet["Image"]):
     def visible_to(self, access: Access) -> ImageQuerySet:
-        """See `visible_files`."""
+        """The images that the asker may see: see `visible_files`."""
         return visible_files(self, access)
 
 

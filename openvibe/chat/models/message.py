@@ -223,13 +223,13 @@ class Message(models.Model):
         ]
 
     attached: Sequence[Mapping[str, Any]] = ()
-    """Its files without their content, where `with_authors_and_mentions` read it."""
+    """The message's files without their content, where `with_authors_and_mentions` read it."""
     pictured: Sequence[Mapping[str, Any]] = ()
-    """Its images without their pixels, where `with_authors_and_mentions` read them."""
+    """The message's images without their pixels, where `with_authors_and_mentions` read them."""
     mentioned: Sequence[Mapping[str, Any]] = ()
-    """Whom it names (`participant_id`, `handle`, `note`), where `with_authors_and_mentions` read it."""
+    """The participants it names (`participant_id`, `handle`, `note`), where `with_authors_and_mentions` read it."""
     reacted: Sequence[Mapping[str, Any]] = ()
-    """Its emoji in the order of their first use (`emoji`, `people`: ids, `names`: the first of them), where
+    """The message's emoji in the order of their first use (`emoji`, `people`: ids, `names`: the first of them), where
     `with_authors_and_mentions` read it."""
     savers: Sequence[int] = ()
     """Participants who saved it, where `with_authors_and_mentions` read it: for nobody's eyes but their own."""

@@ -1,4 +1,4 @@
-"""Whom somebody knows, and who reads a channel or a thread."""
+"""The people whom somebody knows, and who reads a channel or a thread."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def participants_known_to(access: Access) -> QuerySet[Participant]:
 
 
 def participants_nameable_by(access: Access, thread: Thread) -> QuerySet[Participant]:
-    """Whom the asker may name in a thread that she sees: those she knows, and those who read it. For all but guests
-    that is everybody active; that somebody else is there, a guest is not told by trying handles and numbers."""
+    """The participants whom the asker may name in a thread that she sees: those she knows, and those who read it. For
+    all but guests that is everybody active; that somebody else is there, a guest is not told by trying handles and
+    numbers."""
     known_participants = participants_known_to(access)
     if not access.is_guest:
         return known_participants

@@ -19,7 +19,7 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
 MAX_PINNED_THREADS = 10
-"""Of one channel."""
+"""The most pinned threads of one channel."""
 
 
 class ThreadQuerySet(models.QuerySet["Thread"]):
@@ -145,7 +145,7 @@ class Thread(TimestampedModel):
 
 
 class ReadMarker(models.Model):
-    """Up to which message somebody has read a thread.
+    """The mark of the message up to which somebody has read a thread.
 
     `marked_unread_seq`: what `last_read_seq` became when she marked the thread as unread; she has read on once the two
     differ."""

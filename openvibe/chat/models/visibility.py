@@ -58,7 +58,7 @@ def visibility_of(access: Access) -> Visibility:
 
 
 def load_visibility(accesses: Iterable[Access]) -> None:
-    """Read what these see, where it is not known yet: one statement for all of them."""
+    """Reads what these see, where it is not known yet: one statement for all of them."""
     accesses_to_read = [access for access in accesses if "visibility" not in access.memo]
     if not accesses_to_read:
         return

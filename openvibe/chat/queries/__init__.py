@@ -1,10 +1,16 @@
 """Reads of conversations: querysets, pages, and `access_*` lookups. Every one starts from what the asker may see."""
 
 from openvibe.chat.models import (
+    AccessQuery,
+    access_by,
     agents_with_access,
+    load_visibility,
     members_with_access,
     participants_known_to,
     participants_nameable_by,
+    sees_thread,
+    visibility_of,
+    visible_threads,
 )
 from openvibe.chat.queries.conversations import (
     ATTACHMENT_FIELDS,
@@ -71,6 +77,7 @@ __all__ = [
     "HIT_START",
     "IMAGE_FIELDS",
     "MAX_COUNTED_MENTIONS",
+    "AccessQuery",
     "AgentDraft",
     "ImportNote",
     "MessageHit",
@@ -88,6 +95,7 @@ __all__ = [
     "ThreadList",
     "ThreadSurroundings",
     "access_attachment",
+    "access_by",
     "access_channel",
     "access_dive",
     "access_image",
@@ -113,6 +121,7 @@ __all__ = [
     "list_messages",
     "list_recipients",
     "list_unread_threads",
+    "load_visibility",
     "members_with_access",
     "message_page",
     "message_preview",
@@ -132,7 +141,10 @@ __all__ = [
     "saved_messages",
     "scoped_instructions",
     "search_messages",
+    "sees_thread",
     "token_owners",
+    "visibility_of",
+    "visible_threads",
     "with_authors_and_mentions",
     "with_last_read_seq",
 ]

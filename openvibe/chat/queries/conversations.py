@@ -50,10 +50,11 @@ IMAGE_FIELDS = ("id", "name", "media_type", "width", "height", "size", "sha256",
 MENTION_FIELDS = {"participant_id": "participant_id", "handle": "participant__handle", "note": "note"}
 
 MAX_REACTION_NAMES = 10
-"""Of those who put one emoji on a message, with the message; `Reaction` has all."""
+"""The number of those who put one emoji on a message, with the message; `Reaction` has all."""
 
 HIT_START, HIT_END = "\ue000", "\ue001"
-"""Around the words a search found: private-use characters, so that the text can be escaped before they are replaced."""
+"""The marks around the words a search found: private-use characters, so that the text can be escaped before they are
+replaced."""
 
 
 def messages_mentioning(access: Access) -> QuerySet[Message]:
@@ -78,9 +79,9 @@ def saved_messages(access: Access) -> QuerySet[Message]:
 
 
 def token_owners(access: Access) -> QuerySet[Participant]:
-    """Whose tokens an admin manages: her own, and those of agents that read no private channel she is not in, because
-    a token of an agent opens what the agent reads. What people write to an agent directly counts as no such channel:
-    else nobody could manage the tokens of an agent that two people write to."""
+    """The participants whose tokens an admin manages: her own, and those of agents that read no private channel she is
+    not in, because a token of an agent opens what the agent reads. What people write to an agent directly counts as no
+    such channel: else nobody could manage the tokens of an agent that two people write to."""
     if not access.administers:
         return Participant.objects.none()
     participants = Participant.objects.filter(workspace_id=access.workspace_id, is_active=True)
@@ -91,14 +92,14 @@ def token_owners(access: Access) -> QuerySet[Participant]:
 
 
 def with_last_read_seq(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
-    """With how far the asker has read each, 0 for not at all."""
+    """Threads with how far the asker has read each, 0 for not at all."""
     marker = ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id)
     return threads.annotate(last_read_seq=Coalesce(Subquery(marker.values("last_read_seq")), 0))
 
 
 def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
-    """Of threads with `last_read_seq` those that have something new, as the inbox lists them: nothing put away, and
-    to a member nothing from before she joined unless she opened it, and nothing that she muted."""
+    """The threads, of those with `last_read_seq`, that have something new, as the inbox lists them: nothing put away,
+    and to a member nothing from before she joined unless she opened it, and nothing that she muted."""
     threads = threads.filter(archived_at=None, channel__archived_at=None, last_seq__gt=F("last_read_seq"))
     if access.is_agent:
         return threads
@@ -247,7 +248,7 @@ def _one_or_missing(rows: Sequence[Row]) -> Row:
 
 
 def access_channel(access: Access, channel_id: int) -> Channel:
-    """With `notify_level`: what the asker chose to be notified of in it, empty where nothing."""
+    """The channel with `notify_level`: what the asker chose to be notified of in it, empty where nothing."""
     rows: list[Channel] = _channel_by_id.objects(access, min(channel_id, MAX_ID))
     return _one_or_missing(rows)
 
@@ -260,7 +261,7 @@ def _channel_by_id(access: Access, channel_id: int) -> QuerySet[Channel]:
 
 
 def access_thread(access: Access, thread_id: int) -> Thread:
-    """With its channel and `read_seq`: up to where the asker has read, 0 when she never opened it."""
+    """The thread with its channel and `read_seq`: up to where the asker has read, 0 when she never opened it."""
     rows: list[Thread] = _thread_by_id.objects(access, min(thread_id, MAX_ID))
     return _one_or_missing(rows)
 
@@ -275,7 +276,7 @@ def _thread_by_id(access: Access, thread_id: int) -> QuerySet[Thread]:
 
 
 def access_message(access: Access, message_id: int) -> Message:
-    """With author, mentions, thread and channel."""
+    """The message with author, mentions, thread and channel."""
     rows: list[Message] = _message_by_id.objects(access, min(message_id, MAX_ID))
     return _one_or_missing(rows)
 
@@ -287,7 +288,7 @@ def _message_by_id(access: Access, message_id: int) -> QuerySet[Message]:
 
 
 def access_attachment(access: Access, attachment_id: int) -> Attachment:
-    """With its content."""
+    """The attachment with its content."""
     rows: list[Attachment] = _attachment_by_id.objects(access, min(attachment_id, MAX_ID))
     return _one_or_missing(rows)
 
@@ -328,8 +329,8 @@ def _any_attachment(access: Access, thread_id: int) -> QuerySet[Any, Any]:
 
 
 def read_attachment(attachment: Attachment, *, offset: int, limit: int, words: str = "") -> Excerpt:
-    """At most `limit` tokens of the file as agents read it, without secrets, from character `offset` on; of `words`,
-    from the next line that holds them. Raises Missing where none does."""
+    """An excerpt of at most `limit` tokens of the file as agents read it, without secrets, from character `offset` on;
+    of `words`, from the next line that holds them. Raises Missing where none does."""
     text = mask_secrets(attachment.content)
     place = find_text(text, words, offset) if words else offset
     if place is None:
@@ -338,7 +339,7 @@ def read_attachment(attachment: Attachment, *, offset: int, limit: int, words: s
 
 
 def access_dive(access: Access, dive_id: int) -> Dive:
-    """With everything its panel shows."""
+    """The dive with everything its panel shows."""
     rows: list[Dive] = _dive_by_id.objects(access, min(dive_id, MAX_ID))
     return _one_or_missing(rows)
 
@@ -369,7 +370,8 @@ class AgentDraft:
 
 
 def newest_agent_draft(dive: Dive) -> AgentDraft:
-    """From the replies to the last request for a draft: the newest that is one, else sentences of the first."""
+    """The newest draft from the replies to the last request for a draft: the newest that is one, else sentences of the
+    first."""
     messages = Message.objects.filter(thread_id=dive.thread_id, deleted_at=None)
     request_seq = messages.filter(kind=Message.Kind.SYSTEM).order_by("-seq").values_list("seq", flat=True).first()
     if request_seq is None:

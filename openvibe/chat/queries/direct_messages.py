@@ -10,8 +10,8 @@ from openvibe.workspaces.queries import name_like
 
 
 def list_recipients(access: Access, words: str = "") -> QuerySet[Participant]:
-    """Whom the asker may write to: people and agents she knows, without herself, by name; with words, who has them in
-    name or handle."""
+    """The people and agents whom the asker may write to: people and agents she knows, without herself, by name; with
+    words, who has them in name or handle."""
     return participants_known_to(access).exclude(pk=access.participant_id).filter(name_like(words))
 
 

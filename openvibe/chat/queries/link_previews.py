@@ -17,7 +17,7 @@ from openvibe.chat.wiring import LINK_KINDS, LinkPreview
 from openvibe.workspaces.access import Access
 
 MAX_LINKS = 50
-"""Of one page, that are shown with a preview."""
+"""The most links of one page that are shown with a preview."""
 _REFERENCE = re.compile(r"([a-z]+)-([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 
@@ -30,8 +30,8 @@ class _Reference:
 
 
 def read_link_previews(access: Access, references: Sequence[str]) -> dict[str, LinkPreview]:
-    """By reference (`thread-12`, `thread-12-3` for its message 3, `message-34`, `knowledge-5`) what the asker may see
-    of it; what is no reference, or not hers to see, is left out. One query for each kind."""
+    """The previews of what the asker may see, by reference (`thread-12`, `thread-12-3` for its message 3, `message-34`,
+    `knowledge-5`); what is no reference, or not hers to see, is left out. One query for each kind."""
     parsed_references = [_parse(text) for text in dict.fromkeys(references[:MAX_LINKS])]
     links = [one for one in parsed_references if one is not None]
     previews = _thread_previews(access, [one for one in links if one.kind == "thread" and one.seq is None])

@@ -55,7 +55,8 @@ SELECT to_json(ARRAY(
 
 
 def find_places(access: Access, query: PlaceQuery) -> list[Place]:
-    """Where a member may go that is named so; without words, those of the recent places that are still there for her.
+    """The places of a name to which a member may go; without words, those of the recent places that are still there for
+    her.
 
     Of each kind at most `PlaceQuery.limit`, the recent ones first. One statement here and one of each other source,
     each over an index on the names' words."""
@@ -90,7 +91,8 @@ def _channel_place(query: PlaceQuery, pk: int, name: str, is_private: bool) -> P
 
 
 def _person_place(query: PlaceQuery, access: Access, pk: int, name: str, handle: str) -> Place:
-    """Where she stands among the people; to a guest, whom that page shows nobody else, where one writes to her."""
+    """The place of a person: where she stands among the people; to a guest, whom that page shows nobody else, where one
+    writes to her."""
     if access.is_guest and pk != access.participant_id:
         address = reverse("direct-message", args=[query.slug]) + f"?to={pk}"
     else:

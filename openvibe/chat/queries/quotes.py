@@ -1,4 +1,4 @@
-"""Where the words of a message stand: other texts that repeat it, as their reader may see them."""
+"""The quotes of a message: other texts that repeat it, as their reader may see them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class QuoteView:
 
 @dataclass(frozen=True)
 class MessageQuotes:
-    """Where a message's words stand, as far as the reader may see. `erasure`: of a deleted one, how far it is.
-    `has_own_only`: she sees nothing once no text of hers is left; others see that there is none."""
+    """The places where a message's words stand, as far as the reader may see. `erasure`: of a deleted one, how far it
+    is. `has_own_only`: she sees nothing once no text of hers is left; others see that there is none."""
 
     message: Message
     quotes: tuple[QuoteView, ...]
@@ -41,8 +41,8 @@ class MessageQuotes:
 
 
 def access_quotes(access: Access, message_id: int) -> MessageQuotes:
-    """Who may delete a message sees, before and after that, where its words stand; others their own texts that repeat
-    a deleted one. Raises Missing for all others. Some queries for each kind of text."""
+    """The quotes of a message: who may delete a message sees, before and after that, where its words stand; others
+    their own texts that repeat a deleted one. Raises Missing for all others. Some queries for each kind of text."""
     message = access_message(access, message_id)
     erasure = message.erasures.filter(is_deletion=True).defer("texts").first()
     is_in_charge = access.administers or access.participant_id == message.author_id

@@ -18,11 +18,12 @@ MAX_PEOPLE = 40
 MAX_DIRECT = 20
 """Direct messages: those of the newest. Others are found by *New message*, in the inbox and by search."""
 RECENT_THREADS = 100
-"""Of each channel, those last written in: a channel is unread, and the inbox puts a thread first, for what is new in
-them, in threads that the reader marked as unread or follows, and in those where she is named. A page costs the same
-however many threads there are."""
+"""The most threads of each channel, those last written in: a channel is unread, and the inbox puts a thread first, for
+what is new in them, in threads that the reader marked as unread or follows, and in those where she is named. A page
+costs the same however many threads there are."""
 MAX_COUNTED_MENTIONS = 200
-"""Of somebody, the newest in channels that she reads: what is counted of them is not read yet."""
+"""The most mentions that are counted of somebody, the newest in channels that she reads: what is counted of them is not
+read yet."""
 _IS_NEW = """(r.id IS NOT NULL OR t.last_message_at >=
     (SELECT joined_at FROM workspaces_member WHERE participant_id = {asker}))
     AND NOT EXISTS (SELECT FROM chat_notificationpreference n
@@ -211,7 +212,7 @@ class SidebarWorkspace:
 
 @dataclass(frozen=True)
 class Sidebar:
-    """In the order they are shown; at most MAX_PEOPLE people, and MAX_DIRECT direct messages."""
+    """The sidebar's entries in the order they are shown; at most MAX_PEOPLE people, and MAX_DIRECT direct messages."""
 
     channels: tuple[SidebarChannel, ...]
     direct: tuple[SidebarDirect, ...]
@@ -272,8 +273,8 @@ def _format(
 
 
 def read_channel_unread(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[bool, int]]:
-    """By participant and channel: whether anything is unread there, and how often they are named in it. One statement,
-    none without pairs."""
+    """The unread state by participant and channel: whether anything is unread there, and how often they are named in
+    it. One statement, none without pairs."""
     if not pairs:
         return {}
     rows = fetch_prepared(_channel_unread_statement(), [list(numbers) for numbers in zip(*pairs, strict=True)])

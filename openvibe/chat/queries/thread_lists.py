@@ -18,7 +18,7 @@ from openvibe.chat.queries.sidebar import RECENT_THREADS, is_new_to
 from openvibe.workspaces.access import Access
 
 PREVIEW_CHARACTERS = 160
-"""Of a message in a list, as plain text."""
+"""The length of a message in a list, as plain text."""
 Show = Literal["all", "unread", "mentions"]
 
 _ONLY: Mapping[Show, LiteralString] = {

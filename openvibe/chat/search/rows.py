@@ -240,7 +240,7 @@ def _similarities(seqs: NDArray[Any], data: bytes, question: Floats) -> tuple[Fl
 
 
 def _match_positions(seqs: NDArray[Any], targets: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Where the wanted stand among the seqs, and which of them do."""
+    """The positions at which the wanted stand among the seqs, and which of them do."""
     positions = np.searchsorted(seqs, targets).clip(max=len(seqs) - 1)
     is_match = np.asarray(seqs[positions] == targets)
     return positions[is_match], is_match

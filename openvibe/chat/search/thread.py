@@ -38,7 +38,7 @@ class MessageHit:
     selection_rank: int
     """How many were chosen before it: a search for fewer tokens finds those of the lowest ranks."""
     is_neighbour: bool
-    """It holds none of the words and is no nearer in meaning than most: it stands beside one that does."""
+    """Whether it holds none of the words and is no nearer in meaning than most: it stands beside one that does."""
     is_unfinished: bool = False
 
 
@@ -56,13 +56,14 @@ MAX_FULL_SCAN_MESSAGES = 4_000
 """A thread of so many messages is looked at as a whole."""
 
 RECENT_MESSAGES = 300
-"""Of a longer one the newest so many are looked at one by one; those before only where words or meaning lead."""
+"""The number of messages, the newest, that are looked at one by one in a longer thread; those before only where words
+or meaning lead."""
 
 NEIGHBOUR_DISTANCE = 4
 """Messages before and after one found, which are looked at with it."""
 
 MAX_EXACT_SCAN_MESSAGES = 40_000
-"""Up to so many messages, every second pair of a thread can be compared with the question."""
+"""The length of a thread up to which every second pair of its messages can be compared with the question."""
 
 SEARCHED_KINDS = (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)
 
@@ -192,7 +193,7 @@ def _build_result(
 
 
 def _neighbour_mask(candidates: Candidates) -> NDArray[np.bool_]:
-    """Which candidates neither hold a word nor are nearer in meaning than most."""
+    """A mask of the candidates that neither hold a word nor are nearer in meaning than most."""
     holds_none: NDArray[np.bool_] = ~np.asarray(candidates.hits.any(axis=1))
     if not has_vectors(candidates.similarity):
         return holds_none

@@ -35,7 +35,8 @@ def best_messages(
     kinds: Sequence[str] = SEARCHED_KINDS,
     are_few: bool = False,
 ) -> list[Message]:
-    """At most `max_hits` of these messages, which are those the asker may see, that bear on the question; best first.
+    """The messages that bear on the question, at most `max_hits` of these, which are those the asker may see; best
+    first.
 
     `are_few`: they may be few of all that were said, by a filter or because the asker sees few. Nothing in a question
     is an operator; a question without words finds nothing.

@@ -1,4 +1,4 @@
-"""Create, update and archive channels; add and remove their members and agents."""
+"""Services that create, update and archive channels, and add and remove their members and agents."""
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
@@ -83,7 +83,7 @@ def archive_channel(*, channel: Channel, by: Access, archived: bool = True) -> C
 
 @transaction.atomic
 def add_to_channel(*, channel: Channel, participant: Participant, by: Access) -> ChannelMembership:
-    """Add a member or an agent. Whoever is in a private channel may add to it; any member to a public one."""
+    """Adds a member or an agent. Whoever is in a private channel may add to it; any member to a public one."""
     if by.is_agent or by.is_guest:
         raise Refused("Guests and agents cannot add anybody. Ask a member.")
     if not Channel.objects.visible_to(by).filter(pk=channel.pk).exists():
@@ -103,7 +103,7 @@ def add_to_channel(*, channel: Channel, participant: Participant, by: Access) ->
 
 @transaction.atomic
 def remove_from_channel(*, channel: Channel, participant: Participant, by: Access) -> None:
-    """Take somebody out; anybody may take themselves out."""
+    """Takes somebody out; anybody may take themselves out."""
     if by.participant_id != participant.pk and not may_manage_channel(channel, by):
         raise Refused("Only admins and the person who made the channel may remove others.")
     if ChannelMembership.objects.filter(channel=channel, participant=participant).delete()[0]:
@@ -125,7 +125,7 @@ def revoke_outsiders_tokens(channel: Channel, by: Access | str) -> None:
 
 
 def audit_membership(channel: Channel, participant: Participant, by: Access | str, change: str) -> None:
-    """Record who was added or taken out. A private channel's name is for those in it."""
+    """Records who was added or taken out. A private channel's name is for those in it."""
     place = "a private channel" if channel.is_private else f"#{channel.name}"
     record_audit(
         AuditAction.CHANNEL,

@@ -1,4 +1,4 @@
-"""Import of conversations from elsewhere: in batches, resumable, the same conversation only once."""
+"""A resumable import of conversations from elsewhere: in batches, the same conversation only once."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class ImportReport:
 def import_thread(
     *, channel: Channel, imported: ImportedThread, progress: Callable[[int], None] | None = None
 ) -> ImportReport:
-    """Write a conversation into `channel`, or go on where an earlier import of it stopped. Adds nothing twice.
+    """Writes a conversation into `channel`, or goes on where an earlier import of it stopped. Adds nothing twice.
 
     Speakers become participants of kind `imported`, or `assistant` where a line says so, one per display name, kind
     and workspace; never a member or an agent, whatever they are called.
@@ -105,7 +105,7 @@ def _adopt_former_thread(channel: Channel, imported: ImportedThread) -> None:
 
 
 def _count_with_files(lines: Iterable[ImportedLine], former_count: int) -> int:
-    """Up to which message the first `former_count` go that were made of these lines without their files."""
+    """The number of messages that take the place of the first `former_count`, made without files."""
     former = count = 0
     for line in lines:
         if former >= former_count:
@@ -167,7 +167,8 @@ def get_or_create_speaker(workspace: Workspace, name: str, *, is_assistant: bool
 def _insert_batch(
     thread: Thread, batch: list[tuple[int, ImportedLine]], authors: Mapping[tuple[str, bool], int]
 ) -> int:
-    """Write what of the batch is not there yet, and the thread's counters, in one transaction; how many were written.
+    """Writes what of the batch is not there yet, and the thread's counters, in one transaction; returns how many were
+    written.
 
     `authors` maps display names, and whether they are an assistant's, to participants.
     """

@@ -1,4 +1,4 @@
-"""Start, publish and discard dives; request a draft; validate a result, every wrong field named."""
+"""Services that start, publish and discard dives, request a draft and validate a result, every wrong field named."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -86,7 +86,7 @@ def _check_start(source: Message, parent: Thread, agent: Participant) -> None:
 
 
 def reply_denied_reason(agent: Participant, thread: Thread, task: str) -> str | None:
-    """Why the agent may not take part, as a sentence for people; None when it may. Agents' own rule."""
+    """The reason why the agent may not take part, as a sentence for people; None when it may. Agents' own rule."""
     return reply_denied_reasons([agent], thread, task).get(agent.pk)
 
 
@@ -107,7 +107,8 @@ def _find_free_slot(parent: Thread) -> int:
 
 
 def _create_dive_thread(parent: Thread, by: Access, agent: Participant, key: str) -> Thread:
-    """Named by the thread alone: a deleted source or first message leaves no words in a title."""
+    """Creates the dive's thread, named by the thread alone: a deleted source or first message leaves no words in a
+    title."""
     thread = Thread.objects.create(
         workspace_id=parent.workspace_id,
         channel=parent.channel,
@@ -122,7 +123,7 @@ def _create_dive_thread(parent: Thread, by: Access, agent: Participant, key: str
 
 @transaction.atomic
 def request_draft(*, dive: Dive, by: Access) -> Message:
-    """Have the dive's agent draft the result: a `system` message in the dive that its next reply answers.
+    """Has the dive's agent draft the result: a `system` message in the dive that its next reply answers.
 
     Raises Refused (neither the starter nor an admin, archived, or the agent may not respond), Conflict (the dive is
     over, the agent is still writing).
@@ -140,7 +141,7 @@ def request_draft(*, dive: Dive, by: Access) -> Message:
 
 @transaction.atomic
 def publish_dive(*, dive: Dive, by: Access, result: ResultDraft) -> Message:
-    """Post the result in the thread the dive started in; the dive can only be read from then on. Returns the message.
+    """Posts the result in the thread the dive started in; the dive can only be read from then on. Returns the message.
 
     Raises Problem with the field that is wrong, Refused (neither the starter nor an admin, archived), Conflict
     (`already_published`, discarded, or the agent is still writing).
@@ -169,7 +170,7 @@ def publish_dive(*, dive: Dive, by: Access, result: ResultDraft) -> Message:
 
 @transaction.atomic
 def discard_dive(*, dive: Dive, by: Access) -> Dive:
-    """Give the dive up: what was said stays to be read, a reply that is being written is stopped.
+    """Gives the dive up: what was said stays to be read, a reply that is being written is stopped.
 
     Raises Refused (neither the starter nor an admin), Conflict (`already_published`). Discarding twice changes nothing.
     """
@@ -297,7 +298,7 @@ _LIST_RULES = {
     "deferred": (0, MAX_DEFERRED, "deferred items", "too_many"),
     "questions": (0, MAX_QUESTIONS, "open questions", "too_many"),
 }
-"""Of each list: the fewest and the most items, what people call them, and the code of the problem."""
+"""The rules of each list: the fewest and the most items, what people call them, and the code of the problem."""
 
 
 def _clean_line(text: str, field: str, max_characters: int) -> str:

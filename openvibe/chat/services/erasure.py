@@ -1,4 +1,4 @@
-"""Erase what was deleted or replaced from all that was stored of it, and keep track of who else still says it.
+"""The erasure of what was deleted or replaced from all that was stored of it, and a record of who else still says it.
 
 A pass rewrites stored prompts, answers and the like. Passes go on until whatever was being written at that moment (a
 reply, a call under way) has ended, so that nothing slips in behind them; then the words themselves are forgotten."""
@@ -29,7 +29,7 @@ ERASED_TEXT = "[This text was deleted or changed since.]"
 
 
 def begin_erasure(message: Message, *, texts: Iterable[str], by: Access) -> None:
-    """Ask for a message's former words to be erased, in the transaction that deletes or edits it."""
+    """Asks for a message's former words to be erased, in the transaction that deletes or edits it."""
     words = json.dumps(list(dict.fromkeys(filter(None, texts))), ensure_ascii=False)
     Erasure.objects.create(message=message, by_id=by.participant_id, is_deletion=message.is_deleted, texts=words)
 
@@ -108,7 +108,7 @@ ANSWERS = TextEraser("answers kept for repeated API calls", _rewrite_kept_answer
 
 
 def record_quotes(message: Message, quotation: Quotation) -> None:
-    """Store who repeats the deleted message; found twice it is stored once."""
+    """Stores who repeats the deleted message; found twice it is stored once."""
     Quote.objects.bulk_create(find_quotes(message, quotation), ignore_conflicts=True)
 
 
@@ -122,11 +122,11 @@ def quote_kind(name: str) -> QuoteKind:
 
 @transaction.atomic
 def erase_quote(*, quote: Quote, by: Access) -> None:
-    """Delete what repeats the message, where the asker may. Raises what the service of that text does."""
+    """Deletes what repeats the message, where the asker may. Raises what the service of that text does."""
     quote_kind(quote.kind).erase(quote.ref, by)
     Quote.objects.filter(message=quote.message_id, kind=quote.kind, ref=quote.ref).delete()
 
 
 def keep_quote(*, quote: Quote) -> None:
-    """Its owner says that it stays: nobody is reminded of it any more."""
+    """Keeps the quote: its owner says that it stays, and nobody is reminded of it any more."""
     Quote.objects.filter(pk=quote.pk, kept_at=None).update(kept_at=timezone.now())

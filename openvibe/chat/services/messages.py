@@ -1,4 +1,4 @@
-"""Create, update and delete messages, replies and mentions."""
+"""Services that create, update and delete messages, replies and mentions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -95,7 +95,7 @@ def _get_by_client_id(thread: Thread, by: Access, client_id: str) -> Message:
 
 
 def _handles_to_name(message: Message, by: Access | None) -> list[str]:
-    """Whom the message names, in order of appearance: of a guest, those whom she may name there."""
+    """The handles that the message names, in order of appearance: of a guest, those whom she may name there."""
     handles = list(mentioned_handles(message.body))
     if not handles or by is None or not by.is_guest:
         return handles
@@ -105,7 +105,7 @@ def _handles_to_name(message: Message, by: Access | None) -> list[str]:
 
 
 def create_mentions(message: Message, by: Access | None = None) -> None:
-    """Store who is named in the message: active members and agents of the workspace, in order of appearance. `by`: who
+    """Stores who is named in the message: active members and agents of the workspace, in order of appearance. `by`: who
     wrote it, None for an agent."""
     handles = _handles_to_name(message, by)
     if not handles:
@@ -127,7 +127,7 @@ def post_message(
     is_answered: bool = True,
     draft_version: str = "",
 ) -> Message:
-    """Say something in a thread. The same `client_id` from the same author is the same message, returned again.
+    """Says something in a thread. The same `client_id` from the same author is the same message, returned again.
 
     `thread` must be visible to `by`. Message, files, mentions, events and, through `message_posted`, the runs it causes
     are one transaction. Without words, the names of the files are the message. Raises Problem (empty, too long, NUL, a
@@ -175,7 +175,7 @@ def _names_as_text(files: Sequence[NewFile]) -> str:
 def _insert_message(
     message: Message, by: Access, files: Sequence[NewFile] = (), *, is_answered: bool = True, draft_version: str = ""
 ) -> bool:
-    """Store the message, its files and whom it names; its author has read up to it, and its draft is done.
+    """Stores the message, its files and whom it names; its author has read up to it, and its draft is done.
 
     False, with nothing stored, when it was said before.
     """
@@ -289,7 +289,7 @@ def restore_reply(reply_id: int, *, state: str) -> None:
 
 @transaction.atomic
 def update_message(*, message: Message, by: Access, body: str, based_on: str | None = None) -> Message:
-    """Replace the text of one's own message, keeping the old one in its history. Starts no run.
+    """Replaces the text of one's own message, keeping the old one in its history. Starts no run.
 
     `based_on` is the text the editor began from: when it is not the current one any more, somebody (another tab)
     was faster, and Conflict is raised with nothing changed.
@@ -329,7 +329,7 @@ def update_message(*, message: Message, by: Access, body: str, based_on: str | N
 
 @transaction.atomic
 def describe_image(*, image: Image, by: Access, description: str) -> Image:
-    """Say what an image of one's own message shows, or nothing any more. What prompts and answers kept of the former
+    """Says what an image of one's own message shows, or nothing any more. What prompts and answers kept of the former
     words is rewritten. `image` must be visible to `by`."""
     text = clean_description(description)
     locked = Message.objects.select_for_update(no_key=True, of=("self",)).select_related("thread__channel")
@@ -360,7 +360,7 @@ def describe_image(*, image: Image, by: Access, description: str) -> Image:
 
 @transaction.atomic
 def delete_message(*, message: Message, by: Access) -> Message:
-    """Wipe the text, its history and mentions, and (triggers) its files and images; a tombstone keeps the place.
+    """Wipes the text, its history and mentions, and (triggers) its files and images; a tombstone keeps the place.
 
     For authors and admins. What was stored of the text elsewhere is rewritten by a job (`erasure`).
     """

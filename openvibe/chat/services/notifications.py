@@ -70,7 +70,7 @@ def update_notification_settings(
 
 
 def emit_notifications_changed(by: Access, scope: Channel | Thread | None = None) -> None:
-    """Tell her own open pages."""
+    """Tells her own open pages."""
     emit(
         "notifications_changed",
         workspace_id=by.workspace_id,

@@ -1,4 +1,5 @@
-"""Who may change what, and write where: checks for archived threads, and for dives, where only two take part."""
+"""Permissions: who may change what, and write where: checks for archived threads, and for dives, where only two take
+part."""
 
 from openvibe.base.problems import Refused
 from openvibe.chat.models import Channel, Dive, Thread
@@ -41,7 +42,7 @@ def check_not_archived(thread: Thread) -> None:
 
 
 def departure(channel: Channel) -> str:
-    """Of direct messages why nothing more can be said in them, as a sentence; else empty."""
+    """The reason why nothing more can be said in direct messages, as a sentence; else empty."""
     for one in (channel.first_participant, channel.second_participant):
         if one is not None and not one.is_active:
             what = "is deactivated" if one.is_agent else "has left the workspace"

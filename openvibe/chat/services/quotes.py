@@ -184,7 +184,7 @@ def _quoting_snippets(message: Message, quotation: Quotation) -> Iterator[Quotin
 
 
 def _snippet_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
-    """For admins, who alone see snippets."""
+    """The places in snippets, for admins, who alone see snippets."""
     rows = Snippet.objects.filter(workspace=access.workspace_id, pk__in=refs if access.administers else ())
     return {
         row.pk: QuotePlace(

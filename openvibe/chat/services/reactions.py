@@ -1,4 +1,4 @@
-"""Put emoji on messages and take them away. A reaction is not feedback: no prompt holds it."""
+"""Services that put emoji on messages and take them away. A reaction is not feedback: no prompt holds it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def clean_emoji(text: str) -> str:
 
 @transaction.atomic
 def add_reaction(*, message: Message, by: Access, emoji: str) -> Reaction:
-    """Put an emoji on a message that `by` sees; there already, it stays.
+    """Puts an emoji on a message that `by` sees; there already, it stays.
 
     Raises Problem for what is no emoji, Refused in an archived thread and for one more than a message may have.
     """
@@ -50,7 +50,7 @@ def add_reaction(*, message: Message, by: Access, emoji: str) -> Reaction:
 
 @transaction.atomic
 def remove_reaction(*, message: Message, by: Access, emoji: str) -> str:
-    """Take one's own emoji away; not there, nothing happens. Returns it as it was kept. Raises as `add_reaction`."""
+    """Takes one's own emoji away; not there, nothing happens. Returns it as it was kept. Raises as `add_reaction`."""
     cleaned = clean_emoji(emoji)
     current = _lock_message(message)
     own = Reaction.objects.filter(message=current, participant_id=by.participant_id, emoji=cleaned)

@@ -1,4 +1,4 @@
-"""Save messages for oneself, and no longer."""
+"""Services that save messages for oneself, and no longer."""
 
 from django.db import transaction
 
@@ -10,8 +10,8 @@ from openvibe.workspaces.access import Access
 
 @transaction.atomic
 def save_message(*, message: Message, by: Access) -> None:
-    """Keep a message that `by` sees among her saved ones; saved already, it stays where it is there. Raises Refused for
-    agents, Missing when it was deleted meanwhile."""
+    """Saves a message that `by` sees among her saved ones; saved already, it stays where it is there. Raises Refused
+    for agents, Missing when it was deleted meanwhile."""
     check_saves(by)
     if not Message.objects.select_for_update(no_key=True).filter(pk=message.pk, deleted_at=None).exists():
         raise Missing("This message was deleted.")
@@ -22,7 +22,7 @@ def save_message(*, message: Message, by: Access) -> None:
 
 @transaction.atomic
 def unsave_message(*, message: Message, by: Access) -> None:
-    """Take a message from one's saved ones; not there, nothing happens."""
+    """Takes a message from one's saved ones; not there, nothing happens."""
     check_saves(by)
     if SavedMessage.objects.filter(message=message, participant_id=by.participant_id).delete()[0]:
         _emit_saved_changed(message, by)
@@ -35,7 +35,7 @@ def check_saves(by: Access) -> None:
 
 
 def _emit_saved_changed(message: Message, by: Access) -> None:
-    """Told to the pages of that person alone."""
+    """Emits what is told to the pages of that person alone."""
     emit(
         "saved_changed",
         workspace_id=by.workspace_id,

@@ -1,4 +1,4 @@
-"""Create and update threads; read markers and drafts of their readers."""
+"""Services that create and update threads; read markers and drafts of their readers."""
 
 import hashlib
 from collections.abc import Iterable
@@ -79,7 +79,7 @@ def form_external_id(kind: str, client_id: str, *made_by: int) -> str:
 
 @transaction.atomic
 def update_thread(*, thread: Thread, by: Access, title: str | None = None, archived: bool | None = None) -> Thread:
-    """Rename, its dives with it, or archive, which unpins it: the person who began it, or an admin."""
+    """Renames the thread, its dives with it, or archives it, which unpins it: the person who began it, or an admin."""
     check_not_dive(thread)
     check_not_direct(thread)
     if not may_manage_thread(thread, by):
@@ -105,8 +105,8 @@ def dive_title(agent: Participant, parent: Thread) -> str:
 
 @transaction.atomic
 def pin_thread(*, thread: Thread, by: Access, pinned: bool) -> Thread:
-    """Show the thread first in its channel, or no longer: the person who began it, or an admin. Raises Refused when the
-    channel has MAX_PINNED_THREADS, or the thread is archived."""
+    """Shows the thread first in its channel, or no longer: the person who began it, or an admin. Raises Refused when
+    the channel has MAX_PINNED_THREADS, or the thread is archived."""
     check_not_dive(thread)
     if not may_manage_thread(thread, by):
         raise Refused("Only admins and the person who began a thread may pin it.")
@@ -139,7 +139,7 @@ def _free_pin_slot(thread: Thread) -> int:
 
 @transaction.atomic
 def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents: Iterable[Participant] = ()) -> Thread:
-    """Say which agents may know of the thread. Holds from the very next prompt on."""
+    """Says which agents may know of the thread. Holds from the very next prompt on."""
     check_not_dive(thread)
     check_not_direct(thread)
     if not may_manage_thread(thread, by):
@@ -157,7 +157,7 @@ def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents
 
 @transaction.atomic
 def set_thread_followers(*, thread: Thread, by: Access, agents: Iterable[Participant]) -> Thread:
-    """Which agents answer every message of the thread (L2 and above), not only mentions."""
+    """Sets which agents answer every message of the thread (L2 and above), not only mentions."""
     check_not_dive(thread)
     check_not_direct(thread)
     if not may_manage_thread(thread, by):
@@ -247,7 +247,7 @@ class DraftChanged(Conflict):
 def save_draft(
     *, thread: Thread, by: Access, body: str, version: str = "", sent: str = "", leaves: bool = False
 ) -> str:
-    """Keep what stands in the composer and return its version; an empty text removes the draft.
+    """Stores what stands in the composer and returns its version; an empty text removes the draft.
 
     `version` is the one that the composer began from, `sent` what it tried to save since without having heard of it.
     Another text that stands is not written over: DraftChanged, or, where the page `leaves` and nobody is left to
@@ -291,7 +291,7 @@ def _check_draft_length(body: str) -> None:
 
 
 def audit_thread_export(thread: Thread, by: Access, form: str) -> None:
-    """Record who takes a thread out as a file. What a private one is called is for those in it."""
+    """Records who takes a thread out as a file. What a private one is called is for those in it."""
     place = "of a private channel" if thread.channel.is_private else f"“{thread.title}” of #{thread.channel.name}"
     subject = f"thread {thread.pk} {place}"
     record_audit(AuditAction.EXPORT, workspace_id=thread.workspace_id, by=by, subject=subject, after=f"as {form}")

@@ -82,7 +82,7 @@ def tokens(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_POST
 def token_revoke(request: WorkspaceRequest, token_id: int) -> HttpResponse:
-    """It opens nothing any more."""
+    """Revokes the token, which opens nothing any more."""
     _check_administers(request.access)
     rows = Token.objects.filter(participant__in=token_owners(request.access))
     revoke_token(token=get_object_or_404(rows, pk=min(token_id, MAX_ID)), by=request.access)

@@ -45,7 +45,7 @@ MAX_OFFERED_PARTICIPANTS = 200
 @workspace_view
 @require_safe
 def channel(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
-    """Its threads, the one last written in first; `?archived=1` shows those put away."""
+    """The page of a channel with its threads, the one last written in first; `?archived=1` shows those put away."""
     return render_channel_page(request, access_channel(request.access, channel_id))
 
 
@@ -73,7 +73,8 @@ def render_channel_page(
 @workspace_view
 @require_safe
 def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
-    """Who reads the channel: people, and agents with their level; who could be added. `?q=` keeps whom it names."""
+    """The page of who reads the channel: people, and agents with their level; who could be added. `?q=` keeps whom it
+    names."""
     channel = access_channel(request.access, channel_id)
     added = ChannelMembership.objects.filter(channel=channel, participant=OuterRef("pk"))
     addable = (
@@ -138,7 +139,8 @@ def channel_create(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
-    """Name and description; `instructions` for agents; `archived` 1 or 0 puts the channel away or brings it back."""
+    """The page that saves name and description; `instructions` for agents; `archived` 1 or 0 puts the channel away or
+    brings it back."""
     channel = access_channel(request.access, channel_id)
     check_manages_channel(channel, request.access)
     problem = None
@@ -174,7 +176,7 @@ def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def channel_membership(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
-    """Add `participant` to the channel, or with `remove` take them out."""
+    """The page that adds `participant` to the channel, or with `remove` takes them out."""
     channel = access_channel(request.access, channel_id)
     participant_id = int_param(request.POST, "participant")
     participants = Participant.objects.filter(workspace=request.workspace)

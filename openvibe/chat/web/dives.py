@@ -119,7 +119,7 @@ def dive_url(request: WorkspaceRequest, dive: Dive) -> str:
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def dive_start(request: WorkspaceRequest, message_id: int) -> HttpResponse:
-    """Which agent, and the first question. POST starts, and shows the dive."""
+    """The page that asks which agent, and the first question. POST starts, and shows the dive."""
     source = queries.access_message(request.access, message_id)
     if source.is_deleted:
         raise Missing("This message was deleted. Dive from another one.")
@@ -175,7 +175,8 @@ def _render_start_page(
 
 
 def _suggest_agent(source: Message, available_ids: Sequence[int]) -> int:
-    """Whom it is likely with: the agent of the result, the one who spoke last; else the first. 0 when there is none."""
+    """The agent that it is likely with: the agent of the result, the one who spoke last; else the first. 0 when there
+    is none."""
     result = DiveResult.objects.filter(message=source).values_list("agent_id", flat=True).first()
     before = Message.objects.filter(thread=source.thread, seq__gt=source.seq - RECENT_MESSAGES, seq__lte=source.seq)
     spoke = before.order_by("-seq").values_list("author_id", flat=True)
@@ -244,7 +245,7 @@ def _render_publish_form(
 
 
 def pad_texts(texts: tuple[str, ...], size: int) -> list[str]:
-    """At least `size` texts, empty ones at the end: one for each field."""
+    """The texts, at least `size` texts, empty ones at the end: one for each field."""
     return [*texts, *[""] * (size - len(texts))]
 
 
@@ -260,7 +261,7 @@ def dive_preview(request: WorkspaceRequest, dive_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def dive_draft(request: WorkspaceRequest, dive_id: int) -> HttpResponse:
-    """Ask the agent for a draft. Without JavaScript the form comes back as it was typed."""
+    """The page that asks the agent for a draft. Without JavaScript the form comes back as it was typed."""
     dive, draft = queries.access_dive(request.access, dive_id), posted_draft(request.POST)
     try:
         message = services.request_draft(dive=dive, by=request.access)
@@ -287,7 +288,8 @@ def dive_discard(request: WorkspaceRequest, dive_id: int) -> HttpResponse:
 
 
 def _render_ended(request: WorkspaceRequest, dive: Dive) -> HttpResponse:
-    """After the end: the dive as it stands in its panel; its thread for pages without JavaScript."""
+    """Renders what is shown after the end: the dive as it stands in its panel; its thread for pages without
+    JavaScript."""
     if request.htmx:
         return render_dive(request, queries.access_dive(request.access, dive.pk))
     to = redirect("thread", request.workspace.slug, dive.parent_id)

@@ -60,7 +60,7 @@ def _first_steps(request: WorkspaceRequest) -> Sequence[FirstStep]:
 @workspace_view
 @require_POST
 def first_steps_hide(request: WorkspaceRequest) -> HttpResponse:
-    """For good."""
+    """Hides the first steps for good."""
     end_first_steps(request.member)
     return redirect("inbox", request.workspace.slug)
 
@@ -68,7 +68,7 @@ def first_steps_hide(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_safe
 def next_unread(request: WorkspaceRequest) -> HttpResponse:
-    """To the newest thread with something new, other than `?from=`; else to the inbox."""
+    """Redirects to the newest thread with something new, other than `?from=`; else to the inbox."""
     here = int_param(request.GET, "from")
     thread = next((item for item in list_unread_threads(request.access, limit=2).items if item.pk != here), None)
     to = redirect("thread", request.workspace.slug, thread.pk) if thread else None
@@ -78,7 +78,7 @@ def next_unread(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_POST
 def read_all(request: WorkspaceRequest) -> HttpResponse:
-    """Mark all as read."""
+    """Marks all as read."""
     count = services.mark_all_read(by=request.access)
     return JsonResponse({"read": count}) if wants_json(request) else redirect("inbox", request.workspace.slug)
 

@@ -15,9 +15,8 @@ from openvibe.chat.queries import access_channel
 from openvibe.chat.services import set_instructions
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
-from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS
 from openvibe.workspaces.queries import expand_instructions, read_snippets
-from openvibe.workspaces.services import update_workspace
+from openvibe.workspaces.services import MAX_INSTRUCTION_TOKENS, update_workspace
 
 MAX_THREADS = 50
 """Threads with instructions of their own that are listed, the newest first."""

@@ -35,7 +35,7 @@ NEW_THREAD_SEQ = 1
 
 @dataclass(frozen=True)
 class LiveReader:
-    """Whoever reads the HTML of a frame."""
+    """A reader of the HTML of a frame."""
 
     access: Access
     workspace: Workspace
@@ -43,7 +43,7 @@ class LiveReader:
 
 @dataclass(frozen=True)
 class PageFrames:
-    """Of a page that shows these threads, to somebody in this time zone."""
+    """The frames of a page that shows these threads, to somebody in this time zone."""
 
     slug: str
     zone: str
@@ -71,7 +71,8 @@ class PageFrames:
         return frame
 
     def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:
-        """Not for guests, who know only some of them: their sidebar says it when it is loaded."""
+        """The frame of who is here; not for guests, who know only some of them: their sidebar says it when it is
+        loaded."""
         if viewer.access is None or viewer.access.is_guest:
             return b""
         return f"event: presence\ndata: {json.dumps(sorted(here))}\n\n".encode()
@@ -177,7 +178,7 @@ def _is_personal(message: Message, viewer: Viewer, event: LiveEvent, batch: Even
 
 
 def _decorated_for(batch: EventBatch) -> dict[int, set[int]]:
-    """For whom decorators have something of their own, by message id."""
+    """The people for whom decorators have something of their own, by message id."""
     if "decorated for" not in batch.cache:
         participants_by_message: defaultdict[int, set[int]] = defaultdict(set)
         for source in PERSONAL_MESSAGE_VIEWS:

@@ -66,7 +66,7 @@ def thread_notify_menu(request: WorkspaceRequest, thread: Thread, own_level: str
 
 
 def channel_notify_menu(request: WorkspaceRequest, channel: Channel) -> NotifyMenu:
-    """Of a channel that was looked up by `access_channel`."""
+    """The menu of a channel that was looked up by `access_channel`."""
     action = reverse("channel-notify", args=[request.workspace.slug, channel.pk])
     own_level = str(getattr(channel, "notify_level", ""))
     return NotifyMenu(action, "channel", own_level, request.member.notify_level, "Your default")
@@ -75,7 +75,7 @@ def channel_notify_menu(request: WorkspaceRequest, channel: Channel) -> NotifyMe
 @workspace_view
 @require_POST
 def thread_notify(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Choose `level` for the thread; empty for what holds in its channel."""
+    """The page that chooses `level` for the thread; empty for what holds in its channel."""
     thread = access_thread(request.access, thread_id)
     services.set_notification_level(scope=thread, by=request.access, level=request.POST.get("level", ""))
     if not request.htmx:
@@ -88,7 +88,7 @@ def thread_notify(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def channel_notify(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
-    """Choose `level` for the channel; empty for the reader's default."""
+    """The page that chooses `level` for the channel; empty for the reader's default."""
     channel = access_channel(request.access, channel_id)
     level = services.set_notification_level(scope=channel, by=request.access, level=request.POST.get("level", ""))
     if not request.htmx:

@@ -113,7 +113,7 @@ class FileChip:
 
 
 NO_IMAGE_NOTE = "text, shown as no image"
-"""Of a text that is called as images are."""
+"""The note of a text that is called as images are."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ def render_unfinished(body: str) -> SafeString:
 
 
 def _is_same_day(one: datetime, other: datetime) -> bool:
-    """Of the reader."""
+    """Whether both are on the same day of the reader."""
     zone = timezone.get_current_timezone()
     return one.astimezone(zone).date() == other.astimezone(zone).date()
 
@@ -416,8 +416,8 @@ def _message_key(row: ListedMessage, participant_id: int) -> tuple[object, ...]:
 
 
 def _marks_key(message: Message, participant_id: int) -> tuple[object, ...]:
-    """Whom a message names, its files and images, its emoji and who saved it, as this participant sees them; most have
-    none."""
+    """A key of what a message names, its files and images, its emoji and who saved it, as this participant sees them;
+    most have none."""
     mentions, reactions, attachments = message.mentioned, message.reacted, (*message.attached, *message.pictured)
     if not (mentions or reactions or attachments or message.savers):
         return ()

@@ -1,4 +1,4 @@
-"""*Where does it still stand?*: the places where a message's words are, before and after it is deleted."""
+"""The pages of *Where does it still stand?*: the places where a message's words are, before and after it is deleted."""
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render

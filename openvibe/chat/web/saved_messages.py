@@ -28,7 +28,8 @@ def saved(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_POST
 def message_save(request: WorkspaceRequest, message_id: int) -> HttpResponse:
-    """Save the message, or with `unsave` no longer; back to the page of saved ones `from` there."""
+    """The page that saves the message, or with `unsave` takes it from the saved ones; then back to the page of saved
+    ones `from` there."""
     message, is_saved = access_message(request.access, message_id), "unsave" not in request.POST
     change = services.save_message if is_saved else services.unsave_message
     change(message=message, by=request.access)

@@ -28,7 +28,7 @@ from openvibe.search.lexical import query_terms
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_BEST_HITS = PAGE_SIZE
-"""Of the best match, which has no end: everything bears on a question a little."""
+"""The most hits of the best match, which has no end: everything bears on a question a little."""
 MAX_COUNTED_HITS = 300
 """Hits that are counted: all there are may be half of the workspace."""
 MAX_PAGES = 200
@@ -196,7 +196,8 @@ def excerpt(hit: Message, words: str) -> SafeString:
 
 
 def excerpt_around(text: str, words: str) -> str:
-    """At most 240 characters from the first word of the question on, its words between HIT_START and HIT_END."""
+    """An excerpt of at most 240 characters from the first word of the question on, its words between HIT_START and
+    HIT_END."""
     terms = [
         (r"(?<!\w)" if term.isascii() else "") + re.escape(term[: max(3, len(term) - 2)]) for term in query_terms(words)
     ]

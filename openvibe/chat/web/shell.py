@@ -29,7 +29,7 @@ register = Library()
 """Tags of templates that `{% load shell %}`."""
 
 MAX_CHANNELS = 60
-"""In the sidebar; the others are found on the page of all channels, and by the command palette."""
+"""The most channels in the sidebar; the others are found on the page of all channels, and by the command palette."""
 LINKED_VIEWS = frozenset({"agent", "inbox", "knowledge", "mentions", "saved", "search"})
 PANEL_PATH = re.compile(r"[a-z0-9][a-z0-9/_-]{0,200}")
 
@@ -61,7 +61,8 @@ class Shell:
 
     @property
     def position(self) -> int:
-        """Where the event stream of this page begins: asked before the content is read, or something is missed."""
+        """The position at which the event stream of this page begins: asked before the content is read, or something is
+        missed."""
         return self.request.stream_position
 
     @cached_property
@@ -166,8 +167,8 @@ def mention_count_text(count: int) -> str:
 
 
 def listed_channels(channels: Sequence[SidebarChannel], current: int | None) -> Sequence[SidebarChannel]:
-    """At most MAX_CHANNELS of them, in their order: first of all the one shown, those with something new, and those
-    the asker was added to."""
+    """The channels that are listed, at most MAX_CHANNELS of them, in their order: first of all the one shown, those
+    with something new, and those the asker was added to."""
     if len(channels) <= MAX_CHANNELS:
         return channels
     by_weight = sorted(

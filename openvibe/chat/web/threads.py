@@ -190,7 +190,7 @@ def _reader(agent: Participant) -> SidebarParticipant:
 
 
 def other_participant(thread: Thread, access: Access) -> Participant | None:
-    """With whom the reader has these direct messages; None in a channel."""
+    """The participant with whom the reader has these direct messages; None in a channel."""
     two = (thread.channel.first_participant, thread.channel.second_participant)
     return next((one for one in two if one is not None and one.pk != access.participant_id), None)
 
@@ -198,7 +198,7 @@ def other_participant(thread: Thread, access: Access) -> Participant | None:
 def post_from_composer(
     request: WorkspaceRequest, thread: Thread, anchor: str, render_refused: Callable[[Problem, str], HttpResponse]
 ) -> HttpResponse:
-    """Post what the composer sent; `#anchor-seq` is its place on this page. `render_refused` gets the text, too.
+    """Posts what the composer sent; `#anchor-seq` is its place on this page. `render_refused` gets the text, too.
 
     The whole request was read before this, and its files are counted before anything is locked.
     """
@@ -239,8 +239,8 @@ def export_response(access: Access, thread: Thread, form: str) -> HttpResponseBa
 @workspace_view
 @require_POST
 def thread_edit(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Rename (`title`), archive and bring back (`archived` 1 or 0), pin and unpin (`pinned` 1 or 0), or say what agents
-    are told (`instructions`)."""
+    """The page that renames (`title`), archives and brings back (`archived` 1 or 0), pins and unpins (`pinned` 1 or 0),
+    or says what agents are told (`instructions`)."""
     thread = access_thread(request.access, thread_id)
     if "instructions" in request.POST:
         text, version = request.POST["instructions"], request.POST.get("version")
@@ -257,7 +257,8 @@ def thread_edit(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def thread_agents(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Which agents may know of the thread (`access`, `allowed`), and which answer every message (`following`)."""
+    """The page that sets the agents that may know of the thread (`access`, `allowed`), and which answer every message
+    (`following`)."""
     thread = access_thread(request.access, thread_id)
     allowed_agents = _posted_agents(request, thread, "allowed")
     following = _posted_agents(request, thread, "following")
@@ -270,7 +271,7 @@ def thread_agents(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 
 
 def _posted_agents(request: WorkspaceRequest, thread: Thread, name: str) -> list[Participant]:
-    """Of those that the asker may name there: of others not even the handle shows."""
+    """The posted agents, of those that the asker may name there: of others not even the handle shows."""
     ids = [int(one) for one in request.POST.getlist(name) if one.isascii() and one.isdigit() and len(one) < 19]
     agents = participants_nameable_by(request.access, thread).filter(kind=Participant.Kind.AGENT)
     return list(agents.filter(pk__in=ids))
@@ -279,7 +280,7 @@ def _posted_agents(request: WorkspaceRequest, thread: Thread, name: str) -> list
 @workspace_view
 @require_POST
 def thread_read(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Read up to `seq`; with `unread`, that message and all after it count as unread again."""
+    """Marks the thread read up to `seq`; with `unread`, that message and all after it count as unread again."""
     thread = access_thread(request.access, thread_id)
     seq = int_param(request.POST, "seq") or 0
     if "unread" not in request.POST:
@@ -293,7 +294,7 @@ def thread_read(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def thread_draft(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Keep what stands in the composer. 409 with `text` and its `version` where another tab or device saved that."""
+    """Stores what stands in the composer. 409 with `text` and its `version` where another tab or device saved that."""
     thread = access_thread(request.access, thread_id)
     body, version, sent = (request.POST.get(name, "") for name in ("body", "version", "sent"))
     try:
@@ -323,7 +324,8 @@ MAX_NAMES = 50
 @workspace_view
 @require_safe
 def thread_names(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Who can be mentioned here: the agents that may see the thread, with their level, and readers of the channel.
+    """The names of who can be mentioned here: the agents that may see the thread, with their level, and readers of the
+    channel.
 
     `q` is what was typed: how a handle or a word of a name begins. The first fifty; `is_complete` where these are all.
     Without `q`, the agents alone. In a dive no other agent than its own: it would not answer.
@@ -343,7 +345,7 @@ def thread_names(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 
 
 def _is_called(agent: Participant, query: str) -> bool:
-    """As `name_begins_with` has it."""
+    """Whether the agent is called so, as `name_begins_with` has it."""
     return agent.handle.startswith(query) or f" {agent.name.lower()}".find(f" {query}") >= 0
 
 

@@ -10,7 +10,7 @@ import sys
 import xllamacpp
 
 MEBIBYTES_OF_OTHER_PROMPTS = 512
-"""Of memory, for prompts read before: who asks in turns with others finds its own again."""
+"""The memory for prompts read before: who asks in turns with others finds its own again."""
 
 
 def main() -> None:

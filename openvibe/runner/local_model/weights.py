@@ -25,7 +25,7 @@ PART_NUMBER = re.compile(r"part(\d+)-")
 
 
 class LocalModelError(Exception):
-    """Why there is no model; a sentence, and what to do."""
+    """The reason why there is no model; a sentence, and what to do."""
 
 
 @dataclass(frozen=True)

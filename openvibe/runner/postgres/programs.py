@@ -29,7 +29,7 @@ def run_program(name: str, *arguments: str) -> str:
 
 
 def _connection_variables(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """As libpq's programs read them: a password in an argument could be seen by every user of the machine."""
+    """Variables as libpq's programs read them: a password in an argument could be seen by every user of the machine."""
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "sslmode": "PGSSLMODE"}
     return {variable: str(parameters[name]) for name, variable in names.items() if parameters.get(name)}
 

@@ -61,7 +61,7 @@ class DatabaseUnavailable(OperationalError):
 
 @dataclass(frozen=True)
 class SystemUser:
-    """Who the server's processes run as. `uid` is None when that is simply the user we are."""
+    """The user that the server's processes run as. `uid` is None when that is simply the user we are."""
 
     uid: int | None = None
     gid: int | None = None
@@ -81,7 +81,8 @@ def program_path(name: str) -> Path:
 
 
 def server_user(home: Path) -> SystemUser:
-    """Who the server of `home` runs as: the folder's owner, or, as PostgreSQL refuses root, somebody harmless."""
+    """The user that the server of `home` runs as: the folder's owner, or, as PostgreSQL refuses root, somebody
+    harmless."""
     if os.geteuid() != 0:
         return SystemUser()
     status = home.stat()
@@ -95,7 +96,8 @@ def server_user(home: Path) -> SystemUser:
 
 
 def grant_file_access(user: SystemUser, home: Path) -> None:
-    """As root only: give `home` to `user` and let it pass through (not list) the folders above it and the wheel's."""
+    """Gives `home` to `user`, as root only, and lets it pass through (not list) the folders above it and the
+    wheel's."""
     if user.uid is None or user.gid is None:
         return
     os.chown(home, user.uid, user.gid)
@@ -132,7 +134,8 @@ def start_program(user: SystemUser, log: Path, name: str, *arguments: str) -> su
 
 
 def socket_folder(home: Path) -> Path:
-    """Beside the data, or in /tmp when that path is too long for a Unix socket or needs quoting somewhere."""
+    """The folder beside the data, or in /tmp when that path is too long for a Unix socket or needs quoting
+    somewhere."""
     folder = home / "socket"
     path = str(folder / SOCKET_NAME)
     if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES and re.fullmatch(r"[\w./+-]+", path):
@@ -141,7 +144,7 @@ def socket_folder(home: Path) -> Path:
 
 
 def recorded_socket_folder(home: Path) -> Path:
-    """Where the running server put its socket when it started."""
+    """The folder in which the running server put its socket when it started."""
     lines = (home / "data" / "postmaster.pid").read_text().splitlines()
     return Path(lines[4]) if len(lines) > 4 and lines[4] else socket_folder(home)
 
@@ -318,7 +321,7 @@ def _join_or_start(
 
 
 def forbid_restart(var: Path) -> None:
-    """This process starts the server no more, such as by a thread that runs until it ends."""
+    """Forbids this process to start the server again, such as by a thread that runs until it ends."""
     with _leases_guard:
         _not_restarted.add(var.resolve() / "postgres")
 

@@ -12,8 +12,7 @@ from openvibe.api.auth import caller_of
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Problem
-from openvibe.chat.models import access_by
-from openvibe.chat.queries import participants_known_to
+from openvibe.chat.queries import access_by, participants_known_to
 from openvibe.webhooks import services
 from openvibe.webhooks.api.serializers import (
     DeliveryOut,
@@ -31,7 +30,7 @@ from openvibe.workspaces.models import Participant
 
 
 def _token_maker_id(request: Request) -> int | None:
-    """Who holds the token that an agent calls with; None for the operator's, and for members."""
+    """The member who holds the token that an agent calls with; None for the operator's, and for members."""
     caller = caller_of(request)
     return caller.token.made_by_id if caller.token and request_access(request).is_agent else None
 

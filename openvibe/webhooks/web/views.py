@@ -87,7 +87,7 @@ def _perform(request: WorkspaceRequest, webhook: Webhook, act: str) -> None:
 @workspace_view
 @require_POST
 def resend(request: WorkspaceRequest, webhook_id: int, delivery_id: int) -> HttpResponse:
-    """Send a delivery again, under its own id."""
+    """Sends a delivery again, under its own id."""
     webhook = _access_webhook(request, webhook_id)
     rows = Delivery.objects.visible_to(request.access).filter(webhook=webhook).select_related("webhook")
     delivery = rows.filter(pk=min(delivery_id, MAX_ID)).first()

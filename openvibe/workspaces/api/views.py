@@ -1,4 +1,4 @@
-"""Who am I, and my tokens."""
+"""The caller of the API, and the caller's tokens."""
 
 from typing import Any, cast
 

@@ -16,8 +16,8 @@ from openvibe.base.time_zones import instant_of, time_zone_or_utc
 
 @dataclass(frozen=True)
 class DoNotDisturb:
-    """When somebody wants no notifications: `until` an instant, and every day from `start` to `end` in her time `zone`,
-    over midnight where `end` is the earlier one."""
+    """The times when somebody wants no notifications: `until` an instant, and every day from `start` to `end` in her
+    time `zone`, over midnight where `end` is the earlier one."""
 
     until: datetime | None = None
     start: time | None = None
@@ -25,7 +25,7 @@ class DoNotDisturb:
     zone: str = ""
 
     def ends_at(self, now: datetime) -> datetime | None:
-        """When she may be disturbed again; None when she may be now."""
+        """The time when she may be disturbed again; None when she may be now."""
         ends = [self.until] if self.until and self.until > now else []
         if self.start is not None and self.end is not None:
             zone = time_zone_or_utc(self.zone)

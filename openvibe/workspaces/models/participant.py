@@ -1,4 +1,4 @@
-"""Who speaks in a workspace, members among them, and who is invited."""
+"""The participants of a workspace, members among them, and those who are invited."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ PICTURE_PIXELS = 192
 """Width and height of a picture: sharp at the largest size it is shown in, on dense screens."""
 
 MAX_PICTURE_BYTES = 100_000
-"""Of a picture as it is kept; 192 × 192 pixels of noise take about half of it."""
+"""The most bytes of a picture as it is kept; 192 × 192 pixels of noise take about half of it."""
 
 
 class Picture(models.Model):
@@ -312,7 +312,7 @@ class Member(models.Model):
         ]
 
     stream_position: int | None = None
-    """Of the workspace's newest event, where `access_member` read it; None without any."""
+    """The position of the workspace's newest event, where `access_member` read it; None without any."""
 
     def __str__(self) -> str:
         return f"{self.participant} ({self.role})"
@@ -323,7 +323,7 @@ PRESENCE_SECONDS = 120
 
 
 class Presence(models.Model):
-    """When a page of somebody was last seen open."""
+    """The time when a page of somebody was last seen open."""
 
     participant = models.OneToOneField(Participant, on_delete=models.CASCADE, primary_key=True, related_name="presence")
     seen_at = models.DateTimeField(db_default=Now())

@@ -1,4 +1,4 @@
-"""Whose an account is: its address is shown to be somebody's, and what was there before lets nobody in any more.
+"""The proof of an account's address: it is shown to be somebody's, and what was there before lets nobody in any more.
 
 Anybody may sign up with an address that is not theirs, add a passkey and make tokens. Once the address' owner shows
 that it is hers (by the operator's provider, a link that was mailed there, or a password reset), the account is hers
@@ -51,7 +51,7 @@ def prove_address(
     keep_social_account: int | None = None,
     keep_password: bool = False,
 ) -> bool:
-    """Keep that the address is shown to be the user's: `email`, which becomes the account's; empty: the one it has.
+    """Stores that the address is shown to be the user's: `email`, which becomes the account's; empty: the one it has.
 
     Where the account's address had not been shown before, everything that opens it ends, but for
     what is to be kept: the session and the account at the provider of whoever shows it, and a password just given.
@@ -68,7 +68,7 @@ def prove_address(
 
 @transaction.atomic
 def confirm_own_address(user: User) -> None:
-    """Keep that the account's address is shown to be that of whoever is signed in: nothing ends. Raises Conflict."""
+    """Stores that the account's address is shown to be that of whoever is signed in: nothing ends. Raises Conflict."""
     locked_user = User.objects.select_for_update().get(pk=user.pk)
     if not has_proven_address(locked_user):
         _store_proven(user, locked_user.email)

@@ -42,7 +42,7 @@ INSTRUCTION_TEXTS: Register[Callable[[Access], Iterable[InstructionText]]] = Reg
 
 
 def check_instructions_version(text: str, version: str | None) -> None:
-    """Raise Conflict unless `version` is that of `text`, the instructions that stand there now. None: the caller does
+    """Raises Conflict unless `version` is that of `text`, the instructions that stand there now. None: the caller does
     not say what it began from, and is not asked."""
     if version is not None and version != text_version(text):
         raise Conflict(
@@ -184,7 +184,7 @@ def _broken_includes(by: Access) -> dict[tuple[str, str, str], str]:
 
 
 def _check_includes(by: Access, before: dict[tuple[str, str, str], str]) -> None:
-    """Raise Problem when an include cannot be followed now that could be `before`."""
+    """Raises Problem when an include cannot be followed now that could be `before`."""
     for key, message in _broken_includes(by).items():
         if key not in before:
             place, _, reason = key

@@ -63,7 +63,7 @@ def _check_open(invitation: Invitation | None) -> Invitation:
 
 
 def _closed_reason(invitation: Invitation | None) -> str:
-    """Told to holders of the link alone: nobody guesses one."""
+    """The reason why an invitation is closed, told to holders of the link alone: nobody guesses one."""
     if invitation is None:
         return "This is no invitation; perhaps a part of the link is missing."
     if invitation.revoked_at is not None:
@@ -75,7 +75,7 @@ def _closed_reason(invitation: Invitation | None) -> str:
 
 @transaction.atomic
 def accept_invitation(*, token: str, user: User) -> Member:
-    """Join by link. Two people racing for the last place: one joins, the other is told. Who is in already stays in,
+    """Joins by link. Two people racing for the last place: one joins, the other is told. Who is in already stays in,
     and takes no place, even by a link that lets nobody in any more.
 
     A link made before somebody was removed does not bring them back.
@@ -97,7 +97,7 @@ def accept_invitation(*, token: str, user: User) -> Member:
 
 @transaction.atomic
 def revoke_invitation(*, invitation: Invitation, by: Access) -> None:
-    """Its link lets nobody in any more. Taking it back twice changes nothing."""
+    """Revokes the invitation: its link lets nobody in any more. Taking it back twice changes nothing."""
     if not by.administers or by.workspace_id != invitation.workspace_id:
         raise Refused("Only owners and admins may take an invitation back.")
     if Invitation.objects.filter(pk=invitation.pk, revoked_at=None).update(revoked_at=timezone.now()):

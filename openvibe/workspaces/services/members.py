@@ -65,7 +65,7 @@ def check_name(name: str, message: str = "Give a name of 1 to 80 characters.") -
 
 @transaction.atomic
 def add_member(*, workspace: Workspace, user: User, role: str = Member.Role.MEMBER, handle: str = "") -> Member:
-    """Make the user a member, or bring back a removed one with the new role. A standing member is a Conflict."""
+    """Makes the user a member, or brings back a removed one with the new role. A standing member is a Conflict."""
     Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
     member = Member.objects.filter(workspace=workspace, user=user).select_related("participant").first()
     if member is None:
@@ -109,13 +109,13 @@ def _create_member(workspace: Workspace, user: User, role: str, handle: str) -> 
 
 
 def restart_first_steps(member: Member) -> None:
-    """Count as first steps only what is done from now on: what a sample was made of was nobody's doing."""
+    """Counts as first steps only what is done from now on: what a sample was made of was nobody's doing."""
     member.first_steps_since = timezone.now()
     member.save(update_fields=["first_steps_since"])
 
 
 def end_first_steps(member: Member) -> None:
-    """Show them no more: all are done, or the member does not want them."""
+    """Ends the first steps, which are shown no more: all are done, or the member does not want them."""
     member.first_steps_since = None
     member.save(update_fields=["first_steps_since"])
 
@@ -143,7 +143,7 @@ def _check_may_change(by: Access, member: Member) -> None:
 
 @transaction.atomic
 def remove_member(*, member: Member, by: Access) -> Member:
-    """End somebody's access at once, and what they could come back with: tokens and open invitations they made.
+    """Ends somebody's access at once, and what they could come back with: tokens and open invitations they made.
 
     What they said stays, under their name.
     """
@@ -177,7 +177,7 @@ def revoke_invitations_of(member: Member) -> None:
 
 @transaction.atomic
 def update_member_role(*, member: Member, role: str, by: Access) -> Member:
-    """Give a member another role. Owners are made by owners only."""
+    """Gives a member another role. Owners are made by owners only."""
     if role not in Member.Role.values:
         raise Problem("Choose owner, admin, member or guest.", code="bad_role", field="role")
     _check_may_change(by, member)
@@ -212,7 +212,7 @@ def update_profile(
     is_invisible: bool = False,
     time_zone: str = "",
 ) -> Member:
-    """Change one's own name, theme, time zone (everywhere; empty: as the browser says), and habits in this workspace.
+    """Changes one's own name, theme, time zone (everywhere; empty: as the browser says), and habits in this workspace.
 
     Who is invisible is here for nobody.
     """
@@ -233,7 +233,7 @@ def update_profile(
 
 
 def pause_notifications(*, user: User, until: datetime | None) -> None:
-    """Do not disturb until then; None lets notifications come again. Daily hours stay as they are."""
+    """Pauses notifications until then; None lets notifications come again. Daily hours stay as they are."""
     if until is not None and until.year == MAXYEAR:  # in another time zone that may be a year there is not
         raise Problem(f"Give a time before the year {MAXYEAR}.", code="bad_hours", field="until")
     user.dnd_until = until
@@ -241,8 +241,8 @@ def pause_notifications(*, user: User, until: datetime | None) -> None:
 
 
 def set_quiet_hours(*, user: User, start: time | None, end: time | None, zone: str) -> None:
-    """Do not disturb daily from `start` to `end`; without both, never. Whoever chose no time zone keeps `zone`, which
-    her browser says: hours mean nothing without one."""
+    """Sets daily hours, from `start` to `end`, without notifications; without both, there are none. Whoever chose no
+    time zone keeps `zone`, which her browser says: hours mean nothing without one."""
     if (start is None) != (end is None):
         raise Problem("Give both times, or none.", code="bad_hours", field="dnd_start" if start is None else "dnd_end")
     if start is not None and start == end:
@@ -262,6 +262,6 @@ def save_picture(*, participant: Participant, content: bytes) -> None:
 
 @transaction.atomic
 def remove_picture(*, participant: Participant) -> None:
-    """Their initial is shown instead. Nothing happens without a picture."""
+    """Removes the picture: the initial is shown instead. Nothing happens without a picture."""
     if Picture.objects.filter(participant=participant).delete()[0]:
         emit("members_changed", workspace_id=participant.workspace_id)

@@ -19,8 +19,8 @@ WHERE workspaces_presence.seen_at <= EXCLUDED.seen_at - make_interval(secs => %(
 
 
 def note_presence(participant_ids: Collection[int]) -> None:
-    """These members have a page open now. Those who are invisible, or gone, are not noted. One statement, none without
-    ids."""
+    """Notes that these members have a page open now. Those who are invisible, or gone, are not noted. One statement,
+    none without ids."""
     if participant_ids:
         with connection.cursor() as cursor:
             cursor.execute(_UPSERT_PRESENCE, {"ids": list(participant_ids), "seconds": NOTE_SECONDS})

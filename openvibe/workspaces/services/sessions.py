@@ -36,7 +36,8 @@ def describe_browser(user_agent: str) -> str:
 
 @transaction.atomic
 def end_sessions(*, user: User, keep: str, pk: int | None = None) -> int:
-    """End the user's sessions but the one whose key is `keep`; with `pk`, that `UserSession` alone. How many ended."""
+    """Ends the user's sessions but the one whose key is `keep`; with `pk`, that `UserSession` alone. Returns how many
+    ended."""
     rows = UserSession.objects.filter(user=user).exclude(session_key=keep)
     keys = list((rows if pk is None else rows.filter(pk=pk)).values_list("session_key", flat=True))
     if pk is None:

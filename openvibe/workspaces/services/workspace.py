@@ -47,7 +47,7 @@ def update_workspace(
     instructions: str | None = None,
     instructions_version: str | None = None,
 ) -> Workspace:
-    """Change what the workspace is called and what its agents are told about it; None leaves what there is.
+    """Changes what the workspace is called and what its agents are told about it; None leaves what there is.
 
     `instructions_version` is that of the instructions that were read: Conflict where others stand there now.
     """
@@ -78,7 +78,7 @@ def update_workspace(
 
 
 def _check_prompts(workspace: Workspace, instructions: str) -> None:
-    """Raise Problem that names the field when agents could not be given a prompt with these instructions."""
+    """Raises Problem that names the field when agents could not be given a prompt with these instructions."""
     draft = copy(workspace)
     draft.instructions = instructions
     try:

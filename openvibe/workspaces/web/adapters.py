@@ -93,7 +93,8 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
         return False
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """By a job: a mail server that is slow or away fails no page, and tells nobody which accounts there are."""
+        """Sends the mail by a job: a mail server that is slow or away fails no page, and tells nobody which accounts
+        there are."""
         values = {
             "request": current.request,
             "email": email,
@@ -134,5 +135,5 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
         return response
 
     def reauthenticate(self, user: User, password: str) -> bool:
-        """By the account's address, also where allauth keeps none of its own."""
+        """Checks the password by the account's address, also where allauth keeps none of its own."""
         return bool(self.authenticate(self.request, email=user.email, password=password) == user)

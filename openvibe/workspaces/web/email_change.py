@@ -30,7 +30,7 @@ _AUDIT_NAME = "a change of the account's address"
 
 
 class NewAddressForm(AddEmailForm):  # type: ignore[misc]  # allauth has no types
-    """Does the same for an address that is another account's: only its link changes nothing."""
+    """A form that does the same for an address that is another account's: only its link changes nothing."""
 
     @property
     def can_send(self) -> bool:

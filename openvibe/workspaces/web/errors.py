@@ -56,7 +56,7 @@ BAD_REQUESTS: tuple[tuple[type[Exception], int, str, str], ...] = (
         "puts a proxy with HTTPS in front, which adds the header X-Forwarded-Proto: https to every request.",
     ),
 )
-"""By what was raised: the status, and what to say."""
+"""Answers by what was raised: the status, and what to say."""
 UNREADABLE = (
     400,
     "Not understood",

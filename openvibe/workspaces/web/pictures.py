@@ -39,7 +39,7 @@ def picture(request: HttpRequest, participant_id: int, picture_version: str) -> 
 @workspace_view
 @require_POST
 def picture_change(request: WorkspaceRequest) -> HttpResponse:
-    """Set one's own `picture`, or with `remove` have none."""
+    """The page that sets one's own `picture`, or with `remove` removes it."""
     if "remove" in request.POST:
         remove_picture(participant=request.member.participant)
         messages.success(request, "Your picture is gone. Your initial is shown instead.")

@@ -17,7 +17,7 @@ from openvibe.workspaces.services import describe_browser, end_sessions
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def sessions(request: HttpRequest) -> HttpResponse:
-    """Where the person is signed in. POST ends one of them, `session`, or all others."""
+    """The page of where the person is signed in. POST ends one of them, `session`, or all others."""
     assert isinstance(request.user, User)
     current = request.session.session_key or ""
     if request.method == "POST":

@@ -24,7 +24,7 @@ from openvibe.workspaces.web.adapters import INVITATION_SESSION_KEY, NameForm
 
 LINK_SECONDS = 3 * 86_400
 PENDING_SESSION_KEY = "pending_signup"
-"""Name, address and the hash of the password, in the session of the browser that was signed up with."""
+"""The key of name, address and the hash of the password, in the session of the browser that was signed up with."""
 _SALT = "openvibe.signup"
 _TAKEN = "This address has an account already. Sign in with it."
 
@@ -48,7 +48,8 @@ class SignupForm(AllauthSignupForm):  # type: ignore[misc]  # allauth has no typ
 
 
 class FinishForm(NameForm):
-    """Name and password, asked where the link is opened in another browser than the one that was signed up with."""
+    """A form of name and password, asked where the link is opened in another browser than the one that was signed up
+    with."""
 
     password1 = forms.CharField(label="Password", widget=forms.PasswordInput, strip=False)
 

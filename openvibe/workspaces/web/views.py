@@ -81,7 +81,7 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
 @require_POST
 @login_required
 def save_theme(request: HttpRequest) -> HttpResponse:
-    """Save `theme`, then back to the page it was chosen on."""
+    """Saves `theme`, then back to the page it was chosen on."""
     theme = request.POST.get("theme", "")
     if theme in ("system", "light", "dark"):
         User.objects.filter(email=request.user.get_username()).update(theme=theme)
@@ -143,7 +143,7 @@ def _page_of(participant_id: int | None, members: QuerySet[Member]) -> int:
 @workspace_view
 @require_POST
 def member_change(request: WorkspaceRequest, member_id: int) -> HttpResponse:
-    """Give the member another `role`, or with `remove` end their access."""
+    """The page that gives the member another `role`, or with `remove` ends their access."""
     active_members = Member.objects.filter(workspace=request.workspace, removed_at=None)
     member = active_members.select_related("participant", "user").filter(pk=min(member_id, MAX_ID)).first()
     if member is None or (request.access.is_guest and member.pk != request.member.pk):
@@ -172,7 +172,7 @@ def _list_url(request: WorkspaceRequest, *names: str) -> str:
 @workspace_view
 @require_POST
 def invitation_create(request: WorkspaceRequest) -> HttpResponse:
-    """Make a link; it is shown once, on this answer."""
+    """Makes a link; it is shown once, on this answer."""
     try:
         check_rate(request, "invitation", TOO_MANY_LINKS)
         _, token = services.create_invitation(
@@ -205,7 +205,8 @@ def invitation_revoke(request: WorkspaceRequest, invitation_id: int) -> HttpResp
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def workspace_settings(request: WorkspaceRequest, is_index: bool = False) -> HttpResponse:
-    """Name and description, for owners and admins; on a phone, where `is_index`, the list of all settings instead."""
+    """The page of name and description, for owners and admins; on a phone, where `is_index`, the list of all settings
+    instead."""
     if not request.access.administers:
         raise Refused("Only owners and admins change the workspace. Ask one of them.")
     problem = None

@@ -76,7 +76,7 @@ def plain(
 
 @st.composite
 def offers(draw: st.DrawFn) -> Sequence[SectionCandidates]:
-    """Up to eight offers of any layer, some sharing keys, with every claim an offer can make."""
+    """Offers, up to eight offers of any layer, some sharing keys, with every claim an offer can make."""
     candidates = []
     for _ in range(draw(st.integers(0, 8))):
         layer = draw(st.sampled_from(LAYER_NAMES))

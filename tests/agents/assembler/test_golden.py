@@ -86,8 +86,8 @@ def readable(prompt: Prompt) -> str:
 
 
 def check_withholdable(prompt: Prompt) -> None:
-    """Of each item it is known what it came from, and it stands in the prompt as sent as it is stored: who may not see
-    it is shown a prompt without it."""
+    """Checks that it is known of each item what it came from, and that it stands in the prompt as sent as it is stored:
+    who may not see it is shown a prompt without it."""
     keys = [item.key for item in prompt.included] + [item.key for item in prompt.dropped]
     assert set(map(item_kind, keys)) <= KNOWN_KINDS
     sent = [message.content for message in prompt.messages]

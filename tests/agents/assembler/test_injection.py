@@ -168,7 +168,7 @@ def _propose(world: World, text: str) -> None:
 
 
 def _rename_other_agent(world: World, text: str) -> None:
-    """Its own name an agent's policy says."""
+    """Renames another agent, since an agent's policy says its own name."""
     others = Participant.objects.filter(workspace=world.ana.workspace, kind="agent")
     others.exclude(pk=world.vibe.participant_id).update(name=" ".join(text.split())[:80])
 
@@ -418,7 +418,7 @@ def prompts_of(world: World, payload: str, tasks: Sequence[str] = TASKS) -> Iter
 @pytest.mark.django_db
 @pytest.mark.parametrize(("number", "payload"), list(enumerate(PAYLOADS.values())), ids=PAYLOADS)
 def test_no_text_leaves_its_place(world: World, number: int, payload: str) -> None:
-    """In two of the tasks by turns, in all of them at night."""
+    """Each payload is tried in two of the tasks by turns, in all of them at night."""
     for prompt in prompts_of(world, payload, [*TASKS, *TASKS][number % 2 * 2 :][: examples(4, 2)]):
         check_prompt(prompt, NAME_WORDS)
 

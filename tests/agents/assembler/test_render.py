@@ -1,4 +1,4 @@
-"""Where things stand in a prompt, and that nothing untrusted stands with the trusted."""
+"""The places of things in a prompt, and that nothing untrusted stands with the trusted."""
 
 import pytest
 from hypothesis import given, settings

@@ -79,7 +79,7 @@ def test_a_draft_is_asked_for_in_so_many_words(ana: Member, vibe: Agent, dive: D
 
 
 def test_a_draft_is_written_in_the_language_of_its_dive(ana: Member, vibe: Agent, dive: Dive) -> None:
-    """Whoever asks for it presses a button: the request is English, whatever language the dive has."""
+    """The person who asks for it presses a button: the request is English, whatever language the dive has."""
     system = draft_prompt(vibe, dive, ana).messages[0].content
     assert "- Write it in the language of the dive, not of the request; the headings stay as they are here." in system
 
@@ -208,7 +208,7 @@ def test_what_was_remembered_in_the_same_words_stands_once(ana: Member, vibe: Ag
 
 
 def test_a_decision_stands_once_in_its_own_thread(ana: Member, vibe: Agent, thread: Thread) -> None:
-    """As an approval there; what the agent remembers of it is for other threads."""
+    """The decision stands as an approval there; what the agent remembers of it is for other threads."""
     approval = request_approval(thread=thread, by=visible_to(vibe), what="Order forty bulbs")
     decide_approval(approval=approval, by=access(ana), is_granted=False)
     there = assemble(agent=vibe, thread=thread, task="mention", request="go")

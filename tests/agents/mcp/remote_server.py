@@ -77,7 +77,7 @@ def remote_server() -> Iterator[Remote]:
             send(self, answer.status_code, answer.content, media_type, **session)
 
         def do_DELETE(self) -> None:
-            """It never lets anybody go."""
+            """A server that never lets anybody go."""
             remote.is_over.wait()
 
         def log_message(self, *_: object) -> None:

@@ -90,7 +90,7 @@ def test_other_workspaces_servers_and_tools_do_not_exist(ana: Member, cleo: Memb
 
 
 def test_all_that_agents_read_of_a_tool_is_shown(ana: Member) -> None:
-    """Also what stands deep in its arguments, or in what is no description."""
+    """Text deep in its arguments, or in what is no description, is shown too."""
     server = McpServer.objects.create(workspace=ana.workspace, name="shop", url="https://shop.example/mcp")
     size = {"description": "Two", "anyOf": [{"enum": ["Three"]}, {"type": "string", "title": "Four"}]}
     schema = {

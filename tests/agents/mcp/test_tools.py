@@ -210,7 +210,7 @@ def test_of_ten_thousand_tools_the_first_are_kept_and_it_is_said(
 
 
 def test_no_two_tools_are_offered_under_one_name(remote: Remote, shop: McpServer, fern: Agent, thread: Thread) -> None:
-    """Else a call that people approved could be one of the other, once the first is taken away."""
+    """A call that people approved could otherwise be one of the other, once the first is taken away."""
     remote.misbehave_at = "tools/list"
     remote.misbehave = list_of(**dict.fromkeys(("pay", "pay.all", "pay_all", "x" * 90, "x" * 91), '{"type": "object"}'))
     refresh_tools(server=shop)

@@ -28,7 +28,7 @@ def ended(text: str, **more: Any) -> Line:
 
 
 def pending_answer(lines: Sequence[Line], monkeypatch: pytest.MonkeyPatch) -> PendingAnswer:
-    """Of a run whose event stream has these lines."""
+    """An answer of a run whose event stream has these lines."""
 
     async def read(self: PendingAnswer) -> AsyncGenerator[Line, None]:
         for line in lines:

@@ -1,4 +1,4 @@
-"""Which of what a run read its answer's words come from."""
+"""The parts of what a run read that its answer's words come from."""
 
 import time
 

@@ -47,7 +47,7 @@ def ask(thread: Thread, by: Member, body: str = "@vibe when do I prune?") -> Run
 
 
 def told(run: Run, *replies: ScriptedReply) -> ScriptedModel:
-    """Carry the run out with a model that says this, and read the run again."""
+    """Carries the run out with a model that says this, and reads the run again."""
     model = ScriptedModel(replies)
     execute_run(run.pk, client=model)
     run.refresh_from_db()

@@ -70,7 +70,7 @@ def test_the_tokens_of_what_was_refused_are_not_counted(
 
 
 def adaptation_codes(run: Run) -> list[str]:
-    """Of its notices; that the fake endpoint counts other tokens than we do is none of them."""
+    """The codes of its notices; that the fake endpoint counts other tokens than we do is none of them."""
     return [step["code"] for step in run.steps if step["kind"] == "notice" and step["code"] != "not_all_read"]
 
 

@@ -201,7 +201,7 @@ def test_an_approval_lapses_after_a_week_and_the_run_says_so(ana: Member, waitin
 
 
 def test_a_tool_in_the_database_and_its_record_stand_together(ana: Member, vibe: Agent, thread: Thread) -> None:
-    """It waits like any other, and what it wrote goes with a worker that dies before the record is committed."""
+    """The call waits like any other, and what it wrote goes with a worker that dies before the record is committed."""
     Agent.objects.filter(pk=vibe.pk).update(level=4)
     box = Postbox(is_remote=False)
     with replaced(EXTRA_TOOLS, box.registrations):
@@ -255,7 +255,8 @@ def test_the_card_shows_the_call_and_is_found_from_the_thread(ana: Member, waiti
 
 @pytest.mark.django_db(transaction=True)
 def test_stop_and_a_decision_at_once_do_not_wait_for_each_other(ana: Member, waiting: Run) -> None:
-    """Whoever decides holds the approval and then takes the run: who stops the run does not hold it meanwhile."""
+    """The person who decides holds the approval and then takes the run: who stops the run does not hold it
+    meanwhile."""
 
     def stop() -> None:
         stop_run(run=waiting, by=access(ana))

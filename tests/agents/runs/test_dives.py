@@ -1,4 +1,4 @@
-"""Who answers in a dive: its agent, everything said there, and nobody else."""
+"""The answers in a dive: its agent, everything said there, and nobody else."""
 
 import pytest
 

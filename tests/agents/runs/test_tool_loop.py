@@ -34,7 +34,7 @@ from tests.memory.task_queue import take_sent
 
 COUNTER = counter_for("scripted")
 MAX_STATEMENTS = 45
-"""Of a run without tool calls, savepoints included."""
+"""The most statements of a run without tool calls, savepoints included."""
 
 
 def test_a_call_is_carried_out_stored_and_answered(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -281,7 +281,7 @@ def test_a_thread_past_its_threshold_is_compacted_and_a_short_one_is_not(
 
 
 def test_a_run_counts_what_it_sent_as_its_prompt_is_counted(ana: Member, vibe: Agent, thread: Thread) -> None:
-    """Where the provider does not count itself: run and viewer give one size."""
+    """The provider does not count itself: run and viewer give one size."""
     run = ask(thread, ana)
     told(run, "In March.")
     run.refresh_from_db()
@@ -319,7 +319,7 @@ def test_a_window_too_small_for_tools_is_used_without_them(ana: Member, vibe: Ag
 
 
 def test_an_answer_costs_few_statements_and_one_look_at_memory_later(ana: Member, vibe: Agent, thread: Thread) -> None:
-    """However long the conversation is: what memory makes of it is the background's business."""
+    """A conversation may be however long: what memory makes of it is the background's business."""
     counts = []
     for messages in (1, 40):
         for number in range(messages):

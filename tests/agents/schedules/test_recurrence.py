@@ -1,4 +1,4 @@
-"""When a cron line is due, in time zones and their daylight-saving nights."""
+"""The recurrence of schedules: when a cron line is due, in time zones and their daylight-saving nights."""
 
 from datetime import UTC, datetime
 

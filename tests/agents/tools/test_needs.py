@@ -1,4 +1,4 @@
-"""Which tools a prompt offers at once: those for which there is something. The others are a call away."""
+"""The tools a prompt offers at once: those for which there is something. The others are a call away."""
 
 from collections.abc import Callable
 

@@ -33,7 +33,7 @@ def new(member: Member, **fields: Any) -> tuple[int, str]:
 
 
 def count_rows() -> dict[str, int]:
-    """Of every table of ours."""
+    """The number of rows of every table of ours."""
     ours = ("agents", "chat", "memory", "knowledge", "workspaces", "base", "lcm")
     models = (model for model in apps.get_models() if model._meta.app_label in ours and model is not IdempotencyKey)
     return {model._meta.label: model._default_manager.count() for model in models}

@@ -139,7 +139,7 @@ def test_view_as_this_agent_never_shows_more_than_either_sees(ana: Member, vibe:
 
 
 def test_all_that_it_sees_is_shown_however_much_that_is(ana: Member, vibe: Agent, channel: Channel) -> None:
-    """Also what stands in the last of its channels."""
+    """The last of its channels is shown too."""
     Thread.objects.bulk_create(Thread(workspace=ana.workspace, channel=channel, title=f"Bed {n}") for n in range(510))
     last = make_channel(ana, "zinnias")
     add_to_channel(channel=last, participant=vibe.participant, by=access(ana))
@@ -213,7 +213,7 @@ def test_a_guest_knows_only_agents_of_their_channels(ana: Member, ben: Member, v
 def test_a_guest_meets_an_agents_face_and_does_not_look_inside(
     ana: Member, dora: Member, ben: Member, vibe: Agent
 ) -> None:
-    """Name, role, description and what it may do; no block, no word of the SOUL, nowhere."""
+    """A guest sees name, role, description and what it may do; no block, no word of the SOUL, nowhere."""
     channel = vibe.participant.channels.get()
     channel.memberships.create(participant=ben.participant)
     ContextBlocks(vibe.participant).set("team", "We say zq7x.")

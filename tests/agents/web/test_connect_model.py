@@ -1,4 +1,5 @@
-"""*Connect a model*: a key in one field, and agents answer with what it is for; or a sentence, and nothing changed."""
+"""The page *Connect a model*: a key in one field, and agents answer with what it is for; or a sentence, and nothing
+changed."""
 
 from collections.abc import Callable
 from threading import Event
@@ -220,7 +221,7 @@ def test_a_server_at_any_port_is_added_where_the_operator_allows_it(
 
 
 def test_a_model_that_another_server_offered_is_not_asked_for(ana: Member, page: str, settings: Settings) -> None:
-    """Its choice stands in the form until the next answer comes."""
+    """The other server's choice stands in the form until the next answer comes."""
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     with serving(script=provider) as first, serving(Answer("second-model")) as second:
         browser, htmx = signed_in(ana), {"HX-Request": "true"}
@@ -294,7 +295,7 @@ def test_what_a_client_did_to_be_answered_is_said(ana: Member, vibe: Agent, page
 
 
 def test_a_server_that_refuses_prompts_is_not_connected(ana: Member, page: str, settings: Settings) -> None:
-    """Though it would answer one bare message."""
+    """The server would answer one bare message."""
     settings.ALLOW_PRIVATE_ENDPOINTS = True
 
     def script(asked: Asked) -> Answer:

@@ -61,7 +61,7 @@ def test_why_it_answered_so_names_what_it_said_itself_last(ana: Member, answered
 
 
 def test_why_it_answered_so_quotes_words_as_they_were_written(ana: Member, vibe: Agent, thread: Thread) -> None:
-    """In a prompt the signs of a fence are escaped; a person reads them as they are."""
+    """The signs of a fence are escaped in a prompt; a person reads them as they are."""
     objective = "The R&D team tests valve <B> & valve <C> before the frost."
     create_work_item(thread=thread, by=access(ana), kind="objective", text=objective)
     say(thread, ana, "Literally: the gate of </data> opens &amp; closes at noon.")

@@ -1,4 +1,4 @@
-"""*Apply always*: feedback becomes a rule in the SOUL, linked both ways, and leaves the prompts."""
+"""The way of *Apply always*: feedback becomes a rule in the SOUL, linked both ways, and leaves the prompts."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""“This was wrong” beside knowledge in a reply's viewer: from there it waits for its owner, and leaves every prompt."""
+"""The button “This was wrong” beside knowledge in a reply's viewer: from there it waits for its owner, and leaves every
+prompt."""
 
 import pytest
 

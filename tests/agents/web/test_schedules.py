@@ -113,7 +113,7 @@ def test_an_edit_changes_the_row_and_others_may_not(
 def test_a_schedule_says_that_whoever_set_it_has_left(
     ana: Member, dora: Member, sage: Agent, thread: Thread, enter: Enter
 ) -> None:
-    """It goes on: it is the agent's, and reaches what the agent may."""
+    """A schedule goes on: it is the agent's, and reaches what the agent may."""
     page = f"/w/{ana.workspace.slug}/agents/sage/schedules/"
     Member.objects.filter(pk=dora.pk).update(role="admin")
     enter(dora).post(page, fields(thread))
@@ -130,7 +130,7 @@ def test_a_schedule_says_that_whoever_set_it_has_left(
 def test_stopping_says_what_was_stopped_and_what_goes_on_unseen(
     ana: Member, dora: Member, ben: Member, sage: Agent, thread: Thread, enter: Enter
 ) -> None:
-    """Of schedules that post where the member does not read: how many, and no more."""
+    """A member is told of schedules that post where the member does not read: how many, and no more."""
     den = factories.make_channel(ana, "den", private=True)
     add_to_channel(channel=den, participant=sage.participant, by=factories.access(ana))
     home = f"/w/{ana.workspace.slug}/"

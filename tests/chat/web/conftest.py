@@ -16,5 +16,5 @@ def signed_in() -> Callable[[Member], Client]:
 
 @pytest.fixture
 def home(ana: Member) -> str:
-    """Where Ana's workspace lives."""
+    """The address at which Ana's workspace lives."""
     return f"/w/{ana.workspace.slug}/"

@@ -34,7 +34,7 @@ def test_an_admin_makes_and_revokes_a_token_of_an_agent(ana: Member, vibe: Agent
 
 
 def test_the_list_says_who_made_a_token_for_another(ana: Member, dora: Member, vibe: Agent) -> None:
-    """Also one that was made on the command line, which nobody of the workspace did."""
+    """A token that was made on the command line, which nobody of the workspace did."""
     dora.role = "admin"
     dora.save()
     for owner, by in ((vibe, dora), (vibe, None), (ana, None), (ana, ana)):

@@ -29,7 +29,7 @@ def titles(page: bytes) -> list[str]:
 
 @pytest.fixture
 def threads(ana: Member, dora: Member, thread: Thread) -> list[Thread]:
-    """To Dora the oldest is new, the second names her, the newest, in another channel, is read."""
+    """Threads: to Dora the oldest is new, the second names her, the newest, in another channel, is read."""
     others = [make_thread(thread.channel, ana, "Frost"), make_thread(make_channel(ana, "seeds"), ana, "Beans")]
     say(thread, ana, "Cut **here**, then there.")
     say(others[0], ana, "Is it cold, @dora?")

@@ -1,4 +1,4 @@
-"""Who is offered for a mention: asked for as one types, so that no page carries everybody."""
+"""The names that are offered for a mention: asked for as one types, so that no page carries everybody."""
 
 from collections.abc import Callable
 

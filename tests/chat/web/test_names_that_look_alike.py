@@ -1,4 +1,4 @@
-"""Whoever has a name like another's is marked where people read it, at the cost of no query."""
+"""The mark of names that are like another's, where people read it, at the cost of no query."""
 
 from collections.abc import Callable
 

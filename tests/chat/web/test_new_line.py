@@ -1,4 +1,4 @@
-"""Where the "New" line stands: above what came since one looked, and never above a reply that grows as one looks."""
+"""The place of the "New" line: above what came since one looked, and never above a reply that grows as one looks."""
 
 import re
 from collections.abc import Callable

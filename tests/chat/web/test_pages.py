@@ -52,7 +52,7 @@ def test_a_stranger_and_an_unknown_workspace_get_the_same_answer(
 
 
 def test_a_problem_says_for_whom_it_is_answered(ben: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
-    """Also to whoever was removed: her open page is not somebody else's."""
+    """A person who was removed: her open page is not somebody else's."""
     browser = signed_in(ben)
     assert browser.get(f"{home}t/999999/").headers[READER_HEADER] == str(ben.participant_id)
     Member.objects.filter(pk=ben.pk).update(removed_at=timezone.now())
@@ -257,7 +257,7 @@ def test_times_are_shown_in_the_readers_zone(ana: Member, thread: Thread, home: 
 def test_a_time_at_the_end_of_the_calendar_breaks_no_page(
     ana: Member, thread: Thread, home: str, signed_in: SignedIn, year: int, zone: str
 ) -> None:
-    """As an archive may bring it, or an import of an earlier version."""
+    """A time as an archive may bring it, or an import of an earlier version."""
     last = datetime(year, 12, 31, 23, 59, 59, 999999, UTC)
     first = datetime(year, 1, 1, tzinfo=UTC)
     Message.objects.filter(pk=say(thread, ana, "Prune now.").pk).update(created_at=first)

@@ -1,4 +1,4 @@
-"""Who is here: told to open pages, shown beside names, gone two minutes after the last page."""
+"""The presence of people: told to open pages, shown beside names, gone two minutes after the last page."""
 
 from collections.abc import Callable
 from datetime import timedelta

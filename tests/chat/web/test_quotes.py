@@ -1,4 +1,4 @@
-"""*Where does it still stand?*: the page, the API, and what becomes of each place."""
+"""The page *Where does it still stand?*: the page, the API, and what becomes of each place."""
 
 from html import unescape
 from typing import Any

@@ -74,7 +74,7 @@ def test_mended_words_settle_the_pair(ana: Member, pair: tuple[Entry, Entry]) ->
 
 
 def test_what_is_settled_waits_in_nobodys_inbox(ana: Member, dora: Member, pair: tuple[Entry, Entry]) -> None:
-    """Whoever settles it: the other owner is asked for nothing any more."""
+    """The other owner, whoever settles it, is asked for nothing any more."""
     third = make_entry(dora, "Our plans", "Starter costs $49 a month.")
     detect_contradictions()
     assert len(open_pairs()) == 3

@@ -267,7 +267,8 @@ def test_renewing_for_the_same_span_again(ana: Member) -> None:
 
 @pytest.mark.parametrize("days", [-60, 60])
 def test_the_same_span_counts_from_when_the_expiry_was_given(ana: Member, days: int) -> None:
-    """Its words may have been changed long after, its expiry alone long after a person last said that it holds."""
+    """The entry's words may have been changed long after, its expiry alone long after a person last said that it
+    holds."""
     entry = make_entry(ana, expires_at=timezone.now() + timedelta(days=400))
     update_entry(entry=entry, by=access(ana), expires_at=timezone.now() + timedelta(days=90))
     Entry.objects.filter(pk=entry.pk).update(decided_at=timezone.now() + timedelta(days=days))

@@ -123,7 +123,7 @@ def assert_completion(completion: Completion, recording: Recording) -> None:
 
 
 def plain(value: Any) -> Any:
-    """As JSON has it."""
+    """The value as JSON has it."""
     if isinstance(value, Mapping):
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -47,7 +47,7 @@ class TestDatabase(BlockStoreConformance):
 
 
 def check_writes(agent: Participant, store: BlockStore, writes: Sequence[tuple[str, str, str]]) -> None:
-    """However it is written (verb, label, text): never over the limit, and nothing else changes."""
+    """Checks each write, however it is made (verb, label, text): never over the limit, and nothing else changes."""
     store.clear_blocks(lambda _: None)
     blocks = ContextBlocks(agent, store, predefined=[ContextBlock(label, max_tokens=6) for label in "ab"])
     expected = {"a": "", "b": ""}

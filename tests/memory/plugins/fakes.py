@@ -44,7 +44,7 @@ class PlainProvider:
 
 
 class LookingProvider(PlainProvider):
-    """Also searches and explores: one summary, number 5, of the messages 1 to 3."""
+    """A provider that also searches and explores: one summary, number 5, of the messages 1 to 3."""
 
     def __init__(self, words: str = "prune in March") -> None:
         self.words = words
@@ -89,7 +89,7 @@ class LookingProvider(PlainProvider):
 
 
 class NotingProvider(PlainProvider):
-    """Also keeps notes about people."""
+    """A provider that also keeps notes about people."""
 
     def __init__(self) -> None:
         self.notes: dict[int | None, str] = {}
@@ -142,7 +142,7 @@ class CompactingProvider(PlainProvider):
 
 @dataclass
 class RebuildingProvider(CompactingProvider):
-    """Also writes summaries anew."""
+    """A provider that also writes summaries anew."""
 
     rebuilt: CompactionResult = field(default_factory=lambda: CompactionResult(0, 0))
 
@@ -168,7 +168,7 @@ class InstalledProvider(RebuildingProvider):
 
 
 def install(workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch) -> InstalledProvider:
-    """Put a package with a memory plugin on the path, switch it on in the workspace, and return it."""
+    """Puts a package with a memory plugin on the path, switches it on in the workspace, and returns it."""
     package = folder / "told_memory-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: told-memory\nVersion: 1.0\n")

@@ -118,7 +118,8 @@ def test_words_of_a_later_message_go_with_that_message(thread: Thread, summary: 
 def test_a_summary_written_anew_is_left_alone_where_others_still_say_the_same(
     thread: Thread, summary: Summary, ana: Member
 ) -> None:
-    """Its words are those of messages that stand: writing it anew in each pass would bring the same, at a price."""
+    """The summary's words are those of messages that stand: writing it anew in each pass would bring the same, at a
+    price."""
     words = "Nobody objected to that in the round, and the plan for the summer stays as it was agreed."
     first, *_ = told(thread, ana.participant, *(f"Bed {n}. {words}" for n in range(1, 11)))
     quoting = leaf(taken_in(thread), 61, 70, "Placeholder.")

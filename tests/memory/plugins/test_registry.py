@@ -1,4 +1,5 @@
-"""Which plugins there are and which one recalls: built-ins and other people's, nothing loaded before it is used."""
+"""The plugins that there are, and the one that recalls: built-ins and other people's, nothing loaded before it is
+used."""
 
 import sys
 from pathlib import Path

@@ -27,7 +27,8 @@ NO_PLUGIN = "class Notebook:\n    def __init__(self, config):\n        pass\n"
 def installed_package(
     folder: Path, *, name: str = "acme/notebook", source: str = SOUND, provider: str = "Notebook"
 ) -> Iterator[str]:
-    """While this lasts, a package offers a memory plugin of this name; the name of its module."""
+    """Installs, while this lasts, a package that offers a memory plugin of this name; returns the name of its
+    module."""
     module = "acme_notebook"
     (folder / f"{module}.py").write_text(source)
     record = folder / f"{module}-1.0.dist-info"

@@ -234,7 +234,7 @@ def queue() -> CheckResult:
 
 
 def workers(wait: float) -> CheckResult:
-    """Within `wait` seconds each queue's worker takes a job and answers it."""
+    """Checks that within `wait` seconds each queue's worker takes a job and answers it."""
     queue_by_token = {f"{queue.name} {secrets.token_hex(8)}": queue.name for queue in settings.CELERY_TASK_QUEUES}
     seconds = {}
     with psycopg.connect(**{**connection.get_connection_params(), "autocommit": True}) as listener:
@@ -285,7 +285,7 @@ def jobs() -> CheckResult:
 
 
 def disk() -> CheckResult:
-    """There is room to write, wherever OpenVibe writes."""
+    """Checks that there is room to write, wherever OpenVibe writes."""
     if not settings.VAR.is_dir():
         return CheckResult("disk", f"{settings.VAR} is no folder.", "Set OPENVIBE_VAR to a folder that is there.")
     try:

@@ -28,8 +28,8 @@ class Command(migrate.Command):
 
 @contextmanager
 def single_model_rendering() -> Iterator[None]:
-    """Of the models in Django's memory a migration makes only the one anew that it changes, and not the dozens that
-    relate to it: a new database takes a sixth of the time.
+    """Renders, of the models in Django's memory, only the one that a migration changes, and not the dozens that relate
+    to it: a new database takes a sixth of the time.
 
     Those go on to point to what it was before, in the same table. Django does so itself for some changes, which it
     calls delayed: a migration that runs Python first has all models made anew. A test compares the schema with that

@@ -49,7 +49,7 @@ def test_a_dive_reads_its_source_and_itself_and_nothing_around_it(ana: Member, v
 
 
 def test_a_source_reads_as_it_was_written(ana: Member, vibe: Agent, thread: Thread) -> None:
-    """As every message does: code without signs in place of its own."""
+    """Code stands in it as in every message, without signs in place of its own."""
     source = say(thread, ana, 'What is wrong?\n\n```c\nif (a < b && c > d) return "&amp;";\n```\n</messages>')
     dive = start_dive(source=source, by=access(ana), agent=vibe.participant)
     question = say(dive.thread, ana, "Well?")
@@ -82,7 +82,7 @@ def test_a_deeper_dive_reads_the_full_text_of_the_result(ana: Member, vibe: Agen
 
 
 def test_a_deeper_dive_reads_what_the_result_left_open(ana: Member, vibe: Agent, dive: Dive) -> None:
-    """As the card of the result shows it."""
+    """Points are shown as the card of the result shows it."""
     result = replace(RESULT, deferred=("Drip hoses, until autumn.",), questions=("Who tells the neighbours?",))
     deeper = start_dive(source=published(dive, ana, result), by=access(ana), agent=vibe.participant)
     question = say(deeper.thread, ana, "What is open?")

@@ -1,4 +1,4 @@
-"""Of a long message a prompt shows the passages that bear on the request."""
+"""Excerpts: of a long message a prompt shows the passages that bear on the request."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

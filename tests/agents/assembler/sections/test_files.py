@@ -35,7 +35,7 @@ def prompt_for(
 
 
 def files_of(prompt: Prompt) -> dict[str, Item]:
-    """Of each file in the prompt, by the name in its line, the item."""
+    """The item of each file in the prompt, by the name in its line."""
     file_items = [item for item in prompt.included if item.section == "files"]
     assert all((item.trust, item.role) == ("untrusted", "user") for item in file_items)
     return {item.text.partition(", ")[2].partition(" [")[0]: item for item in file_items}

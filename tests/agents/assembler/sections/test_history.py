@@ -61,7 +61,7 @@ def test_no_summary_leaves_a_followed_thread_before_compaction_is_due(ana: Membe
 def test_an_answer_that_was_stopped_does_not_stand_as_if_it_were_whole(
     ana: Member, vibe: Agent, thread: Thread, plugin: str
 ) -> None:
-    """Its own and those of others."""
+    """The answer may be its own, or another agent's."""
     enable_plugin(workspace=thread.workspace, name=plugin, by=access(ana))
     sage = make_agent(ana, "sage", channel=thread.channel)
     for agent, state in ((vibe, "stopped"), (sage, "stopped"), (vibe, "complete"), (sage, "complete")):

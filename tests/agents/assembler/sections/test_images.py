@@ -41,7 +41,7 @@ def prompt_for(agent: Agent, request: Message | str, thread: Thread | None = Non
 
 
 def sent(prompt: Prompt) -> list[tuple[str, list[str]]]:
-    """Of each message with images, its last line of words and their names."""
+    """The last line of words of each message with images, and the images' names."""
     return [
         (message.content.strip().splitlines()[-2], [image.name for image in message.images])
         for message in prompt.messages

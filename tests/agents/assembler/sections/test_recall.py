@@ -70,7 +70,7 @@ def test_what_just_left_the_view_comes_back_too(
 def test_the_middle_of_a_long_message_in_view_is_searched(
     ana: Member, vibe: Agent, thread: Thread, task: str, fillers: int
 ) -> None:
-    """In view it stands with head and tail alone."""
+    """A long message in view stands with head and tail alone."""
     say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch " * 30 for n in range(fillers)))
     padding = "Roses want water and mulch. " * 300
     source = say(thread, ana, f"{padding}The spare key of the Harbour roof hangs behind the pump. {padding}")
@@ -93,7 +93,7 @@ def test_the_middle_of_a_long_message_in_view_is_searched(
 
 
 def test_of_the_middles_those_with_the_requests_words_come_first(ana: Member, vibe: Agent, thread: Thread) -> None:
-    """And none that holds not one of them: it would only take room."""
+    """A middle that holds none of the words is left out: it would only take room."""
     padding = "Roses want water and mulch. " * 300
     for n in range(9):
         words = f"The spare key {'of the Harbour roof ' * (n == 1)}hangs behind pump {n}. " if n else ""

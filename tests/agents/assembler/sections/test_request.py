@@ -85,7 +85,8 @@ Delete everything
 
 
 def test_a_question_passes_for_nothing_but_words(ana: Member, vibe: Agent, thread: Thread) -> None:
-    """It may say what it likes: no fence is opened or closed, so nothing in it binds, allows or speaks for others."""
+    """A question may say what it likes: no fence is opened or closed, so nothing in it binds, allows or speaks for
+    others."""
     question = ask(vibe, thread, HOSTILE, ana.participant).messages[-1].content
     assert parse_fences(question) == []
     assert question.replace("&lt;", "<").replace("&amp;", "&").startswith(HOSTILE[:60])

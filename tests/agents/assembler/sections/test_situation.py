@@ -1,4 +1,4 @@
-"""Who asks, in which role, when, and how much of the thread is in view."""
+"""The situation: who asks, in which role, when, and how much of the thread is in view."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -116,7 +116,7 @@ def test_who_left_has_the_role_no_more(ana: Member, dora: Member, vibe: Agent, t
 
 
 def test_deleted_messages_and_lines_of_ours_are_nowhere_counted(ana: Member, vibe: Agent, thread: Thread) -> None:
-    """As in a thread that a schedule began, or whose first message was taken back."""
+    """The same as in a thread that a schedule began, or whose first message was taken back."""
     create_system_message(thread=thread, author=vibe.participant, body="On schedule “Friday”: Say what is open.")
     for message in [say(thread, ana, "The key lies under the mat."), say(thread, ana, "Forget it.")]:
         delete_message(message=message, by=access(ana))

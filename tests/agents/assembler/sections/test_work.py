@@ -162,7 +162,7 @@ def test_many_todos_do_not_keep_out_what_must_not_be_done_again(ana: Member, vib
 def test_a_long_request_keeps_out_no_work_while_there_is_room(
     before: int, ana: Member, vibe: Agent, thread: Thread
 ) -> None:
-    """It may take all of P1; work comes before anything that is recalled."""
+    """The request may take all of P1; work comes before anything that is recalled."""
     say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch " * 20 for n in range(before)))
     add(thread, ana, "objective", "A pruned garden")
     add(thread, ana, "do_not_redo", "The soil was tested: pH 6.5.")

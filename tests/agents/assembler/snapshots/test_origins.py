@@ -173,7 +173,7 @@ def test_a_lowered_agent_is_shown_no_index(ana: Member, sage: Agent) -> None:
 
 
 def forget_origins(run: Run) -> None:
-    """Stored as before an index said which entries it names."""
+    """Stores the index as before an index said which entries it names."""
     snapshot = Snapshot.objects.get(run=run)
     content = load_content(snapshot)
     content["items"] = [{name: item[name] for name in item if name != "origins"} for item in content["items"]]

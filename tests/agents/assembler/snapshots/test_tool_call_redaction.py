@@ -1,4 +1,4 @@
-"""Who sees what a run called, on the page and through the API, and for how long."""
+"""The people who see what a run called, on the page and through the API, and for how long."""
 
 from datetime import timedelta
 

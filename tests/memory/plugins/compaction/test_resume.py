@@ -1,4 +1,5 @@
-"""After a failing endpoint is well again nobody has to wait: a test that succeeds, or Resume, lifts the pause."""
+"""The end of a pause: once a failing endpoint is well again nobody has to wait: a test that succeeds, or Resume, lifts
+the pause."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ TEXTS = (
     "word " * 60,
     "Every line tells one more thing about the garden. " * 20,
 )
-"""From one token to some two hundred."""
+"""Texts from one token to some two hundred."""
 
 
 @dataclass(frozen=True)

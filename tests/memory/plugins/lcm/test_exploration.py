@@ -1,4 +1,4 @@
-"""From a summary down to what was said, and never sideways into what the asker may not see."""
+"""The way from a summary down to what was said, and never sideways into what the asker may not see."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where the fresh tail begins: plain items, no database."""
+"""The start of the fresh tail: plain items, no database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever has a name like another's is told apart in what a summary is made from, and in what the tool shows."""
+"""A person whose name is like another's is told apart in what a summary is made from, and in what the tool shows."""
 
 import pytest
 

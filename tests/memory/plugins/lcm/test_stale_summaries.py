@@ -1,4 +1,4 @@
-"""When messages change: the words go at once, and come back from what there is now."""
+"""The repair of summaries when messages change: the words go at once, and come back from what there is now."""
 
 from __future__ import annotations
 
