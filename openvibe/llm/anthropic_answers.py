@@ -1,4 +1,4 @@
-"""Answers in Anthropic's Messages protocol, read leniently as they come in. Pure."""
+"""Answers in Anthropic's Messages protocol, read leniently as they come in."""
 
 from __future__ import annotations
 

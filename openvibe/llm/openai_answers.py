@@ -1,4 +1,4 @@
-"""Answers in the chat-completions protocol, read leniently as they come in. Pure."""
+"""Answers in the chat-completions protocol, read leniently as they come in."""
 
 from __future__ import annotations
 

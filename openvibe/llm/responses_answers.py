@@ -1,4 +1,4 @@
-"""Answers in the Responses protocol, read leniently as they come in. Pure.
+"""Answers in the Responses protocol, read leniently as they come in.
 
 A stream says the same up to four times: piece by piece, as a part, as an item, and as the whole response. What comes
 first is shown, and what comes later counts where it differs.
