@@ -43,13 +43,14 @@ def main() -> None:
 
 
 def _welcome(model: SmallModel, served: ServedModel, context: int) -> str:
-    found = "*Look for one*" if served.port == PORT else f"the address {served.base_url}"
+    allowed = f"start OpenVibe with OPENVIBE_ALLOWED_ENDPOINT_HOSTS=127.0.0.1:{served.port}, and type that address"
+    found = "choose *Look for one*" if served.port == PORT else allowed
     return f"""
 It answers at {served.base_url} as {model.name}, to this machine alone, without a key.
 This is a small model, to try OpenVibe with: {model.abilities} No work should rest on it.
 It reads {context:,} tokens at most, takes {model.memory} of memory, and answers one question at a time, a few words
 a second.
-To connect it: sign in as the superuser who installed OpenVibe, open Settings, Models, Connect a model, and choose
+To connect it: sign in as the superuser who installed OpenVibe, open Settings, Models, Connect a model, and
 {found}.
 Ctrl-C stops it."""
 
