@@ -25,6 +25,7 @@ from openvibe.search.spaces import ENDPOINT_EMBEDDER, clear_space_cache
 from openvibe.workspaces.models import Member
 from tests import factories, run_once
 from tests.examples import register_profiles
+from tests.memory.plugins.third_party import hidden_packages
 from tests.registers import replaced
 from tests.savepoints import savepoints_without_cursors
 from tests.scheduling import KINDS, LongestFirst, kind_of, rank_of
@@ -187,6 +188,13 @@ def processes_have_their_kind() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def quick_savepoints() -> Iterator[None]:
     with savepoints_without_cursors():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built_in_plugins_alone() -> Iterator[None]:
+    """A memory plugin that somebody installed for themselves is no part of what is tested."""
+    with hidden_packages():
         yield
 
 

@@ -15,6 +15,11 @@ from openvibe.workspaces.models import Workspace
 FALLBACK_PLUGIN = "memory/simple"
 """What takes the default plugin's place when that one is disabled."""
 
+RESTART_NOTE = (
+    "If OpenVibe has been running since before its package was installed or changed, restart OpenVibe: "
+    f"where the package is not known yet, {DEFAULT_PLUGIN} recalls until then."
+)
+
 
 class PluginSwitch(NamedTuple):
     """What a switch did: the plugin enabled now, the one it took the place of ("" when nothing changed), in words."""
@@ -26,6 +31,7 @@ class PluginSwitch(NamedTuple):
 
 def enable_plugin(*, workspace: Workspace, name: str, by: Access | None) -> PluginSwitch:
     """Lets this plugin recall from the next prompt on; whichever did before is disabled in the same transaction.
+    Processes that started before its package was installed let the default recall until they are started again.
 
     Admins only; `by=None` is the command line. Raises Problem, with nothing changed, when there is no such plugin or
     it cannot be loaded.
@@ -41,7 +47,14 @@ def enable_plugin(*, workspace: Workspace, name: str, by: Access | None) -> Plug
         if problem:
             raise Problem(f"{problem} Nothing changed: {before} stays enabled.", code="cannot_load", field="name")
         _store_enabled(workspace, name, before, by)
-    return PluginSwitch(name, before, f"{name} is enabled now, {before} is disabled. Every message stays in reach.")
+    return PluginSwitch(name, before, f"{_enabled_words(name, before)} Every message stays in reach.")
+
+
+def _enabled_words(name: str, before: str) -> str:
+    """What holds now. Of a package, running processes know what was installed when they started."""
+    if installed_plugins()[name].is_built_in:
+        return f"{name} is enabled now, {before} is disabled."
+    return f"{name} is enabled, {before} is disabled. {RESTART_NOTE}"
 
 
 def disable_plugin(*, workspace: Workspace, name: str, by: Access | None) -> PluginSwitch:

@@ -39,7 +39,7 @@ class Environment(BaseSettings):
 
     var: Path = Field(ROOT / "var", description="Folder for the embedded database, keys and process files.")
     home: str = Field(
-        "", description="Folder for files of agents, workspaces/<handle>/skills, …; empty: `home` in OPENVIBE_VAR."
+        "", description="Folder for agents' files, as in `workspaces/<handle>/skills`; empty: `home` in OPENVIBE_VAR."
     )
     debug: bool = Field(False, description="Developer error pages. Never on a server others can reach.")
     secret_key: str = Field("", description="Signs sessions and encrypts keys. Made and kept in var/ when empty.")

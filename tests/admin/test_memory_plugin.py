@@ -1,5 +1,7 @@
 """The switch of memory plugins in the admin: it asks first, says what happens, and is for admins of the workspace."""
 
+from pathlib import Path
+
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
@@ -10,6 +12,7 @@ from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_workspace
 from tests import factories
 from tests.admin.conftest import staff
+from tests.memory.plugins.third_party import installed_package
 
 PAGE = "/admin/memory/memoryplugin/"
 
@@ -58,6 +61,13 @@ def test_switching_asks_first_and_says_what_happens(ana: Member, browser: Client
     assert "memory/simple is enabled now, memory/lcm is disabled." in done
     assert active_plugin_name(ana.workspace_id) == "memory/simple"
     assert LogEntry.objects.get().user == ana.user
+
+
+def test_of_a_package_it_says_when_to_restart(ana: Member, browser: Client, tmp_path: Path) -> None:
+    with installed_package(tmp_path):
+        assert "restart OpenVibe first" in ask(browser, ana, plugin="acme/notebook")
+        done = ask(browser, ana, plugin="acme/notebook", confirmed="yes")
+        assert "restart OpenVibe: where the package is not known yet" in done
 
 
 def test_settings_are_stored_and_mistakes_told(ana: Member, browser: Client) -> None:

@@ -151,5 +151,10 @@ def test_a_port_that_is_taken_is_said_before_anything_is_fetched(tiny: SmallMode
     assert not cache.exists()
 
 
+def test_at_another_port_it_says_what_allows_it() -> None:
+    assert command.connect_step(command.PORT) == "choose *Look for one*"
+    assert "OPENVIBE_ALLOWED_ENDPOINT_HOSTS=127.0.0.1:8090" in command.connect_step(8090)
+
+
 def test_it_serves_where_a_server_is_looked_for() -> None:
     assert f"http://localhost:{command.PORT}/v1" in {preset.base_url for preset in LOCAL_PRESETS}

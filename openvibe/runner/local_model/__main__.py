@@ -42,15 +42,21 @@ def main() -> None:
     sys.exit(f"The model's server ended by itself ({code}). What it said last:\n{served.last_words()}")
 
 
+def connect_step(port: int) -> str:
+    """What is done on the page *Connect a model*: only at its usual port a server is looked for, and may be called."""
+    if port == PORT:
+        return "choose *Look for one*"
+    return f"start OpenVibe with OPENVIBE_ALLOWED_ENDPOINT_HOSTS=127.0.0.1:{port}, and type that address"
+
+
 def _welcome(model: SmallModel, served: ServedModel, context: int) -> str:
-    found = "*Look for one*" if served.port == PORT else f"the address {served.base_url}"
     return f"""
 It answers at {served.base_url} as {model.name}, to this machine alone, without a key.
 This is a small model, to try OpenVibe with: {model.abilities} No work should rest on it.
 It reads {context:,} tokens at most, takes {model.memory} of memory, and answers one question at a time, a few words
 a second.
-To connect it: sign in as the superuser who installed OpenVibe, open Settings, Models, Connect a model, and choose
-{found}.
+To connect it: sign in as the superuser who installed OpenVibe, open Settings, Models, Connect a model, and
+{connect_step(served.port)}.
 Ctrl-C stops it."""
 
 

@@ -26,6 +26,7 @@ from tests import factories
 from tests.factories import signed_in
 from tests.llm.model_server import Answer, serving
 from tests.locks import wait_until_blocked
+from tests.memory.plugins.third_party import installed_package
 
 pytestmark = pytest.mark.django_db
 KEY = "sk-very-secret-0123456789"
@@ -163,6 +164,14 @@ def test_a_model_that_cannot_be_saved_is_a_sentence(ana: Member, changes: dict[s
     answer = signed_in(ana).post(f"{address(ana, 'models')}new/", model_form(is_default="", **changes))
     assert (answer.status_code, Endpoint.objects.count()) == (400, 1)
     assert answer.context["form"].errors
+
+
+def test_a_memory_of_a_package_says_when_to_restart(ana: Member, tmp_path: Path) -> None:
+    browser, page = signed_in(ana), address(ana, "memory")
+    with installed_package(tmp_path):
+        assert "restart OpenVibe first" in browser.get(page).content.decode()
+        changed = browser.post(page, {"plugin": "acme/notebook"}, follow=True).content.decode()
+        assert "restart OpenVibe: where the package is not known yet" in changed
 
 
 def test_another_memory_is_switched_on_with_one_click(ana: Member) -> None:

@@ -32,6 +32,14 @@ def test_enable_and_disable(ana: Member) -> None:
     assert active_plugin_name(ana.workspace_id) == "memory/lcm"
 
 
+def test_of_a_package_enable_says_that_a_running_server_is_restarted(ana: Member, tmp_path: Path) -> None:
+    with installed_package(tmp_path):
+        words = plugin("enable", "acme/notebook")
+        assert "acme/notebook is enabled, memory/lcm is disabled." in words
+        assert "restart OpenVibe: where the package is not known yet, memory/lcm recalls until then." in words
+        assert "restart" not in plugin("enable", "memory/simple"), "what comes along is known to every process"
+
+
 def test_config_shows_and_changes(ana: Member) -> None:
     assert "summaries = not set (model)" in plugin("config", "memory/lcm")
     said = plugin("config", "memory/lcm", "summaries=deterministic", "fresh_tail_tokens=900")

@@ -3,7 +3,10 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+
+import pytest
 
 from memory.plugins import registry
 
@@ -21,6 +24,25 @@ class Notebook(SimpleProvider):
 """
 BROKEN = "raise RuntimeError('no such luck')\n"
 NO_PLUGIN = "class Notebook:\n    def __init__(self, config):\n        pass\n"
+
+
+@contextmanager
+def hidden_packages() -> Iterator[None]:
+    """While this lasts, packages with a memory plugin that are installed already are not there; later ones are."""
+    folders = {_folder(entry) for entry in entry_points(group=registry.ENTRY_POINT_GROUP)}
+
+    def newer_entry_points(*, group: str) -> list[EntryPoint]:
+        return [entry for entry in entry_points(group=group) if _folder(entry) not in folders]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "entry_points", newer_entry_points)
+        registry.clear_plugin_cache()
+        yield
+    registry.clear_plugin_cache()
+
+
+def _folder(entry: EntryPoint) -> Path | None:
+    return Path(str(entry.dist.locate_file(""))) if entry.dist else None
 
 
 @contextmanager
