@@ -15,8 +15,8 @@ PORT ?= 8000
 export PORT
 unexport PYTHONDONTWRITEBYTECODE  # compiled once and kept: each process of a run starts seconds sooner
 
-# --strict: a link or an anchor that leads nowhere fails.
-BUILD_DOCS := .venv/bin/zensical build --strict --clean
+# --strict: a link or an anchor that leads nowhere fails. As a module: the reference of the API is made by one of tests/.
+BUILD_DOCS := $(IN) -m zensical build --strict --clean
 
 # Under another name: a line that names it outright is started by `make -n`, too.
 MAKE_AGAIN = $(MAKE)

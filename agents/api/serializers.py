@@ -449,7 +449,9 @@ class RunStepIn(AttemptIn):
     tool = TextField(required=False, default="", max_length=100, help_text="Its name, of a `tool`.")
     arguments = TextField(required=False, default="", max_length=MAX_STEP_CHARACTERS)
     result = TextField(required=False, default="", max_length=MAX_STEP_CHARACTERS)
-    seconds = serializers.FloatField(required=False, default=0.0, min_value=0, max_value=86_400, help_text="It took.")
+    seconds = serializers.FloatField(
+        required=False, default=0.0, min_value=0, max_value=86_400, help_text="How long it took."
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if attrs["kind"] != RunStep.Kind.THOUGHT and len(attrs["text"]) > MAX_STEP_CHARACTERS:

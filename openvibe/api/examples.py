@@ -1,16 +1,18 @@
-"""An example for every operation of the API, in one place: the schema shows them and a test sends each of them.
+"""An example for every operation of the API: the schema shows them, and a test sends each of the requests.
 
 Rows are numbered as in one story: thread 12 in channel 3, message 345, the agent `vibe`.
 """
 
 from typing import Any, Final
 
+from openvibe.api.descriptions import SAME_PROPERTIES
+from openvibe.api.example_answers import SOUL, TEXTS, VALUES
+
 PARAMETERS: Final[dict[str, Any]] = {
     "handle": "vibe",
     "agent": "vibe",
     "person": "ana",
     "label": "notes",
-    "id": 12,
     "thread": 12,
     "q": "When do I prune the roses?",
     "kind": "message",
@@ -21,12 +23,29 @@ PARAMETERS: Final[dict[str, Any]] = {
 }
 """Examples by name, for those that have to be given, and for whose blocks and notes are meant."""
 
-SOUL: Final = """\
-identity:
-  name: Vibe
-  role: Gardener's aide
-  description: Knows when what is pruned.
-"""
+IDS: Final[dict[str, str]] = {
+    "approvals": "Approval",
+    "attachments": "Attachment",
+    "channels": "Channel",
+    "compactions": "Compaction",
+    "contradictions": "Contradiction",
+    "dives": "Dive",
+    "episodes": "Episode",
+    "images": "Image",
+    "knowledge": "Entry",
+    "messages": "Message",
+    "proposals": "Proposal",
+    "runs": "Run",
+    "schedules": "Schedule",
+    "sessions": "Session",
+    "snippets": "Snippet",
+    "summaries": "MemorySummary",
+    "threads": "Thread",
+    "tokens": "Token",
+    "webhooks": "Webhook",
+    "work": "Work",
+}
+"""Whose id `{id}` is in an example's address, by the word before it."""
 
 BODIES: Final[dict[str, Any]] = {
     "agents_apply_feedback": {
@@ -137,12 +156,43 @@ BODIES: Final[dict[str, Any]] = {
 
 def add_examples(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Puts them into the schema (a hook of drf-spectacular)."""
-    for methods in result["paths"].values():
+    for path, methods in result["paths"].items():
         for operation in methods.values():
             for parameter in operation.get("parameters", ()):
-                if parameter.get("required") or parameter["name"] in ("agent", "person"):
+                if parameter["name"] == "id":
+                    component = IDS[path.partition("/{id}")[0].rpartition("/")[2]]
+                    parameter["example"] = VALUES.get(f"{component}.id", VALUES["id"])
+                elif parameter.get("required") or parameter["name"] in ("agent", "person"):
                     parameter["example"] = PARAMETERS[parameter["name"]]
             content = operation.get("requestBody", {}).get("content", {})
             if operation["operationId"] in BODIES:
                 content["application/json"]["example"] = BODIES[operation["operationId"]]
+            _add_answers(operation, result["components"]["schemas"])
     return result
+
+
+def _add_answers(operation: dict[str, Any], components: dict[str, Any]) -> None:
+    texts = TEXTS.get(operation["operationId"], {})
+    for status, answer in operation["responses"].items():
+        for media_type, content in answer.get("content", {}).items():
+            if media_type in texts:
+                content["example"] = texts[media_type]
+            elif media_type == "application/json" and status != "default":
+                content["example"] = _example(content["schema"], components)
+
+
+def _example(schema: dict[str, Any], components: dict[str, Any], component: str = "", name: str = "") -> Any:
+    """An answer of this form: what VALUES has, and one row of each list."""
+    for owner in (component, SAME_PROPERTIES.get(component)):
+        if f"{owner}.{name}" in VALUES:
+            return VALUES[f"{owner}.{name}"]
+    if "allOf" in schema or "oneOf" in schema:
+        schema = (schema.get("allOf") or schema["oneOf"])[0]
+    if "$ref" in schema:
+        component = schema["$ref"].rpartition("/")[2]
+        schema = components[component]
+        if "properties" in schema:
+            return {each: _example(one, components, component, each) for each, one in schema["properties"].items()}
+    if schema.get("type") == "array" and "$ref" in schema["items"]:
+        return [_example(schema["items"], components)]
+    return VALUES.get(name, schema.get("enum", [None])[0])

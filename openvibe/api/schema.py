@@ -16,21 +16,33 @@ PROBLEM_SCHEMA: dict[str, Any] = {
     "description": "RFC 9457. `code` is stable; `detail` says in words what happened and what to do.",
     "required": ["type", "title", "status", "detail", "code"],
     "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "code": {"type": "string"},
-        "field": {"type": "string"},
+        "type": {"type": "string", "description": "A URN made of the code, as in urn:openvibe:problem:stale."},
+        "title": {"type": "string", "description": "The status in words."},
+        "status": {"type": "integer", "description": "The HTTP status."},
+        "detail": {"type": "string", "description": "What happened and what to do, a sentence for people."},
+        "code": {"type": "string", "description": "Which problem it is; stable, for programs."},
+        "field": {"type": "string", "description": "The field or parameter that is wrong, where it is one."},
         "errors": {
             "type": "array",
+            "description": "Each field that is wrong.",
             "items": {
                 "type": "object",
                 "required": ["field", "code", "message"],
-                "properties": {"field": {"type": "string"}, "code": {"type": "string"}, "message": {"type": "string"}},
+                "properties": {
+                    "field": {"type": "string", "description": "The field's name, with a dot before each inner one."},
+                    "code": {"type": "string", "description": "What is wrong with it; stable, for programs."},
+                    "message": {"type": "string", "description": "The same for people."},
+                },
             },
         },
     },
+}
+PROBLEM_EXAMPLE: dict[str, Any] = {
+    "type": "urn:openvibe:problem:not_found",
+    "title": "Not Found",
+    "status": 404,
+    "detail": "There is nothing here, or it is not visible to you.",
+    "code": "not_found",
 }
 HTTP_METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -86,7 +98,9 @@ def add_problem_responses(result: dict[str, Any], generator: Any, request: Any, 
     result["components"].setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
     problem_response = {
         "description": "A problem, with a stable code.",
-        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        "content": {
+            "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}, "example": PROBLEM_EXAMPLE}
+        },
     }
     for path in result["paths"].values():
         for method, operation in path.items():
@@ -162,6 +176,7 @@ def operations_by_group() -> list[tuple[str, list[dict[str, Any]]]]:
                 "id": operation["operationId"],
                 "method": method.upper(),
                 "path": path,
+                "summary": operation["summary"],
                 "says": operation.get("description", ""),
                 "parameters": operation.get("parameters", []),
                 "fields": _body_fields(schema, operation),

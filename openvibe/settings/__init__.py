@@ -418,6 +418,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "openvibe.api.schema.add_problem_responses",
+        "openvibe.api.descriptions.add_descriptions",
         "openvibe.api.examples.add_examples",
     ],
 }

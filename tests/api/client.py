@@ -66,9 +66,9 @@ def described() -> tuple[dict[str, Any], jsonschema_rs.Registry]:
 
 
 @cache
-def validator(path: str, method: str, status: str, media_type: str) -> Any:
-    steps = ("paths", path, method, "responses", status, "content", media_type, "schema")
-    pointer = "/".join(quote(step.replace("~", "~0").replace("/", "~1")) for step in steps)
+def validator(*steps: str) -> Any:
+    """Of the schema that stands at these steps of the closed description."""
+    pointer = "/".join(quote(step.replace("~", "~0").replace("/", "~1")) for step in (*steps, "schema"))
     return jsonschema_rs.Draft202012Validator(
         {"$ref": f"urn:openvibe#/{pointer}"}, registry=described()[1], validate_formats=True
     )
@@ -89,4 +89,5 @@ def check_described(method: str, answer: Any) -> None:
     has_body = answer.streaming or answer.content
     assert media_type in content or not has_body, f"{method} {path} answers {media_type}, not {list(content)}"
     if media_type.endswith("json") and not answer.streaming:
-        validator(path, method.lower(), status, media_type).validate(answer.json())
+        steps = ("paths", path, method.lower(), "responses", status, "content", media_type)
+        validator(*steps).validate(answer.json())

@@ -1,5 +1,6 @@
 """The API says what it is: a stored description, a page to read, and a walk through all of it with odd input."""
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -16,10 +17,13 @@ from django.db import close_old_connections
 from django.test import Client, override_settings
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from openvibe.api.descriptions import PROPERTIES, SAME_PROPERTIES
+from openvibe.api.example_answers import VALUES
 from openvibe.api.schema import _generate_schema, _render_schema, openapi_schema, rendered_schema
+from openvibe.api.summaries import SUMMARIES
 from openvibe.wsgi import application
 from tests import factories
-from tests.api.client import Api
+from tests.api.client import Api, validator
 from tests.api.conftest import token_client
 from tests.examples import examples
 
@@ -58,11 +62,86 @@ def test_the_description_is_served_in_both_forms(client: Client) -> None:
     assert json.loads(as_json.content) == described
 
 
-def test_every_operation_says_what_it_does_and_how_it_fails() -> None:
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Path, method and operation of each."""
     for path, methods in openapi_schema()["paths"].items():
         for method, operation in methods.items():
-            assert operation.get("description"), (method, path)
-            assert "application/problem+json" in operation["responses"]["default"]["content"]
+            yield path, method, operation
+
+
+def test_every_operation_says_what_it_does_and_how_it_fails() -> None:
+    for path, method, operation in operations():
+        assert operation.get("description"), (method, path)
+        assert "application/problem+json" in operation["responses"]["default"]["content"]
+
+
+def test_every_operation_has_a_summary_of_its_own() -> None:
+    ids = [operation["operationId"] for _, _, operation in operations()]
+    assert sorted(ids) == list(SUMMARIES), "openvibe/api/summaries.py: one for each operation, sorted"
+    for _, _, operation in operations():
+        assert re.fullmatch(r"[A-Z][a-z]+ .{1,52}[^.]", operation["summary"]), operation["summary"]
+    assert len(set(SUMMARIES.values())) == len(SUMMARIES)
+
+
+def properties(schema: Any, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every property that a schema names, at any depth, by where it stands."""
+    if isinstance(schema, dict):
+        for name, inner in schema.items():
+            if name == "properties":
+                yield from ((f"{place}.{each}", one) for each, one in inner.items())
+                name = ""
+            yield from properties(inner, ".".join(filter(None, (place, name))))
+
+
+def test_every_property_and_parameter_is_described() -> None:
+    components = openapi_schema()["components"]["schemas"]
+    named = dict(properties(components, ""))
+    assert len(named) > 1000
+    assert [place for place, schema in named.items() if not schema.get("description")] == []
+    texts = {schema["description"] for schema in named.values()}
+    assert [key for key, text in PROPERTIES.items() if text not in texts] == [], "a help_text says it already"
+    for path, method, operation in operations():
+        nameless = [each["name"] for each in operation.get("parameters", ()) if not each.get("description")]
+        assert nameless == [], (method, path)
+
+
+def test_tables_of_the_description_name_what_there_is() -> None:
+    components = openapi_schema()["components"]["schemas"]
+    for key in (*PROPERTIES, *VALUES):
+        component, _, name = key.rpartition(".")
+        places = [components[component]] if component else components.values()
+        assert any(name in place.get("properties", ()) for place in places), key
+    assert {*SAME_PROPERTIES, *SAME_PROPERTIES.values()} <= set(components)
+
+
+def contents() -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Every body and answer, each media type of it, with the steps to it."""
+    for path, method, operation in operations():
+        for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
+            yield ("paths", path, method, "requestBody", "content", media_type), content
+        for status, answer in operation["responses"].items():
+            for media_type, content in answer.get("content", {}).items():
+                yield ("paths", path, method, "responses", status, "content", media_type), content
+
+
+def test_every_body_and_answer_has_an_example_that_is_valid() -> None:
+    """Bodies that are a file alone, and images, have none."""
+    checked = 0
+    for steps, content in contents():
+        if "requestBody" in steps and steps[-1] != "application/json":
+            continue
+        if content["schema"].get("format") != "binary":
+            assert "example" in content, f"openvibe/api/example_answers.py: {steps}"
+            validator(*steps).validate(content["example"])
+            checked += 1
+    assert checked > 300
+
+
+def test_an_example_names_whatever_an_answer_must_hold() -> None:
+    """Rows of lists and inner objects among them: none is left out by being empty."""
+    thread = openapi_schema()["paths"]["/api/v1/threads/"]["get"]["responses"]["200"]["content"]["application/json"]
+    (row,) = thread["example"]["results"]
+    assert (row["id"], row["channel"], row["created_by"]["handle"]) == (12, 3, "ana")
 
 
 def test_the_page_lists_every_operation_without_anything_from_elsewhere(client: Client) -> None:
@@ -70,7 +149,8 @@ def test_the_page_lists_every_operation_without_anything_from_elsewhere(client: 
     page = answer.content.decode()
 
     for path, methods in openapi_schema()["paths"].items():
-        assert all(f"{method.upper()} {path}" in page for method in methods)
+        for method, operation in methods.items():
+            assert f"{method.upper()} {path}</code> {html.escape(operation['summary'])}" in page
     assert re.findall(r'(?:src|href)="(?:https?:)?//', page) == []
     assert "unsafe" not in answer["Content-Security-Policy"]
     assert not re.search(r"<script(?![^>]*src)|<style|style=", page)
