@@ -4,6 +4,7 @@ The site is made by Python-Markdown, which reads some Markdown otherwise: a list
 indented by seven, a placeholder in angle brackets."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -18,6 +19,8 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+WRITTEN_PAGES = [page for page in PAGES if page.stem != "api-reference"]
+"""Pages that hold what their source holds; the reference is made when the site is built (`test_reference_page.py`)."""
 BLOCKS = {
     "blockquote",
     "h1",
@@ -97,8 +100,11 @@ def run_build(folder: Path) -> Path:
     """The site built in a folder of its own, as `make docs` builds it; the folder it is in."""
     shutil.copytree(ROOT / "docs", folder / "docs")
     (folder / "zensical.toml").write_bytes((ROOT / "zensical.toml").read_bytes())
-    command = [str(Path(sys.executable).parent / "zensical"), "build", "--strict", "--clean"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}  # the reference of the API is made by an extension of ours
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "site"
 
@@ -113,7 +119,7 @@ def built_article(page: Path) -> str:
     return html.partition("<article")[2].partition(">")[2].partition("</article>")[0]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", WRITTEN_PAGES, ids=lambda page: page.stem)
 def test_a_page_of_the_site_holds_what_its_source_holds(page: Path, site: Path) -> None:
     source = Outline(SOURCE_READER.render(FRONT_MATTER.sub("", page.read_text()))).lines
     built = Outline(built_article(site / f"{page.stem}.html")).lines

@@ -21,7 +21,7 @@ PARAMETERS: Final[dict[str, str]] = {
     "memory_get_summary thread": "The thread whose memory the summary is in.",
     "agents_get_cache thread": "Only runs of this thread.",
 }
-"""By name, or by operation and name."""
+"""Descriptions by name, or by operation and name."""
 
 ID_NOUNS: Final[dict[str, str]] = {
     "knowledge": "entry",
@@ -29,7 +29,7 @@ ID_NOUNS: Final[dict[str, str]] = {
     "summaries": "summary",
     "work": "row of work",
 }
-"""Whose id `{id}` is, by the word before it in the address, where that is not simply the word's singular."""
+"""The object whose id `{id}` is, by the word before it in the address, where that is not simply the word's singular."""
 
 SAME_PROPERTIES: Final[dict[str, str]] = {
     "Found": "Message",
@@ -396,7 +396,7 @@ PROPERTIES: Final[dict[str, str]] = {
     "Progress.next_action": "What comes next; may be empty. At most 2,000 characters.",
     "Progress.author": "Who noted it.",
 }
-"""By component and name, or by name alone where that means the same everywhere."""
+"""Descriptions by component and name, or by name alone where that means the same everywhere."""
 
 
 def property_entry(table: dict[str, Any], component: str, name: str) -> Any:

@@ -45,7 +45,7 @@ IDS: Final[dict[str, str]] = {
     "webhooks": "Webhook",
     "work": "Work",
 }
-"""Whose id `{id}` is in an example's address, by the word before it."""
+"""The object whose id `{id}` is in an example's address, by the word before it."""
 
 BODIES: Final[dict[str, Any]] = {
     "agents_apply_feedback": {

@@ -246,7 +246,7 @@ document.addEventListener("htmx:afterSettle", () => {
   onShown();
   renewStale();
 });
-document.addEventListener("htmx:afterRequest", renewStale);
+["htmx:afterRequest", "press-ended"].forEach((name) => document.addEventListener(name, renewStale));
 document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more, .feedback-more")) renewStale(); }, true);
 document.addEventListener("visibilitychange", readSoon);
 document.addEventListener("keydown", (event) => {

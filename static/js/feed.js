@@ -301,7 +301,7 @@ export function start() {
     const stale = all('.message[data-stale="yes"]', list).filter((row) => !isInHand(row));
     stale.forEach((row) => refetch(Number(row.dataset.id)));
   };
-  document.addEventListener("htmx:afterRequest", renewStale);
+  ["htmx:afterRequest", "press-ended"].forEach((name) => document.addEventListener(name, renewStale));
   document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more, .feedback-more")) renewStale(); }, true);
   document.addEventListener("htmx:afterSwap", () => {
     renewStale();

@@ -42,8 +42,18 @@ export async function insertPage(line, url, scroller) {
   return wanted;
 }
 
-/** Whether somebody is typing in this row, has its menu open, or waits for the answer to something pressed in it. */
-export const isInHand = (row) => Boolean(one("[data-editing], :is(.message-more, .feedback-more)[open], .htmx-request", row));
+/** Whether somebody is typing in this row, has its menu open, presses something in it, or waits for the answer to that. */
+export const isInHand = (row) => Boolean(one("[data-editing], [data-pressed], :is(.message-more, .feedback-more)[open], .htmx-request", row));
+
+// A button that is replaced between press and release is not clicked.
+document.addEventListener("pointerdown", ({ target }) => {
+  const pressed = target.closest?.(".message")?.contains(target) && target.closest("a, button, summary");
+  if (pressed) pressed.dataset.pressed = "";
+});
+["pointerup", "pointercancel"].forEach((name) => document.addEventListener(name, () => setTimeout(() => { // after the click
+  all("[data-pressed]").forEach((item) => { delete item.dataset.pressed; });
+  document.dispatchEvent(new Event("press-ended"));
+})));
 
 function tellState(row, before) {
   if (row.dataset.agent !== "yes" || before === row.dataset.state) return;

@@ -67,7 +67,7 @@ def described() -> tuple[dict[str, Any], jsonschema_rs.Registry]:
 
 @cache
 def validator(*steps: str) -> Any:
-    """Of the schema that stands at these steps of the closed description."""
+    """Makes a validator of the schema that stands at these steps of the closed description."""
     pointer = "/".join(quote(step.replace("~", "~0").replace("/", "~1")) for step in (*steps, "schema"))
     return jsonschema_rs.Draft202012Validator(
         {"$ref": f"urn:openvibe#/{pointer}"}, registry=described()[1], validate_formats=True

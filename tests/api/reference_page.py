@@ -20,7 +20,7 @@ BEFORE_ALL_OTHERS: Final = 200
 """A priority among preprocessors: what is put in is Markdown, which the others read."""
 
 TITLES: Final = {"do": "Do not disturb", "direct": "Direct messages", "me": "Who calls"}
-"""Of groups whose name is not their title."""
+"""Titles of groups whose name is not their title."""
 
 EXAMPLE_LANGUAGES: Final = {"application/json": "json", "application/x-ndjson": "json", "text/markdown": "markdown"}
 
@@ -28,7 +28,7 @@ Schema = dict[str, Any]
 
 
 class ReferenceExtension(Extension):  # type: ignore[misc]  # the library has no types
-    """For Python-Markdown, which the site is built with."""
+    """An extension of Python-Markdown, which the site is built with."""
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - the library's name
         md.preprocessors.register(_ReferencePreprocessor(md), "api_reference", BEFORE_ALL_OTHERS)
@@ -149,7 +149,7 @@ class _Page:
         yield "429 `throttled`"
 
     def _type(self, schema: Schema) -> str:
-        """In words, such as `list of Message or null`, with links to objects."""
+        """Says in words what a value is, such as `list of Message or null`, with links to objects."""
         if choices := schema.get("oneOf") or schema.get("allOf") or schema.get("anyOf"):
             return " or ".join(filter(None, map(self._type, choices)))
         if name := _referred(schema):
@@ -177,7 +177,7 @@ class _Page:
 
 
 def escape(text: str) -> str:
-    """As one line of Markdown that shows what is no code as it was written, also in tables."""
+    """Makes one line of Markdown that shows what is no code as it was written, also in tables."""
     parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
     return "".join(part if part.startswith("`") else _escape_markup(part) for part in parts)
 

@@ -564,3 +564,21 @@ def test_however_often_something_fails_it_is_tried_once_at_a_time(people: People
     ana = people.ana()
     expect(ana.locator('body[data-live="on"]')).to_be_attached()
     assert ana.evaluate(ASK_OFTEN) == ["again", "one row"]
+
+
+def test_what_is_pressed_is_not_replaced_before_it_is_released(people: People, installation: Installation) -> None:
+    ana = people.ana()
+    start_thread(ana, "Pressed", "Old words.")
+    token, row = installation.token("ana"), ana.locator("#messages > li")
+    hear(ana)
+    row.hover()
+    menu = row.locator(".message-more")
+    menu.locator("summary").hover()
+    ana.mouse.down()
+    installation.api("PATCH", f"messages/{row.get_attribute('data-id')}/", token, {"body": "New words."})
+    wait_for_event(ana, "message_changed")
+    expect(row).to_have_attribute("data-stale", "yes")
+    ana.mouse.up()
+    expect(menu).to_have_attribute("open", "")
+    ana.keyboard.press("Escape")
+    expect(row).to_contain_text("New words.")

@@ -28,7 +28,7 @@ NO_PLUGIN = "class Notebook:\n    def __init__(self, config):\n        pass\n"
 
 @contextmanager
 def hidden_packages() -> Iterator[None]:
-    """While this lasts, packages with a memory plugin that are installed already are not there; later ones are."""
+    """Hides the packages with a memory plugin that are installed already, while it lasts; later ones are seen."""
     folders = {_folder(entry) for entry in entry_points(group=registry.ENTRY_POINT_GROUP)}
 
     def newer_entry_points(*, group: str) -> list[EntryPoint]:
