@@ -56,16 +56,23 @@ def without_system(messages: Messages) -> Messages:
 
 
 def with_calls_as_text(messages: Messages) -> Messages:
-    """Calls and their results told in words, for models that know no role for them. Results keep their fences."""
-    changed = []
+    """Calls and their results told in words, for models that know no role for them. Results keep their fences, and are
+    one message with what is said after them: such models often want people and model by turns, too."""
+    changed: list[ChatMessage] = []
+    is_after_result = False
     for message in messages:
-        if message.role == "tool":
+        is_result = message.role == "tool"
+        if is_result:
             message = replace(message, role="user", tool_call_id=None)
         elif message.tool_calls:
             calls = "\n".join(f"[I called {call.name} with {call.arguments}]" for call in message.tool_calls)
             text = f"{message.content}\n\n{calls}" if message.content.strip() else calls
             message = replace(message, content=text, tool_calls=(), provider_fields={})
-        changed.append(message)
+        if is_after_result and message.role == "user":
+            changed[-1] = _joined([changed[-1], message])
+        else:
+            changed.append(message)
+        is_after_result = is_result
     return tuple(changed) if changed != list(messages) else messages
 
 

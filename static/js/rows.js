@@ -47,7 +47,7 @@ export const isInHand = (row) => Boolean(one("[data-editing], [data-pressed], :i
 
 // A button that is replaced between press and release is not clicked.
 document.addEventListener("pointerdown", ({ target }) => {
-  const pressed = target.closest?.(".message")?.contains(target) && target.closest("a, button, summary");
+  const pressed = target.closest?.(".message :is(a, button, summary)");
   if (pressed) pressed.dataset.pressed = "";
 });
 ["pointerup", "pointercancel"].forEach((name) => document.addEventListener(name, () => setTimeout(() => { // after the click

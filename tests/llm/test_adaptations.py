@@ -338,12 +338,18 @@ def test_calls_and_results_are_told_in_words_where_there_are_no_tools() -> None:
     with serving(*answers) as server:
         client_at(server).complete(TOOL_ROUND, tools=[TOOL])
     sent = server.asked[1].body["messages"]
-    assert [message["role"] for message in sent] == ["system", "user", "assistant", "user", "user"]
-    assert [message["content"] for message in sent[2:]] == [
-        '[I called knowledge_search with {"query": "roses"}]',
-        "<messages>\nIn March.\n</messages>",
-        "Answer now.",
-    ]
+    assert [message["role"] for message in sent] == ["system", "user", "assistant", "user"]
+    assert sent[2]["content"] == '[I called knowledge_search with {"query": "roses"}]'
+    assert sent[3]["content"] == "<messages>\nIn March.\n</messages>\n\nAnswer now."
+
+
+def test_without_tools_and_with_turns_what_is_told_stays_one_message() -> None:
+    """Templates such as Gemma's take neither: what tools answered is no second message of a person in a row."""
+    turns = Answer(status=400, error={"message": "Conversation roles must alternate user/assistant/user/assistant/..."})
+    tools = Answer(status=400, error={"message": "this model does not support tools"})
+    with serving(turns, tools, Answer(TEXT)) as server:
+        client_at(server).complete(PROMPTS["two_in_a_row_and_tools"], tools=[TOOL])
+    assert [each["role"] for each in server.asked[-1].body["messages"]] == ["system", "user", "assistant", "user"]
 
 
 @pytest.mark.parametrize("protocol", ["openai", "anthropic"])
