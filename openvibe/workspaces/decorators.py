@@ -173,7 +173,7 @@ def page_before(request: HttpRequest, *, otherwise: str) -> str:
 
 
 def unsaved_texts(request: HttpRequest) -> list[str]:
-    """What somebody typed into the form that is refused, for her to copy: no secret, and nothing the page filled in."""
+    """Texts that somebody typed into the refused form, for her to copy: no secret, and nothing the page filled in."""
     shown_values = {name: str(text) for name, text in request.POST.items() if name not in HIDDEN_INPUTS}
     texts_by_name = {
         name: text for name, text in shown_values.items() if len(text) > 20 or " " in text.strip()
@@ -182,7 +182,7 @@ def unsaved_texts(request: HttpRequest) -> list[str]:
 
 
 def request_access(request: Request) -> Access:
-    """What the caller may see: what every `visible_to` takes."""
+    """Access of the caller, which every `visible_to` takes."""
     access = caller_of(request).access
     assert isinstance(access, Access)
     return access

@@ -22,7 +22,7 @@ def is_known_browser(request: HttpRequest, email: str) -> bool:
 
 
 def browser_key(request: HttpRequest) -> str:
-    """What tells a known browser from others: 22 random characters."""
+    """Key that tells a known browser from others: 22 random characters."""
     return _read_cookie(request)[0]
 
 

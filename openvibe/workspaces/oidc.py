@@ -53,7 +53,7 @@ log = structlog.get_logger(__name__)
 
 
 class OidcSession:
-    """What allauth asks of a `requests.Session`, with the guarded client."""
+    """Session with what allauth asks of a `requests.Session`, over the guarded client."""
 
     def __enter__(self) -> "OidcSession":
         return self

@@ -104,7 +104,7 @@ def _members_by_participant(participant_id: int) -> QuerySet[Member]:
 
 
 def participant_access(participant: Participant) -> Access | None:
-    """What a participant may see now; None when it may see nothing any more (removed, deactivated, imported).
+    """Access of a participant, as it is now; None when it may see nothing any more (removed, deactivated, imported).
 
     No query for one that was read with its member and user: it is as old as they are."""
     if participant.kind == Participant.Kind.AGENT:

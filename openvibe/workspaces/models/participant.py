@@ -201,7 +201,7 @@ MAX_PICTURE_BYTES = 100_000
 
 
 class Picture(models.Model):
-    """What a participant looks like: a WebP square of PICTURE_PIXELS that OpenVibe itself encoded."""
+    """Picture of a participant: a WebP square of PICTURE_PIXELS that OpenVibe itself encoded."""
 
     participant = models.OneToOneField(Participant, on_delete=models.CASCADE, related_name="picture")
     content = models.BinaryField(help_text="WebP.")
@@ -245,7 +245,7 @@ ASSISTANT_KINDS = (Participant.Kind.AGENT, Participant.Kind.ASSISTANT)
 
 
 class NotificationLevel(models.TextChoices):
-    """What somebody is notified of. `nothing`, chosen for one channel or thread, mutes it."""
+    """Level of what somebody is notified of. `nothing`, chosen for one channel or thread, mutes it."""
 
     ALL = "all", "All messages"
     MENTIONS = "mentions", "Mentions"

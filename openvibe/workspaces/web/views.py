@@ -64,7 +64,7 @@ def _render_form(request: HttpRequest, template: str, problem: Problem | None, *
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def join(request: HttpRequest, token: str) -> HttpResponse:
-    """What an invitation leads to. Whoever has no account yet makes one first and comes back."""
+    """Page that an invitation leads to. Whoever has no account yet makes one first and comes back."""
     try:
         if request.method == "POST" and isinstance(request.user, User):
             member = services.accept_invitation(token=token, user=request.user)
