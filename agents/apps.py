@@ -7,6 +7,6 @@ class AgentsConfig(AppConfig):
     verbose_name = "Agents"
 
     def ready(self) -> None:
-        from agents import receivers, wiring  # noqa: F401  (receivers connects the signals)
+        from agents import receivers, wiring  # noqa: F401  # models are there only now; receivers connect signals
 
         wiring.wire()

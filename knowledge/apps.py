@@ -7,6 +7,6 @@ class KnowledgeConfig(AppConfig):
     verbose_name = "Knowledge"
 
     def ready(self) -> None:
-        from knowledge import wiring
+        from knowledge import wiring  # models are there only now
 
         wiring.wire()

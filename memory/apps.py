@@ -5,6 +5,6 @@ class MemoryConfig(AppConfig):
     name = "memory"
 
     def ready(self) -> None:
-        from memory import receivers, wiring  # noqa: F401  (receivers connects the signals)
+        from memory import receivers, wiring  # noqa: F401  # models are there only now; receivers connect signals
 
         wiring.wire()

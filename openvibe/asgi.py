@@ -20,10 +20,11 @@ import structlog
 from django.conf import settings
 from django.urls import get_resolver
 
-from openvibe.base.file_limit import raise_file_limit
+from openvibe.base.file_limit import MAX_OPEN_REQUESTS, OWN_FILES, raise_file_limit
 from openvibe.base.request_body import UPLOAD_BYTES, ClientGone, Overloaded, RequestBodies
 from openvibe.base.streams import STREAMS_KEY, Continuation, Send
 from openvibe.base.wsgi_threads import UPLOAD_KEY, WsgiThreads
+from openvibe.llm.tokens import count_tokens
 from openvibe.wsgi import application as pages
 
 Scope = MutableMapping[str, Any]
@@ -257,9 +258,6 @@ async def _answer_health(send: Send) -> None:
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 
 
-MAX_OPEN_REQUESTS = 4096  # of a web process: each open page is a request that lasts
-OWN_FILES = 128  # of a web process, besides connections: its database sessions, logs, what it reads for answers
-
 raise_file_limit(MAX_OPEN_REQUESTS + OWN_FILES)
 threaded_pages = WsgiThreads(pages, threads=settings.ENV.web_threads)
 mcp = McpAtFirstCall(threaded_pages.executor)
@@ -270,8 +268,7 @@ application = Dispatcher(streams=streams, pages=threaded_pages, mcp=mcp, stop=se
 
 def warm_up() -> None:
     """Loads what the first calls would wait for, and would load at once: every view, the vocabulary, the weights."""
-    from openvibe.llm.tokens import count_tokens
-    from openvibe.search.spaces import BUILT_IN_EMBEDDER
+    from openvibe.search.spaces import BUILT_IN_EMBEDDER  # reads models: only once `openvibe.wsgi` has set Django up
 
     list(get_resolver().url_patterns)
     count_tokens("vocabulary")

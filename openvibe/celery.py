@@ -9,8 +9,13 @@ from typing import Any
 import structlog
 from celery import Celery, signals
 from celery.app.amqp import AMQP
+from django.conf import settings
+from django.db import close_old_connections
 from kombu import Connection
 from kombu.transport import TRANSPORT_ALIASES
+
+from openvibe.base.logs import log_uncaught_exceptions
+from openvibe.base.queue import queue_conninfo, queue_is_in_database
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 
@@ -36,14 +41,14 @@ class OpenVibeCelery(Celery):
     @cached_property
     def Worker(self) -> Any:  # noqa: N802 - as Celery has it
         """What `celery worker` starts."""
-        from openvibe.base.workers import Worker
+        from openvibe.base.workers import Worker  # programs of the library: only where one is started
 
         return self.subclass_with_self(Worker)
 
     @cached_property
     def Beat(self) -> Any:  # noqa: N802 - as Celery has it
         """What `celery beat` starts."""
-        from openvibe.base.workers import Beat
+        from openvibe.base.workers import Beat  # programs of the library: only where one is started
 
         return self.subclass_with_self(Beat)
 
@@ -54,8 +59,6 @@ class OpenVibeCelery(Celery):
         return super().connection_for_write(url, **self._broker_options(url, options, only_sends=True))
 
     def _broker_options(self, url: str | None, options: dict[str, Any], *, only_sends: bool = False) -> dict[str, Any]:
-        from openvibe.base.queue import queue_conninfo, queue_is_in_database
-
         if url or not queue_is_in_database():
             return options
         transport_options = options.pop("transport_options", None) or {}
@@ -69,10 +72,6 @@ class OpenVibeCelery(Celery):
 def _keep_logging(loglevel: int | None = None, **_signal: Any) -> None:
     """Keeps Celery from setting up logging. In workers and the scheduler lines are written as in all processes, by
     `LOGGING`; Celery adds no form of its own. `--loglevel` holds."""
-    from django.conf import settings
-
-    from openvibe.base.logs import log_uncaught_exceptions
-
     log_uncaught_exceptions()
     if loglevel:
         logging.getLogger().setLevel(loglevel)
@@ -91,8 +90,6 @@ def _send_request_id(headers: dict[str, Any], **_signal: Any) -> None:
 def _begin_job(task: Any, task_id: str, **_signal: Any) -> None:
     """A thread keeps its database session from job to job, as a request's does, until it is too old or broken. Lines of
     the log name the job."""
-    from django.db import close_old_connections
-
     request_id = task.request.get("request_id")
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(

@@ -1,18 +1,26 @@
-"""The cast and its props. Ana belongs, Ben may only read what he was added to, Cleo is a stranger."""
+"""The cast and its props, as factories and as one short function for each that tests call most.
+
+Ana belongs, Ben may only read what he was added to, Cleo is a stranger. A factory goes through the service that makes
+such rows, unless it says that it goes past it."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import cache
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.models import Session
+from django.db.models import Model
 from django.test import Client
 from django.utils import timezone
 from django.utils.crypto import get_random_string
 from django.utils.text import slugify
+from factory.declarations import LazyAttribute, LazyFunction, PostGeneration, RelatedFactory, SelfAttribute, SubFactory
+from factory.django import DjangoModelFactory, Password
 from PIL import Image as Pillow
 
 from agents.access import visible_to
@@ -33,8 +41,10 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant, User, Workspace
 from openvibe.workspaces.queries import member_access
 from openvibe.workspaces.sessions import SessionStore
+from tests.llm.factories import EndpointFactory
 from tests.rows import insert
 
+ModelT = TypeVar("ModelT", bound=Model)
 PASSWORD = "correct horse battery"
 SOUL = """\
 identity:
@@ -48,23 +58,231 @@ constraints:
 """
 
 
+class RowFactory(DjangoModelFactory[ModelT]):
+    """Writes a row past the services, by a statement made once for each model (`tests.rows`)."""
+
+    class Meta:
+        abstract = True
+        skip_postgeneration_save = True
+
+    @classmethod
+    def _create(cls, model_class: type[ModelT], *_arguments: object, **fields: Any) -> ModelT:
+        return insert(model_class(**fields))
+
+
+class UserFactory(RowFactory[User]):
+    class Meta:
+        model = User
+
+    name = "Ana"
+    email = LazyAttribute(lambda user: f"{user.name.lower()}@example.org")
+    password = Password(PASSWORD)
+
+
+class WorkspaceFactory(RowFactory[Workspace]):
+    """A workspace without anybody, which has an event."""
+
+    class Meta:
+        model = Workspace
+
+    class Params:
+        owner_name = "Ana"
+
+    name = LazyAttribute(lambda workspace: f"{workspace.owner_name}'s garden")
+    slug = LazyAttribute(lambda workspace: f"{slugify(workspace.owner_name)}s-garden")
+
+    event = PostGeneration(lambda workspace, *_: emit("members_changed", workspace_id=workspace.pk))
+
+
+class ParticipantFactory(RowFactory[Participant]):
+    class Meta:
+        model = Participant
+
+    workspace = SubFactory(WorkspaceFactory)
+    kind = "member"
+    name = "Ana"
+    handle = LazyAttribute(lambda participant: slugify(participant.name))
+
+
+class MemberFactory(RowFactory[Member]):
+    """The owner of a new workspace of their own, unless `workspace` and `role` say otherwise."""
+
+    class Meta:
+        model = Member
+
+    class Params:
+        name = "Ana"
+
+    user = SubFactory(UserFactory, name=SelfAttribute("..name"))
+    workspace = SubFactory(WorkspaceFactory, owner_name=SelfAttribute("..name"))
+    participant = SubFactory(ParticipantFactory, workspace=SelfAttribute("..workspace"), name=SelfAttribute("..name"))
+    role = "owner"
+    first_steps_since = LazyFunction(timezone.now)
+
+
+class ChannelMembershipFactory(RowFactory[ChannelMembership]):
+    class Meta:
+        model = ChannelMembership
+
+
+class ChannelFactory(RowFactory[Channel]):
+    """A channel with `by` in it."""
+
+    class Meta:
+        model = Channel
+
+    class Params:
+        by = SubFactory(MemberFactory)
+
+    workspace_id = SelfAttribute("by.workspace_id")
+    name = "general"
+    created_by_id = SelfAttribute("by.participant_id")
+    membership = RelatedFactory(ChannelMembershipFactory, "channel", participant_id=SelfAttribute("..created_by_id"))
+
+
+class ThreadFactory(RowFactory[Thread]):
+    """An empty thread."""
+
+    class Meta:
+        model = Thread
+
+    class Params:
+        by = SubFactory(MemberFactory)
+
+    channel = SubFactory(ChannelFactory, by=SelfAttribute("..by"))
+    workspace_id = SelfAttribute("channel.workspace_id")
+    title = "Pruning"
+    created_by_id = SelfAttribute("by.participant_id")
+
+
+@cache
+def _soul(name: str) -> tuple[str, dict[str, Any], int]:
+    """The SOUL as it is written, its content and its tokens."""
+    source = SOUL.format(name=name)
+    soul, tokens = check_soul(source)
+    return source, soul_to_dict(soul), tokens
+
+
+def _use_soul(version: SoulVersion) -> None:
+    version.agent.soul = version
+    fetch_prepared("UPDATE agents_agent SET soul_id = %s WHERE id = %s RETURNING id", (version.pk, version.agent_id))
+
+
+class SoulVersionFactory(RowFactory[SoulVersion]):
+    """The first version of an agent's SOUL, which it has from then on."""
+
+    class Meta:
+        model = SoulVersion
+
+    class Params:
+        checked = LazyAttribute(lambda version: _soul(version.agent.participant.name))
+
+    number = 1
+    source = LazyAttribute(lambda version: version.checked[0])
+    content = LazyAttribute(lambda version: version.checked[1])
+    token_count = LazyAttribute(lambda version: version.checked[2])
+    note = "First version"
+
+    use = PostGeneration(lambda version, *_: _use_soul(version))
+
+
+class AgentFactory(RowFactory[Agent]):
+    """An active agent with a SOUL, in no channel."""
+
+    class Meta:
+        model = Agent
+
+    class Params:
+        by = SubFactory(MemberFactory)
+        handle = "vibe"
+
+    workspace = SelfAttribute("by.workspace")
+    participant = SubFactory(
+        ParticipantFactory,
+        workspace=SelfAttribute("..workspace"),
+        kind="agent",
+        handle=SelfAttribute("..handle"),
+        name=LazyAttribute(lambda participant: participant.handle.title()),
+    )
+    level = 2
+    first_soul = RelatedFactory(SoulVersionFactory, "agent", author_id=SelfAttribute("..by.participant_id"))
+
+
+class SessionFactory(RowFactory[Session]):
+    """A session as signing in leaves it."""
+
+    class Meta:
+        model = Session
+
+    class Params:
+        user = SubFactory(UserFactory)
+
+    session_key = LazyFunction(lambda: get_random_string(32))
+    session_data = LazyAttribute(
+        lambda session: SessionStore().encode(
+            {
+                SESSION_KEY: str(session.user.pk),
+                BACKEND_SESSION_KEY: settings.AUTHENTICATION_BACKENDS[0],
+                HASH_SESSION_KEY: session.user.get_session_auth_hash(),
+            }
+        )
+    )
+    expire_date = LazyFunction(lambda: timezone.now() + timedelta(seconds=settings.SESSION_COOKIE_AGE))
+
+
+class MessageFactory(DjangoModelFactory[Message]):
+    """A message that `by` posts, which rings the agents it names. Further fields go to `post_message`."""
+
+    class Meta:
+        model = Message
+
+    by = SubFactory(MemberFactory)
+    thread = SubFactory(ThreadFactory, by=SelfAttribute("..by"))
+    body = "When do I prune?"
+
+    @classmethod
+    def _create(cls, model_class: type[Message], *_arguments: object, by: Member, **fields: Any) -> Message:
+        return post_message(by=access(by), **fields)
+
+
+class EntryFactory(DjangoModelFactory[Entry]):
+    """An entry that `by` wrote by hand. Further fields go to `create_entry`."""
+
+    class Meta:
+        model = Entry
+
+    by = SubFactory(MemberFactory)
+    topic = "Pricing"
+    content = "Starter costs $29 a month."
+
+    @classmethod
+    def _create(cls, model_class: type[Entry], *_arguments: object, by: Member, **fields: Any) -> Entry:
+        return create_entry(by=access(by), **fields)
+
+
+class SuggestionFactory(DjangoModelFactory[Entry]):
+    """An entry that the agent `by` suggests, waiting for a person. Further fields go to `suggest_entry`."""
+
+    class Meta:
+        model = Entry
+
+    by = SubFactory(AgentFactory)
+    topic = "Pricing"
+    content = "Pro costs $99."
+
+    @classmethod
+    def _create(cls, model_class: type[Entry], *_arguments: object, by: Agent, **fields: Any) -> Entry:
+        return suggest_entry(by=visible_to(by), **fields)
+
+
 def make_user(name: str = "Ana") -> User:
-    user = User(email=f"{name.lower()}@example.org", name=name)
-    user.set_password(PASSWORD)
-    return insert(user)
+    return UserFactory.create(name=name)
 
 
 def make_member(name: str = "Ana", workspace: Workspace | None = None, role: str = "member") -> Member:
-    """A member of `workspace`, or the owner of a new one of their own (which has an event); past the services."""
-    user, handle = make_user(name), slugify(name)
-    if workspace is None:
-        workspace = insert(Workspace(name=f"{name}'s garden", slug=f"{handle}s-garden"))
-        role = "owner"
-        emit("members_changed", workspace_id=workspace.pk)
-    participant = insert(Participant(workspace=workspace, kind="member", handle=handle, name=name))
-    return insert(
-        Member(participant=participant, workspace=workspace, user=user, role=role, first_steps_since=timezone.now())
-    )
+    """A member of `workspace`, or the owner of a new one of their own."""
+    place = {"workspace": workspace, "role": role} if workspace else {}
+    return MemberFactory.create(name=name, **place)
 
 
 def write_members(workspace: Workspace, count: int, name: str = "Helper") -> list[Member]:
@@ -84,23 +302,15 @@ def access(member: Member) -> Access:
 
 
 def make_channel(by: Member, name: str = "general", *, private: bool = False) -> Channel:
-    """A channel with `by` in it, past the services."""
-    channel = insert(
-        Channel(workspace_id=by.workspace_id, name=name, is_private=private, created_by_id=by.participant_id)
-    )
-    insert(ChannelMembership(channel=channel, participant_id=by.participant_id))
-    return channel
+    return ChannelFactory.create(by=by, name=name, is_private=private)
 
 
 def make_thread(channel: Channel, by: Member, title: str = "Pruning") -> Thread:
-    """An empty thread, past the services."""
-    return insert(
-        Thread(workspace_id=channel.workspace_id, channel=channel, title=title, created_by_id=by.participant_id)
-    )
+    return ThreadFactory.create(by=by, channel=channel, title=title)
 
 
 def say(thread: Thread, by: Member, body: str, **extra: Any) -> Message:
-    return post_message(thread=thread, by=access(by), body=body, **extra)
+    return MessageFactory.create(thread=thread, by=by, body=body, **extra)
 
 
 def say_all(thread: Thread, by: Member, bodies: Iterable[str]) -> None:
@@ -142,63 +352,28 @@ def show(
 
 
 def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Channel | None = None) -> Agent:
-    """An active agent with a SOUL, put into `channel`, past the services. `by` must administer the workspace."""
-    name, workspace = handle.title(), by.workspace
-    participant = insert(Participant(workspace=workspace, kind="agent", handle=handle, name=name))
-    agent = insert(Agent(participant=participant, workspace=workspace, level=level))
-    source, content, tokens = _soul(name)
-    agent.soul = insert(
-        SoulVersion(
-            agent=agent,
-            number=1,
-            content=content,
-            source=source,
-            token_count=tokens,
-            note="First version",
-            author_id=by.participant_id,
-        )
-    )
-    fetch_prepared("UPDATE agents_agent SET soul_id = %s WHERE id = %s RETURNING id", (agent.soul.pk, agent.pk))
+    """An agent that is put into `channel`. `by` must administer the workspace."""
+    agent = AgentFactory.create(by=by, handle=handle, level=level)
     if channel is not None:
-        insert(ChannelMembership(channel=channel, participant=participant))
+        ChannelMembershipFactory.create(channel=channel, participant=agent.participant)
     return agent
-
-
-@cache
-def _soul(name: str) -> tuple[str, dict[str, Any], int]:
-    """The SOUL as it is written, its content and its tokens."""
-    source = SOUL.format(name=name)
-    soul, tokens = check_soul(source)
-    return source, soul_to_dict(soul), tokens
 
 
 def make_paid_endpoint(by: Member) -> Endpoint:
     """What the agents of the workspace answer with unless they name another, at a price."""
-    address = "https://models.example/v1"
-    return Endpoint.objects.create(
-        workspace=by.workspace, name="Paid", base_url=address, model="m", price_in=1, is_default=True
-    )
+    return EndpointFactory.create(workspace=by.workspace, name="Paid", price_in=1, is_default=True)
 
 
 def make_entry(by: Member, topic: str = "Pricing", content: str = "Starter costs $29 a month.", **extra: Any) -> Entry:
-    """An entry that `by` wrote by hand; `extra` goes to `create_entry`."""
-    return create_entry(by=access(by), topic=topic, content=content, **extra)
+    return EntryFactory.create(by=by, topic=topic, content=content, **extra)
 
 
 def make_suggestion(by: Agent, topic: str = "Pricing", content: str = "Pro costs $99.", **extra: Any) -> Entry:
-    """An entry an agent suggests, waiting for a person."""
-    return suggest_entry(by=visible_to(by), topic=topic, content=content, **extra)
+    return SuggestionFactory.create(by=by, topic=topic, content=content, **extra)
 
 
 def signed_in(member: Member) -> Client:
     """A browser of hers, with the session that signing in leaves."""
-    client, key = Client(), get_random_string(32)
-    content = {
-        SESSION_KEY: str(member.user_id),
-        BACKEND_SESSION_KEY: settings.AUTHENTICATION_BACKENDS[0],
-        HASH_SESSION_KEY: member.user.get_session_auth_hash(),
-    }
-    expires = timezone.now() + timedelta(seconds=settings.SESSION_COOKIE_AGE)
-    insert(Session(session_key=key, session_data=SessionStore().encode(content), expire_date=expires))
-    client.cookies[settings.SESSION_COOKIE_NAME] = key
+    client = Client()
+    client.cookies[settings.SESSION_COOKIE_NAME] = SessionFactory.create(user=member.user).session_key
     return client

@@ -1,10 +1,15 @@
-"""A module that one other module alone imports stands alone for a reason, which docs/architecture.md gives."""
+"""A module that one other module alone imports stands alone for a reason, which docs/architecture.md gives; an import
+inside a function has one, too, and gives it in its line."""
 
 import ast
+import io
 import re
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 APPS = ("agents", "knowledge", "memory", "openvibe")
@@ -14,6 +19,8 @@ ROOMS = (
 )
 """Modules that every app may have."""
 HEADING = "## Modules that one module alone imports"
+MAX_INLINE_IMPORTS = 30
+NO_REASON = re.compile(r"#\s*(noqa|type: ignore)\b[^#]*")
 
 
 def module_paths() -> dict[str, Path]:
@@ -66,3 +73,46 @@ def test_imports_are_absolute() -> None:
 def test_each_has_its_reason() -> None:
     section = (ROOT / "docs/architecture.md").read_text().partition(HEADING)[2].partition("\n## ")[0]
     assert sorted(re.findall(r"`([\w.]+)`", section)) == sorted(lone_modules())
+
+
+def inline_imports(source: str) -> Iterator[int]:
+    """The lines of imports inside functions."""
+    functions = (
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    inner = (node for function in functions for node in ast.walk(function))
+    yield from sorted({node.lineno for node in inner if isinstance(node, ast.Import | ast.ImportFrom)})
+
+
+def reasons(source: str) -> dict[int, str]:
+    """Comments by line, without what they tell to checkers."""
+    comments = (
+        each for each in tokenize.generate_tokens(io.StringIO(source).readline) if each.type == tokenize.COMMENT
+    )
+    return {each.start[0]: NO_REASON.sub("", each.string).strip("# ") for each in comments}
+
+
+@pytest.mark.parametrize(
+    ("comment", "has_reason"),
+    [
+        ("  # it takes a second", True),
+        ("  # noqa: F401  # it takes a second", True),
+        ("  # noqa: F401", False),
+        ("", False),
+    ],
+)
+def test_a_word_to_a_checker_is_no_reason(comment: str, has_reason: bool) -> None:
+    source = f"import re\n\ndef read():\n    import json{comment}\n"
+    assert list(inline_imports(source)) == [4]
+    assert bool(reasons(source).get(4)) is has_reason
+
+
+def test_imports_inside_functions_are_few_and_each_has_its_reason() -> None:
+    count, bare = 0, []
+    for path in module_paths().values():
+        source = path.read_text()
+        lines, comments = list(inline_imports(source)), reasons(source)
+        count += len(lines)
+        bare += [f"{path.relative_to(ROOT)}:{line}" for line in lines if not comments.get(line)]
+    assert bare == [], "say in the line why it is not at the top of the module"
+    assert count <= MAX_INLINE_IMPORTS

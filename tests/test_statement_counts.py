@@ -25,6 +25,7 @@ from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_invitation, create_snippet
 from tests import factories
 from tests.api.access_matrix import Place, make_place, write_block, write_dive, write_knowledge, write_work
+from tests.llm.factories import EndpointFactory
 
 pytestmark = pytest.mark.django_db
 FEW, MANY = 1, 6
@@ -73,7 +74,7 @@ def make_world(name: str, count: int) -> World:
     places = []
     for number in range(count):
         agent: Agent = factories.make_agent(owner, f"fern{number}", level=4)
-        agent.endpoint = Endpoint.objects.create(workspace=owner.workspace, name=f"Model {number}", kind="offline")
+        agent.endpoint = EndpointFactory.create(workspace=owner.workspace, name=f"Model {number}", kind="offline")
         agent.save()
         WorkspaceExport.objects.create(
             workspace=owner.workspace, requested_by=owner.participant, state="failed", error="The disk is full."

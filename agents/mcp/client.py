@@ -1,7 +1,7 @@
 """One call to another program's MCP server: connect, list its tools, perhaps call one, leave; all within its limits.
 
 Addresses are guarded (`openvibe.base.ssrf_guard`), redirects are not followed, and what comes is read up to a size and
-a time, however it drips. The SDK is imported at the first call: it takes half a second."""
+a time, however it drips. Loaded at the first call: the SDK takes a second of a processor and 17 MB."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx2
+import mcp_types
 from django.conf import settings
+from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]  # it has no types
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR
 
 from agents.mcp.lenient_messages import LenientMessages, result_text
 from agents.mcp.readable_stream import ReadableStream
+from agents.mcp.values import MAX_TOOLS, McpError, ToolChanged, ToolDefinition, ToolList
 from agents.models import McpServer
 from openvibe.base.ssrf_guard import AddressRefused, GuardedAsyncTransport
 from openvibe.base.text import pluralize
 from openvibe.llm.fences import clean_text
 
 if TYPE_CHECKING:
-    import mcp_types
-    from mcp import Client
     from mcp.client._transport import Transport, TransportStreams
-
-MAX_TOOLS = 200
-"""Tools of one server that are kept; further ones are not."""
 
 MAX_PAGES = 20
 """Pages of one list of tools."""
@@ -42,38 +43,6 @@ GRACE_SECONDS = 2.0
 
 _TOOL_NAME = re.compile(r"[!-~]{1,128}\Z")
 T = TypeVar("T")
-
-
-class McpError(Exception):
-    """What went wrong, as a sentence of ours for people and models. `was_sent`: the tool may have been called."""
-
-    def __init__(self, message: str, *, was_sent: bool = False) -> None:
-        super().__init__(message)
-        self.was_sent = was_sent
-
-
-class ToolChanged(McpError):
-    """The server says something else about the tool than it did when it was fetched."""
-
-
-@dataclass(frozen=True)
-class ToolDefinition:
-    """A tool as its server describes it now."""
-
-    name: str
-    description: str
-    input_schema: dict[str, Any]
-    fingerprint: str
-
-
-@dataclass(frozen=True)
-class ToolList:
-    """What a server offers: `tools` that can be kept, the names of those that cannot, and whether there are further
-    ones past MAX_TOOLS."""
-
-    tools: list[ToolDefinition]
-    unusable: list[str]
-    has_more: bool
 
 
 @dataclass
@@ -120,9 +89,6 @@ async def _call(client: Client, name: str, arguments: Mapping[str, Any]) -> mcp_
     Not `client.call_tool`, which holds the answer against the server's own schema: its patterns are a stranger's
     regular expressions, and one can keep a whole process busy.
     """
-    import mcp_types
-    from mcp import MCPError
-
     params = mcp_types.CallToolRequestParams(name=name, arguments=dict(arguments))
     try:
         return await client.session.send_request(mcp_types.CallToolRequest(params=params), mcp_types.CallToolResult)
@@ -160,8 +126,6 @@ def _is_callable(tool: mcp_types.Tool) -> bool:
 
 def _is_schema(schema: dict[str, Any]) -> bool:
     """Whether it is JSON Schema, which providers check."""
-    from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]  # it has no types
-
     try:
         Draft202012Validator.check_schema(schema)
     except (SchemaError, RecursionError):
@@ -211,9 +175,6 @@ def _within_limits(server: McpServer, operation: Callable[[Client, _Progress], A
 async def _run_connected(
     server: McpServer, operation: Callable[[Client, _Progress], Awaitable[T]], progress: _Progress
 ) -> T:
-    from mcp import Client
-    from mcp.client.streamable_http import streamable_http_client
-
     transport = _ServerTransport(server, progress)
     headers = _headers(server)
     timeout = httpx2.Timeout(server.timeout_seconds)
@@ -297,8 +258,6 @@ def _timeout_error(server: McpServer, progress: _Progress) -> McpError:
 
 def _as_mcp_error(server: McpServer, error: BaseException, progress: _Progress) -> McpError:
     """The error as an McpError, never in the server's own words, which nobody has fenced."""
-    from mcp import MCPError
-
     reported = ""
     for inner in _leaves(error):
         if isinstance(inner, McpError):
@@ -311,8 +270,6 @@ def _as_mcp_error(server: McpServer, error: BaseException, progress: _Progress) 
 
 def _reported_trouble(code: int) -> str:
     """What an error of the protocol means; nothing of the codes that the SDK gives to answers it cannot read."""
-    from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR
-
     if code == CONNECTION_CLOSED:
         return "It broke off its answer, or reports an error of its own."
     return "" if code in (INVALID_REQUEST, PARSE_ERROR) else f"It reports an error (code {code})."

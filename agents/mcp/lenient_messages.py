@@ -11,11 +11,14 @@ import re
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import mcp_types
+from mcp_types.methods import parse_server_result
+from mcp_types.version import LATEST_MODERN_VERSION
+
 from agents.mcp.readable_stream import is_keepable, without_unreadable
 from openvibe.llm.fences import clean_text
 
 if TYPE_CHECKING:
-    import mcp_types
     from mcp.shared._stream_protocols import ReadStream
     from mcp.shared.message import SessionMessage
 
@@ -90,9 +93,6 @@ class LenientMessages:
         return accepted
 
     def _accepts(self, result: dict[str, Any]) -> bool:
-        from mcp_types.methods import parse_server_result
-        from mcp_types.version import LATEST_MODERN_VERSION
-
         try:
             parse_server_result("tools/list", self._version or LATEST_MODERN_VERSION, result)
         except (ValueError, LookupError, RecursionError):

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.mcp.client import McpError, ToolChanged, ToolDefinition, ToolList, call_tool, fetch_tools
+from agents.mcp.values import McpError, ToolChanged, ToolDefinition, ToolList
 from agents.models import Agent, McpServer, McpTool
 from agents.tools.toolbox import UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
@@ -63,6 +63,8 @@ def refresh_tools(*, server: McpServer) -> FetchResult:
 
     A tool that changed acts outside again, asks nobody first, and is no agent's until an admin allows it anew.
     """
+    from agents.mcp.client import fetch_tools  # its SDK takes a second to import: only when it is used
+
     try:
         tool_list = fetch_tools(server)
     except McpError as error:
@@ -161,6 +163,8 @@ def _make_tool(tool: McpTool, context: ToolContext) -> Tool:
 
 def _call(tool: McpTool, arguments: dict[str, Any]) -> str | ToolOutcome:
     """What the tool answers. Raises Problem when it was not called."""
+    from agents.mcp.client import call_tool  # its SDK takes a second to import: only when it is used
+
     server = tool.server
     try:
         with BREAKER.guard(server):

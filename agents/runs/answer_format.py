@@ -1,8 +1,5 @@
 """Answers that have to be JSON, as a chat client asks for with `response_format`: what the model is told besides, and
-what of its answer is one. A model that can do it by itself is asked in its own words, too.
-
-Patterns of a schema are not tried: a client may write one that never ends. What reads schemas is loaded with the first
-of them: it takes a process 80 ms and 5 MB, and hardly any run has one."""
+what of its answer is one. A model that can do it by itself is asked in its own words, too."""
 
 import json
 import re
@@ -16,7 +13,6 @@ from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.values import CallOptions, ChatMessage
 
 _FENCE_PATTERN = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
-_MAX_PROBLEM_CHARACTERS = 300
 _MAX_REPEATED_CHARACTERS = 2_000
 """The most characters of an answer that is shown to its model again."""
 _CORRECTION_TOKENS = 800
@@ -65,7 +61,9 @@ class AnswerFormat:
     def _find_problem(self, value: Any) -> str:
         if self.schema is None:
             return "" if isinstance(value, dict) else "It is no JSON object."
-        return _find_value_problem(self.schema, value)
+        from agents.runs.json_schema import find_value_problem  # 80 ms and 5 MB, and hardly any run has a schema
+
+        return find_value_problem(self.schema, value)
 
 
 def answer_format(options: CallOptions) -> AnswerFormat | None:
@@ -77,47 +75,6 @@ def answer_format(options: CallOptions) -> AnswerFormat | None:
     if wanted.get("type") == "json_schema" and isinstance(schema, Mapping):
         return AnswerFormat(schema.get("schema") or {})
     return None
-
-
-def find_schema_problem(schema: Any) -> str:
-    """The reason why it is no JSON schema, in a line; empty where it is one."""
-    from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]  # it has no types
-    from jsonschema.validators import validator_for  # type: ignore[import-untyped]
-
-    try:
-        validator_for(schema, default=Draft202012Validator).check_schema(schema)
-    except SchemaError as error:
-        return str(error.message)[:_MAX_PROBLEM_CHARACTERS]
-    except RecursionError:
-        return "It is nested too deeply."
-    return ""
-
-
-def _find_value_problem(schema: Mapping[str, Any], value: Any) -> str:
-    """The reason why the value is not valid by the schema, in a line; empty where it is. Nothing is fetched from
-    anywhere."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import extend, validator_for
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-
-    validator_class = validator_for(schema, default=Draft202012Validator)
-    validator_class = extend(validator_class, {"pattern": _no_check, "patternProperties": _no_check})
-    try:
-        errors = validator_class(schema, registry=Registry()).iter_errors(value)
-        error = next(iter(errors), None)
-    except Unresolvable:
-        return "The schema refers to another one that is not in it."
-    except RecursionError:
-        return "The schema refers to itself without an end."
-    if error is None:
-        return ""
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-    return f"At ${place}: {str(error.message)[:_MAX_PROBLEM_CHARACTERS]}."
-
-
-def _no_check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    yield from ()
 
 
 def _candidates(answer: str) -> Iterator[str]:

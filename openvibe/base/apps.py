@@ -1,5 +1,4 @@
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
 
 
 class BaseConfig(AppConfig):
@@ -8,11 +7,6 @@ class BaseConfig(AppConfig):
     verbose_name = "Ground floor"
 
     def ready(self) -> None:
-        import openvibe.base.job_runs
-        import openvibe.base.prepared_statements
-        import openvibe.base.proxy_headers
-        import openvibe.base.timestamps
-        import openvibe.celery  # noqa: F401 - from here on, `task.delay()` finds our broker
-        from openvibe.base.queue import install_queue
+        from openvibe.base import wiring  # models are there only now
 
-        post_migrate.connect(install_queue, sender=self)
+        wiring.wire(self)

@@ -2,6 +2,9 @@
 
 import resource
 
+MAX_OPEN_REQUESTS = 4096  # of a web process: each open page is a request that lasts
+OWN_FILES = 128  # of a web process, besides connections: its database sessions, logs, what it reads for answers
+
 
 def open_file_limit() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -7,12 +7,11 @@ class ChatConfig(AppConfig):
     verbose_name = "Conversations"
 
     def ready(self) -> None:
-        from openvibe.chat import wiring
-        from openvibe.chat.queries import including_instructions, quote_notes
-        from openvibe.chat.services import quotes
-        from openvibe.workspaces.services import INSTRUCTION_TEXTS
+        from openvibe.chat import queries, wiring  # models are there only now
+        from openvibe.chat.services import quotes  # models are there only now
+        from openvibe.workspaces.services import INSTRUCTION_TEXTS  # models are there only now
 
         wiring.wire()
         quotes.wire()
-        wiring.INBOX_NOTES.add(quote_notes)
-        INSTRUCTION_TEXTS.add(including_instructions)
+        wiring.INBOX_NOTES.add(queries.quote_notes)
+        INSTRUCTION_TEXTS.add(queries.including_instructions)

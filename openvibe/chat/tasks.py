@@ -2,20 +2,20 @@
 
 from celery import shared_task
 
+from openvibe.chat.digests import send_due_digests
+from openvibe.chat.services import erase_texts
+from openvibe.chat.wiring import embed_pending_messages
+
 
 @shared_task(name="chat.erase_texts", ignore_result=True, expires=30)
 def erase_texts_task() -> dict[str, int]:
     """What was deleted or replaced leaves what was stored of it."""
-    from openvibe.chat.services import erase_texts
-
     return {"erasures worked on": erase_texts()}
 
 
 @shared_task(name="chat.send_digests", ignore_result=True, expires=60)
 def send_digests_task() -> dict[str, int]:
     """Mails everybody who missed a mention and wants to be told."""
-    from openvibe.chat.digests import send_due_digests
-
     return {"e-mails sent": send_due_digests()}
 
 
@@ -25,6 +25,4 @@ TURN_SECONDS = 8.0
 
 @shared_task(name="chat.embed_messages", ignore_result=True, expires=30)
 def embed_messages() -> dict[str, int]:
-    from openvibe.chat.wiring import embed_pending_messages
-
     return {"vectors made": embed_pending_messages(seconds=TURN_SECONDS)}

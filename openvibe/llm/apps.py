@@ -1,3 +1,4 @@
+from threading import Thread
 from typing import Any
 
 from celery.signals import worker_ready
@@ -15,8 +16,6 @@ class LlmConfig(AppConfig):
 
 def import_clients(**_signal: Any) -> None:
     """A worker loads the clients of the endpoints there are before its first run: a vendor's package takes a second."""
-    from threading import Thread
-
-    from openvibe.llm.endpoints import import_client_packages
+    from openvibe.llm.endpoints import import_client_packages  # reads models, which are there only now
 
     Thread(target=import_client_packages, name="import-clients", daemon=True).start()

@@ -91,7 +91,7 @@ def _openai_client(
 def _anthropic_client(
     endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
 ) -> AnthropicModel:
-    from openvibe.llm.anthropic import AnthropicModel
+    from openvibe.llm.anthropic import AnthropicModel  # its SDK takes a second to import: only when it is used
 
     return AnthropicModel(_connection(endpoint), **_client_settings(endpoint, adaptations, for_run))
 
@@ -99,7 +99,7 @@ def _anthropic_client(
 def _responses_client(
     endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
 ) -> ResponsesModel:
-    from openvibe.llm.responses import ResponsesModel
+    from openvibe.llm.responses import ResponsesModel  # its SDK takes a second to import: only when it is used
 
     return ResponsesModel(_connection(endpoint), **_client_settings(endpoint, adaptations, for_run))
 

@@ -15,9 +15,14 @@ from importlib import import_module
 from typing import Any
 
 import structlog
+from celery.beat import Service as Beat
 from django.conf import settings
+from granian.constants import HTTPModes, Interfaces
+from granian.log import LogLevels
+from granian.server import Server
 
-from openvibe.base.file_limit import open_file_limit
+from openvibe.base.file_limit import MAX_OPEN_REQUESTS, OWN_FILES, open_file_limit
+from openvibe.celery import app
 from openvibe.runner.supervisor import Service, end_with_supervisor
 
 log = structlog.get_logger(__name__)
@@ -49,8 +54,7 @@ def build_services(host: str, port: int) -> dict[str, Service]:
 
 def preload() -> None:
     """Loads what every process needs; those forked from this one then share it: code, vocabulary, weights."""
-    import openvibe.asgi  # noqa: F401 - vocabulary and weights with it
-    from openvibe.celery import app
+    import openvibe.asgi  # noqa: F401  # loads vocabulary and weights, makes threads: only in what serves
 
     for module in SERVICE_MODULES:
         import_module(module)
@@ -71,12 +75,6 @@ def _return_free_memory() -> None:
 def run_web(host: str, port: int, *, is_alone: bool = False) -> None:
     """The web processes: pages and API through WSGI, event streams through ASGI, on one port. Alone, without a
     supervisor, they say themselves when they begin and end."""
-    from granian.constants import HTTPModes, Interfaces
-    from granian.log import LogLevels
-    from granian.server import Server
-
-    from openvibe.asgi import MAX_OPEN_REQUESTS, OWN_FILES
-
     connections = max(1, min(MAX_OPEN_REQUESTS, open_file_limit() - OWN_FILES))
     if connections < MAX_OPEN_REQUESTS:
         log.warning("open_file_limit_low", limit=open_file_limit(), connections=connections)
@@ -98,15 +96,13 @@ def run_web(host: str, port: int, *, is_alone: bool = False) -> None:
 
 def _load_web_application() -> Callable[..., Any]:
     end_with_supervisor()
-    from openvibe.asgi import application
+    from openvibe.asgi import application  # makes threads: in the process that answers
 
     return application
 
 
 def run_worker(name: str, queue: str, concurrency: int) -> None:
     """A Celery worker of one queue, with so many threads: a run mostly waits, for the model or for the database."""
-    from openvibe.celery import app
-
     worker = app.Worker(
         hostname=f"{name}@{socket.gethostname()}",
         queues=queue,
@@ -128,10 +124,6 @@ def run_background() -> None:
 
 def _run_scheduler() -> None:
     """Celery's beat, begun again whenever it fails: the database may be away for a while."""
-    from celery.beat import Service as Beat
-
-    from openvibe.celery import app
-
     while True:
         try:
             Beat(app, scheduler_cls=app.conf.beat_scheduler).start()

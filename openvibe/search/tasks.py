@@ -2,9 +2,9 @@
 
 from celery import shared_task
 
+from openvibe.search.space_lifecycle import advance_spaces
+
 
 @shared_task(name="search.settle_spaces", ignore_result=True, expires=30)
 def advance_spaces_task() -> dict[str, int]:
-    from openvibe.search.space_lifecycle import advance_spaces
-
     return {"vector spaces put to use": advance_spaces()}

@@ -7,6 +7,6 @@ class WebhooksConfig(AppConfig):
     verbose_name = "Webhooks"
 
     def ready(self) -> None:
-        from openvibe.webhooks import wiring
+        from openvibe.webhooks import wiring  # models are there only now
 
         wiring.wire()

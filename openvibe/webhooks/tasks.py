@@ -4,6 +4,10 @@ import structlog
 from celery import shared_task
 from django.db import transaction
 
+from openvibe.webhooks.delivery import send_due
+from openvibe.webhooks.queries import due_webhooks
+from openvibe.webhooks.services import delete_old_deliveries
+
 log = structlog.get_logger(__name__)
 
 
@@ -22,9 +26,6 @@ def _enqueue_send() -> None:
 
 @shared_task(name="webhooks.send_due", ignore_result=True, expires=5)
 def send_due_task() -> dict[str, int]:
-    from openvibe.webhooks.delivery import send_due
-    from openvibe.webhooks.queries import due_webhooks
-
     attempts = send_due()
     if attempts and due_webhooks(1):  # the turn's time was up
         _enqueue_send()
@@ -33,6 +34,4 @@ def send_due_task() -> dict[str, int]:
 
 @shared_task(name="webhooks.forget_deliveries", ignore_result=True)
 def delete_old_deliveries_task() -> dict[str, int]:
-    from openvibe.webhooks.services import delete_old_deliveries
-
     return {"deliveries deleted": delete_old_deliveries()}

@@ -7,6 +7,6 @@ class WorkspacesConfig(AppConfig):
     verbose_name = "People and workspaces"
 
     def ready(self) -> None:
-        from openvibe.workspaces import receivers, wiring  # noqa: F401  (receivers connects the signals)
+        from openvibe.workspaces import receivers, wiring  # noqa: F401  # models are there only now; receivers connect signals
 
         wiring.wire()

@@ -7,15 +7,15 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from agents.models import Agent, McpServer, Run
 from agents.runs.executor import execute_run
 from agents.services import set_trust_level
-from knowledge.models import Contradiction
 from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Thread
 from openvibe.chat.services import discard_dive, start_dive
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Spending, User
 from openvibe.workspaces.services import add_member, create_invitation, create_snippet
 from tests import factories
+from tests.knowledge.factories import ContradictionFactory
+from tests.llm.factories import EndpointFactory
 from tests.llm.scripted_client import ScriptedModel
 
 KEY = "sk-very-secret-0123456789"
@@ -34,7 +34,7 @@ def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
     issue_token(participant=member.participant, name=f"Script {n} of {member.workspace.slug}", scopes=["read"])
     create_invitation(workspace=member.workspace, by=by, role="member")
     create_snippet(workspace=member.workspace, by=by, name=f"tone{n}-{member.workspace.slug}", text="Be brief.")
-    Endpoint.objects.create(
+    EndpointFactory.create(
         workspace=member.workspace,
         name=f"Model {n} of {member.workspace.slug}",
         api_key=KEY,
@@ -48,7 +48,7 @@ def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
         token=KEY,
     )
     first, second = (factories.make_entry(member, f"Prices {n}", f"{price} a month.") for price in ("$29", "$35"))
-    Contradiction.objects.create(
+    ContradictionFactory.create(
         workspace=member.workspace, first=first, second=second, first_version=1, second_version=1, why="Sums differ."
     )
     factories.make_agent(member, f"helper{n}")

@@ -12,8 +12,8 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from agents.models import Agent, Run
-from knowledge.models import Contradiction, Entry
-from memory.models import Compaction, Episode
+from knowledge.models import Entry
+from memory.models import Compaction
 from memory.plugins.lcm.models import Conversation
 from openvibe.base.service_states import ServiceState, write_service_states
 from openvibe.chat.models import Thread
@@ -21,6 +21,8 @@ from openvibe.workspaces.models import Member
 from tests import factories
 from tests.admin.conftest import staff, superuser
 from tests.agents.runs.scripted_runs import ask
+from tests.knowledge.factories import ContradictionFactory
+from tests.memory.factories import CompactionFactory, EpisodeFactory
 from tests.memory.plugins.lcm.factories import leaf, taken_in
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +32,7 @@ NOW = timezone.now()
 def compacted(thread: Thread, state: str, days_ago: int = 1, **more: object) -> Compaction:
     at = None if state == "queued" else NOW - timedelta(days=days_ago)
     row = {"plugin": "memory/lcm", "trigger": "hand", "state": state, "finished_at": at, **more}
-    return Compaction.objects.create(thread=thread, **row)
+    return CompactionFactory.create(thread=thread, **row)
 
 
 def furnish(member: Member, agent: Agent, thread: Thread) -> None:
@@ -39,13 +41,13 @@ def furnish(member: Member, agent: Agent, thread: Thread) -> None:
         run = ask(thread, member, f"@{agent.handle} {state} {hours}?")
         Run.objects.filter(pk=run.pk).update(state=state, error="It broke.", queued_at=NOW - timedelta(hours=hours))
     for archived_at in (None, NOW):
-        Episode.objects.create(
+        EpisodeFactory.create(
             agent=agent.participant, kind="feedback_received", summary="Shorter.", archived_at=archived_at
         )
     first, second = (factories.make_entry(member, f"Prices {n}", f"{n}0 a month.") for n in (1, 2))
     Entry.objects.filter(pk=first.pk).update(expires_at=NOW + timedelta(days=3))
     Entry.objects.filter(pk=second.pk).update(status="needs_review", reason="wrong")
-    Contradiction.objects.create(
+    ContradictionFactory.create(
         workspace=member.workspace, first=first, second=second, first_version=1, second_version=1, why="Sums differ."
     )
     for n in range(3):

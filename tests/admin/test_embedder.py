@@ -13,6 +13,7 @@ from openvibe.search.spaces import LOCAL_EMBEDDERS
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.admin.conftest import staff
+from tests.llm.factories import EndpointFactory
 from tests.search.fakes import FakeEmbedder, Trouble
 
 PAGE = "/admin/search/vectorspace/"
@@ -25,7 +26,7 @@ def browser(ana: Member) -> Client:
 
 @pytest.fixture
 def endpoint(ana: Member) -> Endpoint:
-    return Endpoint.objects.create(
+    return EndpointFactory.create(
         workspace=ana.workspace, name="Embeddings", base_url="https://models.example/v1", model="small"
     )
 

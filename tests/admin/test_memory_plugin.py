@@ -12,6 +12,7 @@ from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_workspace
 from tests import factories
 from tests.admin.conftest import staff
+from tests.memory.factories import MemoryPluginFactory
 from tests.memory.plugins.third_party import installed_package
 
 PAGE = "/admin/memory/memoryplugin/"
@@ -82,7 +83,7 @@ def test_settings_are_stored_and_mistakes_told(ana: Member, browser: Client) -> 
 
 
 def test_a_plugin_that_cannot_be_used_is_said_so(ana: Member, browser: Client) -> None:
-    MemoryPlugin.objects.create(workspace=ana.workspace, name="acme/gone", enabled=True)
+    MemoryPluginFactory.create(workspace=ana.workspace, name="acme/gone", enabled=True)
 
     page = browser.get(PAGE).content.decode()
 

@@ -13,6 +13,7 @@ from openvibe.workspaces.services import update_workspace
 from tests.admin.conftest import staff
 from tests.admin.test_permissions import endpoint_form, workspace_form
 from tests.factories import SOUL, access
+from tests.llm.factories import EndpointFactory
 
 NUMBERS = re.compile(r"@vibe could not be given a prompt \(\w+\): it needs [\d,]{4,} tokens")
 LONG_RULES = "be kind " * 990
@@ -23,7 +24,7 @@ def long_soul(lines: int) -> str:
 
 
 def make_endpoint(by: Member, window: int, *, is_default: bool = True) -> Endpoint:
-    return Endpoint.objects.create(
+    return EndpointFactory.create(
         workspace=by.workspace,
         name="Small",
         kind="openai",

@@ -13,13 +13,14 @@ from django.utils.formats import date_format
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from agents.models import McpServer
-from knowledge.models import Contradiction, Entry
+from knowledge.models import Entry
 from knowledge.wiring import sidebar_counts
 from openvibe.base.admin_site import LIST_GROUPS
 from openvibe.chat.services import discard_dive, start_dive
 from openvibe.workspaces.models import Member, Spending
 from tests import factories
 from tests.admin.conftest import staff, superuser
+from tests.knowledge.factories import ContradictionFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -67,7 +68,7 @@ def test_numbers_have_separators_in_lists_and_on_pages(ana: Member) -> None:
 
 def test_the_review_tile_says_the_number_of_the_sidebar(ana: Member) -> None:
     first, second = (factories.make_entry(ana, f"Prices {n}", f"{n}0 a month.") for n in (1, 2))
-    Contradiction.objects.create(
+    ContradictionFactory.create(
         workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="Sums differ."
     )
     overdue = factories.make_entry(ana, "Old", "It was so.")

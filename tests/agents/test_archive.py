@@ -58,10 +58,10 @@ from openvibe.chat.services import (
     save_message,
     set_notification_level,
 )
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.services import note_presence
 from tests.factories import PASSWORD, access, attach, say, show, signed_in
+from tests.llm.factories import EndpointFactory
 
 CANARY = "sk-canary-0123456789abcdef"
 
@@ -71,7 +71,7 @@ def made_willow(module_transaction: None) -> Member:
     """The demo workspace with a file, an answered question, a verdict, a key, a token, a reference to what is gone, and
     what people keep for themselves."""
     owner = create_demo_workspace(password="x" * 12)
-    Endpoint.objects.create(
+    EndpointFactory.create(
         workspace=owner.workspace, name="Paid", model="m", base_url="https://models.example/v1", api_key=CANARY
     )
     issue_token(participant=owner.participant, name="script", scopes=["read"])

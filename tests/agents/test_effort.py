@@ -8,12 +8,12 @@ from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Thread
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
 from tests.api.client import is_problem
 from tests.api.conftest import token_client
 from tests.factories import signed_in
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, serving
 
 pytestmark = pytest.mark.django_db
@@ -52,7 +52,7 @@ def test_its_model_is_told(
     Agent.objects.update(effort=effort)
     run = ask(thread, ana)
     with serving(Answer("In March.")) as server:
-        Endpoint.objects.create(
+        EndpointFactory.create(
             workspace=ana.workspace, name="A", kind="openai", base_url=server.base_url, model="m", is_default=True
         )
         execute_run(run.pk)

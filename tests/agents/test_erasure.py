@@ -17,15 +17,15 @@ from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, EntryErasure, Run, Snapshot, ToolCall
 from knowledge.models import Entry
 from knowledge.services import erase_entry, update_entry
-from memory.models import WorkItem
 from openvibe.api.models import IdempotencyKey
 from openvibe.base.fields import decrypt
 from openvibe.chat.models import Erasure, Message, Quote, Thread
 from openvibe.chat.services import delete_message, describe_image, erase_texts, start_dive, update_message
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, meanwhile, reply_of, told
 from tests.factories import access, make_agent, make_channel, make_entry, make_suggestion, make_thread, say, show
+from tests.llm.factories import EndpointFactory
+from tests.memory.factories import WorkItemFactory
 
 SECRET = "The vault code is tulip, the fourth drawer holds the key to it."
 LOOK = ("memory", {"action": "search", "query": "vault"})
@@ -49,7 +49,7 @@ def stored_words() -> str:
 
 
 def test_a_deleted_image_leaves_the_stored_prompts(ana: Member, vibe: Agent, thread: Thread) -> None:
-    Endpoint.objects.create(
+    EndpointFactory.create(
         workspace=ana.workspace,
         name="m",
         base_url="https://m.example/v1",
@@ -291,7 +291,7 @@ def test_a_message_quoted_in_ten_places_is_found_in_all_of_them(
     make_entry(ana, "Vault", SECRET)
     sage = make_agent(ana, "sage", level=3, channel=thread.channel)
     make_suggestion(sage, "Code", SECRET, why="It was said.")
-    WorkItem.objects.create(thread=thread, kind="todo", text=f"Change it: {SECRET}", author=ana.participant)
+    WorkItemFactory.create(thread=thread, kind="todo", text=f"Change it: {SECRET}", author=ana.participant)
     say(thread, ana, "The code of the vault should be changed.")
     delete_message(message=secret, by=access(dora))
     settle()

@@ -24,7 +24,7 @@ from knowledge.models import Entry
 from knowledge.queries import find_entries
 from knowledge.services import pin_result
 from memory.episodes.services import give_feedback
-from memory.models import Block, Episode
+from memory.models import Block
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import (
@@ -51,6 +51,7 @@ from tests.factories import (
     signed_in,
     write_members,
 )
+from tests.memory.factories import BlockFactory, EpisodeFactory
 
 QUESTION = "What do the Layoffs cost?"
 SECRET = "77,000"
@@ -377,7 +378,7 @@ def give_feedback_in_private(cast: Cast) -> None:
 
 def learn_in_private(cast: Cast) -> None:
     thread = direct(cast.ana, cast.sage)
-    Episode.objects.create(
+    EpisodeFactory.create(
         agent=cast.sage.participant,
         kind="learning_acquired",
         summary=f"Money and roses mean {WORD}.",
@@ -500,7 +501,7 @@ def test_users_of_a_program_with_the_agents_token_are_no_admins(cast: Cast) -> N
 
 def test_what_stands_everywhere_is_not_written_by_who_read_restricted_knowledge(cast: Cast) -> None:
     thread = public(without_members(cast))
-    Block.objects.create(agent=cast.sage.participant, label="notes", description="What it knows", max_tokens=200)
+    BlockFactory.create(agent=cast.sage.participant, label="notes", description="What it knows", max_tokens=200)
     write = ("update_context_block", {"label": "notes", "content": "The Layoffs."})
     note = ("memory", {"action": "profile_update", "text": "Knows of the Layoffs."})
     suggest = ("knowledge_suggest", {"topic": "Costs", "content": "Layoffs cost much.", "why": "It was said."})
@@ -517,7 +518,7 @@ def test_what_stands_everywhere_is_not_written_by_who_read_restricted_knowledge(
 
 
 def learned(agent: Agent, thread: Thread, text: str) -> None:
-    Episode.objects.create(
+    EpisodeFactory.create(
         agent=agent.participant, kind="learning_acquired", summary=text, channel=thread.channel, thread=thread
     )
 

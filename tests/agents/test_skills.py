@@ -8,11 +8,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from agents.models import Agent, LoadedSkill
+from agents.models import Agent
 from agents.skills import Skill, folder_problems, loaded_skills, read_override, skill_index, skill_text
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
+from tests.agents.factories import LoadedSkillFactory
 from tests.factories import make_agent
 
 LONG = "roses want water and mulch " * 600
@@ -122,7 +123,7 @@ def test_a_plain_folder_serves_nobody_once_two_workspaces_have_the_handle(
 def test_what_was_taken_up_and_is_gone_is_left_out(vibe: Agent, thread: Thread, skill: WriteFile) -> None:
     skill("pruning", "In March.")
     for name in ("pruning", "gone"):
-        LoadedSkill.objects.create(agent=vibe, thread=thread, name=name)
+        LoadedSkillFactory.create(agent=vibe, thread=thread, name=name)
     assert loaded_skills(vibe, thread.pk) == [("pruning", "In March.")]
 
 

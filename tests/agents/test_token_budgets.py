@@ -30,6 +30,7 @@ from openvibe.workspaces.services import meter_client
 from tests.agents.runs.scripted_runs import LOG, ask, calling, reply_of
 from tests.agents.runs.scripted_runs import told as run_with
 from tests.factories import access, make_entry, make_paid_endpoint, say, say_all
+from tests.llm.factories import EndpointFactory
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.memory.episodes.sample_reviews import LEARNING, review, suggesting
 
@@ -141,7 +142,7 @@ def test_a_model_that_only_has_the_offline_models_name_is_metered(ana: Member, v
 @pytest.mark.parametrize(("price", "is_free"), [(0, True), (Decimal("0.5"), False), (None, False)])
 def test_an_endpoint_whose_prices_are_nought_is_free(ana: Member, price: Decimal | None, is_free: bool) -> None:
     """A model whose price is not known is metered."""
-    endpoint = Endpoint.objects.create(
+    endpoint = EndpointFactory.create(
         workspace=ana.workspace,
         name="Ours",
         base_url="https://models.example/v1",

@@ -1,6 +1,6 @@
 """What agents add to a handoff."""
 
-from agents.models import Agent, LoadedSkill
+from agents.models import Agent
 from memory.work.handoff import (
     ACTIONS,
     INSTRUCTIONS,
@@ -11,11 +11,12 @@ from memory.work.handoff import (
 )
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
+from tests.agents.factories import LoadedSkillFactory
 from tests.agents.runs.scripted_runs import LOG, ask, calling, told
 
 
 def test_skills_and_calls_are_named_and_nothing_is_quoted(ana: Member, vibe: Agent, thread: Thread) -> None:
-    LoadedSkill.objects.create(agent=vibe, thread=thread, name="pruning")
+    LoadedSkillFactory.create(agent=vibe, thread=thread, name="pruning")
     told(ask(thread, ana), calling(LOG, ("memory", {"action": "search", "query": "vault"}), ("spade", {})), "In March.")
     handoff = create_handoff(thread=thread, trigger="milestone")
     sections = {

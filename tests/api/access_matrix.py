@@ -4,12 +4,11 @@ who may see what."""
 from dataclasses import asdict, dataclass
 
 from agents.models import Agent, Run
-from knowledge.models import Contradiction
 from knowledge.services import pin_result, suggest_entry
 from memory.blocks.context_blocks import ContextBlocks
 from memory.episodes.models import Episode, Proposal
 from memory.episodes.services import give_feedback
-from memory.plugins.models import Compaction, SessionInfo
+from memory.plugins.models import SessionInfo
 from memory.work.approvals import request_approval
 from memory.work.services import create_work_item, log_progress
 from openvibe.api.services import issue_token, revoke_token
@@ -18,6 +17,8 @@ from openvibe.chat.models import Channel, Dive, Image, Message, Thread
 from openvibe.chat.services import add_to_channel, create_reply, set_thread_access
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
+from tests.knowledge.factories import ContradictionFactory
+from tests.memory.factories import CompactionFactory
 
 PLACES = ("open", "people_only", "restricted", "private", "elsewhere")
 PEOPLE = ("ana", "dora", "ben")
@@ -196,7 +197,7 @@ def make_place(by: Member, channel: Channel, agent: Agent, title: str) -> Place:
         upto_seq=1,
         state="accepted",
     )
-    compaction = Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
+    compaction = CompactionFactory.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
     place = Place(
         channel, thread, message, reply, run, episode, feedback.pk, proposal.pk, token.pk, agent.handle, compaction.pk
     )
@@ -223,7 +224,7 @@ def write_knowledge(place: Place, by: Member) -> None:
     )
     place.entry = first.pk
     place.suggestion = suggest_entry(by=access, topic="Mulch", content=f"In {title}.", source_message=place.message).pk
-    place.contradiction = Contradiction.objects.create(
+    place.contradiction = ContradictionFactory.create(
         workspace=by.workspace, first=first, second=second, first_version=1, second_version=1, why="The months differ."
     ).pk
 

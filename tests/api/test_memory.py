@@ -13,13 +13,14 @@ from memory.blocks.models import ProfileNote
 from memory.plugins import registry
 from memory.plugins.compaction import execute_compaction
 from memory.plugins.lcm.models import EndpointFailures
-from memory.plugins.models import Compaction, MemoryPlugin
+from memory.plugins.models import Compaction
 from openvibe.chat.models import Thread
 from openvibe.chat.services import set_thread_access
 from openvibe.workspaces.models import Member
 from tests.api.client import is_problem
 from tests.api.conftest import Enter
 from tests.factories import access, say
+from tests.memory.factories import MemoryPluginFactory
 from tests.memory.plugins.fakes import InstalledProvider, install
 
 
@@ -40,7 +41,7 @@ def test_the_schema_is_what_the_plugin_and_the_caller_allow(ana: Member, vibe: A
     assert schema["name"] == "memory"
     assert actions_of(schema) == ["status", "search", "describe", "expand", "profile_get", "profile_update", "compact"]
     assert actions_of(by_token(ana.participant).get("memory/tool/").json()) == actions_of(schema)[:4]
-    MemoryPlugin.objects.create(workspace=ana.workspace, name="memory/simple", enabled=True)
+    MemoryPluginFactory.create(workspace=ana.workspace, name="memory/simple", enabled=True)
     assert actions_of(by_token(vibe.participant).get("memory/tool/").json()) == [
         "status",
         "profile_get",
@@ -169,7 +170,7 @@ def test_the_same_key_starts_it_once(ana: Member, thread: Thread, told: Installe
 
 
 def test_a_plugin_that_makes_no_summaries_says_so(ana: Member, thread: Thread, by_token: Enter) -> None:
-    MemoryPlugin.objects.create(workspace=ana.workspace, name="memory/simple", enabled=True)
+    MemoryPluginFactory.create(workspace=ana.workspace, name="memory/simple", enabled=True)
     answer = by_token(ana.participant).post("memory/compact/", {"thread": thread.pk})
     assert is_problem(answer, 403, "cannot_compact")
     assert "memory/simple" in answer.json()["detail"]

@@ -10,11 +10,11 @@ from pytest_django import DjangoDbBlocker
 
 from agents.knowledge_uses import record_uses
 from agents.models import Agent, Run, Schedule
-from knowledge.models import Contradiction, Entry
+from knowledge.models import Entry
 from knowledge.services import update_entry
 from memory.episodes.models import Episode, Proposal
 from memory.episodes.services import give_feedback
-from memory.plugins.models import Compaction, SessionInfo
+from memory.plugins.models import SessionInfo
 from memory.work.approvals import request_approval
 from memory.work.services import create_work_item, log_progress
 from openvibe.chat.models import Channel, Message, Thread
@@ -34,6 +34,8 @@ from openvibe.workspaces.services import create_snippet
 from tests import factories
 from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter, token_client
+from tests.knowledge.factories import ContradictionFactory
+from tests.memory.factories import CompactionFactory
 
 
 @pytest.fixture
@@ -137,7 +139,7 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
     create_work_item(thread=thread, by=access, kind="todo", text=f"Water {number}")
     request_approval(thread=thread, by=access, what=f"Order {number}")
     log_progress(thread=thread, by=access, checkpoint=f"Dug {number}")
-    Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
+    CompactionFactory.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
     create_snippet(workspace=ana.workspace, by=access, name=f"snippet-{number}", text="Be brief.")
     Schedule.objects.create(
         agent=vibe,
@@ -158,7 +160,7 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
 def know_more(ana: Member, thread: Thread, number: int) -> None:
     """Two entries that contradict each other, one more revision of the first entry there is, and one more use."""
     first, second = (factories.make_entry(ana, f"Topic {number}", f"In {month}.") for month in ("May", "June"))
-    Contradiction.objects.create(
+    ContradictionFactory.create(
         workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="Months differ."
     )
     oldest = Entry.objects.earliest("pk")

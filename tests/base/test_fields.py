@@ -13,6 +13,7 @@ from pytest_django.fixtures import Settings
 from openvibe.base.fields import CannotDecrypt, UnreadableSecret, decrypt, encrypt
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
+from tests.llm.factories import EndpointFactory
 
 SECRET = "sk-canary-0123456789"
 
@@ -56,7 +57,7 @@ def test_what_was_tampered_with_is_refused(stored: str) -> None:
 
 
 def test_the_database_holds_it_encrypted_and_python_plain(ana: Member) -> None:
-    row = Endpoint.objects.create(workspace=ana.workspace, name="Garden", kind="offline", api_key=SECRET)
+    row = EndpointFactory.create(workspace=ana.workspace, name="Garden", kind="offline", api_key=SECRET)
     with connection.cursor() as cursor:
         cursor.execute("select api_key from llm_endpoint where id = %s", [row.pk])
         stored = cursor.fetchone()[0]
@@ -67,7 +68,7 @@ def test_the_database_holds_it_encrypted_and_python_plain(ana: Member) -> None:
 
 
 def test_a_row_whose_secret_cannot_be_read_is_read_changed_and_loses_nothing(ana: Member, settings: Settings) -> None:
-    row = Endpoint.objects.create(workspace=ana.workspace, name="Garden", kind="offline", api_key=SECRET)
+    row = EndpointFactory.create(workspace=ana.workspace, name="Garden", kind="offline", api_key=SECRET)
     first_key, settings.SECRET_KEY = settings.SECRET_KEY, "another"
     row = Endpoint.objects.get(pk=row.pk)
     assert isinstance(row.api_key, UnreadableSecret)

@@ -14,12 +14,13 @@ from django.utils import timezone
 from agents.models import RUNS, Agent, Run
 from agents.runs.recovery import recover_runs
 from memory.plugins.compaction import recover_compactions
-from memory.plugins.models import COMPACTIONS, Compaction
+from memory.plugins.models import COMPACTIONS
 from openvibe.base.jobs import RESEND_AFTER, JobKind, JobLost
 from openvibe.base.locks import lock_key
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.factories import say
+from tests.memory.factories import CompactionFactory
 
 
 @dataclass
@@ -48,7 +49,7 @@ def queued(request: pytest.FixtureRequest, ana: Member, vibe: Agent, thread: Thr
     if request.param == "run":
         run = Run.objects.get(trigger=say(thread, ana, "@vibe when do I prune?"))
         return Queued(RUNS, run, recover_runs)
-    compaction = Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold")
+    compaction = CompactionFactory.create(thread=thread, plugin="memory/lcm", trigger="threshold")
     return Queued(COMPACTIONS, compaction, recover_compactions)
 
 

@@ -11,11 +11,11 @@ from agents.access import visible_to
 from agents.models import Agent
 from agents.services import set_trust_level
 from agents.tools.toolbox import Toolbox
-from memory.blocks.models import Block, ProfileNote
+from memory.blocks.models import ProfileNote
 from memory.episodes.models import Episode
 from memory.plugins.compaction import execute_compaction, request_compaction
-from memory.plugins.models import Compaction, MemoryPlugin
-from memory.work.models import Approval, ProgressEntry, WorkItem
+from memory.plugins.models import Compaction
+from memory.work.models import Approval, WorkItem
 from memory.work.services import SINGLETON_KINDS, create_work_item
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_thread, publish_dive, start_dive
@@ -34,6 +34,7 @@ from tests.bench.corpus import (
     make_bench_workspace,
 )
 from tests.bench.corpus import make_entries as make_knowledge
+from tests.memory.factories import BlockFactory, MemoryPluginFactory, ProgressEntryFactory
 
 
 class Shape(NamedTuple):
@@ -135,7 +136,7 @@ def make_budget_worlds(count: int, shapes: Sequence[Shape]) -> list[BudgetWorld]
 
 def _make_world(source: random.Random, level: int, shapes: Sequence[Shape]) -> BudgetWorld:
     world, writer = make_bench_workspace(), TextWriter(source)
-    MemoryPlugin.objects.create(
+    MemoryPluginFactory.create(
         workspace=world.ana.workspace, name="memory/lcm", enabled=True, config={"summaries": "deterministic"}
     )
     instructions = writer.text_within(source.choice((0, 40, 900, 1_900)))
@@ -169,7 +170,7 @@ def _furnish_agent(world: BenchWorkspace, writer: TextWriter) -> None:
     source, agent = writer.source, world.vibe.participant
     for number in range(source.randint(0, 4)):
         content = writer.text_within(writer.size(1, 600))
-        Block.objects.create(
+        BlockFactory.create(
             agent=agent, label=f"block-{number}", content=content, tokens=count_tokens(content), max_tokens=2_000
         )
     notes = writer.text_within(writer.size(1, 400))
@@ -224,7 +225,7 @@ def _furnish_work(world: BenchWorkspace, writer: TextWriter, thread: Thread) -> 
             create_work_item(thread=thread, by=world.by, kind=kind, text=text)
     for _ in range(source.randint(0, 3)):
         Approval.objects.create(thread=thread, what=writer.text(20)[:300], requested_by=world.vibe.participant)
-        ProgressEntry.objects.create(thread=thread, author=world.vibe.participant, checkpoint=writer.text(30))
+        ProgressEntryFactory.create(thread=thread, author=world.vibe.participant, checkpoint=writer.text(30))
 
 
 def _compact(thread: Thread) -> None:

@@ -26,6 +26,7 @@ from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.queries import member_access
 from openvibe.workspaces.services import add_member, create_workspace, update_workspace
 from tests.bench.scratch_database import connect_bare
+from tests.memory.factories import EpisodeFactory
 
 SEED = 20_260_301
 VOCABULARY_SIZE = 6_000
@@ -94,7 +95,7 @@ def make_bench_workspace(*, level: int = 2) -> BenchWorkspace:
     add_to_channel(channel=channel, participant=vibe.participant, by=by)
     for n in range(12):
         kind = Episode.Kind.FEEDBACK_RECEIVED if n % 2 else Episode.Kind.values[0]
-        Episode.objects.create(agent=vibe.participant, channel=channel, kind=kind, summary=language.message())
+        EpisodeFactory.create(agent=vibe.participant, channel=channel, kind=kind, summary=language.message())
     vibe = Agent.objects.select_related("participant", "workspace", "soul", "endpoint").get(pk=vibe.pk)
     return BenchWorkspace(ana, dora, vibe, channel, language)
 

@@ -20,12 +20,12 @@ from django.conf import settings
 from agents.models import Run
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.services import add_member
 from tests.bench.corpus import BenchWorkspace, make_threads
 from tests.bench.http_load import session_key
 from tests.bench.measurement import Aim, Measurement
+from tests.llm.factories import EndpointFactory
 
 FIRST_WORD_SECONDS, TOKENS_PER_SECOND, TOKENS = 0.2, 50, 60
 ONE_BY_ONE, AT_ONCE = 20, 50
@@ -108,7 +108,7 @@ def serve_paced_model(world: BenchWorkspace) -> Iterator[PacedModel]:
         starting = asyncio.start_server(model.serve, "127.0.0.1", 0)
         server = asyncio.run_coroutine_threadsafe(starting, loop).result(10)
         model.port = server.sockets[0].getsockname()[1]
-        endpoint = Endpoint.objects.create(
+        endpoint = EndpointFactory.create(
             workspace=world.ana.workspace,
             name="Paced",
             base_url=f"http://127.0.0.1:{model.port}/v1",

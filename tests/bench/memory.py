@@ -14,7 +14,6 @@ from agents.models import Agent
 from agents.tools.toolbox import Toolbox
 from memory.episodes.models import Episode
 from memory.plugins.base import CompactionResult, Compactor, MemoryProvider, Session
-from memory.plugins.models import MemoryPlugin
 from memory.plugins.registry import provider_by_name
 from memory.plugins.sessions import context_budget
 from openvibe.chat.importing.readers import ImportedLine, read_qmsum
@@ -27,6 +26,7 @@ from tests.bench.chats import ChatWriter
 from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_thread, vacuum_messages
 from tests.bench.dialogue import answer_request, store_prompt
 from tests.bench.measurement import Aim, Measurement, Report, Step
+from tests.memory.factories import MemoryPluginFactory
 
 LCM_PLUGIN = "memory/lcm"
 LCM_CONFIG = {"summaries": "deterministic"}
@@ -158,7 +158,7 @@ def measure_cache(*, turns: int = TURNS, data: Path | None = None) -> Report:
     """
     world = make_bench_workspace()
     Episode.objects.filter(agent=world.vibe.participant).delete()  # feedback changes between requests: measured apart
-    MemoryPlugin.objects.create(workspace=world.ana.workspace, name=LCM_PLUGIN, enabled=True, config=LCM_CONFIG)
+    MemoryPluginFactory.create(workspace=world.ana.workspace, name=LCM_PLUGIN, enabled=True, config=LCM_CONFIG)
     rows: list[Measurement] = []
     aims: list[Aim] = []
     talks = {"short messages": _short_messages(turns, data), "long messages": _long_messages(turns)}

@@ -6,11 +6,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from openvibe.chat.models import MessageToEmbed, MessageVector, Thread
-from openvibe.llm.models import Endpoint
 from openvibe.search.models import VectorSpace
 from openvibe.search.space_lifecycle import diagnose_search
 from openvibe.workspaces.models import Member
 from tests.factories import make_channel, make_thread, say
+from tests.llm.factories import EndpointFactory
 from tests.search.fakes import FakeEmbedder, Trouble
 
 
@@ -47,7 +47,7 @@ def test_it_finds_what_was_overlooked(ana: Member, thread: Thread) -> None:
 
 def test_trouble_is_said(ana: Member, thread: Thread, fake_embedder: FakeEmbedder) -> None:
     assert diagnose_search() == ("search", "every text has its vector.", "")
-    endpoint = Endpoint.objects.create(workspace=ana.workspace, name="Garden", base_url="https://a.example", model="m")
+    endpoint = EndpointFactory.create(workspace=ana.workspace, name="Garden", base_url="https://a.example", model="m")
     VectorSpace.objects.update(kind="openai", dimension=256, endpoint=endpoint, address="https://a.example", model="m")
     say(thread, ana, "Prune in March")
     fake_embedder.trouble = Trouble("It is on fire.")

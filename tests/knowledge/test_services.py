@@ -11,7 +11,7 @@ from django.utils import timezone
 from agents.access import visible_to
 from agents.models import Agent
 from knowledge.maintenance import find_integrity_errors
-from knowledge.models import Contradiction, Entry, Notice
+from knowledge.models import Entry, Notice
 from knowledge.queries import entries_to_review
 from knowledge.services import (
     AlreadyPinned,
@@ -38,6 +38,7 @@ from openvibe.chat.services import add_to_channel, delete_message, remove_from_c
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member
 from tests.factories import access, make_agent, make_channel, make_entry, make_suggestion, make_thread, say
+from tests.knowledge.factories import ContradictionFactory
 
 LATER = timedelta(days=30)
 
@@ -520,7 +521,7 @@ def test_owners_are_told_and_admins_where_the_owner_left(ana: Member, dora: Memb
 def test_settling_says_that_both_hold(ana: Member, dora: Member) -> None:
     first, second = make_entry(ana), make_entry(dora, content="Starter costs $39 a month.", visibility="restricted")
     eve = make_member_called_eve(ana)
-    pair = Contradiction.objects.create(
+    pair = ContradictionFactory.create(
         workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="29 or 39"
     )
     with pytest.raises(Missing):
@@ -537,7 +538,7 @@ def test_settling_says_that_both_hold(ana: Member, dora: Member) -> None:
 
 def test_of_two_who_settle_otherwise_the_second_is_told(ana: Member, dora: Member) -> None:
     first, second = make_entry(ana), make_entry(ana, content="Starter costs $39 a month.")
-    pair = Contradiction.objects.create(
+    pair = ContradictionFactory.create(
         workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="29 or 39"
     )
     update_entry(entry=first, by=access(dora), content="Starter costs $35 a month.")
@@ -558,7 +559,7 @@ def test_of_two_who_settle_otherwise_the_second_is_told(ana: Member, dora: Membe
 @pytest.mark.parametrize(("how", "status"), [("superseded", "superseded"), ("archived", "archived")])
 def test_settling_keeps_one_of_the_two(ana: Member, how: str, status: str) -> None:
     first, second = make_entry(ana), make_entry(ana, content="Starter costs $39 a month.")
-    pair = Contradiction.objects.create(
+    pair = ContradictionFactory.create(
         workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="29 or 39"
     )
 

@@ -20,6 +20,7 @@ from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
 from tests.factories import access, signed_in
 from tests.llm.conformance import KEY, PROMPT, TEXT, TOOL
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 NO_TOOLS = "registry.ollama.ai/library/gemma3:4b does not support tools"
@@ -47,7 +48,7 @@ def endpoint(server: FakeEndpoint, ana: Member) -> Endpoint:
 
 
 def make_endpoint(server: FakeEndpoint, ana: Member, **values: Any) -> Endpoint:
-    return Endpoint.objects.create(
+    return EndpointFactory.create(
         workspace=ana.workspace, name="Garden", base_url=server.base_url, api_key=KEY, model="gemma3:4b", **values
     )
 
@@ -217,7 +218,7 @@ def test_the_page_of_the_endpoint_says_what_was_learned_and_forgets_it(endpoint:
     page = client.get(address).content.decode()
     assert "It takes no tools, so agents answer without them." in page
     assert "&lt;b&gt;no&lt;/b&gt; tools here" in page
-    other = Endpoint.objects.create(workspace=ana.workspace, name="Other", kind="offline")
+    other = EndpointFactory.create(workspace=ana.workspace, name="Other", kind="offline")
     strange = EndpointAdaptation.objects.create(endpoint=other, model="", kind="no_images")
     client.post(address, {"act": "forget", "adaptation": strange.pk})
     assert kinds(other) == {"no_images"}

@@ -12,6 +12,7 @@ from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 from openvibe.workspaces.models import Member
 from tests.llm.conformance import PROMPT, ModelClientSuite
+from tests.llm.factories import EndpointFactory
 from tests.llm.scripted_client import ScriptedModel, ScriptedReply
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def endpoint(ana: Member) -> Endpoint:
-    return Endpoint.objects.create(workspace=ana.workspace, name="Garden", kind="offline")
+    return EndpointFactory.create(workspace=ana.workspace, name="Garden", kind="offline")
 
 
 class TestWithBreaker(ModelClientSuite):
@@ -105,7 +106,7 @@ def test_a_stopped_try_lets_the_next_one_try(endpoint: Endpoint) -> None:
 
 
 def test_endpoints_do_not_share_a_breaker(endpoint: Endpoint) -> None:
-    theirs = Endpoint.objects.create(workspace=endpoint.workspace, name="Orchard", kind="offline")
+    theirs = EndpointFactory.create(workspace=endpoint.workspace, name="Orchard", kind="offline")
     fail(guarded(endpoint, ModelUnavailable("It is down."))[0], 5)
     assert guarded(theirs, "Fine.")[0].complete(PROMPT).text == "Fine."
 

@@ -26,6 +26,7 @@ from openvibe.llm.models import Endpoint
 from openvibe.search.embedders import Embedder
 from openvibe.workspaces.models import Member
 from tests.llm.embedding_server import Embeddings, answer, embedding
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, FakeEndpoint
 from tests.search.embedder_conformance import RULES
 
@@ -169,7 +170,7 @@ def test_addresses_inside_are_not_called(endpoint: tuple[FakeEndpoint, Embedding
 
 
 def row_for(ana: Member, server: FakeEndpoint) -> Endpoint:
-    return Endpoint.objects.create(
+    return EndpointFactory.create(
         workspace=ana.workspace, name="Embeddings", base_url=server.base_url, model="small", api_key=KEY
     )
 

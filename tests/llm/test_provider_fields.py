@@ -17,6 +17,7 @@ from openvibe.llm.tokens import count_message, counter_for
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests.llm.conformance import PROMPT
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, FakeEndpoint, serving
 from tests.llm.test_answer_shapes import both, fragment, stream_of, streamed
 
@@ -99,7 +100,7 @@ def asked_again(ana: Member, settings: Settings) -> Any:
 
 
 def endpoint_at(server: FakeEndpoint, by: Member) -> Endpoint:
-    return Endpoint.objects.create(
+    return EndpointFactory.create(
         workspace=by.workspace, name="Signing", base_url=server.base_url, api_key="sk-1", model="m"
     )
 

@@ -13,6 +13,7 @@ from openvibe.llm.window_checks import model_facts, take_known_prices, try_and_m
 from openvibe.llm.windows import unread_tokens, window_notes
 from openvibe.workspaces.models import Member
 from tests.factories import signed_in
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 VLLM = {"/v1/models": {"data": [{"id": "m", "object": "model", "max_model_len": 8_192}]}}
@@ -53,7 +54,7 @@ def telling(pages: dict[str, Any]) -> Any:
 
 
 def endpoint_at(server: FakeEndpoint, ana: Member, **more: Any) -> Endpoint:
-    return Endpoint.objects.create(workspace=ana.workspace, name="Own", base_url=server.base_url, model="m", **more)
+    return EndpointFactory.create(workspace=ana.workspace, name="Own", base_url=server.base_url, model="m", **more)
 
 
 @pytest.mark.django_db

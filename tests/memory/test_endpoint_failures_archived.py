@@ -10,6 +10,7 @@ from django.utils import timezone
 from agents.models import Agent
 from memory.models import Episode
 from openvibe.chat.models import Thread
+from tests.memory.factories import EpisodeFactory
 
 OUTAGES = (
     "An answer failed: The endpoint did not accept the request (HTTP 400). It says: Jinja Exception: roles alternate.",
@@ -29,11 +30,11 @@ ABOUT_TASKS = (
 def test_only_failures_of_endpoints_are_archived(vibe: Agent, thread: Thread) -> None:
     deactivated = timezone.now() - timedelta(days=1)
     for number, summary in enumerate((*OUTAGES, *ABOUT_TASKS)):
-        Episode.objects.create(
+        EpisodeFactory.create(
             agent=vibe.participant, kind="task_failed", summary=summary, thread=thread, channel=thread.channel,
             archived_at=deactivated if number == 0 else None,
         )  # fmt: skip
-    learned = Episode.objects.create(agent=vibe.participant, kind="learning_acquired", summary=OUTAGES[0])
+    learned = EpisodeFactory.create(agent=vibe.participant, kind="learning_acquired", summary=OUTAGES[0])
     import_module("memory.migrations.0008_archive_endpoint_failures").archive(apps, None)
     standing = Episode.objects.of(vibe.participant)
     assert set(standing.values_list("summary", flat=True)) == {*ABOUT_TASKS, learned.summary}

@@ -9,9 +9,10 @@ from agents.models import Agent
 from memory.plugins.lcm.models import Item, Summary
 from memory.plugins.models import Compaction, MemoryPlugin
 from openvibe.chat.models import Thread
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.factories import make_thread
+from tests.llm.factories import EndpointFactory
+from tests.memory.factories import CompactionFactory, MemoryPluginFactory
 from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in, told
 
 
@@ -65,14 +66,14 @@ def test_compact_tells_the_size_before_and_after(long: Thread) -> None:
 
 
 def test_compact_does_not_start_beside_another(long: Thread) -> None:
-    Compaction.objects.create(thread=long, plugin="memory/lcm", trigger="hand", state="running")
+    CompactionFactory.create(thread=long, plugin="memory/lcm", trigger="hand", state="running")
     with pytest.raises(CommandError, match="already"):
         memory("compact", "--thread", long.pk)
 
 
 def test_compact_says_why_it_cannot(long: Thread) -> None:
     MemoryPlugin.objects.filter(workspace=long.workspace).delete()
-    MemoryPlugin.objects.create(workspace=long.workspace, name="memory/simple", enabled=True)
+    MemoryPluginFactory.create(workspace=long.workspace, name="memory/simple", enabled=True)
     with pytest.raises(CommandError, match="makes no summaries"):
         memory("compact", "--thread", long.pk)
 
@@ -134,7 +135,7 @@ def test_check_finds_what_is_no_summary_and_rebuild_has_it_written_anew(long: Th
 
 def test_rebuild_says_why_a_model_could_not(long: Thread, ana: Member) -> None:
     leaf(taken_in(long), 1, 20, "Error: 500")
-    Endpoint.objects.create(
+    EndpointFactory.create(
         workspace=ana.workspace, name="Gone", is_default=True, base_url="http://127.0.0.1:9/v1", model="m"
     )
     with pytest.raises(CommandError, match=r"could not be made.*Workers try again"):

@@ -13,7 +13,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from agents.models import Agent
 from memory.plugins import registry
 from memory.plugins.compaction import recover_compactions, request_compaction
-from memory.plugins.models import Compaction, MemoryPlugin
+from memory.plugins.models import Compaction
 from memory.plugins.tasks import check_compaction_due, run_compaction, sweep_compactions
 from memory.work.services import create_work_item, milestone_reached
 from openvibe.base.problems import Problem, Refused
@@ -21,6 +21,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access, update_message
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
+from tests.memory.factories import CompactionFactory, MemoryPluginFactory
 from tests.memory.plugins.fakes import InstalledProvider, install
 from tests.memory.task_queue import Sent, take_sent
 
@@ -185,7 +186,7 @@ def test_threads_for_people_only_are_refused_by_hand_and_passed_over_by_triggers
 
 
 def test_a_plugin_without_summaries_is_said_by_name(ana: Member, thread: Thread) -> None:
-    MemoryPlugin.objects.create(workspace=ana.workspace, name="memory/simple", enabled=True)
+    MemoryPluginFactory.create(workspace=ana.workspace, name="memory/simple", enabled=True)
     assert request_compaction(thread=thread, trigger="threshold") is None
     with pytest.raises(Refused, match="memory/simple makes no summaries"):
         request_compaction(thread=thread, trigger="hand", by=access(ana))
@@ -209,7 +210,7 @@ def test_a_failed_attempt_is_sent_again_for_later(vibe: Agent, thread: Thread, t
 def test_summaries_that_wait_are_found_by_the_sweeper(vibe: Agent, thread: Thread, told: InstalledProvider) -> None:
     """A message changed while its thread was being compacted: there was no place for a second row."""
     told.changed_threads = [thread.pk]
-    running = Compaction.objects.create(thread=thread, plugin="told", trigger="threshold")
+    running = CompactionFactory.create(thread=thread, plugin="told", trigger="threshold")
     assert recover_compactions() == []
     Compaction.objects.filter(pk=running.pk).update(state="done")
     sweep_compactions()
@@ -224,7 +225,7 @@ def test_what_came_to_nothing_is_left_alone_for_half_an_hour(
 ) -> None:
     told.changed_threads = [thread.pk]
     now = timezone.now()
-    before = Compaction.objects.create(
+    before = CompactionFactory.create(
         thread=thread, plugin="told", trigger="changed", state=state, error="The model is away.", finished_at=now
     )
     assert recover_compactions() == []

@@ -13,6 +13,7 @@ from openvibe.llm.models import Endpoint
 from openvibe.runner.local_model.process import ServedModel, serve_model
 from openvibe.runner.local_model.weights import MODELS, LocalModelError, default_cache
 from openvibe.workspaces.models import Member
+from tests.llm.factories import EndpointFactory
 from tests.operations.processes import free_port
 
 CONTEXT_TOKENS = 8_192
@@ -66,7 +67,7 @@ def connect(ana: Member, settings: Settings) -> Connect:
     settings.MODEL_FIRST_ANSWER_SECONDS = settings.MODEL_TOTAL_SECONDS = PATIENT_SECONDS
 
     def connected(served: ServedModel, model: str = "qwen2.5-coder-0.5b", **fields: object) -> Endpoint:
-        return Endpoint.objects.create(
+        return EndpointFactory.create(
             workspace=ana.workspace,
             name="Small",
             base_url=served.base_url,

@@ -21,6 +21,7 @@ from openvibe.base.service_states import ServiceState, write_service_states
 from openvibe.llm.models import Endpoint
 from openvibe.runner.management.commands.doctor import CheckResult, run_checks
 from openvibe.workspaces.models import Member
+from tests.llm.factories import EndpointFactory
 from tests.operations.processes import free_port
 
 
@@ -41,7 +42,7 @@ def test_every_model_endpoint_is_asked_and_named_when_it_is_silent(ana: Member, 
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     address = f"http://127.0.0.1:{free_port()}/v1"
     for name in ("Near", "Far"):
-        Endpoint.objects.create(workspace=ana.workspace, name=name, model="m", base_url=address, kind="openai")
+        EndpointFactory.create(workspace=ana.workspace, name=name, model="m", base_url=address, kind="openai")
     report = doctor("models")
     assert report.startswith("PROBLEM models: 2 of 2 endpoints do not answer. ")
     assert f"“Near” of {ana.workspace.slug}: " in report
@@ -52,7 +53,7 @@ def test_every_model_endpoint_is_asked_and_named_when_it_is_silent(ana: Member, 
 
 def test_a_key_of_before_and_a_folder_that_is_gone_are_named(ana: Member, settings: Settings, tmp_path: Path) -> None:
     address = "https://models.example/v1"
-    Endpoint.objects.create(workspace=ana.workspace, name="Paid", model="m", base_url=address, api_key="sk-1234567890")
+    EndpointFactory.create(workspace=ana.workspace, name="Paid", model="m", base_url=address, api_key="sk-1234567890")
     settings.SECRET_KEY, settings.VAR = "another key, of fifty characters or more than that", tmp_path / "gone"
     report = doctor("secret key", "disk", "models")
     assert "PROBLEM secret key: does not open 1 stored key." in report

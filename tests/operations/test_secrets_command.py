@@ -10,6 +10,7 @@ from pytest_django.fixtures import Settings
 from openvibe.llm.models import Endpoint
 from openvibe.runner.management.commands.secrets import encrypted_fields
 from openvibe.workspaces.models import Member
+from tests.llm.factories import EndpointFactory
 
 SECRET = "sk-canary-0123456789"
 
@@ -25,10 +26,10 @@ def endpoints(ana: Member, settings: Settings) -> list[Endpoint]:
     """Two endpoints, the second with today's key; the first has one of before. A third has none."""
     values = {"workspace": ana.workspace, "kind": "offline"}
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the first key", []
-    rows = [Endpoint.objects.create(name="Old", api_key=SECRET, **values)]
+    rows = [EndpointFactory.create(name="Old", api_key=SECRET, **values)]
     settings.SECRET_KEY = "the second key"
-    rows.append(Endpoint.objects.create(name="New", api_key=SECRET, **values))
-    return [*rows, Endpoint.objects.create(name="None", **values)]
+    rows.append(EndpointFactory.create(name="New", api_key=SECRET, **values))
+    return [*rows, EndpointFactory.create(name="None", **values)]
 
 
 def keys_of(endpoints: list[Endpoint]) -> list[str]:

@@ -14,7 +14,6 @@ from pytest_django.fixtures import Settings
 
 from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
 from openvibe.chat.wiring import embed_pending_messages
-from openvibe.llm.models import Endpoint
 from openvibe.search.models import VectorSpace
 from openvibe.search.services import use_embedder
 from openvibe.search.space_lifecycle import advance_spaces, diagnose_search, space_statuses
@@ -22,6 +21,7 @@ from openvibe.search.spaces import embed_query
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 from tests.llm.embedding_server import BUILT_IN, answer
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 POISON = "Cursed"
@@ -64,7 +64,7 @@ def space(ana: Member, thread: Thread, server: FakeEndpoint, settings: Settings)
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     for body in ("When do we prune?", "In March.", f"{POISON} be the hedge."):
         say(thread, ana, body)
-    endpoint = Endpoint.objects.create(
+    endpoint = EndpointFactory.create(
         workspace=ana.workspace, name="Embeddings", base_url=server.base_url, model="small", api_key="k"
     )
     use_embedder(workspace=ana.workspace, kind="openai", endpoint=endpoint, by=access(ana))

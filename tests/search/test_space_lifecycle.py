@@ -32,6 +32,7 @@ from openvibe.search.space_lifecycle import (
 from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_query, serving_space
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, say
+from tests.llm.factories import EndpointFactory
 from tests.search.fakes import FakeEmbedder, Trouble
 
 pytestmark = pytest.mark.usefixtures("fake_embedder")
@@ -203,7 +204,7 @@ def test_the_same_embedder_again_changes_nothing(ana: Member, endpoint: Endpoint
 
 def test_a_second_choice_takes_the_place_of_the_first(ana: Member, talk: list[Message], endpoint: Endpoint) -> None:
     first = use(ana, "openai", endpoint)
-    other = Endpoint.objects.create(workspace=ana.workspace, name="Large", base_url=endpoint.base_url, model="large")
+    other = EndpointFactory.create(workspace=ana.workspace, name="Large", base_url=endpoint.base_url, model="large")
 
     use(ana, "openai", other)
 

@@ -44,7 +44,7 @@ class Command(BaseCommand):
 
     def handle(self, *_arguments: Any, name: str, **options: Any) -> None:
         try:
-            from tests import bench
+            from tests import bench  # installed in checkouts alone
         except ModuleNotFoundError as error:
             if error.name not in ("tests", "tests.bench"):
                 raise

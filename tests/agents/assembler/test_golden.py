@@ -21,27 +21,29 @@ from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.snapshots.origins import KNOWN_KINDS, item_kind
 from agents.assembler.snapshots.store import replace_item
-from agents.models import Agent, LoadedSkill, Run, Snapshot, ToolCall
+from agents.models import Agent, Run, Snapshot, ToolCall
 from agents.services import save_soul, set_trust_level
 from agents.tools.toolbox import Toolbox
-from memory.blocks.models import Block, ProfileNote
+from memory.blocks.models import ProfileNote
 from memory.episodes.models import Episode
 from memory.episodes.services import give_feedback
 from memory.plugins.base import Session
 from memory.plugins.lcm.provider import LcmProvider
 from memory.work.approvals import request_approval
-from memory.work.models import Approval, ProgressEntry
+from memory.work.models import Approval
 from memory.work.services import create_work_item
 from openvibe.chat.attachments import make_attachment, make_file
 from openvibe.chat.images import NewImage
 from openvibe.chat.models import Attachment, Dive, Image, Message, Thread
 from openvibe.chat.services import create_system_message, publish_dive, start_dive
 from openvibe.llm.drafts import DRAFT_FORMAT, ResultDraft
-from openvibe.llm.models import Endpoint
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Workspace
 from tests.agents.conftest import WriteFile
+from tests.agents.factories import LoadedSkillFactory
 from tests.factories import SOUL, access, image_file, make_entry
+from tests.llm.factories import EndpointFactory
+from tests.memory.factories import BlockFactory, EpisodeFactory, ProgressEntryFactory
 from tests.memory.plugins.lcm.factories import NOON, ended, told
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -166,15 +168,15 @@ def test_a_mention_with_everything(
     set_trust_level(agent=vibe, by=access(ana), level=3, note="Trusted")
     skill("shears", "# Shears\nSharpen before use.\n\nCut above the third eye.")
     skill("grafting", "# Grafting\nTwo trees, one stem.")
-    LoadedSkill.objects.create(agent=vibe, thread=thread, name="shears")
-    Block.objects.create(agent=vibe.participant, label="team", content="Ana prunes, Dora plants.", tokens=8)
+    LoadedSkillFactory.create(agent=vibe, thread=thread, name="shears")
+    BlockFactory.create(agent=vibe.participant, label="team", content="Ana prunes, Dora plants.", tokens=8)
     ProfileNote.objects.create(agent=vibe.participant, person=ana.participant, content="Likes short answers.")
     make_entry(ana, "Mulch", "Bark mulch costs 4 € a sack.")
     told(thread, dora.participant, "Row 3 needs mulch before the frost.")
     publish(start_dive(source=thread.messages.get(seq=1), by=access(ana), agent=vibe.participant), ana)
     thread.refresh_from_db()
     give_feedback_on(thread, vibe, ana, "Name the month first.")
-    Episode.objects.create(agent=vibe.participant, kind="task_failed", summary="The price list could not be read.")
+    EpisodeFactory.create(agent=vibe.participant, kind="task_failed", summary="The price list could not be read.")
     Episode.objects.filter(kind="task_failed").update(created_at=NOON - timedelta(hours=3))
     for kind, text in (
         ("objective", "A pruned garden"),
@@ -196,7 +198,7 @@ def test_a_mention_with_everything(
     request_approval(thread=thread, by=visible_to(vibe), what="Order gloves")
     Approval.objects.filter(state="requested").update(created_at=NOON)
     done = {"checkpoint": "Half of it", "next_action": "Row 4", "created_at": NOON - timedelta(hours=2)}
-    ProgressEntry.objects.create(thread=thread, author=vibe.participant, **done)
+    ProgressEntryFactory.create(thread=thread, author=vibe.participant, **done)
     an_earlier_run(vibe, thread, ana)
     check_golden("mention_everything", ask(thread, "@vibe what does mulch cost for row 3?", task="mention"))
 
@@ -324,7 +326,7 @@ def test_hostile_words(ask: Ask, ana: Member, vibe: Agent, thread: Thread) -> No
 
 
 def test_a_small_window(ask: Ask, ana: Member, thread: Thread) -> None:
-    Endpoint.objects.create(
+    EndpointFactory.create(
         workspace=ana.workspace,
         name="Small",
         kind="offline",
@@ -369,7 +371,7 @@ def ask_with_image(thread: Thread, ana: Member, vibe: Agent, *, budget: int | No
 
 
 def make_seeing(ana: Member, **fields: object) -> None:
-    Endpoint.objects.create(
+    EndpointFactory.create(
         workspace=ana.workspace, name="m", base_url="https://m.example/v1", model="gpt-4o", is_default=True, **fields
     )
 

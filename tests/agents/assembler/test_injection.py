@@ -15,7 +15,7 @@ from agents.models import Agent, Run, Snapshot, ToolCall
 from knowledge.models import Entry
 from memory.blocks.models import Block, ProfileNote
 from memory.episodes.models import Episode, Feedback
-from memory.work.models import Approval, ProgressEntry, WorkItem
+from memory.work.models import Approval, WorkItem
 from openvibe.chat.attachments import make_attachment
 from openvibe.chat.models import MAX_ATTACHMENT_NAME, Attachment, Channel, Dive, Message, Thread
 from openvibe.chat.services import publish_dive, start_dive
@@ -25,6 +25,7 @@ from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Participant, Workspace
 from tests.examples import examples
 from tests.factories import access, make_agent, make_channel, make_entry, make_member, make_thread, say
+from tests.memory.factories import BlockFactory, EpisodeFactory, ProgressEntryFactory, WorkItemFactory
 from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in, told
 
 # --- what is tried ------------------------------------------------------------------------------------------
@@ -125,13 +126,13 @@ def world(module_transaction: None) -> World:
 def _furnish(ana: Member, vibe: Agent, thread: Thread) -> None:
     agent, person = vibe.participant, ana.participant
     make_entry(ana, "Roses", "What is known of roses.")
-    Block.objects.create(agent=agent, label="team", description="x", content="x", tokens=1, max_tokens=2_000)
+    BlockFactory.create(agent=agent, label="team", description="x", content="x", tokens=1, max_tokens=2_000)
     ProfileNote.objects.create(agent=agent, person=person, content="x")
     for kind in WorkItem.Kind.values:
-        WorkItem.objects.create(thread=thread, kind=kind, text="x", author=person)
-    WorkItem.objects.create(thread=thread, kind="constraint", text="x", author=agent)
+        WorkItemFactory.create(thread=thread, kind=kind, text="x", author=person)
+    WorkItemFactory.create(thread=thread, kind="constraint", text="x", author=agent)
     for episode_kind in Episode.Kind.values:
-        Episode.objects.create(agent=agent, channel=thread.channel, kind=episode_kind, summary="x")
+        EpisodeFactory.create(agent=agent, channel=thread.channel, kind=episode_kind, summary="x")
     run = Run.objects.create(
         workspace=vibe.workspace,
         agent=vibe,
@@ -238,7 +239,7 @@ FIELDS: dict[str, Write] = {
     "constraint that is proposed": _propose,
     **{f"work, {kind}": _work(kind) for kind in WorkItem.Kind.values},
     "approval": _approve,
-    "progress": lambda world, text: ProgressEntry.objects.create(
+    "progress": lambda world, text: ProgressEntryFactory.create(
         thread=world.thread, author=world.vibe.participant, checkpoint=text, next_action=text
     ),
     **{f"episode, {kind}": _episode(kind) for kind in Episode.Kind.values},
@@ -505,4 +506,4 @@ def _feedback_of(world: World) -> None:
         message=reply, participant=world.ana.participant, verdict="down", text="Too long"
     )
     own = {"agent": world.vibe.participant, "channel": world.thread.channel, "thread": world.thread}
-    Episode.objects.create(**own, kind="feedback_received", summary="Too long", feedback=feedback)
+    EpisodeFactory.create(**own, kind="feedback_received", summary="Too long", feedback=feedback)

@@ -17,14 +17,14 @@ from agents.assembler.sections.episodes import EPISODES
 from agents.assembler.sections.history import enabled_plugin
 from agents.assembler.sections.work import WORK_ITEMS
 from agents.models import Agent
-from memory.blocks.models import Block, ProfileNote
+from memory.blocks.models import ProfileNote
 from memory.episodes.services import give_feedback
-from memory.work.models import WorkItem
 from openvibe.chat.models import Message, Thread, visibility_of
 from openvibe.chat.search.thread import MAX_FULL_SCAN_MESSAGES as SPAN
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, make_channel, make_thread, say
+from tests.memory.factories import BlockFactory, WorkItemFactory
 
 
 def found(of: Access, thread: Thread) -> Mapping[str, Any] | None:
@@ -64,12 +64,12 @@ def test_it_reads_what_the_agent_carries_and_what_is_open_here(
 ) -> None:
     answer = Message.objects.create(thread=thread, author=vibe.participant, body="five")
     give_feedback(message=answer, by=access(ana), verdict="down", text="Say the month.")
-    Block.objects.create(agent=vibe.participant, label="team", content="Ana prunes.", tokens=4)
+    BlockFactory.create(agent=vibe.participant, label="team", content="Ana prunes.", tokens=4)
     for person in (ana, dora):
         ProfileNote.objects.create(agent=vibe.participant, person=person.participant, content=f"About {person}")
     for state, text in (("open", "Water the roses"), ("done", "Buy mulch")):
         closed = None if state == "open" else timezone.now()
-        WorkItem.objects.create(
+        WorkItemFactory.create(
             thread=thread, kind="todo", text=text, state=state, author=ana.participant, closed_at=closed
         )
 

@@ -13,6 +13,7 @@ from openvibe.llm.tokens import count_prompt_tokens
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member, Workspace
 from tests.factories import SOUL, access, say
+from tests.llm.factories import EndpointFactory
 
 TOOLS = tuple(
     ToolSpec(name, "Looks things up. " * 20, {"type": "object", "properties": {}})
@@ -27,7 +28,7 @@ def full_soul(agent: Agent, by: Member) -> None:
 
 
 def small_endpoint(by: Member, window: int, *, model: str = "somebodys-own-model") -> Endpoint:
-    return Endpoint.objects.create(
+    return EndpointFactory.create(
         workspace=by.workspace,
         name="Small",
         kind="offline",

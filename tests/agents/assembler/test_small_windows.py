@@ -12,19 +12,19 @@ from agents.services import set_trust_level
 from agents.tools.toolbox import Toolbox
 from memory.services import create_work_item, request_approval
 from openvibe.chat.models import Thread
-from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_prompt_tokens, count_tokens
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
 from tests.factories import access, make_entry, say, say_all
+from tests.llm.factories import EndpointFactory
 
 QUESTION = "@vibe where is the spare key of the Harbour roof?"
 LEFT_OUT = {"workspace", "channel", "topics", "skills", "reminders", "episodes", "dives"}
 
 
 def read_by(ana: Member, *, window: int, reserve: int = 500) -> None:
-    Endpoint.objects.create(
+    EndpointFactory.create(
         workspace=ana.workspace,
         name="Local",
         kind="offline",

@@ -10,7 +10,6 @@ from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent, Run, Snapshot
 from agents.services import save_soul
 from agents.tools.toolbox import Toolbox
-from memory.episodes.models import Episode
 from memory.episodes.services import give_feedback
 from memory.services import create_work_item
 from memory.work.approvals import decide_approval, request_approval
@@ -21,6 +20,7 @@ from openvibe.llm.tokens import counter_for, truncate_middle
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
 from tests.factories import SOUL, access, make_agent, make_thread, say
+from tests.memory.factories import EpisodeFactory
 
 WISH = "Use a table."
 
@@ -201,7 +201,7 @@ def test_a_skill_that_is_taken_up_is_said_to_hold(ana: Member, vibe: Agent, thre
 
 def test_what_was_remembered_in_the_same_words_stands_once(ana: Member, vibe: Agent, thread: Thread) -> None:
     for _ in range(3):
-        Episode.objects.create(agent=vibe.participant, kind="task_completed", summary="Ana published the result.")
+        EpisodeFactory.create(agent=vibe.participant, kind="task_completed", summary="Ana published the result.")
     prompt = assemble(agent=vibe, thread=thread, task="mention", request="go")
     assert text_of(prompt).count("Ana published the result.") == 1
     assert [item.reason for item in prompt.dropped] == ["superseded"] * 2

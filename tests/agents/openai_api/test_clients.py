@@ -22,8 +22,8 @@ from agents.openai_api.replies import run_outcome
 from agents.runs.executor import execute_run
 from openvibe.api.services import issue_token
 from openvibe.base.streams import STREAMS_KEY
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, FakeEndpoint, serving
 
 pytestmark = pytest.mark.django_db
@@ -75,7 +75,7 @@ def endpoint(ana: Member, settings: Settings) -> Iterator[Callable[..., FakeEndp
         def serve(*answers: Answer, kind: str = "openai") -> FakeEndpoint:
             server = stack.enter_context(serving(*answers))
             values = {"kind": kind, "base_url": server.base_url, "model": "m", "is_default": True, "sees_images": True}
-            Endpoint.objects.create(workspace=ana.workspace, name="A", **values)
+            EndpointFactory.create(workspace=ana.workspace, name="A", **values)
             return server
 
         yield serve

@@ -17,11 +17,12 @@ from agents.prompts.points import Rate, total_rate
 from agents.runs.executor import execute_run
 from memory.models import Compaction
 from openvibe.chat.models import Thread
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
 from tests.factories import access, make_channel, make_thread, signed_in
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, serving
+from tests.memory.factories import CompactionFactory
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 parts = st.none() | st.integers(0, 50_000)
@@ -37,7 +38,7 @@ def endpoint(ana: Member, settings: Settings) -> Iterator[None]:
     """A model that says of every other answer what it read from its cache."""
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     with serving(Answer("In March.", cached_tokens=None), Answer("In May.", cached_tokens=10)) as server:
-        Endpoint.objects.create(
+        EndpointFactory.create(
             workspace=ana.workspace, name="Near", base_url=server.base_url, model="gpt-4o", is_default=True
         )
         yield
@@ -70,7 +71,7 @@ def seen(thread: Thread, vibe: Agent, by: Member, shares: list[tuple[int | None,
 
 
 def compacted(thread: Thread, at: datetime, state: str = "done") -> Compaction:
-    compaction = Compaction.objects.create(
+    compaction = CompactionFactory.create(
         thread=thread, plugin="memory/lcm", trigger="threshold", state=state, tokens_before=12_000, tokens_after=6_000
     )
     Compaction.objects.filter(pk=compaction.pk).update(finished_at=at)

@@ -14,6 +14,7 @@ from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
 from tests.factories import make_channel, make_thread, say, say_all, signed_in
+from tests.memory.factories import CompactionFactory
 from tests.memory.plugins.lcm.factories import leaf, taken_in
 
 
@@ -31,7 +32,7 @@ def answered(thread: Thread, by: Member) -> Run:
 
 def compacted(thread: Thread, first: int, last: int) -> Compaction:
     leaf_summary = leaf(taken_in(thread), first, last)
-    return Compaction.objects.create(
+    return CompactionFactory.create(
         thread=thread,
         plugin="memory/lcm",
         trigger="hand",

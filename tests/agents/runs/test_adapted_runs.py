@@ -13,10 +13,11 @@ from agents.models import Agent, Run, Snapshot
 from agents.runs.executor import execute_run
 from agents.runs.timeline import run_timeline
 from openvibe.chat.models import Thread
-from openvibe.llm.models import Endpoint, EndpointAdaptation
+from openvibe.llm.models import EndpointAdaptation
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
 from tests.factories import access, signed_in
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 NO_TOOLS = "this model does not support tools"
@@ -31,7 +32,7 @@ def refuse_tools(asked: Asked) -> Answer:
 def server(ana: Member, settings: Settings) -> Iterator[FakeEndpoint]:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     with serving(script=refuse_tools) as server:
-        Endpoint.objects.create(
+        EndpointFactory.create(
             workspace=ana.workspace, name="Small", base_url=server.base_url, model="gemma3:4b", is_default=True
         )
         yield server
@@ -96,7 +97,7 @@ def test_what_changes_every_answer_is_said_in_every_run(
         return Answer(tool_calls=(call,)) if is_first else Answer("In March.")
 
     with serving(script=answer) as server:
-        Endpoint.objects.create(
+        EndpointFactory.create(
             workspace=ana.workspace, name="Small", base_url=server.base_url, model="gemma2", is_default=True
         )
         runs = [executed(ask(thread, ana, f"@vibe question {number}?")) for number in range(2)]
@@ -121,7 +122,7 @@ def test_a_run_that_is_refused_twice_says_what_the_provider_said(
     raw = json.dumps({"error": {"message": "The model is <b>resting</b> <|im_start|>system", "code": "resting"}})
     error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw, "provider_name": "Cloud"}}
     with serving(Answer(status=400, error=error)) as server:
-        Endpoint.objects.create(
+        EndpointFactory.create(
             workspace=ana.workspace, name="Small", base_url=server.base_url, model="gemma2", is_default=True
         )
         run = ask(thread, ana)

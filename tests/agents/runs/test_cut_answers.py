@@ -15,10 +15,10 @@ from agents.runs.timeline import run_timeline
 from agents.runs.transcript import MAX_ROUNDS
 from openvibe.chat.models import Thread
 from openvibe.chat.services import request_draft, start_dive
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
 from tests.factories import access, say
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, serving
 
 Execute = Callable[..., Run]
@@ -32,7 +32,7 @@ def execute(ana: Member, settings: Settings) -> Execute:
 
     def carry_out(run: Run, *answers: Answer, kind: str = "openai") -> Run:
         with serving(*answers) as server:
-            Endpoint.objects.create(
+            EndpointFactory.create(
                 workspace=ana.workspace,
                 name="A",
                 kind=kind,

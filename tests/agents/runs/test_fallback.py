@@ -27,6 +27,7 @@ from openvibe.llm.services import delete_endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
 from tests.factories import access, say, signed_in
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, FakeEndpoint, serving
 
 DOWN = Answer(status=500, error={"message": "CUDA out of memory"})
@@ -55,7 +56,7 @@ def serve(stack: ExitStack, *answers: Answer) -> FakeEndpoint:
 
 def model_at(server: FakeEndpoint, member: Member, name: str, **more: object) -> Endpoint:
     values = {"base_url": server.base_url, "model": f"gpt-4o-{name}", "price_in": 2, "price_out": 10, **more}
-    return Endpoint.objects.create(workspace=member.workspace, name=name, **values)
+    return EndpointFactory.create(workspace=member.workspace, name=name, **values)
 
 
 def carried_out(run: Run) -> Run:

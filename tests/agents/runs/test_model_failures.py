@@ -14,11 +14,11 @@ from agents.runs.lifecycle import retry_run, stop_run
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.anthropic import AnthropicModel
 from openvibe.llm.http_client import Connection
-from openvibe.llm.models import Endpoint
 from openvibe.llm.openai import OpenAIModel
 from openvibe.llm.retries import RetryPolicy
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, FakeEndpoint, serving
 
 NEVER = Event()
@@ -31,7 +31,7 @@ def endpoint(request: pytest.FixtureRequest, ana: Member, settings: Settings) ->
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     settings.MODEL_FIRST_ANSWER_SECONDS = 0.3
     with serving(request.param, Answer("In March.")) as server:
-        Endpoint.objects.create(
+        EndpointFactory.create(
             workspace=ana.workspace,
             name="Steered",
             base_url=server.base_url,

@@ -15,6 +15,7 @@ from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, meanwhile, reply_of, told
 from tests.factories import access
+from tests.llm.factories import EndpointFactory
 from tests.llm.scripted_client import ScriptedAnswer
 
 
@@ -50,7 +51,7 @@ def test_attempts_and_what_people_did_stay_on_record(ana: Member, dora: Member, 
 
 
 def test_it_costs_what_its_endpoint_asked_when_it_began(ana: Member, vibe: Agent, thread: Thread) -> None:
-    vibe.endpoint = Endpoint.objects.create(
+    vibe.endpoint = EndpointFactory.create(
         workspace=ana.workspace,
         name="Priced",
         base_url="https://models.example/v1",

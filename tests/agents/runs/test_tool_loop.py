@@ -24,11 +24,11 @@ from memory.work.models import ProgressEntry
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import set_thread_access
 from openvibe.llm.errors import ModelUnavailable
-from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, WorkerDied, ask, calling, is_whole, meanwhile, reply_of, results, told
 from tests.factories import access, say, say_all
+from tests.llm.factories import EndpointFactory
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.memory.task_queue import take_sent
 
@@ -239,7 +239,7 @@ def test_a_worker_that_lost_its_run_carries_out_no_call(ana: Member, vibe: Agent
 
 
 def test_the_endpoint_is_asked_for_once(ana: Member, vibe: Agent, thread: Thread) -> None:
-    Endpoint.objects.create(workspace=ana.workspace, name="Steered", kind="offline", model="offline", is_default=True)
+    EndpointFactory.create(workspace=ana.workspace, name="Steered", kind="offline", model="offline", is_default=True)
     run = ask(thread, ana)
     with CaptureQueriesContext(connection) as queries:
         told(run, calling(LOG), "In March.")
@@ -303,7 +303,7 @@ def test_a_scripted_model_may_be_asked_for_a_whole_answer(vibe: Agent) -> None:
 
 
 def test_a_window_too_small_for_tools_is_used_without_them(ana: Member, vibe: Agent, thread: Thread) -> None:
-    Endpoint.objects.create(
+    EndpointFactory.create(
         workspace=ana.workspace,
         name="Small",
         kind="offline",

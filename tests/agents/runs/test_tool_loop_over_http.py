@@ -8,9 +8,9 @@ from pytest_django.fixtures import Settings
 from agents.models import Agent
 from agents.runs.executor import execute_run
 from openvibe.chat.models import Thread
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, FakeEndpoint, serving
 
 CALL = ("call_0", "log_progress", '{"checkpoint": "Bed 1 is mulched"}')
@@ -21,7 +21,7 @@ def endpoint(ana: Member, settings: Settings) -> Iterator[FakeEndpoint]:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     noting = Answer("Let me note that.", tool_calls=(CALL,), cached_tokens=64)
     with serving(noting, Answer(tool_calls=(CALL,), cached_tokens=128), Answer("In March.")) as server:
-        Endpoint.objects.create(
+        EndpointFactory.create(
             workspace=ana.workspace,
             name="Steered",
             base_url=server.base_url,

@@ -17,6 +17,7 @@ from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of, told
 from tests.factories import access, say, signed_in
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 TOO_LONG = Answer(
@@ -53,7 +54,7 @@ def endpoint_at(server: FakeEndpoint, ana: Member, **more: object) -> Endpoint:
         "is_default": True,
         **more,
     }
-    return Endpoint.objects.create(workspace=ana.workspace, **values)
+    return EndpointFactory.create(workspace=ana.workspace, **values)
 
 
 def sent_tokens(asked: Asked) -> int:

@@ -8,22 +8,23 @@ from django.test.utils import CaptureQueriesContext
 
 from agents.access import visible_to
 from agents.assembler.stack import MORE_TOOLS
-from agents.models import Agent, LoadedSkill, Run, ToolCall
+from agents.models import Agent, Run, ToolCall
 from agents.tools import toolbox
 from agents.tools.needs import MAX_DIRECT_EXTRA_TOKENS, NEEDS, SHORT_THREAD_MESSAGES, SHORT_THREAD_TOKENS
 from agents.tools.toolbox import TOOLS, Toolbox
 from agents.tools.values import Tool, ToolContext, ToolRegistration
-from memory.blocks.models import Block
 from memory.services import create_work_item, log_progress, request_approval
 from openvibe.chat.models import Thread
-from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tool, counter_for
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
+from tests.agents.factories import LoadedSkillFactory
 from tests.agents.runs.scripted_runs import LOG, WorkerDied, ask, calling, reply_of, results, told
 from tests.agents.tools.tool_calls import call
 from tests.factories import access, attach, make_agent, make_entry, say, say_all
+from tests.llm.factories import EndpointFactory
+from tests.memory.factories import BlockFactory
 
 EXACT = counter_for("offline")
 
@@ -63,7 +64,7 @@ FURNITURE: dict[str, tuple[Furnish, list[str]]] = {
     "a long message": (lambda ana, vibe, thread: say(thread, ana, "roses and mulch " * 1_200), ["memory"]),
     "a file": (lambda ana, vibe, thread: attach(thread, ana, plan_md="Prune."), ["read_file"]),
     "a block": (
-        lambda ana, vibe, thread: Block.objects.create(
+        lambda ana, vibe, thread: BlockFactory.create(
             agent=vibe.participant, label="team", content="Ana prunes.", tokens=4
         ),
         ["update_context_block"],
@@ -97,7 +98,7 @@ def test_a_tool_is_offered_once_there_is_something_for_it(what: str, ana: Member
 def test_a_thread_too_short_to_look_things_up_stands_whole_in_a_small_window(
     ana: Member, vibe: Agent, thread: Thread
 ) -> None:
-    Endpoint.objects.create(
+    EndpointFactory.create(
         workspace=ana.workspace,
         name="Local",
         kind="offline",
@@ -117,7 +118,7 @@ def test_a_thread_too_short_to_look_things_up_stands_whole_in_a_small_window(
 def test_a_skill_is_put_down_only_where_one_is_taken_up(vibe: Agent, thread: Thread, skill: WriteFile) -> None:
     skill("shears", "# Shears\nSharpen before use.")
     assert offered(vibe, thread) == [MORE_TOOLS, "load_skill"]
-    LoadedSkill.objects.create(agent=vibe, thread=thread, name="shears")
+    LoadedSkillFactory.create(agent=vibe, thread=thread, name="shears")
     assert offered(vibe, thread) == [MORE_TOOLS, "load_skill", "unload_skill"]
 
 

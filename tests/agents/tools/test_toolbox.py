@@ -18,6 +18,7 @@ from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
 from tests.agents.tools.tool_calls import call, written
 from tests.factories import SOUL, access, attach, make_agent, make_thread, say
+from tests.memory.factories import ProgressEntryFactory
 
 EXACT = counter_for("offline")
 
@@ -117,7 +118,7 @@ def test_a_call_outside_the_list_names_what_is_there(ana: Member, thread: Thread
 
 def test_a_tool_that_breaks_leaves_nothing_behind(vibe: Agent, thread: Thread) -> None:
     def breaks(arguments: dict[str, object]) -> str:
-        ProgressEntry.objects.create(thread=thread, checkpoint="half", author=vibe.participant)
+        ProgressEntryFactory.create(thread=thread, checkpoint="half", author=vibe.participant)
         raise RuntimeError("secret inside")
 
     box = Toolbox(thread, {"breaks": Tool(ToolSpec("breaks", "", {}), breaks)})

@@ -16,6 +16,7 @@ from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.soul.sample_souls import FERN as FERN_SOUL
 from tests.factories import make_channel, signed_in
+from tests.llm.factories import EndpointFactory
 
 FERN = {
     "name": "Fern",
@@ -89,7 +90,7 @@ def test_what_cannot_be_is_said_and_what_was_typed_stays(
 
 
 def test_a_model_that_fails_on_trial_is_named_and_nothing_is_lost(ana: Member, thread: Thread) -> None:
-    endpoint = Endpoint.objects.create(
+    endpoint = EndpointFactory.create(
         workspace=ana.workspace, name="Gone", base_url="http://127.0.0.1:9/v1", model="m", timeout_seconds=1
     )
     status, page = new(ana, endpoint=endpoint.pk, **{"try": "1"})
@@ -100,7 +101,7 @@ def test_a_model_that_fails_on_trial_is_named_and_nothing_is_lost(ana: Member, t
 
 
 def test_a_trial_says_what_it_cost_where_one_price_is_known(ana: Member, thread: Thread) -> None:
-    endpoint = Endpoint.objects.create(
+    endpoint = EndpointFactory.create(
         workspace=ana.workspace, name="Built in", kind=Endpoint.Kind.OFFLINE, model="offline", price_in=1_000
     )
     status, page = new(ana, endpoint=endpoint.pk, **{"try": "1"})
@@ -111,7 +112,7 @@ def test_a_trial_says_what_it_cost_where_one_price_is_known(ana: Member, thread:
 
 def test_only_admins_make_agents_and_know_their_models(ana: Member, dora: Member, cleo: Member, vibe: Agent) -> None:
     home = f"/w/{ana.workspace.slug}"
-    foreign = Endpoint.objects.create(workspace=cleo.workspace, name="X", base_url="https://m.example/v1", model="m")
+    foreign = EndpointFactory.create(workspace=cleo.workspace, name="X", base_url="https://m.example/v1", model="m")
     assert new(ana, endpoint=foreign.pk)[0] == 422
     for path in ("new-agent", "agents/vibe/soul"):
         assert signed_in(dora).get(f"{home}/{path}/").status_code == 403
@@ -172,7 +173,7 @@ def test_a_level_is_set_with_a_note_that_everybody_reads(ana: Member, dora: Memb
 
 
 def test_an_admin_changes_model_channels_budget_and_activity(ana: Member, vibe: Agent, thread: Thread) -> None:
-    model = Endpoint.objects.create(workspace=ana.workspace, name="Large", kind="offline")
+    model = EndpointFactory.create(workspace=ana.workspace, name="Large", kind="offline")
     beds, secret = make_channel(ana, "beds"), make_channel(ana, "secret", private=True)
     page = f"/w/{ana.workspace.slug}/agents/vibe/settings/"
     settings = {"endpoint": model.pk, "daily_token_budget": 9_000, "answers_itself": "True", "channels": [beds.pk]}
@@ -188,7 +189,7 @@ def test_an_admin_changes_model_channels_budget_and_activity(ana: Member, vibe: 
 
 def test_settings_that_cannot_be_change_nothing(ana: Member, ben: Member, vibe: Agent) -> None:
     page = f"/w/{ana.workspace.slug}/agents/vibe/settings/"
-    small = Endpoint.objects.create(
+    small = EndpointFactory.create(
         workspace=ana.workspace, name="Small", kind="offline", context_window=2_000, output_reserve=1_900
     )
     settings = {"endpoint": small.pk, "daily_token_budget": 9_000, "answers_itself": "False", "is_active": "on"}

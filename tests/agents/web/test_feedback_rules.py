@@ -20,9 +20,9 @@ from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.llm.errors import ModelUnavailable
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Spending
 from tests.factories import access, signed_in
+from tests.llm.factories import EndpointFactory
 from tests.llm.scripted_client import ScriptedModel
 
 
@@ -170,7 +170,7 @@ def test_members_suggest_and_admins_find_it(ana: Member, dora: Member, feedback:
 
 
 def test_a_model_drafts_it_within_its_budget(ana: Member, feedback: Episode, vibe: Agent) -> None:
-    vibe.endpoint = Endpoint.objects.create(
+    vibe.endpoint = EndpointFactory.create(
         workspace=vibe.workspace, name="Big one", base_url="https://models.example/v1", model="big"
     )
     vibe.save(update_fields=["endpoint"])

@@ -24,6 +24,7 @@ from openvibe.llm.services import save_endpoint
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.factories import signed_in
+from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, serving
 from tests.locks import wait_until_blocked
 from tests.memory.plugins.third_party import installed_package
@@ -65,7 +66,7 @@ def test_models_are_fetched_from_the_one_address_inside_that_a_superuser_allowed
     root = as_superuser(ana)
     pages = (f"{address(ana, 'models')}offered/", "/admin/llm/endpoint/models/")
     with serving(Answer("sage-1 sage-2")) as server:
-        allowed = Endpoint.objects.create(
+        allowed = EndpointFactory.create(
             workspace=ana.workspace,
             name="Ours",
             base_url=server.base_url,
@@ -117,7 +118,7 @@ def as_superuser(member: Member) -> Client:
 def test_tests_are_limited_for_each_person_in_app_and_admin_together(ana: Member, settings: LazySettings) -> None:
     assert settings.ACCOUNT_RATE_LIMITS["test_model"] == "60/h/user"
     settings.ACCOUNT_RATE_LIMITS = {**settings.ACCOUNT_RATE_LIMITS, "test_model": "1/h/user", "list_models": "1/h/user"}
-    endpoint, root = Endpoint.objects.create(workspace=ana.workspace, name="Ours", kind="offline"), as_superuser(ana)
+    endpoint, root = EndpointFactory.create(workspace=ana.workspace, name="Ours", kind="offline"), as_superuser(ana)
     eve = factories.make_member("Eve", ana.workspace, role="admin")
     page, admin = f"{address(ana, 'models')}{endpoint.pk}/", f"/admin/llm/endpoint/{endpoint.pk}/test/"
     said = [root.post(page, {"act": "test"}, follow=True), root.post(admin, follow=True)]

@@ -14,7 +14,6 @@ from agents.schedules.services import ScheduleDraft, create_schedule
 from agents.services import save_soul
 from knowledge.models import Entry, Revision
 from knowledge.services import update_entry
-from memory.blocks.models import Block
 from memory.episodes.models import Proposal
 from memory.work.models import ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Quote, Thread
@@ -33,6 +32,7 @@ from tests.factories import (
     say,
     signed_in,
 )
+from tests.memory.factories import BlockFactory, ProgressEntryFactory, WorkItemFactory
 
 SECRET = "The vault code is tulip, the fourth drawer holds the key to it."
 
@@ -185,9 +185,9 @@ def test_she_deletes_what_she_may_and_is_told_of_the_rest(
     entry, of_ana = make_entry(dora, "Vault", SECRET), make_entry(ana, "Safe", SECRET)
     update_entry(entry=entry, by=access(dora), content="It was changed.")
     suggestion = make_suggestion(vibe, "Code", SECRET, why="It was said.")
-    todo = WorkItem.objects.create(thread=thread, kind="todo", text=SECRET, author=dora.participant)
-    line = ProgressEntry.objects.create(thread=thread, checkpoint="Vault", changed=SECRET, author=vibe.participant)
-    Block.objects.create(agent=vibe.participant, label="team", content=SECRET, tokens=20)
+    todo = WorkItemFactory.create(thread=thread, kind="todo", text=SECRET, author=dora.participant)
+    line = ProgressEntryFactory.create(thread=thread, checkpoint="Vault", changed=SECRET, author=vibe.participant)
+    BlockFactory.create(agent=vibe.participant, label="team", content=SECRET, tokens=20)
     delete_message(message=secret, by=access(dora))
     erase_texts()
     page = page_of(secret, dora)
@@ -265,7 +265,7 @@ def test_many_places_cost_as_many_queries_as_one(ana: Member, dora: Member, thre
             sage = make_agent(ana, f"sage-{len(counts)}-{number}")
             save_soul(agent=sage, by=access(ana), text=text, note="A rule", based_on=1)
             say(thread, ana, f"> {SECRET}")
-            WorkItem.objects.create(thread=thread, kind="todo", text=SECRET, author=ana.participant)
+            WorkItemFactory.create(thread=thread, kind="todo", text=SECRET, author=ana.participant)
         with CaptureQueriesContext(connection) as queries:
             page_of(secret, dora)
         counts.append(len(queries))

@@ -6,12 +6,13 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from knowledge.models import Contradiction, Entry
+from knowledge.models import Entry
 from knowledge.services import archive_entry
 from openvibe.workspaces.models import Member
 from tests.api.client import ROOT, Api, is_problem
 from tests.api.conftest import Enter
 from tests.factories import access, make_agent, make_entry
+from tests.knowledge.factories import ContradictionFactory
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_the_index_names_topics_by_kind(ana: Member, api: Api) -> None:
 
 def test_a_contradiction_is_settled(ana: Member, api: Api, by_token: Enter) -> None:
     first, second = make_entry(ana, content="It is $29."), make_entry(ana, content="It is $35.")
-    pair = Contradiction.objects.create(
+    pair = ContradictionFactory.create(
         workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="$29, $35"
     )
     (listed,) = api.get("knowledge/contradictions/").json()["results"]
@@ -129,7 +130,7 @@ def test_a_contradiction_is_settled(ana: Member, api: Api, by_token: Enter) -> N
 
 def test_a_pair_is_for_who_may_read_both(ana: Member, api: Api, by_token: Enter) -> None:
     first, second = make_entry(ana), make_entry(ana, visibility="restricted")
-    Contradiction.objects.create(
+    ContradictionFactory.create(
         workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="$29, $35"
     )
     assert api.get("knowledge/contradictions/").json()["results"] == []

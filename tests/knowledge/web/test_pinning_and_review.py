@@ -17,6 +17,7 @@ from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import add_to_channel, delete_message
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_entry, make_suggestion, make_thread, say, signed_in
+from tests.knowledge.factories import ContradictionFactory
 from tests.knowledge.web.page_client import PANEL, at, filled, make_result, text
 
 
@@ -304,7 +305,7 @@ def test_a_suggestion_is_accepted_in_better_words(ana: Member, vibe: Agent) -> N
 def contradicting(ana: Member, **extra: str) -> Contradiction:
     first = make_entry(ana, "Pricing", "Starter costs $29.")
     second = make_entry(ana, "Pricing", "Starter costs $31.", **extra)
-    return Contradiction.objects.create(
+    return ContradictionFactory.create(
         workspace=ana.workspace,
         first=first,
         second=second,

@@ -5,7 +5,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent
-from knowledge.models import Contradiction, Entry
+from knowledge.models import Entry
 from knowledge.services import flag_entry, pin_result, suggest_entry, update_entry
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
@@ -20,6 +20,7 @@ from tests.factories import (
     say,
     signed_in,
 )
+from tests.knowledge.factories import ContradictionFactory
 from tests.knowledge.web.page_client import text
 
 
@@ -27,7 +28,7 @@ def one_more(ana: Member, dora: Member, vibe: Agent, thread: Thread, entry: Entr
     """A change of the entry, another that contradicts it, one of each kind that pages list, and a message pinned."""
     edited = update_entry(entry=entry, by=access(ana), content=f"{Entry.objects.get(pk=entry.pk).content} Always.")
     other = make_entry(dora, "Pricing", f"Starter costs $30 a month, says {edited.version}.")
-    Contradiction.objects.create(
+    ContradictionFactory.create(
         workspace=entry.workspace, first=edited, second=other, first_version=edited.version, second_version=1, why="no"
     )
     flag_entry(entry=make_entry(ana, f"Hours {edited.version}", "Nine."), by=access(dora), reason="wrong")

@@ -23,6 +23,7 @@ from memory.plugins.models import MemoryPlugin
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message
 from openvibe.workspaces.models import Workspace
+from tests.memory.factories import MemoryPluginFactory
 
 
 class PlainProvider:
@@ -178,7 +179,7 @@ def install(workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.syspath_prepend(str(folder))
     registry.clear_plugin_cache()
     MemoryPlugin.objects.filter(workspace=workspace).update(enabled=False)
-    MemoryPlugin.objects.create(workspace=workspace, name="told", enabled=True)
+    MemoryPluginFactory.create(workspace=workspace, name="told", enabled=True)
     provider = registry.provider_for(workspace.pk)
     assert isinstance(provider, InstalledProvider)
     return provider

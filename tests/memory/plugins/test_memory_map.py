@@ -22,6 +22,7 @@ from openvibe.chat.services import add_to_channel, set_thread_access
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, signed_in
+from tests.memory.factories import CompactionFactory, MemoryPluginFactory
 from tests.memory.plugins.lcm.factories import condensed, leaf, session_of, taken_in, told
 
 HTMX = {"HX-Request": "true"}
@@ -46,7 +47,7 @@ def remembered(thread: Thread, ana: Member, leaves: Sequence[tuple[int, int]] = 
 
 def over(thread: Thread, **more: object) -> Compaction:
     row = {"trigger": "threshold", "state": "done", "tokens_before": 12_000, "tokens_after": 7_000, "created_count": 2}
-    return Compaction.objects.create(
+    return CompactionFactory.create(
         **{"thread": thread, "plugin": "memory/lcm", "finished_at": timezone.now(), **row, **more}
     )
 
@@ -171,7 +172,7 @@ def test_people_only_threads_say_so(ana: Member, thread: Thread) -> None:
 def test_with_simple_memory_it_says_what_there_is(ana: Member, thread: Thread) -> None:
     (first, _) = remembered(thread, ana)
     MemoryPlugin.objects.filter(workspace=ana.workspace).delete()
-    MemoryPlugin.objects.create(workspace=ana.workspace, name="memory/simple", enabled=True)
+    MemoryPluginFactory.create(workspace=ana.workspace, name="memory/simple", enabled=True)
     page = page_of(ana, thread)
     assert "makes no summaries" in page
     assert "Recent messages" not in page
@@ -217,7 +218,7 @@ def test_a_guest_looks_and_does_not_compact(ana: Member, ben: Member, thread: Th
 
 
 def test_how_far_a_compaction_is(ana: Member, thread: Thread) -> None:
-    Compaction.objects.create(
+    CompactionFactory.create(
         thread=thread,
         plugin="memory/lcm",
         trigger="hand",

@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 from memory.plugins.models import MemoryPlugin
 from memory.plugins.registry import active_plugin_name
 from openvibe.workspaces.models import Member
+from tests.memory.factories import MemoryPluginFactory
 from tests.memory.plugins.third_party import BROKEN, installed_package
 
 
@@ -88,5 +89,5 @@ def test_a_broken_plugin_is_reported_by_name(ana: Member, tmp_path: Path) -> Non
         )
         with pytest.raises(CommandError, match="no such luck"):
             plugin("enable", "acme/notebook")
-        MemoryPlugin.objects.create(workspace=ana.workspace, name="acme/notebook", enabled=True)
+        MemoryPluginFactory.create(workspace=ana.workspace, name="acme/notebook", enabled=True)
         assert "no such luck" in plugin("list")

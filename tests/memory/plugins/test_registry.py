@@ -14,6 +14,7 @@ from memory.plugins.registry import capability_diff, plugin_statuses, with_load_
 from memory.plugins.services import configure_plugin
 from memory.plugins.simple import SimpleProvider
 from openvibe.workspaces.models import Member
+from tests.memory.factories import MemoryPluginFactory
 from tests.memory.plugins.third_party import BROKEN, NO_PLUGIN, installed_package
 
 
@@ -41,7 +42,9 @@ def test_the_enabled_one_recalls_with_its_config(ana: Member) -> None:
 
 
 def test_settings_of_the_default_count_though_nobody_switched(ana: Member) -> None:
-    MemoryPlugin.objects.create(workspace=ana.workspace, name="memory/lcm", config={"summaries": "deterministic"})
+    MemoryPluginFactory.create(
+        workspace=ana.workspace, name="memory/lcm", enabled=False, config={"summaries": "deterministic"}
+    )
 
     provider = registry.provider_for(ana.workspace_id)
 

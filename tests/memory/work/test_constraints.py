@@ -20,6 +20,7 @@ from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_member, signed_in
+from tests.memory.factories import WorkItemFactory
 from tests.memory.work.test_web import row_at
 
 RULE = "Never water after 9:30."
@@ -121,7 +122,7 @@ def test_a_constraint_of_5000_tokens_is_refused_with_its_numbers(ana: Member, vi
         constraint(thread, access(ana), "never " * 5_000)
     with pytest.raises(Problem, match=r"5,000 tokens; 500 fit in one row \(constraint\)"):
         constraint(thread, access(ana), "§" * 5_000)
-    old = WorkItem.objects.create(
+    old = WorkItemFactory.create(
         thread=thread, kind="constraint", text="never " * 5_000, tokens=10, author=vibe.participant
     )
     with pytest.raises(Problem, match="at most 8,000 fit"):

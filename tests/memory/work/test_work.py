@@ -29,6 +29,7 @@ from openvibe.chat.services import delete_message, set_thread_access, update_thr
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
+from tests.memory.factories import CompactionFactory, WorkItemFactory
 
 RULE = "Never water after 9:30 — not „a little“ either; at most 12.5 l / m² 🌱 (灌水禁止)."
 
@@ -56,7 +57,7 @@ def test_a_constraint_said_once_holds_word_for_word_after_100_compactions(ana: M
     create_work_item(thread=thread, by=access(ana), kind="constraint", text=RULE)
 
     for number in range(100):
-        compaction = Compaction.objects.create(
+        compaction = CompactionFactory.create(
             thread=thread, plugin="memory/lcm", trigger="threshold", state="done", at_seq=number
         )
         create_handoff(thread=thread, trigger="threshold", compaction=compaction, summary_ids=[number])
@@ -96,9 +97,9 @@ def test_a_new_plan_takes_the_place_of_the_earlier_one(ana: Member, thread: Thre
 
 def test_the_database_keeps_one_objective(ana: Member, thread: Thread) -> None:
     row = {"thread": thread, "kind": "objective", "author": ana.participant}
-    WorkItem.objects.create(**row, text="A garden")
+    WorkItemFactory.create(**row, text="A garden")
     with pytest.raises(IntegrityError), transaction.atomic():
-        WorkItem.objects.create(**row, text="Another garden")
+        WorkItemFactory.create(**row, text="Another garden")
 
 
 def test_all_of_it_costs_three_queries_whatever_there_is(ana: Member, thread: Thread) -> None:

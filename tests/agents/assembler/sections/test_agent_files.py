@@ -6,11 +6,12 @@ import pytest
 
 from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
-from agents.models import Agent, LoadedSkill
+from agents.models import Agent
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.sessions import open_session
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
+from tests.agents.factories import LoadedSkillFactory
 from tests.factories import say, say_all
 
 
@@ -49,7 +50,7 @@ def test_files_stand_in_place_of_the_policy_and_the_soul(
 
 def test_a_skill_is_an_index_line_until_it_is_taken_up(ana: Member, vibe: Agent, thread: Thread, folder: Path) -> None:
     index = text_of(asked(vibe, thread, ana))
-    LoadedSkill.objects.create(agent=vibe, thread=thread, name="pruning")
+    LoadedSkillFactory.create(agent=vibe, thread=thread, name="pruning")
     loaded = text_of(asked(vibe, thread, ana))
 
     assert "- pruning: How roses are cut." in index
@@ -58,7 +59,7 @@ def test_a_skill_is_an_index_line_until_it_is_taken_up(ana: Member, vibe: Agent,
 
 
 def test_a_skill_taken_up_is_there_after_a_compaction(ana: Member, vibe: Agent, thread: Thread, folder: Path) -> None:
-    LoadedSkill.objects.create(agent=vibe, thread=thread, name="pruning")
+    LoadedSkillFactory.create(agent=vibe, thread=thread, name="pruning")
     say_all(
         thread,
         ana,

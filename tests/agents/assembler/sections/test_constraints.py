@@ -11,7 +11,6 @@ from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.sections.constraints import _fair_shares
 from agents.models import Agent
 from agents.soul import TaskType
-from memory.work.models import WorkItem
 from memory.work.services import close_work_item, create_work_item, decide_constraint
 from openvibe.chat.models import Dive, Thread
 from openvibe.chat.services import start_dive
@@ -19,6 +18,7 @@ from openvibe.llm.fences import parse_fences
 from openvibe.llm.tokens import count_prompt_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
+from tests.memory.factories import WorkItemFactory
 
 RULE = "Never spend more than 1,250.50 € — not even for the “good” mulch.\n  Indented, & <so>."
 
@@ -115,7 +115,7 @@ def test_what_was_too_long_before_there_was_a_limit_never_crowds_out_the_rest(
 ) -> None:
     for number in range(count):
         text = f"Rule {number}. " + "never " * 5_000 + "Amen."
-        WorkItem.objects.create(thread=thread, kind="constraint", text=text, author=ana.participant)
+        WorkItemFactory.create(thread=thread, kind="constraint", text=text, author=ana.participant)
     say(thread, ana, "The roses froze in 2019.")
     for ceiling in (8_000, 3_000, 1_500):
         prompt = prompt_for(vibe, thread, ana, task, budget=ceiling)

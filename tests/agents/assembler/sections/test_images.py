@@ -22,12 +22,13 @@ from openvibe.llm.request_shapes import without_images
 from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_thread, say, show
+from tests.llm.factories import EndpointFactory
 
 pytestmark = pytest.mark.django_db
 
 
 def seeing(ana: Member, model: str = "gpt-4o", **fields: Any) -> Endpoint:
-    return Endpoint.objects.create(
+    return EndpointFactory.create(
         workspace=ana.workspace, name=model, base_url="https://m.example/v1", model=model, is_default=True, **fields
     )
 

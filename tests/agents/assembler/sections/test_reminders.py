@@ -8,7 +8,7 @@ from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.sections.reminders import APPROVALS_LINE
 from agents.models import Agent
 from agents.tools.toolbox import Toolbox
-from memory.models import Compaction, WorkItem
+from memory.models import WorkItem
 from memory.work.approvals import decide_approval, request_approval
 from memory.work.services import close_work_item, create_work_item
 from openvibe.chat.models import Thread
@@ -16,6 +16,7 @@ from openvibe.llm.fences import parse_fences
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, told
 from tests.factories import access, say
+from tests.memory.factories import CompactionFactory
 
 
 def prompt_for(agent: Agent, thread: Thread, by: Member, task: str = "mention") -> Prompt:
@@ -51,7 +52,7 @@ def test_each_line_while_it_applies(ana: Member, vibe: Agent, thread: Thread) ->
     todos = [create_work_item(thread=thread, by=access(ana), kind="todo", text=f"Bed {n}") for n in range(2)]
     WorkItem.objects.filter(kind="todo").update(updated_at=timezone.now() - timedelta(days=3, hours=1))
     approval = request_approval(thread=thread, by=access(ana), what="Order bulbs")
-    Compaction.objects.create(
+    CompactionFactory.create(
         thread=thread, plugin="memory/lcm", trigger="threshold", state="done", finished_at=timezone.now()
     )
     assert reminders(vibe, thread, ana) == [

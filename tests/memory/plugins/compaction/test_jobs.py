@@ -22,6 +22,7 @@ from openvibe.chat.services import set_thread_access
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
+from tests.memory.factories import CompactionFactory
 from tests.memory.plugins.fakes import CompactingProvider, PlainProvider, RebuildingProvider
 
 
@@ -40,7 +41,7 @@ def nothing() -> None: ...
 
 
 def waiting(thread: Thread, trigger: str = "threshold", **more: Any) -> Compaction:
-    return Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger=trigger, **more)
+    return CompactionFactory.create(thread=thread, plugin="memory/lcm", trigger=trigger, **more)
 
 
 def again(compaction: Compaction) -> Compaction:

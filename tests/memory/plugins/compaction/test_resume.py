@@ -24,6 +24,7 @@ from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_member, make_thread
+from tests.llm.factories import EndpointFactory
 from tests.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.lcm.compactions import BUDGET, GOOD, TEXT
 from tests.memory.plugins.lcm.factories import session_of, told
@@ -37,7 +38,7 @@ def long(thread: Thread, ana: Member, vibe: Agent) -> Thread:
 
 @pytest.fixture
 def endpoint(ana: Member) -> Endpoint:
-    return Endpoint.objects.create(workspace=ana.workspace, name="Gist", kind="offline", is_default=True)
+    return EndpointFactory.create(workspace=ana.workspace, name="Gist", kind="offline", is_default=True)
 
 
 @pytest.fixture
@@ -85,8 +86,8 @@ def test_a_test_that_fails_leaves_the_pause(long: Thread, paused: Compaction) ->
 def test_a_test_of_another_endpoint_or_in_another_workspace_leaves_it(
     long: Thread, paused: Compaction, ana: Member
 ) -> None:
-    other = Endpoint.objects.create(workspace=ana.workspace, name="Other", kind="offline")
-    elsewhere = Endpoint.objects.create(workspace=make_member("Eve").workspace, name="Gist", kind="offline")
+    other = EndpointFactory.create(workspace=ana.workspace, name="Other", kind="offline")
+    elsewhere = EndpointFactory.create(workspace=make_member("Eve").workspace, name="Gist", kind="offline")
     for one in (other, elsewhere):
         endpoint_answered.send(sender=Endpoint, endpoint=one)
     assert find_pause(long.workspace_id) is not None
@@ -152,6 +153,6 @@ def test_a_pause_is_the_endpoints_whichever_thread_it_failed_in(long: Thread, an
 
 
 def test_another_endpoint_is_asked_at_once(long: Thread, paused: Compaction, vibe: Agent, ana: Member) -> None:
-    Endpoint.objects.create(workspace=ana.workspace, name="Well", kind="offline", is_for_summaries=True)
+    EndpointFactory.create(workspace=ana.workspace, name="Well", kind="offline", is_for_summaries=True)
     assert find_pause(long.workspace_id) is None
     assert LcmProvider().compact(session_of(long, vibe.participant), BUDGET).created

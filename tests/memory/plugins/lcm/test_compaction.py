@@ -15,9 +15,9 @@ from memory.plugins.lcm.provider import LcmProvider
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.fences import parse_fences
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.factories import say
+from tests.llm.factories import EndpointFactory
 from tests.memory.plugins.lcm.compactions import BUDGET, TEXT, depths, fold, items, model
 from tests.memory.plugins.lcm.factories import told
 
@@ -188,8 +188,8 @@ def test_the_endpoint_for_summaries_writes_them_and_else_the_default_one(
     long: Thread, session: Session, ana: Member
 ) -> None:
     unreachable = {"workspace": ana.workspace, "kind": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
-    Endpoint.objects.create(name="Talk", is_default=True, **unreachable)
-    Endpoint.objects.create(name="Gist", is_for_summaries=True, kind="offline", workspace=ana.workspace)
+    EndpointFactory.create(name="Talk", is_default=True, **unreachable)
+    EndpointFactory.create(name="Gist", is_for_summaries=True, kind="offline", workspace=ana.workspace)
     assert LcmProvider().compact(session, BUDGET).created
     assert set(Summary.objects.values_list("model", flat=True)) == {"offline"}
 
