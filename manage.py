@@ -33,7 +33,7 @@ def main() -> None:
         from django.core.management import execute_from_command_line
         from django.db.utils import OperationalError, ProgrammingError
 
-        from openvibe.runner.postgres.server import DatabaseUnavailable
+        from openvibe.engines.database.embedded.server import DatabaseUnavailable
     except ImportError as error:
         raise SystemExit(
             "Django is not installed here. Run `make setup`, then `.venv/bin/python manage.py …`. "

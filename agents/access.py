@@ -13,9 +13,9 @@ from django.db.models import F, QuerySet, Sum
 
 from agents.models import Agent, Run
 from agents.trust import Occasion, may_respond, trust_level
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import Dive, Thread
 from openvibe.chat.queries import load_visibility, sees_thread, visibility_of
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.llm.adaptation_store import StoredAdaptations
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access

@@ -18,8 +18,8 @@ from knowledge.models import Entry
 from knowledge.queries import sharing_revisions_after
 from memory.models import Block, ProfileNote
 from openvibe.base.problems import Refused
-from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Channel, ChannelMembership, Thread
+from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant
 

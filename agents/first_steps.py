@@ -7,9 +7,9 @@ from django.db.models import Exists
 from django.urls import reverse
 
 from agents.models import Agent
-from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.wiring import FirstStep
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 

@@ -9,8 +9,8 @@ from django.db.models import QuerySet
 
 from agents.models import KnowledgeUse, Run
 from knowledge.models import Entry
-from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.base.query_cache import array_literal
+from openvibe.engines.database.compiled_queries import array_literal
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -17,9 +17,9 @@ from knowledge.models import Entry
 from knowledge.services import entry_erased
 from memory.models import Approval, ProfileNote
 from memory.wiring import approval_decided, notes_cleared
-from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Dive, Message
 from openvibe.chat.wiring import agent_posted, dive_ended, draft_requested, message_posted, message_revised
+from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.workspaces.models import Participant
 
 

@@ -18,9 +18,9 @@ from psycopg import sql
 from knowledge.expiry import EXPIRING_WITHIN
 from knowledge.models import Entry, EntryQuerySet
 from knowledge.tags import fold_tag
-from openvibe.base.prepared_statements import fetch_unprepared
-from openvibe.base.query_cache import array_literal
 from openvibe.chat.queries import AccessQuery, visibility_of
+from openvibe.engines.database.compiled_queries import array_literal
+from openvibe.engines.database.prepared_statements import fetch_unprepared
 from openvibe.search.candidates import inline_ids_sql
 from openvibe.workspaces.access import Access
 

@@ -21,7 +21,6 @@ from knowledge.quotes import ENTRY_QUOTES
 from knowledge.search import ENTRY_VECTORS
 from knowledge.services.validation import may_manage
 from openvibe.base.markdown import plain_text
-from openvibe.base.query_cache import array_literal
 from openvibe.chat.models import Message
 from openvibe.chat.queries import AccessQuery
 from openvibe.chat.wiring import (
@@ -39,6 +38,7 @@ from openvibe.chat.wiring import (
     PlaceQuery,
     message_revised,
 )
+from openvibe.engines.database.compiled_queries import array_literal
 from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant

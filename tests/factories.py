@@ -30,11 +30,11 @@ from agents.soul import soul_to_dict
 from knowledge.models import Entry
 from knowledge.services import create_entry, suggest_entry
 from openvibe.base.events import emit
-from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.chat.attachments import make_attachment
 from openvibe.chat.images import make_image
 from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
 from openvibe.chat.services import post_message
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access

@@ -226,7 +226,7 @@ class _database:  # noqa: N801 - used like a function
 
 def _program(connection: Any, name: str, *arguments: str) -> str:
     """What one of PostgreSQL's own programs prints, connected to the server Django uses."""
-    from openvibe.runner.postgres.server import program_path
+    from openvibe.engines.database.embedded.server import program_path
 
     at = connection.get_connection_params()
     process = subprocess.run(

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import Field, Model
 from django.db.models.expressions import DatabaseDefault
 
-from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.engines.database.prepared_statements import fetch_prepared
 
 ModelT = TypeVar("ModelT", bound=Model)
 

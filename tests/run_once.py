@@ -17,9 +17,9 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.db.migrations.loader import MigrationLoader
 
-from openvibe.base import migration_operations
+from openvibe.engines.database import migration_operations
+from openvibe.engines.database.embedded.server import program_path
 from openvibe.runner.management.commands import migrate
-from openvibe.runner.postgres.server import program_path
 
 ROOT = Path(__file__).resolve().parent.parent
 _SHARED = "SHARED_BY_TESTS"

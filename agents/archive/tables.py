@@ -33,9 +33,9 @@ from memory.models import (
 )
 from memory.plugins.lcm.models import Summary
 from openvibe.api.models import IdempotencyKey, Token
-from openvibe.base.fields import EncryptedTextField
 from openvibe.base.models import AuditRecord, Event
 from openvibe.chat.models import Attachment, Channel, Image, Message, Quote, Thread
+from openvibe.engines.database.fields import EncryptedTextField
 from openvibe.llm.models import Endpoint, EndpointAdaptation
 from openvibe.search.models import VectorSpace
 from openvibe.webhooks.models import Webhook

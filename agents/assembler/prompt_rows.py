@@ -19,9 +19,9 @@ from agents.assembler.sections import (
     work,
 )
 from agents.assembler.sections.request import THREAD_COLUMNS, QueryScope
-from openvibe.base.query_cache import JsonRows, json_array, json_object
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import AccessQuery
+from openvibe.engines.database.compiled_queries import JsonRows, json_array, json_object
 from openvibe.llm.models import Endpoint, may_be_sent_images, reserve_within
 from openvibe.workspaces.access import Access
 

@@ -21,9 +21,9 @@ from agents.trust import Effect
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.circuit_breaker import CircuitBreaker
 from openvibe.base.problems import Problem, Refused, Unavailable
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import pluralize
 from openvibe.chat.models import Thread
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.access import Access
 

@@ -3,7 +3,7 @@ from django.db import migrations, models
 from django.db.models.functions import Now
 from pgtrigger.compiler import Trigger, UpsertTriggerSql
 
-from openvibe.base.migration_operations import CreateModels
+from openvibe.engines.database.migration_operations import CreateModels
 
 # The conditions of these two are written as PostgreSQL wrote them anew when `state` became longer, so that a new database
 # does not differ in a single letter from one that has grown.

@@ -5,7 +5,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
-import openvibe.base.fields
+import openvibe.engines.database.fields
 
 
 class Migration(migrations.Migration):
@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
                         help_text="For example https://tools.example/mcp", max_length=500, verbose_name="URL"
                     ),
                 ),
-                ("token", openvibe.base.fields.EncryptedTextField(blank=True, default="")),
+                ("token", openvibe.engines.database.fields.EncryptedTextField(blank=True, default="")),
                 (
                     "header",
                     models.CharField(

@@ -4,7 +4,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
-import openvibe.base.fields
+import openvibe.engines.database.fields
 
 
 class Migration(migrations.Migration):
@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             name="EntryErasure",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("topics", openvibe.base.fields.EncryptedTextField()),
+                ("topics", openvibe.engines.database.fields.EncryptedTextField()),
                 (
                     "created_at",
                     models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from openvibe.base.jobs import Job, JobKind
-from openvibe.base.locks import LockKind
+from openvibe.engines.database.locks import LockKind
 from openvibe.workspaces.models import Participant, Workspace
 
 

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from knowledge.models import Entry
-from openvibe.base.fields import EncryptedTextField
+from openvibe.engines.database.fields import EncryptedTextField
 
 
 class EntryErasure(models.Model):

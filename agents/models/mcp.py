@@ -9,9 +9,9 @@ from django.db import models
 from django.db.models import Q
 
 from agents.models.agent import Agent
-from openvibe.base.fields import EncryptedTextField, secret_hint
 from openvibe.base.models import TimestampedModel
 from openvibe.base.ssrf_guard import AddressRefused, check_url
+from openvibe.engines.database.fields import EncryptedTextField, secret_hint
 from openvibe.workspaces.models import Workspace
 
 

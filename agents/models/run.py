@@ -14,8 +14,8 @@ from agents.models.agent import Agent, SoulVersion
 from agents.models.schedule import Schedule
 from knowledge.models import Entry
 from openvibe.base.jobs import Job, JobKind
-from openvibe.base.locks import LockKind
 from openvibe.chat.models import Message, Thread, visible_threads
+from openvibe.engines.database.locks import LockKind
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 

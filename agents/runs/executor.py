@@ -28,9 +28,9 @@ from agents.runs.transcript import Reassembly, Transcript
 from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Problem
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import best_messages
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.llm.endpoints import client_for, is_adapted
 from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from celery.schedules import ParseException, crontab
 
 from openvibe.base.problems import Problem
-from openvibe.base.time_zones import instant_of
+from openvibe.engines.database.time_zones import instant_of
 
 MAX_DAYS_AHEAD = 366 * 41
 """Days that are looked through for the next time: 29 February on a given weekday comes after forty years at the

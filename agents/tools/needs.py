@@ -16,8 +16,8 @@ from agents.assembler.stack import MORE_TOOLS
 from agents.models import LoadedSkill, Run, ToolCall
 from knowledge.models import Entry
 from memory.models import Approval, Block, ProgressEntry, WorkItem
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import Message, Thread
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.llm.values import ToolSpec
 
 MAX_NAMED_TOOLS = 40

@@ -22,7 +22,7 @@ from knowledge.models import Contradiction, Entry, Revision
 from knowledge.search import find_nearest_entries
 from knowledge.services.revisions import admin_ids, create_notices, lock_rows, responsible_ids, withdraw_settled_notices
 from openvibe.base.events import emit
-from openvibe.base.locks import LockKind, advisory_lock
+from openvibe.engines.database.locks import LockKind, advisory_lock
 from openvibe.llm.endpoints import client_for
 from openvibe.llm.errors import ContextTooLong, ModelError
 from openvibe.llm.models import Endpoint

@@ -7,7 +7,7 @@ from django.db.models.functions import Cast, Now, Upper
 from pgtrigger.compiler import Trigger, UpsertTriggerSql
 from pgvector.django import HalfVectorField, HnswIndex
 
-from openvibe.base.migration_operations import CreateModels
+from openvibe.engines.database.migration_operations import CreateModels
 
 
 class Migration(migrations.Migration):

@@ -28,9 +28,9 @@ from knowledge.web.forms import access_entry, whole_minute
 from knowledge.web.presenters import EntryRow, entry_row
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing
-from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Message
 from openvibe.chat.queries import AccessQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 

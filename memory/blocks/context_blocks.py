@@ -16,7 +16,7 @@ from memory.blocks.models import Block, CarriedVersion, ProfileNote
 from memory.blocks.values import NO_STAMP, PREDEFINED_BLOCKS, BlockAuthor, ContextBlock
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem
-from openvibe.base.query_cache import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.llm.fences import fence
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Participant

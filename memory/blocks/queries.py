@@ -12,9 +12,9 @@ from memory.blocks.context_blocks import NOTES, ContextBlocks
 from memory.blocks.models import CarriedVersion, ProfileNote
 from memory.blocks.values import BLOCK_TOKEN_LIMIT, MAX_BLOCKS, PREDEFINED_BLOCKS, PROFILE_TOKEN_LIMIT, BlockAuthor
 from openvibe.base.problems import Missing, Refused
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_by, participants_known_to
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -9,9 +9,9 @@ from django.db.models import Q, QuerySet
 
 from memory.episodes.models import Episode, Feedback, Proposal
 from openvibe.base.problems import Missing
-from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_by
+from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -8,7 +8,7 @@ from django.db.models import Count, Q
 from django.db.models.functions import TruncDate
 
 from memory.plugins.models import COMPACTIONS, Compaction
-from openvibe.base.prepared_statements import fetch_unprepared
+from openvibe.engines.database.prepared_statements import fetch_unprepared
 
 
 @dataclass(frozen=True)

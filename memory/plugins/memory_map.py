@@ -20,8 +20,8 @@ from memory.plugins.timeline import (
     neighbours,
     newest_step,
 )
-from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.chat.models import Thread
+from openvibe.engines.database.prepared_statements import fetch_unprepared
 
 
 @dataclass(frozen=True)

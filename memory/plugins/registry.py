@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 
 from memory.plugins.base import MemoryProvider, PluginSetting, capabilities_of, choice_parser, integer_parser
 from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
-from openvibe.base.query_cache import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from memory.plugins.base import FRESH_TAIL, ContextEntry, MemoryProvider, Session
 from memory.plugins.lcm.fresh_tail import fresh_tail_index
-from openvibe.base.timestamps import parse_stored_time
+from openvibe.engines.database.timestamps import parse_stored_time
 
 MAX_TREE_TOKENS = 100_000
 """How much of a conversation the map looks at, the newest part."""

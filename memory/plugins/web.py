@@ -41,11 +41,11 @@ from memory.plugins.timeline import PROMPT_HISTORY
 from memory.plugins.token_chart import CompactionStep, Growth, TokenChart, build_token_chart
 from openvibe.base.markdown import render_markdown
 from openvibe.base.params import MAX_ID, int_param
-from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.base.timestamps import parse_stored_time
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import access_thread
+from openvibe.engines.database.prepared_statements import fetch_unprepared
+from openvibe.engines.database.timestamps import parse_stored_time
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 

@@ -23,8 +23,8 @@ from rest_framework.response import Response
 from openvibe.api.auth import caller_of
 from openvibe.api.models import IdempotencyKey
 from openvibe.api.problems import MEDIA_TYPE, error_to_problem, exception_handler
-from openvibe.base.fields import CannotDecrypt, decrypt, encrypt
 from openvibe.base.problems import Conflict, Problem
+from openvibe.engines.database.fields import CannotDecrypt, decrypt, encrypt
 
 RETENTION_HOURS = 24
 MAX_KEY_LENGTH = 200

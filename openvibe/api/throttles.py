@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from openvibe.api.auth import caller_or_none
-from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.engines.database.prepared_statements import fetch_prepared
 
 WINDOW_SECONDS = 60
 

@@ -29,7 +29,7 @@ def written_folders() -> list[Path]:
     """Settings, files of pages, agents' folders, and the data of an embedded database. Where an outside database keeps
     its own, its server knows."""
     folders = [settings.VAR, settings.STATIC_ROOT, settings.HOME]
-    if connection.settings_dict["ENGINE"] == "openvibe.runner.postgres":
+    if connection.settings_dict["ENGINE"] == "openvibe.engines.database.embedded":
         folders.append(settings.VAR / "postgres" / "data")
     return folders
 

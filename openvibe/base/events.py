@@ -1,6 +1,6 @@
 """Emits events: in the caller's transaction, tells open pages that something changed."""
 
-from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.engines.database.prepared_statements import fetch_prepared
 
 EVENT_RETENTION_HOURS = 48
 INSERT_EVENT = """

@@ -6,8 +6,8 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from openvibe.base.fields import UnreadableSecret, secret_hint
 from openvibe.base.problems import Problem
+from openvibe.engines.database.fields import UnreadableSecret, secret_hint
 
 
 class ServiceForm(forms.Form):

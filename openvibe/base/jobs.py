@@ -16,8 +16,8 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from openvibe.base.locks import LockKind, advisory_lock
-from openvibe.base.query_cache import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.database.locks import LockKind, advisory_lock
 
 QUEUED, FAILED = "queued", "failed"
 """States that every kind of job has; those in between and other ends are its own."""

@@ -10,8 +10,8 @@ from django.core.mail.backends.base import BaseEmailBackend
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.base.models import OutgoingMail
+from openvibe.engines.database.locks import LockKind, advisory_lock
 
 FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=10), timedelta(minutes=5)
 """The pause until an e-mail that the server did not take is sent again; twice as long each time."""

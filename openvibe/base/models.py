@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from openvibe.base.fields import EncryptedTextField
+from openvibe.engines.database.fields import EncryptedTextField
 
 
 class TimestampedModel(models.Model):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
-from openvibe.base.time_zones import EARLIEST
+from openvibe.engines.database.time_zones import EARLIEST
 
 RUN_WORDS = 6
 """Words in a row that two texts must have in common."""

@@ -16,7 +16,7 @@ from openvibe.base.heartbeats import end_probe
 from openvibe.base.job_runs import delete_old_runs
 from openvibe.base.mail import send_due_mail
 from openvibe.base.models import CacheEntry, Event, OutgoingMail
-from openvibe.base.planner_statistics import analyze_changed_tables
+from openvibe.engines.database.planner_statistics import analyze_changed_tables
 
 DOCTOR_CHANNEL = "openvibe_doctor"
 log = structlog.get_logger(__name__)

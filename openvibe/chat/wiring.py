@@ -16,10 +16,10 @@ from django.db.models.functions import Left
 from django.dispatch import Signal
 from psycopg import sql
 
-from openvibe.base.locks import LockKind
 from openvibe.base.quotation import Quotation
 from openvibe.base.registers import Register
 from openvibe.chat.models import DiveResult, Message, Quote, Thread
+from openvibe.engines.database.locks import LockKind
 from openvibe.search.indexing import VECTOR_TABLES, EmbeddableText, VectorTable, embed_pending
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant

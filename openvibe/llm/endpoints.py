@@ -14,10 +14,10 @@ from django.db import DatabaseError, connection
 from django.dispatch import Signal
 from django.utils import timezone
 
-from openvibe.base.fields import UnreadableSecret
 from openvibe.base.registers import Register
 from openvibe.base.ssrf_guard import AddressRefused, check_url
 from openvibe.base.text import pluralize
+from openvibe.engines.database.fields import UnreadableSecret
 from openvibe.llm.adaptation_store import StoredAdaptations, TestedAdaptations
 from openvibe.llm.adapted_calls import AdaptationMemory
 from openvibe.llm.breaker import BreakerClient, EndpointBreaker

@@ -10,8 +10,8 @@ from functools import partial
 
 import httpx2
 
-from openvibe.base.fields import UnreadableSecret
 from openvibe.base.ssrf_guard import GuardedTransport
+from openvibe.engines.database.fields import UnreadableSecret
 from openvibe.llm.errors import AuthRefused
 from openvibe.llm.event_stream import EventStream
 

@@ -12,9 +12,9 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from openvibe.base.fields import EncryptedTextField, secret_hint
 from openvibe.base.models import TimestampedModel
 from openvibe.base.ssrf_guard import AddressRefused, check_url
+from openvibe.engines.database.fields import EncryptedTextField, secret_hint
 from openvibe.llm.adaptations import KINDS
 from openvibe.llm.image_tokens import is_known_to_see
 from openvibe.llm.known_models import find_model

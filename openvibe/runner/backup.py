@@ -23,8 +23,8 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+from openvibe.engines.database.embedded.programs import database_name, run_program
 from openvibe.runner.bootstrap import BEFORE
-from openvibe.runner.postgres.programs import database_name, run_program
 from openvibe.runner.restore_database import QUEUE_SCHEMA, restore_database
 
 ABOUT, DUMP, HOME, KEY = "about.json", "database.dump", "home", "secret_key"

@@ -14,8 +14,8 @@ from django.core.management.base import CommandError
 from django.db import connection
 from psycopg import sql
 
+from openvibe.engines.database.embedded.programs import find_program, run_program
 from openvibe.runner.dump_reader import ForeignStatement, read_statements
-from openvibe.runner.postgres.programs import find_program, run_program
 
 # All that is OpenVibe's, and no extension: its database's owner may use pgvector, and often not create it again.
 DROP_EVERYTHING = """

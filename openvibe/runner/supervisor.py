@@ -23,7 +23,7 @@ from django.conf import settings
 
 from openvibe.base.logs import json_line
 from openvibe.base.service_states import ServiceState
-from openvibe.runner.postgres.server import forbid_restart, release_server
+from openvibe.engines.database.embedded.server import forbid_restart, release_server
 from openvibe.runner.restarts import Restarts
 
 MAX_FIRST_EXITS = 5  # of a service that is needed to begin, in a row: what it wants is not there

@@ -22,7 +22,7 @@ from django.db.models import QuerySet
 from numpy.typing import NDArray
 from psycopg import sql
 
-from openvibe.base.prepared_statements import fetch_prepared, fetch_unprepared
+from openvibe.engines.database.prepared_statements import fetch_prepared, fetch_unprepared
 from openvibe.search.bm25 import idf
 from openvibe.search.query import Query, QueryShape
 from openvibe.search.ranking import rank

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.search.lexical import is_cjk, query_terms, strip_stop_words
 from openvibe.search.spaces import QueryVector, embed_query
 

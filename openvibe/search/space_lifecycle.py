@@ -8,7 +8,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 
-from openvibe.base.locks import LockKind, advisory_lock
+from openvibe.engines.database.locks import LockKind, advisory_lock
 from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.indexing import (
     VECTOR_TABLES,

@@ -326,7 +326,7 @@ def database_settings(url: str, var: Path) -> dict[str, Any]:
     Raises ImproperlyConfigured."""
     connection_options: dict[str, Any] = {"CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
     if not url:
-        return {**connection_options, "ENGINE": "openvibe.runner.postgres", "NAME": "openvibe", "VAR": var}
+        return {**connection_options, "ENGINE": "openvibe.engines.database.embedded", "NAME": "openvibe", "VAR": var}
     parts = _split_url(url, "DATABASE_URL")
     if parts.scheme not in ("postgres", "postgresql") or not parts.path.strip("/"):
         raise ImproperlyConfigured(

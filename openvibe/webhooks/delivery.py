@@ -18,10 +18,10 @@ from django.db import connection, transaction
 from django.utils import timezone
 from rest_framework.utils.encoders import JSONEncoder
 
-from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.chat.api.event_frames import event_data
 from openvibe.chat.live.batch import EventBatch, EventRow, LiveEvent, make_batch
 from openvibe.chat.models import Message
+from openvibe.engines.database.locks import LockKind, advisory_lock
 from openvibe.webhooks.http_client import AttemptResult, ReceiverConnection
 from openvibe.webhooks.models import LONGEST_DELAY_SECONDS, SECRET_OVERLAP, TEST_KIND, Delivery, Webhook
 from openvibe.webhooks.outbox import write_deliveries

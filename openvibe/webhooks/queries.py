@@ -8,9 +8,9 @@ from django.db.models import Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Message
 from openvibe.chat.queries import with_authors_and_mentions
+from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.webhooks.models import LONGEST_DELAY_SECONDS, Delivery, Webhook
 
 MAX_DUE = 100

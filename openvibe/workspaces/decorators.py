@@ -20,7 +20,7 @@ from rest_framework.request import Request
 
 from openvibe.api.auth import caller_of
 from openvibe.base.problems import Missing, Problem, Unavailable
-from openvibe.base.time_zones import time_zone_or_utc
+from openvibe.engines.database.time_zones import time_zone_or_utc
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.queries import access_member, member_access

@@ -7,7 +7,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from openvibe.base.query_cache import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery
 
 
 @CompiledQuery

@@ -34,7 +34,6 @@ from agents.skills import skill_text
 from knowledge.models import Entry
 from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token
-from openvibe.base.fields import EncryptedTextField, encrypt
 from openvibe.base.models import AuditRecord
 from openvibe.chat.models import (
     Attachment,
@@ -58,6 +57,7 @@ from openvibe.chat.services import (
     save_message,
     set_notification_level,
 )
+from openvibe.engines.database.fields import EncryptedTextField, encrypt
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.services import note_presence
 from tests.factories import PASSWORD, access, attach, say, show, signed_in

@@ -18,9 +18,9 @@ from agents.models import Agent, EntryErasure, Run, Snapshot, ToolCall
 from knowledge.models import Entry
 from knowledge.services import erase_entry, update_entry
 from openvibe.api.models import IdempotencyKey
-from openvibe.base.fields import decrypt
 from openvibe.chat.models import Erasure, Message, Quote, Thread
 from openvibe.chat.services import delete_message, describe_image, erase_texts, start_dive, update_message
+from openvibe.engines.database.fields import decrypt
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, meanwhile, reply_of, told
 from tests.factories import access, make_agent, make_channel, make_entry, make_suggestion, make_thread, say, show

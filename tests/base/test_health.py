@@ -49,7 +49,7 @@ def test_a_small_disk_needs_a_share_of_it_free(tmp_path: Path, total: int, neede
 def test_the_data_of_an_embedded_database_is_looked_at(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, is_embedded: bool
 ) -> None:
-    engine = "openvibe.runner.postgres" if is_embedded else "django.db.backends.postgresql"
+    engine = "openvibe.engines.database.embedded" if is_embedded else "django.db.backends.postgresql"
     monkeypatch.setitem(connection.settings_dict, "ENGINE", engine)
     folders = written_folders()
     assert folders[:3] == [settings.VAR, settings.STATIC_ROOT, settings.HOME]

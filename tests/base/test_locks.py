@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from django.db import connection
 
-from openvibe.base.locks import LockKind, advisory_lock, lock_key
+from openvibe.engines.database.locks import LockKind, advisory_lock, lock_key
 
 
 @pytest.mark.django_db(transaction=True)

@@ -13,11 +13,11 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from openvibe.base.fields import PREFIX
-from openvibe.base.locks import LockKind, lock_key
 from openvibe.base.mail import send_due_mail
 from openvibe.base.models import OutgoingMail
 from openvibe.base.tasks import queue_mail
+from openvibe.engines.database.fields import PREFIX
+from openvibe.engines.database.locks import LockKind, lock_key
 from openvibe.runner.management.commands import doctor
 from openvibe.workspaces.models import Member
 from tests.factories import PASSWORD

@@ -3,7 +3,7 @@
 import pytest
 from django.db import connection
 
-from openvibe.base.planner_statistics import analyze_changed_tables
+from openvibe.engines.database.planner_statistics import analyze_changed_tables
 from openvibe.workspaces.models import Member
 from tests.factories import make_channel
 

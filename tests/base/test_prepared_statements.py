@@ -12,9 +12,9 @@ import pytest
 from django.db import DataError, NotSupportedError, OperationalError, ProgrammingError, connection, transaction
 from psycopg.pq import TransactionStatus
 
-from openvibe.base.locks import LockKind, advisory_lock
-from openvibe.base.prepared_statements import fetch_prepared, fetch_unprepared, number_placeholders
-from openvibe.base.time_zones import EARLIEST, LATEST
+from openvibe.engines.database.locks import LockKind, advisory_lock
+from openvibe.engines.database.prepared_statements import fetch_prepared, fetch_unprepared, number_placeholders
+from openvibe.engines.database.time_zones import EARLIEST, LATEST
 from tests.operations.processes import wait_until
 
 

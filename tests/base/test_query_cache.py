@@ -16,8 +16,8 @@ from django.db.models.signals import post_init, pre_init
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from openvibe.base.query_cache import CompiledQuery, JsonRows, array_literal, json_array, json_object
 from openvibe.chat.models import AccessQuery, Message, Thread
+from openvibe.engines.database.compiled_queries import CompiledQuery, JsonRows, array_literal, json_array, json_object
 from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.queries import member_access
 from tests.factories import say

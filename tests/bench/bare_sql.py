@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 from django.db import connection
 
-from openvibe.base.prepared_statements import number_placeholders
 from openvibe.chat.models import Thread
+from openvibe.engines.database.prepared_statements import number_placeholders
 from tests.bench.measurement import Step
 
 Statement = tuple[bytes, list[Any]]

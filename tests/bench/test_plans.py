@@ -14,12 +14,12 @@ from pytest_django import DjangoDbBlocker
 
 from agents.assembler.assemble import assemble
 from knowledge.search import ENTRY_VECTORS, find_entries
-from openvibe.base.prepared_statements import number_placeholders
 from openvibe.chat.models import Thread
 from openvibe.chat.search import thread as thread_search
 from openvibe.chat.search.thread import find_messages
 from openvibe.chat.services import create_channel, post_message
 from openvibe.chat.wiring import MESSAGE_VECTORS
+from openvibe.engines.database.prepared_statements import number_placeholders
 from openvibe.search import candidates
 from openvibe.search.indexing import embed_pending
 from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_entries, make_thread

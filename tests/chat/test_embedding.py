@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from django.db import connection, connections, transaction
 
-from openvibe.base.locks import LockKind, lock_key
 from openvibe.chat import tasks
 from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
 from openvibe.chat.services import delete_message, update_message
 from openvibe.chat.wiring import MESSAGE_VECTORS, embed_pending_messages
+from openvibe.engines.database.locks import LockKind, lock_key
 from openvibe.search.embedders import StaticEmbedder
 from openvibe.search.indexing import BATCH_SIZE
 from openvibe.search.models import VectorSpace

@@ -12,9 +12,9 @@ from agents.models import Agent
 from knowledge.filters import EntryScope, filter_current, newest_topics
 from knowledge.models import Entry
 from knowledge.services import renew_entry
-from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import start_dive
+from openvibe.engines.database.prepared_statements import fetch_unprepared
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, make_channel, make_entry, make_member, make_suggestion, make_thread, say
 

@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from openvibe.runner.postgres.server import PROGRAM_ENVIRONMENT, SystemUser, program_path, server_user
+from openvibe.engines.database.embedded.server import PROGRAM_ENVIRONMENT, SystemUser, program_path, server_user
 from tests.operations.installation_template import prepare
 from tests.operations.processes import ROOT, environment, free_port, wait_until
 

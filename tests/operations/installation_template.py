@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from openvibe.runner.postgres.server import ensure_server, release_server
+from openvibe.engines.database.embedded.server import ensure_server, release_server
 from tests.operations.processes import PATIENCE, ROOT, environment, nothing_left_of
 from tests.run_once import once, run_program, shared
 

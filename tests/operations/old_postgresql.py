@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from openvibe.runner.postgres.server import server_user
+from openvibe.engines.database.embedded.server import server_user
 from tests.operations.cluster import accepts
 from tests.operations.processes import free_port, wait_until
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from openvibe.runner.postgres.server import ensure_server, release_server
+from openvibe.engines.database.embedded.server import ensure_server, release_server
 from tests.operations.old_postgresql import DEBIAN_15, old_server
 from tests.operations.processes import manage
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from openvibe.runner.postgres.server import (
+from openvibe.engines.database.embedded.server import (
     DatabaseUnavailable,
     Server,
     ensure_server,
@@ -34,14 +34,14 @@ def made(var: Path) -> Path:
 USE_UNTIL_TOLD = """
 import sys
 from pathlib import Path
-from openvibe.runner.postgres.server import ensure_server
+from openvibe.engines.database.embedded.server import ensure_server
 print("using", ensure_server(Path(sys.argv[1])).socket, flush=True)
 sys.stdin.read()
 """
 USE_AND_FORK = """
 import os, sys
 from pathlib import Path
-from openvibe.runner.postgres.server import ensure_server
+from openvibe.engines.database.embedded.server import ensure_server
 ensure_server(Path(sys.argv[1]))
 if os.fork() == 0:
     sys.exit(0)
@@ -184,7 +184,9 @@ def test_many_who_miss_a_server_that_cannot_start_try_once_and_it_comes_back_whe
     wal.rename(elsewhere)  # as good as a full disk: recovery ends at once
     said = len(log.read_text())
     with monkeypatch.context() as patch, ThreadPoolExecutor(24) as pool:
-        patch.setattr("openvibe.runner.postgres.server.RESTART_TIMEOUT", 600.0)  # the last asks as soon as the first
+        patch.setattr(
+            "openvibe.engines.database.embedded.server.RESTART_TIMEOUT", 600.0
+        )  # the last asks as soon as the first
         assert not any(pool.map(is_back, [made] * 24))
     assert log.read_text()[said:].count("starting PostgreSQL") == 1
     elsewhere.rename(wal)

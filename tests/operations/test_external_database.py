@@ -4,7 +4,7 @@ from pathlib import Path
 
 import psycopg
 
-from openvibe.runner.postgres.server import ensure_server, find_postmaster, release_server
+from openvibe.engines.database.embedded.server import ensure_server, find_postmaster, release_server
 from tests.operations.installation_template import prepare
 from tests.operations.processes import manage, processes_of
 from tests.operations.server import serving

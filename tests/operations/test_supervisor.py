@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openvibe.runner.postgres.server import find_postmaster
+from openvibe.engines.database.embedded.server import find_postmaster
 from tests.operations.installation_template import prepare_server
 from tests.operations.processes import PATIENCE, python, wait_for_end_of_processes, wait_until
 
@@ -14,7 +14,7 @@ SUPERVISE = """
 import os, signal, sys, threading
 from django.conf import settings
 from openvibe.runner.database_guard import database_guard
-from openvibe.runner.postgres.server import ensure_server
+from openvibe.engines.database.embedded.server import ensure_server
 from openvibe.runner.supervisor import Supervisor
 
 

@@ -25,7 +25,6 @@ from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.services import configure_plugin
 from memory.services import record_failure
 from memory.work.handoff import create_handoff
-from openvibe.base.fields import encrypt
 from openvibe.chat.models import Channel, Draft, Message
 from openvibe.chat.services import (
     add_reaction,
@@ -38,6 +37,7 @@ from openvibe.chat.services import (
     start_dive,
     update_message,
 )
+from openvibe.engines.database.fields import encrypt
 from openvibe.llm.drafts import ResultDraft
 from openvibe.llm.errors import BadAnswer
 from openvibe.search.indexing import VECTOR_TABLES, embed_pending

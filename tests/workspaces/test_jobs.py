@@ -28,10 +28,10 @@ from openvibe.base.job_runs import (
     read_job_statuses,
     request_job_run,
 )
-from openvibe.base.locks import LockKind, lock_key
 from openvibe.base.models import Event, JobRun
 from openvibe.base.scheduler import synchronise_schedule
 from openvibe.base.tasks import delete_expired_events
+from openvibe.engines.database.locks import LockKind, lock_key
 from openvibe.workspaces.models import Member
 from tests.admin.conftest import superuser
 

@@ -11,7 +11,7 @@ from agents.models import LoadedSkill
 from agents.skills import skill_index, skill_text
 from memory.models import Block, ProfileNote
 from openvibe.base.masking import mask_secrets
-from openvibe.base.query_cache import JsonRows
+from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.transcripts import one_line

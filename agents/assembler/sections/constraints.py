@@ -13,7 +13,7 @@ from agents.assembler.items import Item, SectionCandidates, make_item, section_c
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from memory.models import WorkItem
 from openvibe.base.masking import mask_secrets
-from openvibe.base.query_cache import JsonRows
+from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 

@@ -22,8 +22,8 @@ from agents.assembler.items import (
     shorten_message,
 )
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
-from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import DiveResult, Message
+from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.llm.drafts import DRAFT_FORMAT, render_draft
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.transcripts import message_line, one_line, opening

@@ -26,7 +26,7 @@ from agents.audience import learned_unseen, unseen_channels
 from agents.models import Run
 from memory.models import Episode
 from openvibe.base.masking import mask_secrets
-from openvibe.base.query_cache import JsonRows
+from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 from openvibe.llm.transcripts import clean_name, one_line
 

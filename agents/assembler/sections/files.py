@@ -14,8 +14,8 @@ from django.db.models.functions import Coalesce, NullIf
 from agents.assembler.items import Item, SectionCandidates, format_minute, make_item, opening_tokens, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from openvibe.base.masking import mask_secrets
-from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import EXTRACT_TOKENS, Attachment, Dive, Message
+from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.llm.transcripts import message_line, opening
 
 MAX_FILES = 20

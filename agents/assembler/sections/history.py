@@ -43,9 +43,9 @@ from memory.queries import (
     provider_by_name,
 )
 from openvibe.base.masking import mask_secrets
-from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import Message
+from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import OVERCOUNT_FACTOR, TokenCounter
 from openvibe.llm.transcripts import message_line, opening

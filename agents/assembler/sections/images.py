@@ -15,8 +15,8 @@ from agents.assembler.items import AtomicGroup, FitResult, Item, SectionCandidat
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from agents.assembler.stack import SectionName
 from openvibe.base.masking import mask_secrets
-from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import Dive, Image, Message
+from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.transcripts import message_line, opening
 from openvibe.llm.values import ImagePart

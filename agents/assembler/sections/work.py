@@ -29,8 +29,8 @@ from agents.models import Agent, Run, Snapshot, ToolCall
 from memory.models import Approval, Compaction, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.base.masking import mask_secrets
-from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import Dive, Message
+from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 from openvibe.llm.transcripts import indent_text, one_line

@@ -29,10 +29,10 @@ from agents.assembler.snapshots.content import (
 from agents.knowledge_uses import record_uses
 from agents.models import Run, RunStep, Snapshot, ToolCall, ToolSource
 from openvibe.base.events import emit
-from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.base.quotation import Quotation
 from openvibe.chat.wiring import ErasedText
+from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.llm.values import ChatMessage
 
 MAX_DIGITS = 18

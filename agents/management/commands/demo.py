@@ -19,7 +19,6 @@ from agents.services import create_agent, set_trust_level
 from knowledge.queries import parse_expiry
 from knowledge.services import create_entry, pin_result
 from memory.services import create_work_item
-from openvibe.base.planner_statistics import analyze_changed_tables
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import (
     ImportedLine,
@@ -32,6 +31,7 @@ from openvibe.chat.services import (
     publish_dive,
     start_dive,
 )
+from openvibe.engines.database.planner_statistics import analyze_changed_tables
 from openvibe.llm.drafts import ResultDraft
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access

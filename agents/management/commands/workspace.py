@@ -21,8 +21,8 @@ from agents.archive.export import export_workspace
 from agents.archive.folders import own_folder
 from agents.archive.restore import MAX_BYTES, import_workspace
 from openvibe.base.command_report import write_report
-from openvibe.base.planner_statistics import analyze_changed_tables
 from openvibe.base.problems import Problem
+from openvibe.engines.database.planner_statistics import analyze_changed_tables
 from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import resolve_workspace
 from openvibe.workspaces.services import create_workspace

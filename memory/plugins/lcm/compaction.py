@@ -38,9 +38,9 @@ from memory.plugins.lcm.planner import CONDENSED_SHARE, LEAF_SHARE, SummaryWrite
 from memory.plugins.lcm.stale_summaries import rebuild_stale_summaries
 from memory.plugins.lcm.summarizer import entry_cost, summarize
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
-from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Thread
+from openvibe.engines.database.locks import LockKind, advisory_lock
 from openvibe.llm.endpoints import client_for
 from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint

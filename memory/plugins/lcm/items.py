@@ -15,7 +15,7 @@ from psycopg import sql
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS, ContextEntry, Session
 from memory.plugins.lcm.chunking import GAP_KIND, SUMMARY_KIND, ContextItem
 from memory.plugins.lcm.models import Item
-from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.engines.database.prepared_statements import fetch_prepared
 
 # Messages become visible in the order of their numbers (a number is given under the thread's row lock), so what is
 # after `seen_seq` is all that was not seen.

@@ -2,7 +2,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import migrations, models
 from django.db.models.functions import Now
 
-from openvibe.base.migration_operations import CreateModels
+from openvibe.engines.database.migration_operations import CreateModels
 
 
 class Migration(migrations.Migration):

@@ -3,7 +3,7 @@
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
-import openvibe.base.fields
+import openvibe.engines.database.fields
 
 
 class Migration(migrations.Migration):
@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("recipient", models.EmailField(max_length=254)),
                 ("subject", models.CharField(max_length=255)),
-                ("body", openvibe.base.fields.EncryptedTextField()),
+                ("body", openvibe.engines.database.fields.EncryptedTextField()),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("due_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), db_index=True)),
                 ("attempts", models.PositiveSmallIntegerField(default=0)),

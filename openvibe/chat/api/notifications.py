@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from openvibe.api.fields import ChoiceField, ClockTimeField, TextField
 from openvibe.api.views import ApiView
-from openvibe.base.time_zones import is_time_zone
 from openvibe.chat import queries, services
 from openvibe.chat.models import Channel, Thread
+from openvibe.engines.database.time_zones import is_time_zone
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import NotificationLevel, User

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from openvibe.base.text import has_visible_character
-from openvibe.base.time_zones import has_local_time
+from openvibe.engines.database.time_zones import has_local_time
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 TITLE_CHARACTERS = 120

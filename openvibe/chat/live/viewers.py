@@ -13,9 +13,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from openvibe.api.models import Token
-from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.models import Channel, Message, Thread
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access, Role, role_access
 from openvibe.workspaces.models import DoNotDisturb, NotificationLevel, Participant
 from openvibe.workspaces.queries import AGENT_ACCESSES

@@ -9,7 +9,7 @@ from django.db.models.lookups import Exact
 from pgtrigger.compiler import Trigger, UpsertTriggerSql
 from pgvector.django import HalfVectorField, HnswIndex
 
-from openvibe.base.migration_operations import CreateModels
+from openvibe.engines.database.migration_operations import CreateModels
 from openvibe.search.models import SignsField
 
 

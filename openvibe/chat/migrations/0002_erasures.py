@@ -4,7 +4,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
-import openvibe.base.fields
+import openvibe.engines.database.fields
 
 
 class Migration(migrations.Migration):
@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("is_deletion", models.BooleanField()),
-                ("texts", openvibe.base.fields.EncryptedTextField(blank=True)),
+                ("texts", openvibe.engines.database.fields.EncryptedTextField(blank=True)),
                 ("counts", models.JSONField(default=dict)),
                 (
                     "created_at",

@@ -11,8 +11,8 @@ from django.db.models import Model, QuerySet
 
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models.visibility import Visibility, visibility_of
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.workspaces.access import Access
 
 Row = TypeVar("Row", bound=Model)

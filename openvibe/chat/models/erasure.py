@@ -8,9 +8,9 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from openvibe.base.fields import EncryptedTextField
 from openvibe.base.quotation import Quotation
 from openvibe.chat.models.message import Message
+from openvibe.engines.database.fields import EncryptedTextField
 from openvibe.workspaces.models import Participant
 
 

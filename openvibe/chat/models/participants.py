@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.db.models import Q, QuerySet
 
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models.channel import Channel, ChannelMembership
 from openvibe.chat.models.thread import Thread
 from openvibe.chat.models.visibility import load_visibility, sees_channel, sees_thread
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.queries import AGENT_ACCESSES

@@ -13,8 +13,8 @@ from typing import LiteralString, Protocol
 from django.db.models import Q
 from psycopg import sql
 
-from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.base.query_cache import array_literal
+from openvibe.engines.database.compiled_queries import array_literal
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from django.urls import reverse
 
-from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.chat.models import visibility_of
 from openvibe.chat.wiring import PLACE_SOURCES, Place, PlaceQuery
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
 
 _SELECT_NAMED = """

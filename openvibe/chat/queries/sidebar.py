@@ -9,8 +9,8 @@ from typing import LiteralString
 
 from psycopg import sql
 
-from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.chat.models import is_channel_readable, visibility_of
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import PRESENCE_SECONDS
 

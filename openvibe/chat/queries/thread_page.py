@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.chat.models import Thread
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
 
 _SELECT_SURROUNDINGS = """

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.base.query_cache import array_literal
 from openvibe.chat.models import sees_thread
+from openvibe.engines.database.compiled_queries import array_literal
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.llm.tokens import count_tokens
 from openvibe.search.candidates import Corpus
 from openvibe.search.passages import best_passage_similarity

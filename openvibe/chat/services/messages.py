@@ -11,9 +11,7 @@ from django.utils import timezone
 
 from openvibe.base.events import emit
 from openvibe.base.mentions import mentioned_handles
-from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import TextRefused, clean_body, has_visible_character
 from openvibe.chat.attachments import NewAttachment, NewFile
 from openvibe.chat.images import NewImage, clean_description
@@ -30,6 +28,8 @@ from openvibe.chat.models import (
 from openvibe.chat.services.erasure import begin_erasure
 from openvibe.chat.services.permissions import check_dive_party, check_not_archived
 from openvibe.chat.wiring import agent_posted, message_posted, message_revised, message_texts
+from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant

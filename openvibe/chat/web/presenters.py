@@ -19,11 +19,11 @@ from django.utils.safestring import SafeString
 from openvibe.base.fragments import cached_html, render_cached, typed_key, with_csrf_token
 from openvibe.base.markdown import last_block_start, render_markdown
 from openvibe.base.params import int_param
-from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.images import is_called_image
 from openvibe.chat.models import MAX_THUMBNAIL_SIDE, Dive, DiveResult, Message, Thread
 from openvibe.chat.queries import message_page
 from openvibe.chat.wiring import MESSAGE_DECORATORS
+from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.llm.drafts import ResultDraft, parse_draft, render_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest

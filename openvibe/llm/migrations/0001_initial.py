@@ -4,7 +4,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import migrations, models
 from django.db.models.functions import Now
 
-import openvibe.base.fields
+import openvibe.engines.database.fields
 
 
 class Migration(migrations.Migration):
@@ -37,7 +37,10 @@ class Migration(migrations.Migration):
                         verbose_name="base URL",
                     ),
                 ),
-                ("api_key", openvibe.base.fields.EncryptedTextField(blank=True, default="", verbose_name="key")),
+                (
+                    "api_key",
+                    openvibe.engines.database.fields.EncryptedTextField(blank=True, default="", verbose_name="key"),
+                ),
                 (
                     "model",
                     models.CharField(

@@ -7,7 +7,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
-import openvibe.base.fields
+import openvibe.engines.database.fields
 
 
 class Migration(migrations.Migration):
@@ -30,8 +30,11 @@ class Migration(migrations.Migration):
                     "kinds",
                     django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=40), size=None),
                 ),
-                ("secret", openvibe.base.fields.EncryptedTextField(editable=False)),
-                ("previous_secret", openvibe.base.fields.EncryptedTextField(blank=True, default="", editable=False)),
+                ("secret", openvibe.engines.database.fields.EncryptedTextField(editable=False)),
+                (
+                    "previous_secret",
+                    openvibe.engines.database.fields.EncryptedTextField(blank=True, default="", editable=False),
+                ),
                 ("rotated_at", models.DateTimeField(editable=False, null=True)),
                 (
                     "state",

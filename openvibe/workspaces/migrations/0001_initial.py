@@ -5,7 +5,7 @@ from django.db import migrations, models
 from django.db.models.functions import Lower, Now
 from pgtrigger.compiler import Trigger, UpsertTriggerSql
 
-from openvibe.base.migration_operations import CreateModels
+from openvibe.engines.database.migration_operations import CreateModels
 
 
 class Migration(migrations.Migration):

@@ -11,7 +11,7 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from openvibe.base.name_field import NameField
-from openvibe.base.time_zones import instant_of, time_zone_or_utc
+from openvibe.engines.database.time_zones import instant_of, time_zone_or_utc
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from allauth.mfa.adapter import DefaultMFAAdapter
 
-from openvibe.base.fields import decrypt, encrypt
+from openvibe.engines.database.fields import decrypt, encrypt
 
 
 class TwoFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # allauth has no types

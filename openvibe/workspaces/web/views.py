@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from openvibe.base.params import MAX_ID, int_param, words_param
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.base.rate_limits import check_rate
-from openvibe.base.time_zones import common_time_zones
+from openvibe.engines.database.time_zones import common_time_zones
 from openvibe.workspaces import services
 from openvibe.workspaces.decorators import (
     LAST_WORKSPACE_SESSION_KEY,

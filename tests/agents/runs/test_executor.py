@@ -16,9 +16,9 @@ from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.recovery import recover_runs
 from memory.episodes.models import Episode
-from openvibe.base.locks import LockKind, lock_key
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access
+from openvibe.engines.database.locks import LockKind, lock_key
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, say

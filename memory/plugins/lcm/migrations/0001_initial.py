@@ -2,7 +2,7 @@ from django.db import migrations, models
 from django.db.models.functions import Now
 from pgtrigger.compiler import Trigger, UpsertTriggerSql
 
-from openvibe.base.migration_operations import CreateModels
+from openvibe.engines.database.migration_operations import CreateModels
 
 # When the text of a message changes, every summary that stands for it loses its words in the same transaction. The
 # trigger stands on chat's table, which knows nothing of memory: whatever changes a text, by whatever way, cannot leave it

@@ -3,7 +3,7 @@ from django.db.models.functions import Now
 from pgtrigger.compiler import Trigger, UpsertTriggerSql
 from pgtrigger.migrations import AddTrigger, RemoveTrigger
 
-from openvibe.base.migration_operations import CreateModels
+from openvibe.engines.database.migration_operations import CreateModels
 
 # As before, but a summary is made from everything between `source_from_seq` and `last_seq`: what was given as earlier
 # context loses its words in later summaries, too. Corrections of such a summary may quote them: they are emptied.

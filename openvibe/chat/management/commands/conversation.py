@@ -14,7 +14,6 @@ from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
 from openvibe.base.command_report import write_report
-from openvibe.base.planner_statistics import analyze_changed_tables
 from openvibe.base.problems import Problem
 from openvibe.base.text import pluralize
 from openvibe.chat.importing.mattermost import read_mattermost
@@ -23,6 +22,7 @@ from openvibe.chat.importing.slack import read_slack
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_channel
 from openvibe.chat.services.conversation_import import ImportReport, import_thread
+from openvibe.engines.database.planner_statistics import analyze_changed_tables
 from openvibe.workspaces.models import Member, Workspace
 from openvibe.workspaces.queries import member_access, resolve_workspace
 

@@ -18,9 +18,7 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError as BrokerUnavailable
 
-from openvibe.base.connection_problems import ConnectionProblem, explain_connection_error
 from openvibe.base.disk import least_room, written_folders
-from openvibe.base.fields import UnreadableSecret
 from openvibe.base.job_runs import newest_runs
 from openvibe.base.models import OutgoingMail
 from openvibe.base.proxy_headers import COUNT_PROXIES, lacks_trusted_proxies
@@ -28,6 +26,8 @@ from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.service_states import read_service_states
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
 from openvibe.base.text import pluralize
+from openvibe.engines.database.connection_problems import ConnectionProblem, explain_connection_error
+from openvibe.engines.database.fields import UnreadableSecret
 from openvibe.llm.endpoints import find_endpoint_problem
 from openvibe.llm.models import Endpoint
 from openvibe.runner.backup import unfinished_restore
@@ -155,7 +155,7 @@ def database() -> CheckResult:
     except (Error, psycopg.Error) as error:
         raise DatabaseUnusable(explain_connection_error(error)) from error
     version = connection.pg_version  # type: ignore[attr-defined]  # the wrapper of PostgreSQL has it
-    kind = "embedded" if settings.DATABASES["default"]["ENGINE"] == "openvibe.runner.postgres" else "outside"
+    kind = "embedded" if settings.DATABASES["default"]["ENGINE"] == "openvibe.engines.database.embedded" else "outside"
     state = f"PostgreSQL {version // 10_000}.{version % 10_000}, {kind}."
     advice = "Upgrade to PostgreSQL 15 or later." if version < MIN_POSTGRESQL_VERSION else ""
     return CheckResult("database", state, advice)

@@ -71,7 +71,7 @@ class Command(BaseCommand):
 
     def serve_everything(self, host: str, port: int) -> None:
         """Database, web processes and workers, until told to stop."""
-        is_embedded = settings.DATABASES["default"]["ENGINE"] == "openvibe.runner.postgres"
+        is_embedded = settings.DATABASES["default"]["ENGINE"] == "openvibe.engines.database.embedded"
         guard = database_guard(settings.VAR) if is_embedded else nullcontext()
         own_url = f"http://{display_host(host)}:{port}/"
         url = f"{settings.PUBLIC_URL}/" if settings.ENV.production else own_url

@@ -14,11 +14,11 @@ from memory.plugins.base import CompactionResult
 from memory.plugins.compaction import execute_compaction, recover_compactions
 from memory.plugins.models import Compaction
 from memory.work.models import Handoff
-from openvibe.base.locks import LockKind, advisory_lock, lock_key
 from openvibe.base.models import Event
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread
 from openvibe.chat.services import set_thread_access
+from openvibe.engines.database.locks import LockKind, advisory_lock, lock_key
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
 from tests.factories import access, say

@@ -30,7 +30,7 @@ from django.utils import timezone
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.engines.database.prepared_statements import fetch_prepared
 
 
 def array_literal(ids: Iterable[int]) -> str:

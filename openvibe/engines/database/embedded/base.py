@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from django.db.backends.postgresql import base, client
 
-from openvibe.runner.postgres.server import Server, ensure_server, program_path
+from openvibe.engines.database.embedded.server import Server, ensure_server, program_path
 
 
 class DatabaseClient(client.DatabaseClient):
@@ -21,7 +21,7 @@ class DatabaseClient(client.DatabaseClient):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """DATABASES: `{"ENGINE": "openvibe.runner.postgres", "NAME": …, "VAR": Path}`; no host, user or port."""
+    """DATABASES: `{"ENGINE": "openvibe.engines.database.embedded", "NAME": …, "VAR": Path}`; no host, user or port."""
 
     client_class = DatabaseClient
 

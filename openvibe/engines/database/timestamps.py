@@ -9,7 +9,7 @@ from django.dispatch import receiver
 from psycopg.abc import Buffer
 from psycopg.types.datetime import TimestamptzLoader
 
-from openvibe.base.time_zones import EARLIEST, LATEST
+from openvibe.engines.database.time_zones import EARLIEST, LATEST
 
 
 def parse_stored_time(text: str) -> datetime:

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db import connection
 
-from openvibe.runner.postgres.server import DatabaseUnavailable, program_path
+from openvibe.engines.database.embedded.server import DatabaseUnavailable, program_path
 
 
 def database_name() -> str:

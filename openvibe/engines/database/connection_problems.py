@@ -73,7 +73,7 @@ _WORDS: dict[Cause, tuple[str, str]] = {
 def explain_connection_error(error: Error | psycopg.Error) -> ConnectionProblem:
     """Explains an error that was met when the connection was made. Asks the server whether it is there. Why the
     embedded server cannot be used, the error says itself."""
-    if connection.settings_dict["ENGINE"] == "openvibe.runner.postgres":
+    if connection.settings_dict["ENGINE"] == "openvibe.engines.database.embedded":
         return ConnectionProblem(
             Cause.UNREACHABLE, f"the embedded PostgreSQL cannot be used: {error}", "Do what it says."
         )
