@@ -25,7 +25,7 @@ from agents.models import Run
 from memory.models import Compaction
 from openvibe.base.heartbeats import ALIVE_SECONDS, probe_ages, read_heartbeats
 from openvibe.base.queue import queue_is_in_database
-from openvibe.base.service_states import read_service_states
+from openvibe.engines.serving.service_states import read_service_states
 from openvibe.webhooks.queries import oldest_pending_at
 
 CACHE_SECONDS = 10.0

@@ -14,8 +14,8 @@ from django.db import close_old_connections
 from kombu import Connection
 from kombu.transport import TRANSPORT_ALIASES
 
-from openvibe.base.logs import log_uncaught_exceptions
 from openvibe.base.queue import queue_conninfo, queue_is_in_database
+from openvibe.engines.serving.logs import log_uncaught_exceptions
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 

@@ -12,7 +12,7 @@ DATABASES["default"].setdefault("OPTIONS", {})["options"] = "-c synchronous_comm
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},
-    "staticfiles": {"BACKEND": "openvibe.runner.static_files.CachedUrlStorage"},
+    "staticfiles": {"BACKEND": "openvibe.engines.serving.static_files.CachedUrlStorage"},
 }
 WHITENOISE_AUTOREFRESH = True  # else every test client looks at every static file before its first request
 CELERY_BROKER_URL = "memory://"  # the real queue is used by the journeys, which serve an installation of their own

@@ -25,10 +25,10 @@ from django.db.models import Model
 from agents.archive.folders import folder_files
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Reference, Table, archived_tables
 from agents.models import Agent, EntryErasure
-from openvibe.base.atomic_write import atomic_write
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Erasure
+from openvibe.engines.serving.atomic_write import atomic_write
 from openvibe.workspaces.models import User, Workspace
 
 FORMAT = "openvibe-workspace"

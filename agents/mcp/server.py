@@ -45,10 +45,10 @@ from openvibe.api.auth import BearerAuthentication, Caller, caller_of
 from openvibe.api.parsers import MAX_BODY_BYTES
 from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, error_to_problem
 from openvibe.api.views import ApiView
-from openvibe.base.hosts import check_host
-from openvibe.base.middleware import request_id_of
 from openvibe.base.problems import Refused
 from openvibe.chat.models import Image
+from openvibe.engines.serving.hosts import check_host
+from openvibe.engines.serving.middleware import request_id_of
 
 INSTRUCTIONS = """OpenVibe is a workspace where people and agents talk in threads. Tools are named as the operations of
 its REST API (/api/v1/docs/). Call `me_get` first: who you are and what your token may do. A thread's messages are what

@@ -35,10 +35,10 @@ from knowledge.services.validation import check_may_manage, may_manage
 from knowledge.web.forms import EntryFormData, access_entry, find_owner, read_form_data, suggest_owners
 from knowledge.web.presenters import LISTED_COLUMNS, ListedEntry, entry_items, entry_row, revision_rows
 from knowledge.web.review import decided_version, list_contradictions, render_queue, renewal_expiries
-from openvibe.base.fragments import render_fragments
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message
 from openvibe.chat.queries import AccessQuery
+from openvibe.engines.serving.fragments import render_fragments
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from openvibe.base.registers import Register
-from openvibe.base.service_states import read_service_states
+from openvibe.engines.serving.service_states import read_service_states
 
 
 class ListPage(NamedTuple):

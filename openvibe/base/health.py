@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 
 from openvibe.base.disk import least_room, written_folders
 from openvibe.base.outages import unavailable_from
-from openvibe.base.streams import Send, stream_response
+from openvibe.engines.serving.streams import Send, stream_response
 
 STREAM_SECONDS = 10.0
 """How long a stream of the health check goes on after its event: whoever holds it back is noticed sooner."""

@@ -5,10 +5,10 @@ from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
 import openvibe.base.job_runs
-import openvibe.base.proxy_headers
-import openvibe.celery  # noqa: F401
+import openvibe.celery
 import openvibe.engines.database.prepared_statements
-import openvibe.engines.database.timestamps
+import openvibe.engines.database.timestamps  # noqa: F401
+import openvibe.engines.serving.proxy_headers
 from openvibe.base.queue import install_queue
 
 

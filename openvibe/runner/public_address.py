@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from openvibe.base.proxy_headers import THIS_MACHINE
+from openvibe.engines.serving.proxy_headers import THIS_MACHINE
 
 Diagnosis = tuple[str, str]
 """The state of one thing, and the next step; that is empty when all is well."""

@@ -21,9 +21,9 @@ from granian.constants import HTTPModes, Interfaces
 from granian.log import LogLevels
 from granian.server import Server
 
-from openvibe.base.file_limit import MAX_OPEN_REQUESTS, OWN_FILES, open_file_limit
 from openvibe.celery import app
-from openvibe.runner.supervisor import Service, end_with_supervisor
+from openvibe.engines.serving.file_limit import MAX_OPEN_REQUESTS, OWN_FILES, open_file_limit
+from openvibe.engines.serving.supervisor import Service, end_with_supervisor
 
 log = structlog.get_logger(__name__)
 WEB_STOP_SECONDS = 2  # for answers under way when the web processes are told to stop
@@ -35,7 +35,7 @@ SERVICE_MODULES = (  # each service would import them for itself
     *("granian.server", "kombu.mixins"),
 )
 WEB_SERVER_LOGS = {
-    "formatters": {"json": {"()": "openvibe.base.logs.json_formatter"}},
+    "formatters": {"json": {"()": "openvibe.engines.serving.logs.json_formatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "json"}},
     "loggers": {
         name: {"handlers": ["stderr"], "level": "INFO", "propagate": False} for name in ("_granian", "granian.access")

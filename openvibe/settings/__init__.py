@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from kombu import Queue
 
-from openvibe.base.logs import configure_structlog, log_uncaught_exceptions
+from openvibe.engines.serving.logs import configure_structlog, log_uncaught_exceptions
 from openvibe.settings.environment import (
     ROOT,
     create_private_folder,
@@ -60,7 +60,7 @@ if ENV.production:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 6 * 1024 * 1024
 FILE_UPLOAD_HANDLERS = [
-    "openvibe.base.request_body.BoundedUploadHandler",
+    "openvibe.engines.serving.request_body.BoundedUploadHandler",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
@@ -129,17 +129,17 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "openvibe.base.health.HealthMiddleware",
     "agents.metrics.MetricsMiddleware",
-    "openvibe.base.middleware.RequestIdMiddleware",
-    "openvibe.base.hosts.HostMiddleware",
-    "openvibe.base.middleware.MultipartCharsetMiddleware",
-    "openvibe.base.proxy_headers.ProxyHeadersMiddleware",
+    "openvibe.engines.serving.middleware.RequestIdMiddleware",
+    "openvibe.engines.serving.hosts.HostMiddleware",
+    "openvibe.engines.serving.middleware.MultipartCharsetMiddleware",
+    "openvibe.engines.serving.proxy_headers.ProxyHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "openvibe.base.middleware.CompressionMiddleware",
-    "openvibe.base.middleware.PathContentSecurityPolicyMiddleware",
-    "openvibe.base.middleware.PrivateCacheMiddleware",
+    "openvibe.engines.serving.middleware.CompressionMiddleware",
+    "openvibe.engines.serving.middleware.PathContentSecurityPolicyMiddleware",
+    "openvibe.engines.serving.middleware.PrivateCacheMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "openvibe.base.middleware.SlashMiddleware",
+    "openvibe.engines.serving.middleware.SlashMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -149,7 +149,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "openvibe.workspaces.middleware.TwoFactorMiddleware",
-    "openvibe.base.wsgi_threads.WholeStreamMiddleware",
+    "openvibe.engines.serving.wsgi_threads.WholeStreamMiddleware",
 ]
 ROOT_URLCONF = "openvibe.urls"
 WSGI_APPLICATION = "openvibe.wsgi.application"
@@ -161,7 +161,10 @@ TEMPLATES = [
             "loaders": [
                 (
                     "django.template.loaders.cached.Loader",
-                    ["openvibe.base.template_loader.Loader", "django.template.loaders.app_directories.Loader"],
+                    [
+                        "openvibe.engines.serving.template_loader.Loader",
+                        "django.template.loaders.app_directories.Loader",
+                    ],
                 )
             ],
             "context_processors": [
@@ -173,7 +176,7 @@ TEMPLATES = [
             "libraries": {
                 "agents": "agents.web.filters",
                 "conversation": "openvibe.chat.web.presenters",
-                "fragments": "openvibe.base.fragments",
+                "fragments": "openvibe.engines.serving.fragments",
                 "shell": "openvibe.chat.web.shell",
             },
         },
@@ -337,7 +340,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = VAR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "openvibe.runner.static_files.StaticStorage"},
+    "staticfiles": {"BACKEND": "openvibe.engines.serving.static_files.StaticStorage"},
 }
 WHITENOISE_USE_FINDERS = True
 PUBLIC_URL = public_url(ENV)
@@ -430,9 +433,12 @@ LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {
-        "not_routine": {"()": "django.utils.log.CallbackFilter", "callback": "ext://openvibe.base.logs.is_not_routine"}
+        "not_routine": {
+            "()": "django.utils.log.CallbackFilter",
+            "callback": "ext://openvibe.engines.serving.logs.is_not_routine",
+        }
     },
-    "formatters": {"json": {"()": "openvibe.base.logs.json_formatter"}},
+    "formatters": {"json": {"()": "openvibe.engines.serving.logs.json_formatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": sys.stderr, "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
     "loggers": {

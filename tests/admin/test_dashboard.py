@@ -15,8 +15,8 @@ from agents.models import Agent, Run
 from knowledge.models import Entry
 from memory.models import Compaction
 from memory.plugins.lcm.models import Conversation
-from openvibe.base.service_states import ServiceState, write_service_states
 from openvibe.chat.models import Thread
+from openvibe.engines.serving.service_states import ServiceState, write_service_states
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.admin.conftest import staff, superuser

@@ -18,8 +18,8 @@ from memory.models import Compaction
 from openvibe.base.heartbeats import record_scheduler, record_worker
 from openvibe.base.models import Heartbeat, QueueProbe
 from openvibe.base.queue import create_queues
-from openvibe.base.service_states import ServiceState, write_service_states
 from openvibe.chat.models import Thread
+from openvibe.engines.serving.service_states import ServiceState, write_service_states
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.workspaces.models import Member
 from tests.factories import say

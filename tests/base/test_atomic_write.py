@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from openvibe.base.atomic_write import atomic_write
+from openvibe.engines.serving.atomic_write import atomic_write
 
 
 def test_what_is_there_stays_until_the_new_file_is_whole(tmp_path: Path) -> None:

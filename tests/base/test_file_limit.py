@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from openvibe.base.file_limit import open_file_limit, raise_file_limit
 from openvibe.chat.live.hub import MAX_STREAMS, max_streams
+from openvibe.engines.serving.file_limit import open_file_limit, raise_file_limit
 
 SOFT = 1000
 

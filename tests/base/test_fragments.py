@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 from django.utils.safestring import mark_safe
 
-from openvibe.base import fragments
-from openvibe.base.fragments import render_fragment, typed_key
 from openvibe.chat.wiring import LinkPreview
+from openvibe.engines.serving import fragments
+from openvibe.engines.serving.fragments import render_fragment, typed_key
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import pytest
 import structlog
 from django.db import IntegrityError, transaction
 
-from openvibe.base.logs import json_formatter, json_line, log_uncaught_exceptions
 from openvibe.chat.models import Message, Thread
+from openvibe.engines.serving.logs import json_formatter, json_line, log_uncaught_exceptions
 from openvibe.runner.services import WEB_SERVER_LOGS
 from openvibe.workspaces.models import Member
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from openvibe.asgi import Dispatcher, ServerStop
-from openvibe.base import request_body
-from openvibe.base.request_body import ClientGone, Message, RequestBodies
-from openvibe.base.wsgi_threads import UPLOAD_KEY
+from openvibe.engines.serving import request_body
+from openvibe.engines.serving.request_body import ClientGone, Message, RequestBodies
+from openvibe.engines.serving.wsgi_threads import UPLOAD_KEY
 
 GONE = {"type": "http.disconnect"}
 

@@ -13,8 +13,8 @@ from django.db import OperationalError
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.test import RequestFactory
 
-from openvibe.base import wsgi_threads
-from openvibe.base.wsgi_threads import UPLOAD_KEY, WholeStreamMiddleware, WsgiThreads
+from openvibe.engines.serving import wsgi_threads
+from openvibe.engines.serving.wsgi_threads import UPLOAD_KEY, WholeStreamMiddleware, WsgiThreads
 
 Message = MutableMapping[str, Any]
 PATIENCE = 10.0

@@ -21,7 +21,7 @@ from agents.models import Run
 from memory.models import Compaction
 from openvibe.chat.services import post_message
 from openvibe.engines.database.embedded.server import find_postmaster
-from openvibe.runner.supervisor import PROCESS_NAME_PREFIX
+from openvibe.engines.serving.supervisor import PROCESS_NAME_PREFIX
 from tests.bench.corpus import embed_all, make_bench_workspace, make_entries, make_thread
 from tests.bench.first_words import AT_ONCE, MODEL_HOSTS, measure_first_words
 from tests.bench.http_load import free_port, wait_until_ready

@@ -14,7 +14,7 @@ FIRST_START = """
 import io, django; django.setup()
 from django.core.management import call_command
 from openvibe.runner.bootstrap import prepare_database
-from openvibe.runner.static_files import collect_static_files
+from openvibe.engines.serving.static_files import collect_static_files
 prepare_database()
 collect_static_files()
 call_command("demo", if_empty=True, url="", stdout=io.StringIO())

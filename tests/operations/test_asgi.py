@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openvibe.asgi import Dispatcher, EventStreams, ServerStop, is_stream
-from openvibe.base.streams import STREAMS_KEY, Continuation, DeferredAnswer, Send
+from openvibe.engines.serving.streams import STREAMS_KEY, Continuation, DeferredAnswer, Send
 
 
 @pytest.mark.parametrize(

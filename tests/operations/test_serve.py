@@ -18,8 +18,8 @@ from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
 from openvibe.engines.database.embedded.server import ensure_server, find_postmaster, release_server
+from openvibe.engines.serving.supervisor import STOP_SECONDS, stop_orphans
 from openvibe.runner.management.commands.serve import check_port, is_serving, stop_on_signal
-from openvibe.runner.supervisor import STOP_SECONDS, stop_orphans
 from tests.locks import BLOCKED
 from tests.operations.installation_template import prepare_server
 from tests.operations.processes import (

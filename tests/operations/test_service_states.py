@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pytest_django.fixtures import Settings
 
-from openvibe.base.service_states import (
+from openvibe.engines.serving.service_states import (
     FILE_NAME,
     ServiceState,
     forget_service_states,

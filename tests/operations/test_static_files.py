@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pytest_django.fixtures import Settings
 
-from openvibe.runner.static_files import EARLIER_FILES_DAYS, collect_static_files
+from openvibe.engines.serving.static_files import EARLIER_FILES_DAYS, collect_static_files
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def root(settings: Settings, tmp_path: Path) -> Path:
     settings.STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
     settings.STATICFILES_DIRS = [source]
     settings.STATIC_ROOT = tmp_path / "static"
-    storage = {"BACKEND": "openvibe.runner.static_files.StaticStorage"}
+    storage = {"BACKEND": "openvibe.engines.serving.static_files.StaticStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": storage}
     collect_static_files()
     return tmp_path / "static"

@@ -15,7 +15,7 @@ import os, signal, sys, threading
 from django.conf import settings
 from openvibe.runner.database_guard import database_guard
 from openvibe.engines.database.embedded.server import ensure_server
-from openvibe.runner.supervisor import Supervisor
+from openvibe.engines.serving.supervisor import Supervisor
 
 
 def ready():
@@ -73,9 +73,9 @@ def test_a_killed_supervisor_leaves_nothing_behind(var: Path, services: list[str
 
 KEEP_RUNNING = """
 import os, sys, threading
-from openvibe.base.service_states import write_service_states
-from openvibe.runner import restarts
-from openvibe.runner.supervisor import ServiceCannotStart, Supervisor
+from openvibe.engines.serving.service_states import write_service_states
+from openvibe.engines.serving import restarts
+from openvibe.engines.serving.supervisor import ServiceCannotStart, Supervisor
 
 restarts.MIN_PAUSE_SECONDS = 0.001
 

@@ -13,9 +13,9 @@ from knowledge.exchange.csv_jsonl import MAX_BYTES
 from knowledge.exchange.entry_export import export_entries
 from knowledge.exchange.entry_import import import_entries
 from knowledge.models import Entry
-from openvibe.base.atomic_write import atomic_write
 from openvibe.base.command_report import write_report
 from openvibe.base.problems import Problem
+from openvibe.engines.serving.atomic_write import atomic_write
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.queries import member_access, resolve_workspace

@@ -13,10 +13,10 @@ from openvibe.api.fields import ChoiceField, IdField, WholeNumberField
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
-from openvibe.base.streams import EVENT_STREAM_TYPE
 from openvibe.chat.api.event_frames import ApiFrames
 from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
+from openvibe.engines.serving.streams import EVENT_STREAM_TYPE
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import User
 

@@ -6,10 +6,10 @@ from functools import partial
 
 from django.http import HttpRequest, HttpResponseBase
 
-from openvibe.base.streams import Send, stream_response
 from openvibe.chat.live.hub import hub
 from openvibe.chat.live.subscriber import BUSY_FRAME, FrameFormat, StreamSubscriber
 from openvibe.chat.live.viewers import Viewer
+from openvibe.engines.serving.streams import Send, stream_response
 
 
 def parse_position(text: str) -> int | None:

@@ -3,8 +3,8 @@
 from django.http import HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from openvibe.base.fragments import render_fragment
 from openvibe.chat.queries import read_link_previews
+from openvibe.engines.serving.fragments import render_fragment
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 

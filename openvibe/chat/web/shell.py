@@ -12,7 +12,6 @@ from django.template import Library
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from openvibe.base.fragments import render_fragments
 from openvibe.chat.queries import (
     MAX_COUNTED_MENTIONS,
     Sidebar,
@@ -23,6 +22,7 @@ from openvibe.chat.queries import (
     read_sidebar,
 )
 from openvibe.chat.wiring import SIDEBAR_EXTRAS
+from openvibe.engines.serving.fragments import render_fragments
 from openvibe.workspaces.decorators import WorkspaceRequest
 
 register = Library()

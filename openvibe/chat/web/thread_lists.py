@@ -7,9 +7,9 @@ from typing import Any, Generic, TypeVar
 from django.http import HttpRequest
 from django.utils import timezone
 
-from openvibe.base.fragments import render_fragments
 from openvibe.base.params import int_param
 from openvibe.chat.queries import ThreadList
+from openvibe.engines.serving.fragments import render_fragments
 from openvibe.workspaces.decorators import WorkspaceRequest
 
 PAGE_SIZE = 50

@@ -12,7 +12,7 @@ from django.views.defaults import server_error as django_server_error
 from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, problem_body
 from openvibe.base.outages import unavailable_from
 from openvibe.base.problems import Problem, Refused
-from openvibe.base.proxy_headers import HttpsEndsFurtherOut, InsecureConnection
+from openvibe.engines.serving.proxy_headers import HttpsEndsFurtherOut, InsecureConnection
 from openvibe.workspaces.decorators import problem_response, unsaved_texts, wants_json
 
 STALE_PAGE = (

@@ -21,7 +21,7 @@ from agents.models import Agent, ClientTurn, Run
 from agents.openai_api.replies import run_outcome
 from agents.runs.executor import execute_run
 from openvibe.api.services import issue_token
-from openvibe.base.streams import STREAMS_KEY
+from openvibe.engines.serving.streams import STREAMS_KEY
 from openvibe.workspaces.models import Member
 from tests.llm.factories import EndpointFactory
 from tests.llm.model_server import Answer, FakeEndpoint, serving

@@ -13,7 +13,7 @@ from django.db import connection
 from django.test import Client
 
 from openvibe.asgi import EventStreams, ServerStop
-from openvibe.base.wsgi_threads import WsgiThreads
+from openvibe.engines.serving.wsgi_threads import WsgiThreads
 from openvibe.wsgi import application as pages
 
 PATIENCE = 30.0

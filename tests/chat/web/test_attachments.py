@@ -10,9 +10,9 @@ from django.db import connection
 from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, FakePayload, encode_multipart
 
-from openvibe.base import request_body
 from openvibe.chat.models import Attachment, Message, Thread
 from openvibe.chat.services import add_to_channel, delete_message, start_dive
+from openvibe.engines.serving import request_body
 from openvibe.workspaces.models import Member
 from tests.factories import access, attach, make_agent, make_channel, make_thread
 

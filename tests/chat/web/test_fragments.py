@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from openvibe.base import fragments
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import (
     add_reaction,
@@ -18,6 +17,7 @@ from openvibe.chat.services import (
     unsave_message,
     update_message,
 )
+from openvibe.engines.serving import fragments
 from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, attach, say
 

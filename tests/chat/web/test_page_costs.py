@@ -16,12 +16,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.models import Agent
-from openvibe.base.fragments import render_fragment
-from openvibe.base.middleware import CompressionMiddleware
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import ThreadItem
 from openvibe.chat.services import create_reply, mark_read
-from openvibe.runner.static_files import StaticStorage
+from openvibe.engines.serving.fragments import render_fragment
+from openvibe.engines.serving.middleware import CompressionMiddleware
+from openvibe.engines.serving.static_files import StaticStorage
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import end_first_steps
 from tests.factories import access, make_channel, make_entry, make_thread, say, say_all

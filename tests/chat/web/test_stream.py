@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from openvibe.base.events import EVENT_RETENTION_HOURS
 from openvibe.base.models import Event
-from openvibe.base.streams import STREAMS_KEY
 from openvibe.base.tasks import delete_expired_events
 from openvibe.chat.live import hub, subscriber
 from openvibe.chat.live.subscriber import StreamSubscriber
@@ -22,6 +21,7 @@ from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import create_reply, finish_reply, mark_read, remove_from_channel, update_message
 from openvibe.chat.web.live import PageFrames
+from openvibe.engines.serving.streams import STREAMS_KEY
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.chat.web.event_stream_reader import Frame, Reader

@@ -21,14 +21,14 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connection, connections
 
-from openvibe.base.logs import json_line
-from openvibe.base.service_states import forget_service_states, write_service_states
+from openvibe.engines.serving.logs import json_line
+from openvibe.engines.serving.service_states import forget_service_states, write_service_states
+from openvibe.engines.serving.static_files import collect_static_files
+from openvibe.engines.serving.supervisor import ServiceCannotStart, Supervisor, set_process_name, stop_orphans
 from openvibe.runner.backup import unfinished_restore
 from openvibe.runner.bootstrap import prepare_database
 from openvibe.runner.database_guard import database_guard
 from openvibe.runner.services import build_services, preload, run_web
-from openvibe.runner.static_files import collect_static_files
-from openvibe.runner.supervisor import ServiceCannotStart, Supervisor, set_process_name, stop_orphans
 from openvibe.settings.environment import public_url, unknown_variable_words, unknown_variables
 
 WILDCARD_HOSTS = ("0.0.0.0", "::")

@@ -21,10 +21,10 @@ from pathlib import Path
 import psutil
 from django.conf import settings
 
-from openvibe.base.logs import json_line
-from openvibe.base.service_states import ServiceState
 from openvibe.engines.database.embedded.server import forbid_restart, release_server
-from openvibe.runner.restarts import Restarts
+from openvibe.engines.serving.logs import json_line
+from openvibe.engines.serving.restarts import Restarts
+from openvibe.engines.serving.service_states import ServiceState
 
 MAX_FIRST_EXITS = 5  # of a service that is needed to begin, in a row: what it wants is not there
 STOP_SECONDS = 3.5  # to end by itself; Ctrl-C ends everything in 5 s

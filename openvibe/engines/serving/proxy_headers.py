@@ -10,7 +10,7 @@ from django.core import checks
 from django.core.exceptions import BadRequest, MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponse
 
-from openvibe.base.logs import LogThrottle
+from openvibe.engines.serving.logs import LogThrottle
 
 LOG_SECONDS = 600.0
 """How often at most the log of a process says the same of the proxy."""

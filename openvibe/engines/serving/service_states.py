@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 from django.conf import settings
 
-from openvibe.base.atomic_write import atomic_write
+from openvibe.engines.serving.atomic_write import atomic_write
 
 FILE_NAME = "services.json"
 MIN_REPORTED_EXITS = 2

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.http.request import split_domain_port
 from django.http.response import HttpResponseBase
 
-from openvibe.base.proxy_headers import THIS_MACHINE, is_public_file
+from openvibe.engines.serving.proxy_headers import THIS_MACHINE, is_public_file
 
 PORTS_OF_SCHEMES = {"http": 80, "https": 443}
 
