@@ -23,8 +23,8 @@ from psycopg.sql import SQL, Composed, Identifier
 
 from agents.models import Run
 from memory.models import Compaction
-from openvibe.base.heartbeats import ALIVE_SECONDS, probe_ages, read_heartbeats
-from openvibe.base.queue import queue_is_in_database
+from openvibe.engines.jobs.heartbeats import ALIVE_SECONDS, probe_ages, read_heartbeats
+from openvibe.engines.jobs.queue import queue_is_in_database
 from openvibe.engines.serving.service_states import read_service_states
 from openvibe.webhooks.queries import oldest_pending_at
 

@@ -14,7 +14,7 @@ from django.db import close_old_connections
 from kombu import Connection
 from kombu.transport import TRANSPORT_ALIASES
 
-from openvibe.base.queue import queue_conninfo, queue_is_in_database
+from openvibe.engines.jobs.queue import queue_conninfo, queue_is_in_database
 from openvibe.engines.serving.logs import log_uncaught_exceptions
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
@@ -41,14 +41,14 @@ class OpenVibeCelery(Celery):
     @cached_property
     def Worker(self) -> Any:  # noqa: N802 - as Celery has it
         """What `celery worker` starts."""
-        from openvibe.base.workers import Worker  # programs of the library: only where one is started
+        from openvibe.engines.jobs.workers import Worker  # programs of the library: only where one is started
 
         return self.subclass_with_self(Worker)
 
     @cached_property
     def Beat(self) -> Any:  # noqa: N802 - as Celery has it
         """What `celery beat` starts."""
-        from openvibe.base.workers import Beat  # programs of the library: only where one is started
+        from openvibe.engines.jobs.workers import Beat  # programs of the library: only where one is started
 
         return self.subclass_with_self(Beat)
 
@@ -103,10 +103,10 @@ def _end_job(**_signal: Any) -> None:
     structlog.contextvars.clear_contextvars()
 
 
-TRANSPORT_ALIASES["pgmq"] = "openvibe.base.queue:Transport"
+TRANSPORT_ALIASES["pgmq"] = "openvibe.engines.jobs.queue:Transport"
 for scheme in ("redis", "rediss"):
-    TRANSPORT_ALIASES[scheme] = "openvibe.base.redis_transport:RedisTransport"
-TRANSPORT_ALIASES["sentinel"] = "openvibe.base.redis_transport:SentinelTransport"
+    TRANSPORT_ALIASES[scheme] = "openvibe.engines.jobs.redis_transport:RedisTransport"
+TRANSPORT_ALIASES["sentinel"] = "openvibe.engines.jobs.redis_transport:SentinelTransport"
 app = OpenVibeCelery("openvibe")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.set_default()  # in every thread

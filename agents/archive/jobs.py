@@ -19,8 +19,8 @@ from django.utils import timezone
 from agents.archive.export import Progress, export_workspace
 from agents.models import EXPORTS, WorkspaceExport
 from openvibe.base.audit import AuditAction, record_audit
-from openvibe.base.jobs import lock_queued
 from openvibe.base.problems import Conflict, Missing, Refused
+from openvibe.engines.jobs.jobs import lock_queued
 from openvibe.workspaces.models import Member
 
 LIFETIME = timedelta(hours=24)

@@ -3,8 +3,8 @@
 from django.db import models
 from django.db.models import Q
 
-from openvibe.base.jobs import Job, JobKind
 from openvibe.engines.database.locks import LockKind
+from openvibe.engines.jobs.jobs import Job, JobKind
 from openvibe.workspaces.models import Participant, Workspace
 
 

@@ -13,9 +13,9 @@ from django.db.models.functions import Now
 from agents.models.agent import Agent, SoulVersion
 from agents.models.schedule import Schedule
 from knowledge.models import Entry
-from openvibe.base.jobs import Job, JobKind
 from openvibe.chat.models import Message, Thread, visible_threads
 from openvibe.engines.database.locks import LockKind
+from openvibe.engines.jobs.jobs import Job, JobKind
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 

@@ -26,11 +26,11 @@ from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, fini
 from agents.runs.tool_loop import MAX_FAILURES, Fallback, RunSession, read_message_changes, readers_of, toolbox_for_run
 from agents.runs.transcript import Reassembly, Transcript
 from memory.wiring import enqueue_compaction_check_on_commit
-from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import best_messages
 from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.jobs.jobs import JobLost
 from openvibe.llm.endpoints import client_for, is_adapted
 from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint

@@ -12,11 +12,11 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from openvibe.base.events import EVENT_RETENTION_HOURS
-from openvibe.base.heartbeats import end_probe
-from openvibe.base.job_runs import delete_old_runs
 from openvibe.base.mail import send_due_mail
 from openvibe.base.models import CacheEntry, Event, OutgoingMail
 from openvibe.engines.database.planner_statistics import analyze_changed_tables
+from openvibe.engines.jobs.heartbeats import end_probe
+from openvibe.engines.jobs.job_runs import delete_old_runs
 
 DOCTOR_CHANNEL = "openvibe_doctor"
 log = structlog.get_logger(__name__)

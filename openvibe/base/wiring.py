@@ -4,12 +4,12 @@
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
-import openvibe.base.job_runs
 import openvibe.celery
 import openvibe.engines.database.prepared_statements
-import openvibe.engines.database.timestamps  # noqa: F401
-import openvibe.engines.serving.proxy_headers
-from openvibe.base.queue import install_queue
+import openvibe.engines.database.timestamps
+import openvibe.engines.jobs.job_runs
+import openvibe.engines.serving.proxy_headers  # noqa: F401
+from openvibe.engines.jobs.queue import install_queue
 
 
 def wire(config: AppConfig) -> None:

@@ -10,7 +10,7 @@ from django.db import connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
-from openvibe.base.queue import install_queue
+from openvibe.engines.jobs.queue import install_queue
 
 Migrations = frozenset[tuple[str, str]]  # app label, name
 

@@ -224,7 +224,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS = ENV.production  # else what is printed is for somebody at a terminal, such as an e-mail
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = bool(ENV.celery_broker_url)  # its queue names are too long for pgmq
-CELERY_BEAT_SCHEDULER = "openvibe.base.scheduler.Scheduler"
+CELERY_BEAT_SCHEDULER = "openvibe.engines.jobs.scheduler.Scheduler"
 # Jobs that come again, with the seconds in between, until an admin chooses otherwise. Tasks are named as strings, as
 # Celery wants them.
 CELERY_BEAT_SCHEDULE: dict[str, Any] = {

@@ -9,7 +9,9 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from openvibe.base.heartbeats import (
+from openvibe.base.models import Heartbeat, QueueProbe
+from openvibe.celery import app
+from openvibe.engines.jobs.heartbeats import (
     begin_probe,
     end_probe,
     forget_worker,
@@ -18,10 +20,8 @@ from openvibe.base.heartbeats import (
     record_scheduler,
     record_worker,
 )
-from openvibe.base.models import Heartbeat, QueueProbe
-from openvibe.base.scheduler import Scheduler
-from openvibe.base.workers import Pulse
-from openvibe.celery import app
+from openvibe.engines.jobs.scheduler import Scheduler
+from openvibe.engines.jobs.workers import Pulse
 from tests.operations.processes import wait_until
 
 pytestmark = pytest.mark.django_db

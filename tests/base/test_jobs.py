@@ -15,9 +15,9 @@ from agents.models import RUNS, Agent, Run
 from agents.runs.recovery import recover_runs
 from memory.plugins.compaction import recover_compactions
 from memory.plugins.models import COMPACTIONS
-from openvibe.base.jobs import RESEND_AFTER, JobKind, JobLost
 from openvibe.chat.models import Thread
 from openvibe.engines.database.locks import lock_key
+from openvibe.engines.jobs.jobs import RESEND_AFTER, JobKind, JobLost
 from openvibe.workspaces.models import Member
 from tests.factories import say
 from tests.memory.factories import CompactionFactory

@@ -7,8 +7,8 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from agents.tasks import execute_run_task
-from openvibe.base.queue import create_queues, queue_is_installed
 from openvibe.celery import app
+from openvibe.engines.jobs.queue import create_queues, queue_is_installed
 
 UNREACHABLE = "host=127.0.0.1 port=1 connect_timeout=1"
 

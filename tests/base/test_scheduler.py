@@ -11,9 +11,9 @@ from django.utils import timezone
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from openvibe.base.models import CacheEntry
-from openvibe.base.scheduler import Scheduler, synchronise_schedule
 from openvibe.base.tasks import delete_expired_sessions
 from openvibe.celery import app
+from openvibe.engines.jobs.scheduler import Scheduler, synchronise_schedule
 from openvibe.workspaces.models import Member
 from tests.admin.conftest import staff, superuser
 from tests.memory.task_queue import take_sent

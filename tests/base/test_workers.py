@@ -9,7 +9,7 @@ import pytest
 from celery.utils.nodenames import default_nodename
 from kombu import Connection
 
-from openvibe.base.workers import node_name
+from openvibe.engines.jobs.workers import node_name
 from tests.operations.processes import PATIENCE, python
 
 WORKER = """
@@ -18,7 +18,7 @@ import django; django.setup()
 import structlog
 from celery import signals
 from celery.exceptions import WorkerShutdown
-from openvibe.base import workers
+from openvibe.engines.jobs import workers
 from openvibe.celery import app
 
 workers.FAILED_STOP_SECONDS = 0.2

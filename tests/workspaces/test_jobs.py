@@ -18,7 +18,10 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import ModelEntry
 
-from openvibe.base.job_runs import (
+from openvibe.base.models import Event, JobRun
+from openvibe.base.tasks import delete_expired_events
+from openvibe.engines.database.locks import LockKind, lock_key
+from openvibe.engines.jobs.job_runs import (
     MAX_WAIT,
     NO_RESULT,
     NO_WORKER,
@@ -28,10 +31,7 @@ from openvibe.base.job_runs import (
     read_job_statuses,
     request_job_run,
 )
-from openvibe.base.models import Event, JobRun
-from openvibe.base.scheduler import synchronise_schedule
-from openvibe.base.tasks import delete_expired_events
-from openvibe.engines.database.locks import LockKind, lock_key
+from openvibe.engines.jobs.scheduler import synchronise_schedule
 from openvibe.workspaces.models import Member
 from tests.admin.conftest import superuser
 

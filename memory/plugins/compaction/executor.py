@@ -20,9 +20,9 @@ from memory.plugins.compaction.requests import request_compaction
 from memory.plugins.models import COMPACTIONS, DEFAULT_PLUGIN, Compaction, MemoryPlugin
 from memory.plugins.registry import active_plugin_name, provider_by_name, provider_for
 from memory.plugins.sessions import context_budget, session_for_thread
-from openvibe.base.jobs import BATCH_SIZE, JobLost
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Thread
+from openvibe.engines.jobs.jobs import BATCH_SIZE, JobLost
 from openvibe.llm.errors import ModelError
 
 log = structlog.get_logger(__name__)

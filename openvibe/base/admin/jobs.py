@@ -22,10 +22,10 @@ from kombu.exceptions import OperationalError
 
 from openvibe.base.admin.model_admin import ReadOnlyAdmin, WorkspaceScopedAdmin
 from openvibe.base.forms import SameWorkspaceForm
-from openvibe.base.job_runs import OVER, next_run_at, request_job_run, schedule_in_words
 from openvibe.base.models import JobRun
 from openvibe.base.problems import Conflict
-from openvibe.base.scheduler import DEFAULT_DESCRIPTION, synchronise_schedule
+from openvibe.engines.jobs.job_runs import OVER, next_run_at, request_job_run, schedule_in_words
+from openvibe.engines.jobs.scheduler import DEFAULT_DESCRIPTION, synchronise_schedule
 
 for model in (Group, PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule):
     if admin.site.is_registered(model):

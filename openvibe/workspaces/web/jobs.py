@@ -9,10 +9,10 @@ from django.views.decorators.http import require_http_methods
 from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError
 
-from openvibe.base.job_runs import end_orphaned_runs, read_job_statuses, request_job_run
 from openvibe.base.models import JobRun
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing
+from openvibe.engines.jobs.job_runs import end_orphaned_runs, read_job_statuses, request_job_run
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_POLLS = 120

@@ -16,10 +16,10 @@ from agents.runs.run_steps import read_reasoning
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS, ThoughtWriter, bounded_thought
 from knowledge.services import erase_entry
 from memory.work.approvals import decide_approval
-from openvibe.base.jobs import JobLost
 from openvibe.base.models import Event as StoredEvent
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message, erase_texts, update_message
+from openvibe.engines.jobs.jobs import JobLost
 from openvibe.llm.errors import ModelTimeout
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, meanwhile, reply_of, told

@@ -11,8 +11,8 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
 
-from openvibe.base.heartbeats import HEARTBEAT_SECONDS, begin_probe, record_scheduler
-from openvibe.base.queue import queue_is_in_database
+from openvibe.engines.jobs.heartbeats import HEARTBEAT_SECONDS, begin_probe, record_scheduler
+from openvibe.engines.jobs.queue import queue_is_in_database
 
 log = structlog.get_logger(__name__)
 PROBE_TASK = "base.answer_probe"

@@ -14,7 +14,7 @@ from celery.apps.worker import Worker as CeleryWorker
 from celery.utils.nodenames import default_nodename, gethostname
 from django.db import connection
 
-from openvibe.base.heartbeats import HEARTBEAT_SECONDS, forget_worker, record_worker
+from openvibe.engines.jobs.heartbeats import HEARTBEAT_SECONDS, forget_worker, record_worker
 
 log = structlog.get_logger(__name__)
 STOP_SECONDS = 2.0
