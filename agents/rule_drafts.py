@@ -7,8 +7,8 @@ from agents.access import endpoint_for
 from agents.models import Agent, Run
 from agents.soul.rules import MAX_RULE_CHARACTERS, RULE_PLACES, RulePlace, SoulRule
 from memory.models import Episode
-from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.endpoints import client_for
 from openvibe.llm.errors import ContextTooLong, ModelError
 from openvibe.llm.fences import clean_text, fence

@@ -13,9 +13,9 @@ from agents.access import endpoint_for
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent
 from openvibe.base.problems import Problem
-from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_channel, create_thread
+from openvibe.engines.text.cleaning import TextRefused, clean_body
 from openvibe.llm.endpoints import client_for
 from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint

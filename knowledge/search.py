@@ -23,9 +23,9 @@ from knowledge.filters import (
     known_sql,
 )
 from knowledge.models import Entry
-from knowledge.near_copies import MAX_COMPARED_CHARACTERS, CopiedText, group_near_copies
 from knowledge.relevance import bears_on, coverage, touches
 from openvibe.engines.database.locks import LockKind
+from openvibe.engines.text.near_copies import MAX_COMPARED_CHARACTERS, CopiedText, group_near_copies
 from openvibe.search.calibration import chance_level
 from openvibe.search.candidates import Corpus, standalone_scores, term_idfs
 from openvibe.search.indexing import EmbeddableText, VectorTable, embed_pending

@@ -9,8 +9,8 @@ from django.db import connection
 
 from knowledge.models import Entry, EntryVector
 from knowledge.search import EntryHit, find_nearest_entries
+from openvibe.engines.text.words import cjk_bigrams
 from openvibe.search.calibration import chance_level
-from openvibe.search.lexical import cjk_bigrams
 from openvibe.search.query import embed_question
 from openvibe.search.significance import min_z_score
 from openvibe.search.values import dot

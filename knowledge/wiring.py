@@ -20,7 +20,6 @@ from knowledge.queries import entries_to_review, open_contradictions
 from knowledge.quotes import ENTRY_QUOTES
 from knowledge.search import ENTRY_VECTORS
 from knowledge.services.validation import may_manage
-from openvibe.base.markdown import plain_text
 from openvibe.chat.models import Message
 from openvibe.chat.queries import AccessQuery
 from openvibe.chat.wiring import (
@@ -39,6 +38,7 @@ from openvibe.chat.wiring import (
     message_revised,
 )
 from openvibe.engines.database.compiled_queries import array_literal
+from openvibe.engines.text.markdown import plain_text
 from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant

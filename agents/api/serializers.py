@@ -11,7 +11,7 @@ from agents.runs.reported_steps import MAX_STEP_CHARACTERS
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS
 from agents.soul.rules import RULE_PLACES
 from openvibe.api.fields import ChoiceField, IdField, TextField, WholeNumberField
-from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
 from openvibe.workspaces.api.serializers import ParticipantOut
 
 MAX_TOKENS = 100_000_000

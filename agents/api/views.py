@@ -65,9 +65,9 @@ from openvibe.api.etags import PreconditionFailed, require_if_match
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import access_by, access_message, participants_known_to
+from openvibe.engines.text.cleaning import TextRefused, clean_body
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant

@@ -12,7 +12,7 @@ from agents.assembler.sections import dive, history, recall, situation
 from agents.assembler.sections.request import PromptRequest
 from memory.queries import ContextEntry
 from openvibe.base.problems import Problem
-from openvibe.base.text import pluralize
+from openvibe.engines.text.cleaning import pluralize
 
 
 def room_beside(request: PromptRequest, sections: Iterable[SectionCandidates]) -> int:

@@ -29,7 +29,7 @@ from agents.mcp.readable_stream import ReadableStream
 from agents.mcp.values import MAX_TOOLS, McpError, ToolChanged, ToolDefinition, ToolList
 from agents.models import McpServer
 from openvibe.base.ssrf_guard import AddressRefused, GuardedAsyncTransport
-from openvibe.base.text import pluralize
+from openvibe.engines.text.cleaning import pluralize
 from openvibe.llm.fences import clean_text
 
 if TYPE_CHECKING:

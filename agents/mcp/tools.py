@@ -20,10 +20,10 @@ from agents.tools.values import Tool, ToolContext, ToolOutcome, ToolRegistration
 from agents.trust import Effect
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Problem, Refused, Unavailable
-from openvibe.base.text import pluralize
 from openvibe.chat.models import Thread
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.jobs.circuit_breaker import CircuitBreaker
+from openvibe.engines.text.cleaning import pluralize
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.access import Access
 

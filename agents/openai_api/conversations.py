@@ -24,7 +24,6 @@ from agents.tools.toolbox import EXTRA_TOOLS, TOOLS
 from agents.trust import may_respond
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Refused
-from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character, pluralize, remove_invisible
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.queries import participants_known_to
 from openvibe.chat.services import (
@@ -36,6 +35,7 @@ from openvibe.chat.services import (
     get_or_create_speaker,
     post_message,
 )
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, has_visible_character, pluralize, remove_invisible
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.openai_api.options import invalid, parse_options
-from openvibe.base.text import has_visible_character
+from openvibe.engines.text.cleaning import has_visible_character
 
 MAX_ITEMS, MAX_TOOLS = 2_000, 64
 _IMAGE_TYPES = ("image_url", "input_image")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agents.assembler.stack import STACK
 from agents.day_charts import CHART_HEIGHT, CHART_WIDTH, even_ticks
 from agents.prompts.points import PromptPoint, Rate, RatesAround
-from openvibe.base.text import pluralize
+from openvibe.engines.text.cleaning import pluralize
 
 BARS_HEIGHT, STRIP_HEIGHT, GAP = 140, 20, 6
 """Units: the bars, and under them a strip that says how much of each prompt began as the one before."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from agents.assembler.items import Item, is_shortened, summarised_messages
 from agents.assembler.stack import SectionName
-from openvibe.base.text import pluralize
+from openvibe.engines.text.cleaning import pluralize
 
 SECTION_TITLES: Mapping[SectionName, str] = {
     "policy": "Built-in policy",

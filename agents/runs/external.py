@@ -26,13 +26,13 @@ from agents.runs.steps import StepKind, add_step
 from agents.runs.store import clean_reply_body, emit_reply_changed, replace_earlier_answers
 from agents.runs.thoughts import remove_steps
 from openvibe.base.events import emit
-from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Dive, Message
 from openvibe.chat.queries import sees_thread
 from openvibe.chat.services import check_not_archived, create_reply, finish_reply
 from openvibe.engines.jobs.jobs import JobLost
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant
 

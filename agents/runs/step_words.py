@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from openvibe.base.masking import mask_secrets
-from openvibe.base.text import pluralize
+from openvibe.engines.text.cleaning import pluralize
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.transcripts import one_line
 
 MAX_QUOTED_CHARACTERS = 60

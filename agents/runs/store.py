@@ -20,11 +20,11 @@ from memory.models import Approval
 from memory.services import record_failure
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem
-from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_reply, finish_reply, replace_replies, restore_reply
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.jobs.jobs import JobLost, lock_queued
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.models import Endpoint

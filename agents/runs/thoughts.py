@@ -10,8 +10,8 @@ from django.db import transaction
 
 from agents.models import RUNS, Run, RunStep
 from openvibe.base.events import emit
-from openvibe.base.masking import mask_secrets
 from openvibe.engines.jobs.jobs import JobLost
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import clean_text
 from openvibe.llm.tokens import count_tokens
 

@@ -60,9 +60,9 @@ from agents.tools.needs import asked_tool
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS, Toolbox, too_long_arguments
 from agents.tools.values import ToolOutcome
 from openvibe.base.problems import Problem
-from openvibe.base.text import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.chat.models import Dive, Message
 from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.llm.adapted_calls import ToolsRefused
 from openvibe.llm.endpoints import save_adaptations
 from openvibe.llm.errors import BudgetExceeded, ContextTooLong, EmptyAnswer, ModelError, ModelTimeout

@@ -14,8 +14,8 @@ from typing import Any
 
 from agents.assembler.assemble import Prompt
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS
-from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.provider_fields import has_fields, rename_ids
 from openvibe.llm.tokens import TokenCounter, count_message, count_prompt_tokens, truncate_middle

@@ -13,9 +13,9 @@ from agents.models import Agent, Run, Schedule
 from agents.schedules.recurrence import next_times, parse_time_zone
 from openvibe.base.events import emit
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.base.text import TextRefused, clean_body, pluralize
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import create_system_message, create_thread
+from openvibe.engines.text.cleaning import TextRefused, clean_body, pluralize
 from openvibe.workspaces.access import Access
 
 log = structlog.get_logger(__name__)

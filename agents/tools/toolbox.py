@@ -24,10 +24,10 @@ from agents.tools.needs import (
 )
 from agents.tools.values import Decision, Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from agents.trust import gate, gate_refusal
-from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import clean_text
 from openvibe.llm.lenient_json import UnreadableJson
 from openvibe.llm.tokens import count_tool, counter_for, truncate_middle

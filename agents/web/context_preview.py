@@ -13,10 +13,10 @@ from agents.assembler.snapshots.redaction import view_of_prompt
 from agents.models import Agent
 from agents.tools.toolbox import Toolbox
 from agents.web.context_viewer import PREVIEW_TABS, viewer_values
-from openvibe.base.mentions import mentioned_handles
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Draft, Thread
 from openvibe.chat.queries import access_dive, access_thread, participants_nameable_by
+from openvibe.engines.text.mentions import mentioned_handles
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 

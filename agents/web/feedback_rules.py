@@ -26,9 +26,9 @@ from agents.web.trials import Trial, TrialForm, try_soul
 from memory.models import Episode
 from memory.queries import access_workspace_episode, is_public_thread
 from openvibe.base.forms import ServiceForm
-from openvibe.base.markdown import plain_text
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.chat.models import Thread
+from openvibe.engines.text.markdown import plain_text
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_OTHERS = 20

@@ -18,7 +18,7 @@ from agents.web.agent_settings import PlaceForm
 from agents.web.soul_editor import PlainSoulForm
 from agents.web.trials import TrialForm, ask_trial
 from openvibe.base.problems import Problem
-from openvibe.base.text import MAX_HANDLE_CHARACTERS
+from openvibe.engines.text.cleaning import MAX_HANDLE_CHARACTERS
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 

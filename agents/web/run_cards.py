@@ -17,9 +17,9 @@ from django.utils.text import Truncator
 from agents.audience import visible_calls
 from agents.models import RUNS, Run, RunStep, ToolCall, ToolSource, TrustChange
 from agents.runs.step_words import call_words, reported_words, seconds_words, thought_words
-from openvibe.base.text import pluralize
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
+from openvibe.engines.text.cleaning import pluralize
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 

@@ -29,8 +29,8 @@ from agents.web.access import access_agent
 from openvibe.base.forms import ServiceForm
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem
-from openvibe.base.text import pluralize
 from openvibe.chat.models import Channel, Thread
+from openvibe.engines.text.cleaning import pluralize
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Member

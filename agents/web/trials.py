@@ -8,8 +8,8 @@ from django import forms
 from agents.models import Agent
 from agents.trials import MAX_QUESTION_CHARACTERS, TrialAnswer, ask_on_trial
 from agents.web.access import access_agent
-from openvibe.base.markdown import render_markdown
 from openvibe.chat.models import Channel
+from openvibe.engines.text.markdown import render_markdown
 from openvibe.workspaces.decorators import WorkspaceRequest
 
 FIRST_QUESTION = "Who are you, and what can you help us with?"

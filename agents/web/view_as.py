@@ -6,9 +6,9 @@ from django.shortcuts import render
 
 from agents.access import visible_to
 from agents.web.access import access_agent
-from openvibe.base.markdown import render_markdown
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_thread
+from openvibe.engines.text.markdown import render_markdown
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 THREADS_ON_A_PAGE = 200

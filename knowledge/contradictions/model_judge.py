@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from knowledge.contradictions.rules import MAX_EXPLANATION, ComparedText
-from openvibe.base.masking import mask_secrets
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.structured_output import parse_json_list
 from openvibe.llm.values import ChatMessage

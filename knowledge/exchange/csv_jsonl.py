@@ -17,7 +17,7 @@ from math import isfinite
 
 from knowledge.tags import join_tags
 from openvibe.base.problems import Problem
-from openvibe.base.text import escape_formula
+from openvibe.engines.text.cleaning import escape_formula
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_ROWS = 5_000

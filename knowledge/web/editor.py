@@ -30,10 +30,10 @@ from knowledge.similarity import find_similar_entries
 from knowledge.web.forms import EntryFormData, access_entry, access_owner, form_data_of, read_form_data, strip_nul
 from knowledge.web.presenters import EntryRow, entry_rows
 from knowledge.web.views import suggest_topics
-from openvibe.base.markdown import plain_text
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.chat.models import DiveResult, Message, Thread
 from openvibe.chat.queries import access_message
+from openvibe.engines.text.markdown import plain_text
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant
 

@@ -15,7 +15,7 @@ from knowledge.expiry import Freshness, compute_freshness, format_instant
 from knowledge.models import Entry, Revision
 from knowledge.search import EntryHit, NearCopy
 from knowledge.tags import join_tags
-from openvibe.base.markdown import plain_text, render_markdown
+from openvibe.engines.text.markdown import plain_text, render_markdown
 
 EXCERPT_CHARACTERS = 220
 _KIND_LABELS = {str(value): str(label) for value, label in Entry.Kind.choices}
@@ -38,7 +38,7 @@ class EntryRow:
 
     @property
     def html(self) -> SafeString:
-        """The content as sanitised HTML (openvibe.base.markdown)."""
+        """The content as sanitised HTML (openvibe.engines.text.markdown)."""
         return SafeString(render_markdown(self.entry.content))  # its HTML is sanitised
 
 

@@ -11,7 +11,7 @@ from itertools import accumulate, takewhile
 from typing import Any, Literal
 
 from memory.plugins.base import MAX_ENTRY_TOKENS, ContextEntry
-from openvibe.base.masking import mask_secrets
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm import tokens
 from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.structured_output import parse_json_list

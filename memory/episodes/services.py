@@ -11,8 +11,8 @@ from django.utils import timezone
 from memory.episodes.models import PRAISE, Episode, Feedback
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.base.text import TextRefused, clean_body, has_visible_character
 from openvibe.chat.models import Message, Thread
+from openvibe.engines.text.cleaning import TextRefused, clean_body, has_visible_character
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from memory.plugins.base import SummarySpan
 from memory.plugins.timeline import PromptPart
-from openvibe.base.text import pluralize
+from openvibe.engines.text.cleaning import pluralize
 
 WIDTH = 1000
 """Units of the drawing, whatever its width on the page."""

@@ -22,7 +22,7 @@ from memory.plugins.base import (
 )
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
-from openvibe.base.text import pluralize
+from openvibe.engines.text.cleaning import pluralize
 from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
 from openvibe.llm.transcripts import clean_name, indent_text
 from openvibe.llm.values import ToolSpec

@@ -39,13 +39,13 @@ from memory.plugins.summary_tree import build_summary_tree, tree_lines
 from memory.plugins.tasks import enqueue_compaction_on_commit
 from memory.plugins.timeline import PROMPT_HISTORY
 from memory.plugins.token_chart import CompactionStep, Growth, TokenChart, build_token_chart
-from openvibe.base.markdown import render_markdown
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import access_thread
 from openvibe.engines.database.prepared_statements import fetch_unprepared
 from openvibe.engines.database.timestamps import parse_stored_time
+from openvibe.engines.text.markdown import render_markdown
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 

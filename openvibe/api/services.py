@@ -12,7 +12,7 @@ from openvibe.api.auth import LAST_USED_INTERVAL, PARTICIPANT_ACCESS, CallerPart
 from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Problem, Refused
-from openvibe.base.text import pluralize
+from openvibe.engines.text.cleaning import pluralize
 
 MAX_TOKEN_DAYS = 366
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from openvibe.base.lookalikes import is_misleading_name, name_key
-from openvibe.base.text import remove_invisible
+from openvibe.engines.text.cleaning import remove_invisible
+from openvibe.engines.text.lookalikes import is_misleading_name, name_key
 
 if TYPE_CHECKING:
     _Text = models.CharField[str, str]

@@ -13,9 +13,7 @@ from typing import Any
 
 from django.core.files.uploadedfile import UploadedFile
 
-from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
-from openvibe.base.text import has_visible_character
 from openvibe.chat.images import NewImage, is_called_image, is_image, make_image
 from openvibe.chat.models import (
     EXTRACT_TOKENS,
@@ -24,6 +22,8 @@ from openvibe.chat.models import (
     MAX_ATTACHMENTS,
     MAX_UPLOADED_IMAGE_BYTES,
 )
+from openvibe.engines.text.cleaning import has_visible_character
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
 
 MAX_PIECE_CHARACTERS = 64_000

@@ -24,11 +24,11 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 
-from openvibe.base.markdown import plain_text
-from openvibe.base.masking import mask_secrets
 from openvibe.chat.models import MailedMention, Mention, Message, NotificationPreference, ReadMarker
 from openvibe.chat.queries import messages_mentioning
 from openvibe.engines.database.time_zones import time_zone_or_utc
+from openvibe.engines.text.markdown import plain_text
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.workspaces.models import DigestFrequency, Member, NotificationLevel, User
 from openvibe.workspaces.queries import member_access
 

@@ -13,7 +13,6 @@ from PIL import Image as Pillow
 
 from openvibe.base.images import UnreadableImage, decode_image, image_format
 from openvibe.base.problems import Problem
-from openvibe.base.text import has_visible_character, remove_invisible
 from openvibe.chat.models import (
     MAX_DESCRIPTION,
     MAX_IMAGE_BYTES,
@@ -22,6 +21,7 @@ from openvibe.chat.models import (
     MAX_THUMBNAIL_SIDE,
     MAX_UPLOADED_IMAGE_BYTES,
 )
+from openvibe.engines.text.cleaning import has_visible_character, remove_invisible
 from openvibe.llm.fences import clean_text
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")

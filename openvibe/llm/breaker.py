@@ -8,8 +8,8 @@ from typing import Any
 
 from django.utils.crypto import salted_hmac
 
-from openvibe.base.text import pluralize
 from openvibe.engines.jobs.circuit_breaker import CircuitBreaker
+from openvibe.engines.text.cleaning import pluralize
 from openvibe.llm.adapted_calls import AdaptationMemory
 from openvibe.llm.errors import AuthRefused, ContextTooLong, ModelTimeout, ModelUnavailable
 from openvibe.llm.models import Endpoint

@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx2
 
-from openvibe.base.masking import MASK, mask_secrets
 from openvibe.base.ssrf_guard import AddressRefused, ResponseTooLarge
-from openvibe.base.text import has_visible_character
+from openvibe.engines.text.cleaning import has_visible_character
+from openvibe.engines.text.masking import MASK, mask_secrets
 from openvibe.llm.cold_starts import loading_error
 from openvibe.llm.context_errors import read_context_refusal
 from openvibe.llm.error_bodies import decode_json, is_web_page, read_reason

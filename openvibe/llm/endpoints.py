@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from openvibe.base.registers import Register
 from openvibe.base.ssrf_guard import AddressRefused, check_url
-from openvibe.base.text import pluralize
 from openvibe.engines.database.fields import UnreadableSecret
+from openvibe.engines.text.cleaning import pluralize
 from openvibe.llm.adaptation_store import StoredAdaptations, TestedAdaptations
 from openvibe.llm.adapted_calls import AdaptationMemory
 from openvibe.llm.breaker import BreakerClient, EndpointBreaker

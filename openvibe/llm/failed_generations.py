@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openvibe.base.text import has_visible_character
+from openvibe.engines.text.cleaning import has_visible_character
 from openvibe.llm.errors import EmptyAnswer, ModelError
 from openvibe.llm.fences import clean_text
 from openvibe.llm.thoughts import read_answer

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from openvibe.base.lookalikes import fold_character
-from openvibe.base.masking import mask_secrets
+from openvibe.engines.text.lookalikes import fold_character
+from openvibe.engines.text.masking import mask_secrets
 
 FENCE_TAGS = (
     "messages",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from openvibe.base.text import has_visible_character
+from openvibe.engines.text.cleaning import has_visible_character
 from openvibe.llm.errors import EmptyAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.markup import (

@@ -14,7 +14,7 @@ fence is escaped, and reading a block back gives the text again. Pure.
 import re
 from collections.abc import Iterator
 
-from openvibe.base.masking import mask_secrets
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import (
     Fence,
     clean_text,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from openvibe.engines.database.prepared_statements import fetch_prepared
-from openvibe.search.lexical import is_cjk, query_terms, strip_stop_words
+from openvibe.engines.text.words import is_cjk, query_terms, strip_stop_words
 from openvibe.search.spaces import QueryVector, embed_query
 
 MAX_QUERY_CHARACTERS = 4_000

@@ -16,8 +16,8 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from openvibe.base.masking import mask_secrets
 from openvibe.base.registers import Register
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.search.embedders import Embedder, EmbedderUnavailable, LocalEmbedder, MultilingualEmbedder, StaticEmbedder
 from openvibe.search.models import MAX_DIMENSION, VectorSpace
 from openvibe.search.values import Floats

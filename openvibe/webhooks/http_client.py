@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx2
 
-from openvibe.base.masking import mask_secrets
 from openvibe.base.ssrf_guard import AddressRefused, GuardedTransport
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.webhooks.models import MAX_RESPONSE_CHARACTERS
 
 MAX_SECONDS = 10.0

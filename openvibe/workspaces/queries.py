@@ -11,11 +11,11 @@ from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils import timezone
 
-from openvibe.base.includes import CutInclude, expand_includes
 from openvibe.base.models import AuditRecord, Event
 from openvibe.base.problems import Missing, Refused
 from openvibe.base.registers import Register
 from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.text.includes import CutInclude, expand_includes
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access, Role, role_access
 from openvibe.workspaces.models import (

@@ -17,12 +17,12 @@ from agents.runs.recovery import recover_runs
 from agents.services import deactivate_agent
 from memory.episodes.models import Episode
 from openvibe.api.models import Token
-from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.api.event_frames import event_kind
 from openvibe.chat.live.batch import read_batch
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access, start_dive, update_message
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.workspaces.models import Member
 from tests import factories

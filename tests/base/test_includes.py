@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.base.includes import expand_includes, miswritten_include
+from openvibe.engines.text.includes import expand_includes, miswritten_include
 
 
 def words(text: str) -> int:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.base.markdown import plain_text, render_markdown
-from openvibe.base.mentions import mentioned_handles
+from openvibe.engines.text.markdown import plain_text, render_markdown
+from openvibe.engines.text.mentions import mentioned_handles
 from openvibe.llm.offline import CONNECT_LINE
 from tests.examples import examples
 

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.base.text import HANDLE_PATTERN, TextRefused, clean_body, clean_handle, clean_title, remove_invisible
+from openvibe.engines.text.cleaning import (
+    HANDLE_PATTERN,
+    TextRefused,
+    clean_body,
+    clean_handle,
+    clean_title,
+    remove_invisible,
+)
 
 
 @pytest.mark.parametrize(

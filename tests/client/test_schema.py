@@ -7,7 +7,7 @@ from typing import Any
 
 import openvibe_client
 from openvibe.api.schema import openapi_schema
-from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
 from openvibe_client import answer, schema
 
 JSON_TYPES = {

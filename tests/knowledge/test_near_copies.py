@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agents.access import visible_to
 from knowledge.models import Entry
-from knowledge.near_copies import CopiedText, group_near_copies, is_near_copy
 from knowledge.search import embed_pending_entries, find_entries, find_nearest_entries
+from openvibe.engines.text.near_copies import CopiedText, group_near_copies, is_near_copy
 from openvibe.workspaces.models import Member
 from tests.examples import examples
 from tests.factories import access, make_agent, make_entry

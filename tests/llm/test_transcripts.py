@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from openvibe.base.lookalikes import IGNORABLE_RANGES
+from openvibe.engines.text.lookalikes import IGNORABLE_RANGES
 from openvibe.llm.fences import FENCE_TAGS, clean_text, fence
 from openvibe.llm.tokens import counter_for
 from openvibe.llm.transcripts import CLOSING, message_line, message_text, opening, parse_blocks, request_block

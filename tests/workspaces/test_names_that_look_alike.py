@@ -7,8 +7,8 @@ import pytest
 from django.db import connections, transaction
 from django.db.models.expressions import RawSQL
 
-from openvibe.base.lookalikes import is_misleading_name, name_key
-from openvibe.base.text import remove_invisible
+from openvibe.engines.text.cleaning import remove_invisible
+from openvibe.engines.text.lookalikes import is_misleading_name, name_key
 from openvibe.workspaces.models import Member, Participant, Workspace
 from openvibe.workspaces.services import update_profile
 from tests.factories import make_agent, make_member

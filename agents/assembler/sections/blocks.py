@@ -10,8 +10,8 @@ from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.models import LoadedSkill
 from agents.skills import skill_index, skill_text
 from memory.models import Block, ProfileNote
-from openvibe.base.masking import mask_secrets
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.transcripts import one_line

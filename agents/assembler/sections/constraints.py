@@ -12,8 +12,8 @@ from django.db.models import OuterRef, Q, QuerySet
 from agents.assembler.items import Item, SectionCandidates, make_item, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from memory.models import WorkItem
-from openvibe.base.masking import mask_secrets
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 

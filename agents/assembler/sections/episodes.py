@@ -25,8 +25,8 @@ from agents.assembler.stack import SectionName
 from agents.audience import learned_unseen, unseen_channels
 from agents.models import Run
 from memory.models import Episode
-from openvibe.base.masking import mask_secrets
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 from openvibe.llm.transcripts import clean_name, one_line
 

@@ -13,9 +13,9 @@ from django.db.models.functions import Coalesce, NullIf
 
 from agents.assembler.items import Item, SectionCandidates, format_minute, make_item, opening_tokens, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope
-from openvibe.base.masking import mask_secrets
 from openvibe.chat.models import EXTRACT_TOKENS, Attachment, Dive, Message
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.transcripts import message_line, opening
 
 MAX_FILES = 20

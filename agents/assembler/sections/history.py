@@ -42,10 +42,10 @@ from memory.queries import (
     pair_tool_calls,
     provider_by_name,
 )
-from openvibe.base.masking import mask_secrets
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.database.prepared_statements import fetch_prepared
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import OVERCOUNT_FACTOR, TokenCounter
 from openvibe.llm.transcripts import message_line, opening

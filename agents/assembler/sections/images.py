@@ -14,9 +14,9 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from agents.assembler.items import AtomicGroup, FitResult, Item, SectionCandidates, begin_transcript, make_item
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from agents.assembler.stack import SectionName
-from openvibe.base.masking import mask_secrets
 from openvibe.chat.models import Dive, Image, Message
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.transcripts import message_line, opening
 from openvibe.llm.values import ImagePart

@@ -41,10 +41,10 @@ from knowledge.queries import (
     newest_topics,
 )
 from memory.queries import messages_for_prompts
-from openvibe.base.masking import mask_secrets
-from openvibe.base.text import pluralize
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.text.cleaning import pluralize
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 from openvibe.llm.transcripts import message_line, one_line

@@ -22,9 +22,9 @@ from agents.assembler.items import (
 from agents.assembler.stack import MIN_REQUEST_TOKENS, TaskBudget
 from agents.models import Agent
 from agents.soul import TaskType
-from openvibe.base.masking import mask_secrets
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import row_columns
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.transcripts import bare_text, message_line, request_block
 from openvibe.workspaces.access import Access

@@ -28,9 +28,9 @@ from agents.audience import reusable_calls
 from agents.models import Agent, Run, Snapshot, ToolCall
 from memory.models import Approval, Compaction, ProgressEntry, WorkItem
 from memory.queries import row_text
-from openvibe.base.masking import mask_secrets
 from openvibe.chat.models import Dive, Message
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 from openvibe.llm.transcripts import indent_text, one_line

@@ -17,8 +17,8 @@ from agents.assembler.snapshots.store import rewrite_snapshot
 from agents.models import EntryErasure, KnowledgeUse, Run, RunStep, Snapshot, ToolCall, ToolSource
 from knowledge.models import Entry
 from openvibe.api.idempotency import rewrite_answers
-from openvibe.base.masking import mask_secrets
 from openvibe.base.quotation import Quotation, quotable_since
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import escape_text
 
 SETTLING_TIME = timedelta(seconds=20)

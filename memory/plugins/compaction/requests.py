@@ -10,11 +10,11 @@ from memory.plugins.base import MAX_FOCUS_CHARACTERS, Compactor, MemoryProvider,
 from memory.plugins.models import COMPACTIONS, Compaction
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import context_budget, session_for_thread
-from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.text import has_visible_character
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.wiring import ErasedText
+from openvibe.engines.text.cleaning import has_visible_character
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import clean_text
 from openvibe.workspaces.access import Access
 

@@ -8,11 +8,11 @@ from memory.plugins.base import MAX_ENTRY_TOKENS, Session
 from memory.plugins.lcm.integrity import forget_summaries
 from memory.plugins.lcm.models import Conversation, Summary, SummaryCorrection
 from memory.plugins.lcm.summary_sources import BUMP_VERSION
-from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Conflict, Problem
-from openvibe.base.text import has_visible_character
 from openvibe.chat.services import clean_message_body
 from openvibe.chat.wiring import ErasedText
+from openvibe.engines.text.cleaning import has_visible_character
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.tokens import count_tokens
 
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS
 from memory.plugins.lcm.facts import Facts, find_facts, missing_keys, missing_sentences
 from memory.plugins.lcm.summary_validation import clean_answer, find_problem
-from openvibe.base.masking import mask_secrets
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.errors import BudgetExceeded, ContextTooLong, EmptyAnswer
 from openvibe.llm.extractive_summary import extractive_summary
 from openvibe.llm.fences import clean_text, fence

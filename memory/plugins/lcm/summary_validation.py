@@ -7,7 +7,7 @@ language: a summary that holds no name, value or telling word of its source is n
 import re
 
 from memory.plugins.lcm.facts import Facts, missing_keys, source_terms, telling_terms
-from openvibe.base.text import has_visible_character, is_visible
+from openvibe.engines.text.cleaning import has_visible_character, is_visible
 from openvibe.llm.fences import clean_text
 from openvibe.llm.thoughts import spoken_text
 

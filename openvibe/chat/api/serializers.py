@@ -6,8 +6,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from openvibe.api.fields import ChoiceField, IdField, SeqField, TextField
-from openvibe.base.text import text_version
 from openvibe.chat.models import Channel, Thread
+from openvibe.engines.text.cleaning import text_version
 from openvibe.workspaces.api.serializers import ParticipantOut
 from openvibe.workspaces.models import Participant
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from openvibe.base.text import clean_handle
 from openvibe.chat.importing.readers import (
     NOTHING_TO_SEE,
     TITLE_CHARACTERS,
@@ -29,6 +28,7 @@ from openvibe.chat.importing.readers import (
     shorten,
     visible_text,
 )
+from openvibe.engines.text.cleaning import clean_handle
 
 PUBLIC = "O"
 _LONG_AGO = datetime.fromtimestamp(0, UTC)

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from openvibe.base.text import has_visible_character
 from openvibe.engines.database.time_zones import has_local_time
+from openvibe.engines.text.cleaning import has_visible_character
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 TITLE_CHARACTERS = 120

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from openvibe.base.text import clean_handle
 from openvibe.chat.importing.readers import (
     NOTHING_TO_SEE,
     TITLE_CHARACTERS,
@@ -27,6 +26,7 @@ from openvibe.chat.importing.readers import (
     shorten,
     visible_text,
 )
+from openvibe.engines.text.cleaning import clean_handle
 
 MAX_FILES = 200_000
 MAX_FILE_BYTES = 64 * 1024 * 1024

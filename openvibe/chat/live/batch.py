@@ -13,10 +13,10 @@ from django.db.models import OuterRef, Q
 from django.db.models.functions import Left
 from django.utils import timezone
 
-from openvibe.base.markdown import last_block_start, plain_text
 from openvibe.base.models import Event
 from openvibe.chat.models import Mention, Message, NotificationPreference, Thread
 from openvibe.chat.queries import message_preview, read_channel_unread, with_authors_and_mentions
+from openvibe.engines.text.markdown import last_block_start, plain_text
 from openvibe.workspaces.models import Participant
 
 BATCH_SIZE = 200

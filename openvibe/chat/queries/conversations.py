@@ -17,7 +17,6 @@ from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest
 from django.utils import timezone
 
-from openvibe.base.masking import mask_secrets
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.chat.attachments import Excerpt, cut_excerpt, find_text
@@ -38,6 +37,7 @@ from openvibe.chat.models import (
     break_long_words,
 )
 from openvibe.chat.queries.notifications import muted_threads
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant

@@ -10,9 +10,9 @@ from typing import Any
 from django.template.defaultfilters import filesizeformat
 from django.utils.text import slugify
 
-from openvibe.base.markdown import quote_markdown
 from openvibe.chat.models import DiveResult, Message, Thread
 from openvibe.chat.queries.conversations import list_messages
+from openvibe.engines.text.markdown import quote_markdown
 from openvibe.llm.drafts import render_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant

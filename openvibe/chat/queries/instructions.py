@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openvibe.base.text import text_version
 from openvibe.chat.models import Channel, Thread, sees_channel, sees_thread
+from openvibe.engines.text.cleaning import text_version
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import ExpandedInstructions, expand_instructions, read_snippets

@@ -10,11 +10,11 @@ from typing import Literal, LiteralString
 
 from psycopg import sql
 
-from openvibe.base.markdown import plain_text
 from openvibe.chat.models import Channel, Message, visibility_of
 from openvibe.chat.queries.sidebar import RECENT_THREADS, is_new_to
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.database.timestamps import parse_stored_time
+from openvibe.engines.text.markdown import plain_text
 from openvibe.workspaces.access import Access
 
 PREVIEW_CHARACTERS = 160

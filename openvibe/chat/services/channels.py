@@ -9,10 +9,10 @@ from openvibe.api.services import revoke_token
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.text import TextRefused, clean_body, has_visible_character
 from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.chat.models.channel import validate_channel_name
 from openvibe.chat.services.permissions import check_creates_channels, check_manages_channel, may_manage_channel
+from openvibe.engines.text.cleaning import TextRefused, clean_body, has_visible_character
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

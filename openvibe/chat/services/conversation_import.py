@@ -11,10 +11,10 @@ from django.db.models.functions import Greatest
 
 from openvibe.base.events import emit
 from openvibe.base.problems import Refused
-from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, clean_handle, remove_invisible
 from openvibe.chat.importing.readers import ImportedLine, ImportedThread, fingerprint
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services.threads import clean_thread_title, emit_thread_changed
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, TextRefused, clean_body, clean_handle, remove_invisible
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant, Workspace
 from openvibe.workspaces.services import generate_handle

@@ -10,12 +10,12 @@ from django.utils import timezone
 
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.text import TextRefused, clean_body, has_visible_character
 from openvibe.chat.models import MAX_ACTIVE_DIVES, Dive, DiveResult, Message, ReadMarker, Thread
 from openvibe.chat.services.messages import create_mentions, post_message
 from openvibe.chat.services.permissions import ARCHIVED_MESSAGE, DIVE_ENDED_MESSAGES, NESTED_DIVE_MESSAGE, is_archived
 from openvibe.chat.services.threads import dive_title, form_external_id
 from openvibe.chat.wiring import REPLY_DENIED_REASONS, dive_ended, dive_started, draft_requested
+from openvibe.engines.text.cleaning import TextRefused, clean_body, has_visible_character
 from openvibe.llm.drafts import (
     MAX_BULLET_CHARACTERS,
     MAX_BULLETS,

@@ -10,9 +10,9 @@ from django.utils import timezone
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_title, text_version
 from openvibe.chat.models import MAX_PINNED_THREADS, Channel, Dive, Draft, ReadMarker, Thread, visibility_of
 from openvibe.chat.services.permissions import check_not_direct, check_not_dive, may_manage_thread
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, TextRefused, clean_title, text_version
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

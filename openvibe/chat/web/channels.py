@@ -15,10 +15,8 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from openvibe.base.markdown import plain_text
 from openvibe.base.params import int_param, words_param
 from openvibe.base.problems import Problem
-from openvibe.base.text import has_visible_character, text_version
 from openvibe.chat import services
 from openvibe.chat.models import Channel, ChannelMembership, Thread, reread_visibility, sees_channel
 from openvibe.chat.queries import (
@@ -31,6 +29,8 @@ from openvibe.chat.queries import (
 from openvibe.chat.services.permissions import check_creates_channels, check_manages_channel, may_manage_channel
 from openvibe.chat.web.notifications import channel_notify_menu
 from openvibe.chat.web.thread_lists import thread_list_context
+from openvibe.engines.text.cleaning import has_visible_character, text_version
+from openvibe.engines.text.markdown import plain_text
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.queries import is_here, name_like

@@ -8,10 +8,10 @@ from django.views.decorators.http import require_http_methods
 
 from openvibe.base.params import int_param, words_param
 from openvibe.base.problems import Problem
-from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat import services
 from openvibe.chat.queries import access_recipient, find_direct_thread, list_recipients
 from openvibe.chat.web.channels import MAX_OFFERED_PARTICIPANTS
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 

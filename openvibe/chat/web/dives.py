@@ -12,13 +12,13 @@ from django_htmx.http import reswap, retarget
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.base.text import MAX_BODY_CHARACTERS, text_version
 from openvibe.chat import queries, services
 from openvibe.chat.models import MAX_ACTIVE_DIVES, Dive, DiveResult, Draft, Message, Thread
 from openvibe.chat.services.dives import InvalidResult, may_end_dive, reply_denied_reasons
 from openvibe.chat.services.permissions import NESTED_DIVE_MESSAGE, is_archived
 from openvibe.chat.web.presenters import message_page_context, preview_card, render_safe_html, result_cards
 from openvibe.chat.web.threads import post_from_composer
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, text_version
 from openvibe.llm.drafts import (
     MAX_BULLETS,
     MAX_DEFERRED,

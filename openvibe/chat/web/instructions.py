@@ -9,10 +9,10 @@ from django.views.decorators.http import require_http_methods
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.base.text import text_version
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import access_channel
 from openvibe.chat.services import set_instructions
+from openvibe.engines.text.cleaning import text_version
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.queries import expand_instructions, read_snippets

@@ -16,7 +16,6 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from openvibe.base.markdown import last_block_start, render_markdown
 from openvibe.base.params import int_param
 from openvibe.chat.images import is_called_image
 from openvibe.chat.models import MAX_THUMBNAIL_SIDE, Dive, DiveResult, Message, Thread
@@ -24,6 +23,7 @@ from openvibe.chat.queries import message_page
 from openvibe.chat.wiring import MESSAGE_DECORATORS
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.engines.serving.fragments import cached_html, render_cached, typed_key, with_csrf_token
+from openvibe.engines.text.markdown import last_block_start, render_markdown
 from openvibe.llm.drafts import ResultDraft, parse_draft, render_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest

@@ -5,9 +5,9 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from openvibe.base.markdown import plain_text
 from openvibe.chat import services
 from openvibe.chat.queries import access_message, saved_messages
+from openvibe.engines.text.markdown import plain_text
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 PAGE_SIZE = 50

@@ -15,16 +15,16 @@ from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
-from openvibe.base.markdown import plain_text
 from openvibe.base.params import MAX_ID
-from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import HIT_END, HIT_START, find_places, parse_recent, search_messages
 from openvibe.chat.search.thread import SEARCHED_KINDS
 from openvibe.chat.search.workspace import best_messages
 from openvibe.chat.web.thread_lists import PAGE_SIZE, OpenEndedPage, page_number
 from openvibe.chat.wiring import PlaceQuery
-from openvibe.search.lexical import query_terms
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
+from openvibe.engines.text.markdown import plain_text
+from openvibe.engines.text.words import query_terms
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_BEST_HITS = PAGE_SIZE

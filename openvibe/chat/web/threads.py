@@ -13,7 +13,6 @@ from django_htmx.http import reswap, retarget
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Problem
-from openvibe.base.text import MAX_BODY_CHARACTERS, text_version
 from openvibe.chat import services
 from openvibe.chat.attachments import read_uploads
 from openvibe.chat.models import Message, Thread
@@ -39,6 +38,7 @@ from openvibe.chat.web.notifications import NotifyMenu, thread_notify_menu
 from openvibe.chat.web.presenters import list_page_messages, message_page_context, message_row
 from openvibe.chat.web.shell import shell_of
 from openvibe.chat.wiring import PENDING_DECISIONS, QUESTION_IDEAS
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, text_version
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant

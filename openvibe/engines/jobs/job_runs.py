@@ -20,10 +20,10 @@ from django.db.models.functions import RowNumber
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from openvibe.base.masking import mask_secrets
 from openvibe.base.models import JobRun
 from openvibe.base.problems import Conflict
 from openvibe.engines.database.locks import LockKind, advisory_lock
+from openvibe.engines.text.masking import mask_secrets
 
 RUNS_PER_STATE = 100
 """The number of runs kept of each job: that many that went well and as many that failed are kept."""

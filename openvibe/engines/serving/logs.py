@@ -13,7 +13,7 @@ from types import TracebackType
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from openvibe.base.masking import mask_secrets
+from openvibe.engines.text.masking import mask_secrets
 
 _ROW_DETAIL = re.compile(
     r"(DETAIL: )(?! Process \d).*?(?=\n\nThe above exception|\n\nDuring handling|\nTraceback |\Z)", re.DOTALL

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from openvibe.api.fields import ChoiceField, TextField, WholeNumberField
 from openvibe.api.models import SCOPES, Token
 from openvibe.base.models import AuditRecord
-from openvibe.base.text import text_version
+from openvibe.engines.text.cleaning import text_version
 from openvibe.workspaces.models import Participant, Snippet, Workspace
 
 

@@ -5,7 +5,7 @@ import pgtrigger.compiler
 import pgtrigger.migrations
 from django.db import migrations, models
 
-from openvibe.base.lookalikes import is_misleading_name, name_key
+from openvibe.engines.text.lookalikes import is_misleading_name, name_key
 
 BATCH = 1_000
 NAMESAKES = """UPDATE workspaces_participant SET has_namesake = true FROM (

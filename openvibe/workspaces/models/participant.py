@@ -14,8 +14,8 @@ from django.db.models.lookups import GreaterThan, LessThanOrEqual
 from django.utils import timezone
 
 from openvibe.base.name_field import MisleadingNameField, NameField, NameKeyField
-from openvibe.base.text import HANDLE_PATTERN
 from openvibe.engines.database.locks import LockKind, lock_key
+from openvibe.engines.text.cleaning import HANDLE_PATTERN
 from openvibe.workspaces.models.account import User
 from openvibe.workspaces.models.workspace import Workspace
 

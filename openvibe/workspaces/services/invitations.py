@@ -12,7 +12,7 @@ from django.utils.formats import date_format
 from openvibe.api.models import Token
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.base.text import pluralize
+from openvibe.engines.text.cleaning import pluralize
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Invitation, Member, User, Workspace
 from openvibe.workspaces.services.members import add_member

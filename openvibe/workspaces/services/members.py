@@ -12,8 +12,8 @@ from openvibe.api.models import Token
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.text import MAX_HANDLE_CHARACTERS, TextRefused, clean_title
 from openvibe.engines.database.time_zones import is_time_zone
+from openvibe.engines.text.cleaning import MAX_HANDLE_CHARACTERS, TextRefused, clean_title
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Invitation, Member, Participant, Picture, User, Workspace, handle_validator
 from openvibe.workspaces.services.presence import forget_presence

@@ -14,7 +14,7 @@ from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.models import AuditRecord
 from openvibe.base.params import int_param
 from openvibe.base.problems import Problem, Refused
-from openvibe.base.text import escape_formula
+from openvibe.engines.text.cleaning import escape_formula
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.queries import audit_records
 

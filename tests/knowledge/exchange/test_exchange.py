@@ -24,7 +24,7 @@ from knowledge.models import Entry, Notice, Revision
 from knowledge.services import archive_entry, pin_result
 from knowledge.services.create import MAX_PENDING_SUGGESTIONS
 from openvibe.base.problems import Problem, Refused
-from openvibe.base.text import escape_formula
+from openvibe.engines.text.cleaning import escape_formula
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_entry, make_thread, say
 

@@ -15,7 +15,6 @@ from tqdm import tqdm
 
 from openvibe.base.command_report import write_report
 from openvibe.base.problems import Problem
-from openvibe.base.text import pluralize
 from openvibe.chat.importing.mattermost import read_mattermost
 from openvibe.chat.importing.readers import ImportedThread, ImportFailed, LeftOut, open_file, read_jsonl, read_qmsum
 from openvibe.chat.importing.slack import read_slack
@@ -23,6 +22,7 @@ from openvibe.chat.models import Channel
 from openvibe.chat.services import create_channel
 from openvibe.chat.services.conversation_import import ImportReport, import_thread
 from openvibe.engines.database.planner_statistics import analyze_changed_tables
+from openvibe.engines.text.cleaning import pluralize
 from openvibe.workspaces.models import Member, Workspace
 from openvibe.workspaces.queries import member_access, resolve_workspace
 

@@ -21,13 +21,13 @@ from kombu.exceptions import OperationalError as BrokerUnavailable
 from openvibe.base.disk import least_room, written_folders
 from openvibe.base.models import OutgoingMail
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
-from openvibe.base.text import pluralize
 from openvibe.engines.database.connection_problems import ConnectionProblem, explain_connection_error
 from openvibe.engines.database.fields import UnreadableSecret
 from openvibe.engines.jobs.job_runs import newest_runs
 from openvibe.engines.jobs.queue import queue_is_in_database, queue_is_installed
 from openvibe.engines.serving.proxy_headers import COUNT_PROXIES, lacks_trusted_proxies
 from openvibe.engines.serving.service_states import read_service_states
+from openvibe.engines.text.cleaning import pluralize
 from openvibe.llm.endpoints import find_endpoint_problem
 from openvibe.llm.models import Endpoint
 from openvibe.runner.backup import unfinished_restore

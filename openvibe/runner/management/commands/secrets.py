@@ -12,8 +12,8 @@ from django.db import models, transaction
 from django.db.models import F, Value
 from django.db.models.functions import Cast
 
-from openvibe.base.text import pluralize
 from openvibe.engines.database.fields import CannotDecrypt, EncryptedTextField, reencrypt
+from openvibe.engines.text.cleaning import pluralize
 
 
 class Command(BaseCommand):

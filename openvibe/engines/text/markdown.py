@@ -13,9 +13,15 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from openvibe.base.highlighting import CODE_CLASSES, LANGUAGES, MAX_HIGHLIGHTED_TOTAL, highlight_code, highlighting_cost
-from openvibe.base.markdown_parser import PARSER, is_safe_link, parse_markdown, replace_unencodable
-from openvibe.base.mentions import mark_mentions
+from openvibe.engines.text.highlighting import (
+    CODE_CLASSES,
+    LANGUAGES,
+    MAX_HIGHLIGHTED_TOTAL,
+    highlight_code,
+    highlighting_cost,
+)
+from openvibe.engines.text.markdown_parser import PARSER, is_safe_link, parse_markdown, replace_unencodable
+from openvibe.engines.text.mentions import mark_mentions
 
 _LONG_BODY_CHARACTERS = 20_000
 

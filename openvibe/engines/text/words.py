@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from openvibe.search.stop_phrases import strip_stop_phrases
+from openvibe.engines.text.stop_phrases import strip_stop_phrases
 
 MAX_QUERY_TERMS = 24
 _MAX_TERM_CHARACTERS = 64

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Final
 
-from openvibe.search.lexical import STOP_WORDS, cjk_bigrams
+from openvibe.engines.text.words import STOP_WORDS, cjk_bigrams
 
 MIN_COPIED_TOKENS: Final = 12
 """Tokens. Shorter contents are equal by chance: "Behind the house." tells nothing without its topic."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markdown_it.token import Token
 
-from openvibe.base.markdown_parser import parse_markdown, text_token
-from openvibe.base.text import HANDLE_PATTERN
+from openvibe.engines.text.cleaning import HANDLE_PATTERN
+from openvibe.engines.text.markdown_parser import parse_markdown, text_token
 
 # Chinese, Japanese and Korean are written without blanks, so their letters may touch a mention.
 _WORD_LETTER = r"[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
