@@ -15,9 +15,9 @@ from memory.services import apply_to_soul, record_trust_check, reopen_applied_si
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.registers import Register
 from openvibe.chat.models import Channel
 from openvibe.chat.services import add_to_channel, remove_from_channel
+from openvibe.engines.registers import Register
 from openvibe.engines.text.cleaning import has_visible_character
 from openvibe.engines.text.includes import LOOKS_LIKE_INCLUDE
 from openvibe.llm.models import Endpoint

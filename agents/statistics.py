@@ -11,9 +11,9 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
 from agents.access import TOTAL_TOKENS, token_rows
-from agents.day_charts import DayChart, Series, bar_chart, format_value, line_chart
 from agents.models import Agent
 from memory.models import Feedback
+from openvibe.engines.charts.charts import DayChart, Series, bar_chart, format_value, line_chart
 
 PERIOD_DAYS = 30
 MIN_VERDICTS = 5

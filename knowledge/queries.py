@@ -14,9 +14,9 @@ from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
 from knowledge.search import CandidateEntry, EntryHit, NearCopy, Subject, find_entries, find_usable_entries
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import AccessQuery, access_by
+from openvibe.engines.registers import Register
 from openvibe.workspaces.access import Access
 
 __all__ = [

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from openvibe.base.registers import Register
+from openvibe.engines.registers import Register
 
 
 def replaced(register: Register[Any], *items: object) -> AbstractContextManager[object]:

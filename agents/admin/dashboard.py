@@ -15,7 +15,6 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from agents.access import token_rows
-from agents.day_charts import DayChart, Series, bar_chart, line_chart
 from agents.models import Run
 from agents.prompts.cache_rates import daily_rates
 from agents.prompts.points import total_rate
@@ -25,6 +24,7 @@ from knowledge.queries import EXPIRING_WITHIN, freshness_condition, review_condi
 from memory.models import Episode
 from memory.queries import CompactionHealth, compaction_health
 from openvibe.base.admin_site import administered_workspace_ids
+from openvibe.engines.charts.charts import DayChart, Series, bar_chart, line_chart
 from openvibe.workspaces.models import Workspace
 
 

@@ -1,6 +1,6 @@
 """One call to another program's MCP server: connect, list its tools, perhaps call one, leave; all within its limits.
 
-Addresses are guarded (`openvibe.base.ssrf_guard`), redirects are not followed, and what comes is read up to a size and
+Addresses are guarded (`openvibe.engines.network.ssrf_guard`), redirects are not followed, and what comes is read up to a size and
 a time, however it drips. Loaded at the first call: the SDK takes a second of a processor and 17 MB."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from agents.mcp.lenient_messages import LenientMessages, result_text
 from agents.mcp.readable_stream import ReadableStream
 from agents.mcp.values import MAX_TOOLS, McpError, ToolChanged, ToolDefinition, ToolList
 from agents.models import McpServer
-from openvibe.base.ssrf_guard import AddressRefused, GuardedAsyncTransport
+from openvibe.engines.network.ssrf_guard import AddressRefused, GuardedAsyncTransport
 from openvibe.engines.text.cleaning import pluralize
 from openvibe.llm.fences import clean_text
 

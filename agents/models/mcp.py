@@ -10,8 +10,8 @@ from django.db.models import Q
 
 from agents.models.agent import Agent
 from openvibe.base.models import TimestampedModel
-from openvibe.base.ssrf_guard import AddressRefused, check_url
 from openvibe.engines.database.fields import EncryptedTextField, secret_hint
+from openvibe.engines.network.ssrf_guard import AddressRefused, check_url
 from openvibe.workspaces.models import Workspace
 
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from agents.assembler.stack import STACK
-from agents.day_charts import CHART_HEIGHT, CHART_WIDTH, even_ticks
 from agents.prompts.points import PromptPoint, Rate, RatesAround
+from openvibe.engines.charts.charts import CHART_HEIGHT, CHART_WIDTH, even_ticks
 from openvibe.engines.text.cleaning import pluralize
 
 BARS_HEIGHT, STRIP_HEIGHT, GAP = 140, 20, 6

@@ -25,8 +25,8 @@ from agents.tools.needs import (
 from agents.tools.values import Decision, Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from agents.trust import gate, gate_refusal
 from openvibe.base.problems import Problem
-from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
+from openvibe.engines.registers import Register
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.llm.fences import clean_text
 from openvibe.llm.lenient_json import UnreadableJson

@@ -32,9 +32,9 @@ from memory.plugins.base import ContextEntry, ReviewSource, Session, UnreviewedS
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import open_session
 from openvibe.base.problems import Problem, Refused
-from openvibe.base.registers import Register
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.database.locks import LockKind, advisory_lock
+from openvibe.engines.registers import Register
 from openvibe.llm.errors import ContextTooLong, ModelError
 from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient

@@ -9,8 +9,8 @@ from django.db.models import Q, QuerySet
 
 from memory.plugins.models import Compaction
 from openvibe.base.problems import Missing
-from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
+from openvibe.engines.registers import Register
 from openvibe.workspaces.access import Access
 
 StepKind = Literal["compaction", "prompt"]

@@ -15,9 +15,9 @@ from typing import Any
 from memory.plugins.models import Compaction
 from memory.work.models import Approval, Handoff, ProgressEntry, WorkItem
 from memory.work.queries import WorkState, get_work_state, row_text
-from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import scoped_instructions
+from openvibe.engines.registers import Register
 
 Kind = WorkItem.Kind
 

@@ -9,10 +9,10 @@ from typing import Any
 from django.db.models import Case, Count, QuerySet, Value, When
 
 from memory.work.models import Approval, ProgressEntry, WorkItem
-from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import access_by
 from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.registers import Register
 from openvibe.llm.transcripts import indent_text
 from openvibe.workspaces.access import Access
 

@@ -16,8 +16,8 @@ from rest_framework.request import Request
 
 from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
 from openvibe.base.problems import Problem, Refused
-from openvibe.base.registers import Register
 from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.registers import Register
 
 LAST_USED_INTERVAL = timedelta(minutes=1)
 INVALID_TOKEN = "This token is not valid: it is unknown, expired, revoked, or its owner no longer has access."

@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from openvibe.base.registers import Register
+from openvibe.engines.registers import Register
 from openvibe.engines.serving.service_states import read_service_states
 
 

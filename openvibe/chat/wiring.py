@@ -17,9 +17,9 @@ from django.dispatch import Signal
 from psycopg import sql
 
 from openvibe.base.quotation import Quotation
-from openvibe.base.registers import Register
 from openvibe.chat.models import DiveResult, Message, Quote, Thread
 from openvibe.engines.database.locks import LockKind
+from openvibe.engines.registers import Register
 from openvibe.search.indexing import VECTOR_TABLES, EmbeddableText, VectorTable, embed_pending
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant

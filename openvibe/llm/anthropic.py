@@ -16,6 +16,7 @@ from typing import Any
 
 import anthropic
 
+from openvibe.engines.network.event_stream import EventStream
 from openvibe.llm import tokens
 from openvibe.llm.adaptations import CallPlan
 from openvibe.llm.adapted_calls import AdaptationMemory, AdaptedCall, last_completion, stream_adapted
@@ -23,7 +24,6 @@ from openvibe.llm.anthropic_answers import THINKING_BLOCKS, MessageAccumulator, 
 from openvibe.llm.cold_starts import loading_error
 from openvibe.llm.endpoint_errors import DECODE_ERRORS, connection_error, no_answer_error, read_error, read_response
 from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelUnavailable
-from openvibe.llm.event_stream import EventStream
 from openvibe.llm.fences import clean_text
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 from openvibe.llm.image_parts import messages_blocks

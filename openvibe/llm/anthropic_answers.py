@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from openvibe.engines.network.event_stream import Event, EventStream
 from openvibe.llm import tokens
 from openvibe.llm.endpoint_errors import content_filter_error, empty_answer_error
 from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelUnavailable
-from openvibe.llm.event_stream import Event, EventStream
 from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.provider_fields import extra_fields
 from openvibe.llm.streamed_text import Gain, StreamedText

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 
-from openvibe.base.ssrf_guard import AddressRefused, ResponseTooLarge
+from openvibe.engines.network.ssrf_guard import AddressRefused, ResponseTooLarge
 from openvibe.engines.text.cleaning import has_visible_character
 from openvibe.engines.text.masking import MASK, mask_secrets
 from openvibe.llm.cold_starts import loading_error

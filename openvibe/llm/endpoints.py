@@ -14,9 +14,9 @@ from django.db import DatabaseError, connection
 from django.dispatch import Signal
 from django.utils import timezone
 
-from openvibe.base.registers import Register
-from openvibe.base.ssrf_guard import AddressRefused, check_url
 from openvibe.engines.database.fields import UnreadableSecret
+from openvibe.engines.network.ssrf_guard import AddressRefused, check_url
+from openvibe.engines.registers import Register
 from openvibe.engines.text.cleaning import pluralize
 from openvibe.llm.adaptation_store import StoredAdaptations, TestedAdaptations
 from openvibe.llm.adapted_calls import AdaptationMemory

@@ -10,10 +10,10 @@ from functools import partial
 
 import httpx2
 
-from openvibe.base.ssrf_guard import GuardedTransport
 from openvibe.engines.database.fields import UnreadableSecret
+from openvibe.engines.network.event_stream import EventStream
+from openvibe.engines.network.ssrf_guard import GuardedTransport
 from openvibe.llm.errors import AuthRefused
-from openvibe.llm.event_stream import EventStream
 
 _HEADERS = {"Accept-Encoding": "identity"}  # what comes is as big as it looks
 _HEAD_BYTES = 8_192

@@ -13,8 +13,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from openvibe.base.models import TimestampedModel
-from openvibe.base.ssrf_guard import AddressRefused, check_url
 from openvibe.engines.database.fields import EncryptedTextField, secret_hint
+from openvibe.engines.network.ssrf_guard import AddressRefused, check_url
 from openvibe.llm.adaptations import KINDS
 from openvibe.llm.image_tokens import is_known_to_see
 from openvibe.llm.known_models import find_model

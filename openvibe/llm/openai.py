@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 
 import openai
 
+from openvibe.engines.network.event_stream import EventStream
 from openvibe.llm import tokens
 from openvibe.llm.adaptations import CallPlan
 from openvibe.llm.adapted_calls import AdaptationMemory, AdaptedCall, last_completion, stream_adapted
 from openvibe.llm.endpoint_errors import empty_answer_error, no_answer_error
 from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError
-from openvibe.llm.event_stream import EventStream
 from openvibe.llm.failed_generations import read_failed_generation
 from openvibe.llm.http_client import Connection, ResponseHead
 from openvibe.llm.openai_answers import ChatAccumulator, adapt_event

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from openvibe.engines.network.event_stream import Event, EventStream
 from openvibe.llm import tokens
 from openvibe.llm.endpoint_errors import report_in
 from openvibe.llm.errors import BadAnswer, ModelUnavailable
-from openvibe.llm.event_stream import Event, EventStream
 from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.provider_fields import FieldMerger, extra_fields, part_reasoning, reasoning_texts
 from openvibe.llm.stop_reasons import failure_of, read_stop_reason

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import openai
 
+from openvibe.engines.network.event_stream import EventStream
 from openvibe.llm.cold_starts import loading_error
 from openvibe.llm.endpoint_errors import DECODE_ERRORS, connection_error, no_answer_error, read_error, read_response
 from openvibe.llm.errors import BadAnswer, ModelError, ModelUnavailable
-from openvibe.llm.event_stream import EventStream
 from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
 
 SDK_ERRORS = (openai.OpenAIError, *DECODE_ERRORS)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from openvibe.engines.network.event_stream import EventStream
 from openvibe.llm.adaptations import CallPlan
-from openvibe.llm.event_stream import EventStream
 from openvibe.llm.openai import OpenAIModel
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.request_options import RESPONSES_LACKS

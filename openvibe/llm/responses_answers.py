@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from openvibe.engines.network.event_stream import Event, EventStream
 from openvibe.llm import tokens
 from openvibe.llm.endpoint_errors import read_error
 from openvibe.llm.errors import BadAnswer, ModelUnavailable
-from openvibe.llm.event_stream import Event, EventStream
 from openvibe.llm.fences import IncrementalCleaner, clean_text
 from openvibe.llm.thoughts import AnswerEvent, AnswerText
 from openvibe.llm.tool_calls import make_call, stop_reason_of

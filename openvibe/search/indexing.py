@@ -24,8 +24,8 @@ from pgvector import HalfVector
 from psycopg import sql
 from psycopg.types.numeric import Int2, Int8
 
-from openvibe.base.registers import Register
 from openvibe.engines.database.locks import LockKind, advisory_lock
+from openvibe.engines.registers import Register
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.search.candidates import is_valid_index
 from openvibe.search.embedders import EmbedderUnavailable

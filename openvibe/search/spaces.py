@@ -16,7 +16,7 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from openvibe.base.registers import Register
+from openvibe.engines.registers import Register
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.search.embedders import Embedder, EmbedderUnavailable, LocalEmbedder, MultilingualEmbedder, StaticEmbedder
 from openvibe.search.models import MAX_DIMENSION, VectorSpace

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 
-from openvibe.base.ssrf_guard import AddressRefused, GuardedTransport
+from openvibe.engines.network.ssrf_guard import AddressRefused, GuardedTransport
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.webhooks.models import MAX_RESPONSE_CHARACTERS
 

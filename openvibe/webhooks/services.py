@@ -13,7 +13,7 @@ from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import EVENT_RETENTION_HOURS
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.base.ssrf_guard import AddressRefused, check_url
+from openvibe.engines.network.ssrf_guard import AddressRefused, check_url
 from openvibe.webhooks.models import KINDS, TEST_KIND, Delivery, Webhook, may_direct
 from openvibe.webhooks.signatures import make_secret
 from openvibe.workspaces.access import Access

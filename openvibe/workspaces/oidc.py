@@ -25,7 +25,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from openvibe.base.problems import Conflict, Problem
-from openvibe.base.ssrf_guard import GuardedTransport
+from openvibe.engines.network.ssrf_guard import GuardedTransport
 from openvibe.engines.text.cleaning import remove_invisible
 from openvibe.workspaces import services
 from openvibe.workspaces.models import User

@@ -7,7 +7,7 @@ import pytest
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 
-from openvibe.base.registers import Register, check_registers
+from openvibe.engines.registers import Register, check_registers
 from tests.registers import replaced
 
 

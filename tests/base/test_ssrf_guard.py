@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from pytest_django.fixtures import Settings
 
-from openvibe.base.ssrf_guard import (
+from openvibe.engines.network.ssrf_guard import (
     AddressRefused,
     GuardedAsyncTransport,
     GuardedTransport,

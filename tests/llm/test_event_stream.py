@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.llm.event_stream import Event, EventStream
+from openvibe.engines.network.event_stream import Event, EventStream
 from tests.examples import examples
 
 ONE, TWO = '{"text": "one"}', '{"text": "zwei 🌱"}'

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.base.ssrf_guard import MAX_RESPONSE_BYTES
+from openvibe.engines.network.ssrf_guard import MAX_RESPONSE_BYTES
 from openvibe.llm.errors import BadAnswer, ModelError
 from openvibe.llm.values import Completion, StreamEnd
 from tests.examples import examples

@@ -16,7 +16,7 @@ from openvibe.api.models import Token
 from openvibe.api.services import revoke_token
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Conflict
-from openvibe.base.registers import Register
+from openvibe.engines.registers import Register
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.services.members import revoke_invitations_of
 from openvibe.workspaces.services.sessions import end_sessions

@@ -11,7 +11,7 @@ from django.db.models import F
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.base.registers import Register
+from openvibe.engines.registers import Register
 from openvibe.engines.text.cleaning import (
     MAX_BODY_CHARACTERS,
     TextRefused,

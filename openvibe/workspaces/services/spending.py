@@ -6,7 +6,7 @@ contradictions. It waits when the day's budget is used up."""
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from openvibe.base.registers import Register
+from openvibe.engines.registers import Register
 from openvibe.llm.errors import BudgetExceeded
 from openvibe.llm.protocol import ModelClient, ModelStream
 from openvibe.llm.tokens import count_prompt_tokens, counter_for

@@ -9,7 +9,7 @@ from django.utils.text import slugify
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
-from openvibe.base.registers import Register
+from openvibe.engines.registers import Register
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.services.instructions import WORKSPACE_CHECK, check_instructions_version, clean_instructions

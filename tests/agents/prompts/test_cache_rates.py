@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 
-from agents.day_charts import CHART_HEIGHT, CHART_WIDTH
 from agents.models import Agent, Run, Snapshot
 from agents.prompts.cache_rates import agent_cache, cache_history, thread_caches, visible_runs
 from agents.prompts.charts import build_rate_chart
@@ -17,6 +16,7 @@ from agents.prompts.points import Rate, total_rate
 from agents.runs.executor import execute_run
 from memory.models import Compaction
 from openvibe.chat.models import Thread
+from openvibe.engines.charts.charts import CHART_HEIGHT, CHART_WIDTH
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
 from tests.factories import access, make_channel, make_thread, signed_in

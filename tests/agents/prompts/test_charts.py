@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.day_charts import CHART_WIDTH, even_ticks
 from agents.models import Agent, Snapshot
 from agents.prompts.charts import BARS_HEIGHT, MAX_BARS, build_prompt_chart
 from agents.prompts.points import PromptPoint, Rate
 from agents.runs.executor import execute_run
 from openvibe.chat.models import Thread
+from openvibe.engines.charts.charts import CHART_WIDTH, even_ticks
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
 from tests.factories import signed_in
