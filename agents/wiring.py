@@ -21,7 +21,7 @@ from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_sna
 from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
 from agents.audience import shown_while_answering, visible_calls
-from agents.first_steps import list_first_steps, sample_questions
+from agents.connect.first_steps import list_first_steps, sample_questions
 from agents.knowledge_uses import recent_entry_uses
 from agents.mcp.tools import allowed_tools
 from agents.models import Agent, LoadedSkill, ToolCall

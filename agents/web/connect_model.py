@@ -14,7 +14,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 
-from agents.model_connection import ConnectionFailed, ModelConnection, ModelRequest, connect_model
+from agents.connect.model_connection import ConnectionFailed, ModelConnection, ModelRequest, connect_model
+from agents.connect.presets import LOCAL_PRESETS, PRESETS, Preset, find_local_servers, recognize_preset
 from agents.models import Agent
 from openvibe.base.forms import ServiceForm
 from openvibe.base.params import int_param
@@ -22,7 +23,6 @@ from openvibe.base.problems import Missing, Problem
 from openvibe.base.rate_limits import check_rate
 from openvibe.chat.models import Channel
 from openvibe.llm.models import Endpoint
-from openvibe.llm.presets import LOCAL_PRESETS, PRESETS, Preset, find_local_servers, recognize_preset
 from openvibe.workspaces.decorators import LAST_WORKSPACE_SESSION_KEY, WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import list_memberships

@@ -9,17 +9,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
+from agents.connect.endpoint_forms import EndpointForm
+from agents.connect.endpoints import delete_endpoint, forget_adaptations, save_endpoint
+from agents.connect.presets import PRESETS
+from agents.connect.window_checks import offered_facts, try_and_measure
 from agents.models import Agent
 from openvibe.base.forms import field_changes
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Refused
 from openvibe.base.rate_limits import check_rate
 from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models
-from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
-from openvibe.llm.presets import PRESETS
-from openvibe.llm.services import delete_endpoint, forget_adaptations, save_endpoint
-from openvibe.llm.window_checks import offered_facts, try_and_measure
 from openvibe.llm.windows import forget_learned, window_notes
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view

@@ -8,6 +8,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 
+from agents.connect.embedders import lock_workspace, retire_space, use_embedder
 from openvibe.engines.database.locks import LockKind, advisory_lock
 from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.indexing import (
@@ -19,7 +20,6 @@ from openvibe.search.indexing import (
     record_dimension,
 )
 from openvibe.search.models import VectorSpace
-from openvibe.search.services import lock_workspace, retire_space, use_embedder
 from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts, is_left_alone
 
 State = VectorSpace.State

@@ -12,7 +12,7 @@ from pytest_django.fixtures import Settings
 
 from agents.access import visible_to
 from agents.assembler.assemble import assemble
-from agents.first_steps import SAMPLE_QUESTIONS, list_first_steps, sample_questions
+from agents.connect.first_steps import SAMPLE_QUESTIONS, list_first_steps, sample_questions
 from agents.management.commands.demo import MEETING_MESSAGES, VIBE_SOUL, create_demo_workspace
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run

@@ -1,6 +1,6 @@
 """The checklist of a newcomer: ticked by what was done since, by whom it was done, and gone when all of it is."""
 
-from agents.first_steps import list_first_steps
+from agents.connect.first_steps import list_first_steps
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from knowledge.services import create_entry

@@ -7,11 +7,11 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from agents.connect.embedders import use_embedder
 from knowledge.models import Entry
 from knowledge.search import find_entries
 from openvibe.llm.tokens import count_tokens
 from openvibe.search.models import VectorSpace
-from openvibe.search.services import use_embedder
 from openvibe.search.space_lifecycle import advance_spaces
 from openvibe.search.spaces import LOCAL_EMBEDDERS, embed_texts, serving_space
 from tests.bench.advice_texts import ADVICE_FACTS, ADVICE_SLOTS

@@ -11,11 +11,11 @@ from django.db import connection
 from django.urls import reverse
 from pytest_django.fixtures import Settings
 
+from agents.connect.endpoints import forget_adaptations
 from openvibe.base.models import AuditRecord
 from openvibe.llm.endpoints import client_for, is_adapted, try_endpoint
 from openvibe.llm.errors import BadAnswer
 from openvibe.llm.models import Endpoint, EndpointAdaptation
-from openvibe.llm.services import forget_adaptations
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
 from tests.factories import access, signed_in

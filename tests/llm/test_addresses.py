@@ -2,7 +2,7 @@
 
 import pytest
 
-from openvibe.llm.addresses import base_urls
+from agents.connect.addresses import base_urls
 
 
 @pytest.mark.parametrize(

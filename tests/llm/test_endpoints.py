@@ -10,13 +10,13 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from pytest_django.fixtures import Settings
 
+from agents.connect.endpoint_forms import EndpointForm
+from agents.connect.presets import PRESETS
 from openvibe.llm import endpoints
 from openvibe.llm.endpoints import CLIENT_FACTORIES, client_for, fetch_models, try_endpoint
 from openvibe.llm.errors import ModelTimeout, ModelUnavailable
-from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import MAX_TIMEOUT_SECONDS, Endpoint
 from openvibe.llm.offline import OPENING
-from openvibe.llm.presets import PRESETS
 from openvibe.workspaces.models import Member
 from tests.llm.conformance import PROMPT
 from tests.llm.model_server import Answer, serving

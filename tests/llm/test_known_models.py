@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from openvibe.llm import presets
+from agents.connect import presets
 from openvibe.llm.known_models import ABILITIES, KnownModel, find_hosted_model, find_model, known_models
 
 ROWS = known_models().models

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from agents.connect.presets import choose_model
 from openvibe.llm.model_names import ModelKind, kind_of_name
-from openvibe.llm.presets import choose_model
 from openvibe.llm.server_models import ServerModel
 
 NAMES = {

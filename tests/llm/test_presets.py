@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+from agents.connect.presets import PRESETS, Preset, choose_model, find_local_servers, recognize_preset
 from openvibe.llm.model_names import kind_of_name
-from openvibe.llm.presets import PRESETS, Preset, choose_model, find_local_servers, recognize_preset
 from openvibe.llm.server_models import ServerModel
 from tests.llm.model_server import Answer, serving
 

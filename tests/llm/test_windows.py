@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pytest_django.fixtures import Settings
 
+from agents.connect.window_checks import model_facts, take_known_prices, try_and_measure
 from openvibe.llm.models import Endpoint
 from openvibe.llm.server_models import ServerModel
 from openvibe.llm.values import Usage
-from openvibe.llm.window_checks import model_facts, take_known_prices, try_and_measure
 from openvibe.llm.windows import unread_tokens, window_notes
 from openvibe.workspaces.models import Member
 from tests.factories import signed_in

@@ -8,7 +8,8 @@ from urllib.request import urlopen
 import pytest
 from django.db import transaction
 
-from agents.model_connection import ModelRequest, connect_model
+from agents.connect.model_connection import ModelRequest, connect_model
+from agents.connect.presets import Preset, find_local_servers
 from agents.models import Agent, Run
 from agents.prompts.cache_rates import cache_history, visible_runs
 from agents.prompts.points import total_rate
@@ -25,7 +26,6 @@ from memory.services import request_compaction
 from openvibe.chat.models import Channel, Thread
 from openvibe.llm.endpoints import client_for
 from openvibe.llm.models import Endpoint
-from openvibe.llm.presets import Preset, find_local_servers
 from openvibe.llm.protocol import ModelClient, ModelStream
 from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, ToolSpec
 from openvibe.runner.local_model.process import ServedModel

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from openvibe.llm.presets import LOCAL_PRESETS
+from agents.connect.presets import LOCAL_PRESETS
 from openvibe.runner.local_model import __main__ as command
 from openvibe.runner.local_model import weights
 from openvibe.runner.local_model.process import serve_model

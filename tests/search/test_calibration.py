@@ -2,9 +2,9 @@
 
 import pytest
 
+from agents.connect.embedders import use_embedder
 from openvibe.llm.models import Endpoint
 from openvibe.search.calibration import chance_level
-from openvibe.search.services import use_embedder
 from openvibe.search.significance import min_z_score
 from openvibe.search.space_lifecycle import advance_spaces
 from openvibe.search.spaces import embed_query

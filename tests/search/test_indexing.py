@@ -12,10 +12,10 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
+from agents.connect.embedders import use_embedder
 from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
 from openvibe.chat.wiring import embed_pending_messages
 from openvibe.search.models import VectorSpace
-from openvibe.search.services import use_embedder
 from openvibe.search.space_lifecycle import advance_spaces, diagnose_search, space_statuses
 from openvibe.search.spaces import embed_query
 from openvibe.workspaces.models import Member

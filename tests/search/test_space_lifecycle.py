@@ -10,6 +10,7 @@ from django.db import connection
 from django.utils import timezone
 from psycopg import sql
 
+from agents.connect.embedders import EmbedderChange, try_embedder, use_embedder
 from knowledge import search as knowledge_embedding
 from knowledge.models import Entry
 from openvibe.base.problems import Problem, Refused
@@ -20,7 +21,6 @@ from openvibe.llm.models import Endpoint
 from openvibe.search import tasks
 from openvibe.search.embedders import MultilingualEmbedder
 from openvibe.search.models import VectorSpace
-from openvibe.search.services import EmbedderChange, try_embedder, use_embedder
 from openvibe.search.space_lifecycle import (
     ENDPOINT_DELETED,
     READ_GRACE_PERIOD,

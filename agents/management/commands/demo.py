@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.access import visible_to
-from agents.first_steps import SAMPLE_THREAD
+from agents.connect.first_steps import SAMPLE_THREAD
 from agents.models import Agent
 from agents.services import create_agent, set_trust_level
 from knowledge.queries import parse_expiry

@@ -10,7 +10,7 @@ from openvibe.runner.local_model.process import ServedModel, serve_model
 from openvibe.runner.local_model.weights import MODELS, LocalModelError, SmallModel, default_cache
 
 PORT = 8080
-"""The port at which llama.cpp's server is looked for on this machine (`openvibe/llm/presets.py`)."""
+"""The port at which llama.cpp's server is looked for on this machine (`agents/connect/presets.py`)."""
 CONTEXT_TOKENS = 8_192
 
 

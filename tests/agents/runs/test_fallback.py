@@ -10,6 +10,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from pytest_django.fixtures import Settings
 
+from agents.connect.endpoints import delete_endpoint
 from agents.models import Agent, Run
 from agents.openai_api.conversations import asker_of, begin_turn
 from agents.openai_api.requests import parse_chat
@@ -23,7 +24,6 @@ from openvibe.chat.models import Thread
 from openvibe.llm import endpoints
 from openvibe.llm.models import Endpoint
 from openvibe.llm.retries import CallLimits, RetryPolicy
-from openvibe.llm.services import delete_endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
 from tests.factories import access, say, signed_in

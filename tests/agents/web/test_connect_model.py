@@ -8,14 +8,14 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from agents.access import endpoint_for
-from agents.model_connection import ModelRequest, connect_model
+from agents.connect.model_connection import ModelRequest, connect_model
+from agents.connect.presets import Preset
 from agents.models import Agent
 from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Problem, Refused
 from openvibe.llm import endpoints
 from openvibe.llm.endpoints import CALLED_TOOL, TRIAL_PROMPT, TRIAL_TOOL, try_endpoint
 from openvibe.llm.models import Endpoint
-from openvibe.llm.presets import Preset
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, signed_in
 from tests.llm.model_server import Answer, Asked, serving

@@ -15,12 +15,12 @@ from django.test import Client
 from django.utils import timezone
 
 from agents.archive.jobs import delete_expired_archives, execute_export
+from agents.connect.endpoint_forms import EndpointForm
+from agents.connect.endpoints import save_endpoint
 from agents.models import Agent, WorkspaceExport
 from memory.plugins.registry import active_plugin
 from openvibe.base.models import AuditRecord
-from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
-from openvibe.llm.services import save_endpoint
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.factories import signed_in

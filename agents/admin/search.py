@@ -11,10 +11,10 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from agents.connect.embedders import try_embedder, use_embedder
 from openvibe.base.admin import ReadOnlyAdmin
 from openvibe.base.problems import Problem
 from openvibe.search.models import VectorSpace
-from openvibe.search.services import try_embedder, use_embedder
 from openvibe.search.space_lifecycle import space_statuses
 from openvibe.search.spaces import LOCAL_EMBEDDERS
 

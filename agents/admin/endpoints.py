@@ -11,16 +11,16 @@ from django.urls import URLPattern, path
 from django.utils.html import format_html_join
 from unfold.decorators import action
 
+from agents.connect.endpoint_forms import EndpointForm
+from agents.connect.endpoints import forget_adaptations
+from agents.connect.presets import PRESETS
+from agents.connect.window_checks import offered_facts, try_and_measure
 from openvibe.base.admin import AuditedAdmin, admin_actor, secret_input
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Refused
 from openvibe.base.rate_limits import check_rate
 from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models
-from openvibe.llm.forms import EndpointForm
 from openvibe.llm.models import Endpoint
-from openvibe.llm.presets import PRESETS
-from openvibe.llm.services import forget_adaptations
-from openvibe.llm.window_checks import offered_facts, try_and_measure
 
 
 class EndpointAdminForm(EndpointForm):

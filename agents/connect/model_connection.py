@@ -12,13 +12,15 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from agents.connect.addresses import base_urls
+from agents.connect.presets import Preset, choose_model, recognize_preset
+from agents.connect.window_checks import take_known_prices, take_window, try_and_measure
 from agents.models import Agent
 from agents.services import update_agent
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Channel
-from openvibe.llm.addresses import base_urls
 from openvibe.llm.endpoints import (
     ENDPOINT_CHECK,
     TRY_SECONDS_LIMIT,
@@ -31,9 +33,7 @@ from openvibe.llm.endpoints import (
 from openvibe.llm.errors import BadAnswer
 from openvibe.llm.model_names import ModelKind
 from openvibe.llm.models import MIN_WINDOW, Endpoint
-from openvibe.llm.presets import Preset, choose_model, recognize_preset
 from openvibe.llm.server_models import ServerModel
-from openvibe.llm.window_checks import take_known_prices, take_window, try_and_measure
 from openvibe.llm.windows import copy_window
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
