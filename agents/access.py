@@ -16,8 +16,8 @@ from agents.trust import Occasion, may_respond, trust_level
 from openvibe.chat.models import Dive, Thread
 from openvibe.chat.queries import load_visibility, sees_thread, visibility_of
 from openvibe.engines.database.compiled_queries import CompiledQuery
-from openvibe.llm.adaptation_store import StoredAdaptations
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.endpoints.adaptation_store import StoredAdaptations
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Spending
 

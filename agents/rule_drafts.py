@@ -8,14 +8,14 @@ from agents.models import Agent, Run
 from agents.soul.rules import MAX_RULE_CHARACTERS, RULE_PLACES, RulePlace, SoulRule
 from memory.models import Episode
 from openvibe.base.problems import Problem
+from openvibe.engines.llm.answers.structured_output import UnparsableAnswer, parse_json_list
+from openvibe.engines.llm.endpoints.endpoints import client_for
+from openvibe.engines.llm.errors import ContextTooLong, ModelError
+from openvibe.engines.llm.fences import clean_text, fence
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.endpoints import client_for
-from openvibe.llm.errors import ContextTooLong, ModelError
-from openvibe.llm.fences import clean_text, fence
-from openvibe.llm.models import Endpoint
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.structured_output import UnparsableAnswer, parse_json_list
-from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Spending
 from openvibe.workspaces.services import meter_client
 

@@ -17,11 +17,11 @@ from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Channel
 from openvibe.chat.services import add_to_channel, remove_from_channel
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.registers import Register
 from openvibe.engines.text.cleaning import has_visible_character
 from openvibe.engines.text.includes import LOOKS_LIKE_INCLUDE
-from openvibe.llm.models import Endpoint
-from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 from openvibe.workspaces.services import check_handle, check_name

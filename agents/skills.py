@@ -18,8 +18,8 @@ import yaml
 from django.conf import settings
 
 from agents.models import Agent, LoadedSkill
-from openvibe.llm.fences import clean_text
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.fences import clean_text
+from openvibe.engines.llm.tokens import count_tokens
 
 log = structlog.get_logger(__name__)
 

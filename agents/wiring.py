@@ -54,9 +54,9 @@ from openvibe.chat.wiring import (
     TEXT_ERASERS,
     TextEraser,
 )
-from openvibe.llm.endpoints import ENDPOINT_CHECK, client_for
-from openvibe.llm.fences import clean_text
-from openvibe.llm.protocol import ModelClient
+from openvibe.engines.llm.endpoints.endpoints import ENDPOINT_CHECK, client_for
+from openvibe.engines.llm.fences import clean_text
+from openvibe.engines.llm.protocol import ModelClient
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 from openvibe.workspaces.queries import AGENT_ACCESS, AGENT_ACCESSES

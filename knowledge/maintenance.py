@@ -24,7 +24,7 @@ from knowledge.services.revisions import (
     settle_open_contradictions,
 )
 from openvibe.chat.models import Message
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 
 UNUSED_AFTER = timedelta(days=90)
 BATCH_SIZE = 200

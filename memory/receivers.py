@@ -18,8 +18,8 @@ from memory.work.models import Approval, WorkItem
 from memory.work.services import milestone_reached, redact_quotes, work_state_changed
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.wiring import dive_ended, message_posted, message_revised
-from openvibe.llm.endpoints import endpoint_answered
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.endpoints.endpoints import endpoint_answered
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -20,11 +20,11 @@ import structlog
 from django.conf import settings
 from django.urls import get_resolver
 
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.serving.file_limit import MAX_OPEN_REQUESTS, OWN_FILES, raise_file_limit
 from openvibe.engines.serving.request_body import UPLOAD_BYTES, ClientGone, Overloaded, RequestBodies
 from openvibe.engines.serving.streams import STREAMS_KEY, Continuation, Send
 from openvibe.engines.serving.wsgi_threads import UPLOAD_KEY, WsgiThreads
-from openvibe.llm.tokens import count_tokens
 from openvibe.wsgi import application as pages
 
 Scope = MutableMapping[str, Any]

@@ -35,8 +35,8 @@ from openvibe.chat.images import make_image
 from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
 from openvibe.chat.services import post_message
 from openvibe.engines.database.prepared_statements import fetch_prepared
-from openvibe.llm.models import Endpoint
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant, User, Workspace
 from openvibe.workspaces.queries import member_access

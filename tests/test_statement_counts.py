@@ -18,7 +18,7 @@ from openvibe.api.models import SCOPES
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Draft, Message
 from openvibe.chat.services import add_reaction, add_to_channel, open_direct_messages, save_message
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.webhooks.models import Webhook
 from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member

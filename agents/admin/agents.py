@@ -39,7 +39,7 @@ from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.chat.services import add_to_channel, remove_from_channel
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import admin_access

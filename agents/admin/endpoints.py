@@ -19,8 +19,8 @@ from openvibe.base.admin import AuditedAdmin, admin_actor, secret_input
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Refused
 from openvibe.base.rate_limits import check_rate
-from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.endpoints.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models
+from openvibe.engines.llm.models import Endpoint
 
 
 class EndpointAdminForm(EndpointForm):

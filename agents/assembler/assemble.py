@@ -55,10 +55,10 @@ from agents.models import Agent
 from agents.soul import TaskType
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.image_tokens import is_known_to_see
-from openvibe.llm.models import Endpoint
-from openvibe.llm.tokens import TokenCounter, counter_for
-from openvibe.llm.values import ChatMessage, ToolSpec
+from openvibe.engines.llm.image_tokens import is_known_to_see
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.tokens import TokenCounter, counter_for
+from openvibe.engines.llm.values import ChatMessage, ToolSpec
 from openvibe.workspaces.models import Participant
 
 ASSEMBLER_VERSION = 2

@@ -6,10 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from openvibe.engines.llm.offline.extractive_summary import stem_words
+from openvibe.engines.llm.tokens import TokenCounter
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.engines.text.words import query_terms, strip_stop_words
-from openvibe.llm.extractive_summary import stem_words
-from openvibe.llm.tokens import TokenCounter
 from openvibe.search.passages import split_passages
 from openvibe.search.ranking import z_scores
 from openvibe.search.spaces import BUILT_IN_EMBEDDER

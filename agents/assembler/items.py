@@ -15,12 +15,19 @@ from itertools import groupby
 from typing import Literal, cast, get_args
 
 from agents.assembler.stack import MORE_TOOLS, SECTION_ORDER, STACK, LayerName, SectionName, Slot
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.tokens import (
+    MESSAGE_OVERHEAD,
+    TokenCounter,
+    count_text,
+    count_tool,
+    tool_text,
+    truncate_middle,
+)
+from openvibe.engines.llm.transcripts import CLOSING
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.engines.text.includes import CutReason
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import fence
-from openvibe.llm.tokens import MESSAGE_OVERHEAD, TokenCounter, count_text, count_tool, tool_text, truncate_middle
-from openvibe.llm.transcripts import CLOSING
-from openvibe.llm.values import ToolSpec
 
 TrustLabel = Literal["trusted", "semi_trusted", "untrusted"]
 ItemRole = Literal["system", "user", "assistant"]

@@ -22,7 +22,7 @@ from agents.assembler.sections.request import THREAD_COLUMNS, QueryScope
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import AccessQuery
 from openvibe.engines.database.compiled_queries import JsonRows, json_array, json_object
-from openvibe.llm.models import Endpoint, may_be_sent_images, reserve_within
+from openvibe.engines.llm.models import Endpoint, may_be_sent_images, reserve_within
 from openvibe.workspaces.access import Access
 
 

@@ -15,8 +15,8 @@ from agents.assembler.stack import BUDGETS, MIN_REQUEST_TOKENS, bounded_by_windo
 from agents.models import Agent
 from agents.soul import TaskType
 from openvibe.base.problems import Problem
-from openvibe.llm.models import Endpoint
-from openvibe.llm.tokens import counter_for
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.tokens import counter_for
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import SnippetText, read_snippets
 

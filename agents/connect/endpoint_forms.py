@@ -8,8 +8,8 @@ from django import forms
 
 from openvibe.base.forms import StoredSecretForm
 from openvibe.base.problems import Problem
-from openvibe.llm.endpoints import ENDPOINT_CHECK, longest_timeout, timeout_help
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.endpoints.endpoints import ENDPOINT_CHECK, longest_timeout, timeout_help
+from openvibe.engines.llm.models import Endpoint
 
 PROMPT_FIELDS = ("workspace", "name", "model", "context_window", "output_reserve", "is_default", "is_fallback")
 """What decides how large a prompt may be, and whose."""

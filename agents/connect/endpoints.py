@@ -6,7 +6,7 @@ from django.db import transaction
 
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.forms import FieldChange
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 
 
 @transaction.atomic

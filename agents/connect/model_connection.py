@@ -21,7 +21,7 @@ from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Channel
-from openvibe.llm.endpoints import (
+from openvibe.engines.llm.endpoints.endpoints import (
     ENDPOINT_CHECK,
     TRY_SECONDS_LIMIT,
     EndpointTryResult,
@@ -30,11 +30,11 @@ from openvibe.llm.endpoints import (
     fetch_models,
     try_endpoint,
 )
-from openvibe.llm.errors import BadAnswer
-from openvibe.llm.model_names import ModelKind
-from openvibe.llm.models import MIN_WINDOW, Endpoint
-from openvibe.llm.server_models import ServerModel
-from openvibe.llm.windows import copy_window
+from openvibe.engines.llm.endpoints.server_models import ServerModel
+from openvibe.engines.llm.endpoints.windows import copy_window
+from openvibe.engines.llm.errors import BadAnswer
+from openvibe.engines.llm.model_names import ModelKind
+from openvibe.engines.llm.models import MIN_WINDOW, Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from datetime import date
 from urllib.parse import urlencode, urlsplit
 
-from openvibe.llm.endpoints import fetch_models
-from openvibe.llm.model_names import ModelKind
-from openvibe.llm.models import Endpoint
-from openvibe.llm.server_models import TOOLS, ServerModel
+from openvibe.engines.llm.endpoints.endpoints import fetch_models
+from openvibe.engines.llm.endpoints.server_models import TOOLS, ServerModel
+from openvibe.engines.llm.model_names import ModelKind
+from openvibe.engines.llm.models import Endpoint
 
 DOCUMENTATION_DATE = date(2026, 11, 28)
 """The day on which all presets were last compared with their providers' documentation."""

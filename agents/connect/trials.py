@@ -15,10 +15,10 @@ from agents.models import Agent
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_channel, create_thread
+from openvibe.engines.llm.endpoints.endpoints import client_for
+from openvibe.engines.llm.errors import ModelError
+from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.text.cleaning import TextRefused, clean_body
-from openvibe.llm.endpoints import client_for
-from openvibe.llm.errors import ModelError
-from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Spending
 from openvibe.workspaces.services import meter_client

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from openvibe.llm.endpoints import EndpointTryResult, ModelList, fetch_models, try_endpoint
-from openvibe.llm.known_models import find_hosted_model, known_models
-from openvibe.llm.models import MIN_WINDOW, Endpoint
-from openvibe.llm.server_models import ServerModel
-from openvibe.llm.windows import fit_to_window, save_window, store_told_window
+from openvibe.engines.llm.endpoints.endpoints import EndpointTryResult, ModelList, fetch_models, try_endpoint
+from openvibe.engines.llm.endpoints.server_models import ServerModel
+from openvibe.engines.llm.endpoints.windows import fit_to_window, save_window, store_told_window
+from openvibe.engines.llm.known_models import find_hosted_model, known_models
+from openvibe.engines.llm.models import MIN_WINDOW, Endpoint
 
 ASK_SECONDS = 5
 """The time for what a server tells about a model, after the model has answered: somebody waits."""

@@ -28,9 +28,9 @@ from agents.mcp.lenient_messages import LenientMessages, result_text
 from agents.mcp.readable_stream import ReadableStream
 from agents.mcp.values import MAX_TOOLS, McpError, ToolChanged, ToolDefinition, ToolList
 from agents.models import McpServer
+from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.network.ssrf_guard import AddressRefused, GuardedAsyncTransport
 from openvibe.engines.text.cleaning import pluralize
-from openvibe.llm.fences import clean_text
 
 if TYPE_CHECKING:
     from mcp.client._transport import Transport, TransportStreams

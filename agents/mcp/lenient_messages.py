@@ -16,7 +16,7 @@ from mcp_types.methods import parse_server_result
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from agents.mcp.readable_stream import is_keepable, without_unreadable
-from openvibe.llm.fences import clean_text
+from openvibe.engines.llm.fences import clean_text
 
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream

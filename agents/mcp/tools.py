@@ -23,8 +23,8 @@ from openvibe.base.problems import Problem, Refused, Unavailable
 from openvibe.chat.models import Thread
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.jobs.circuit_breaker import CircuitBreaker
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.engines.text.cleaning import pluralize
-from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.access import Access
 
 MAX_NAME_CHARS = 64

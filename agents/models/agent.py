@@ -10,12 +10,12 @@ from django.db.models.functions import Now
 
 from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Thread
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Participant, Workspace
 
 
 class Effort(models.TextChoices):
-    """How long a model may think before it answers; in the words of `openvibe.llm.values.CallOptions`."""
+    """How long a model may think before it answers; in the words of `openvibe.engines.llm.values.CallOptions`."""
 
     OFF = "off", "Not at all"
     LOW = "low", "Briefly"

@@ -27,9 +27,9 @@ from openvibe.base.models import Event
 from openvibe.base.problems import Missing
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.queries import participants_known_to
+from openvibe.engines.llm.endpoints.adaptation_store import untaken_options
 from openvibe.engines.serving.request_body import MAX_UPLOAD_BYTES
 from openvibe.engines.serving.streams import DeferredAnswer, Send, deferred_response, stream_response
-from openvibe.llm.adaptation_store import untaken_options
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from openvibe.llm.fences import clean_text
-from openvibe.llm.structured_output import UnparsableAnswer
-from openvibe.llm.tokens import TokenCounter
-from openvibe.llm.values import CallOptions, ChatMessage
+from openvibe.engines.llm.answers.structured_output import UnparsableAnswer
+from openvibe.engines.llm.fences import clean_text
+from openvibe.engines.llm.tokens import TokenCounter
+from openvibe.engines.llm.values import CallOptions, ChatMessage
 
 _FENCE_PATTERN = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _MAX_REPEATED_CHARACTERS = 2_000

@@ -18,11 +18,11 @@ from agents.models import RUNS, ClientTurn, Run, ToolCall, ToolSource
 from agents.runs.previous_attempts import request_of
 from agents.runs.provider_fields import dump_fields, may_be_sent, message_fields
 from agents.runs.transcript import Round, ToolResult, with_renamed_calls, without_fields
+from openvibe.engines.llm.fences import clean_text
+from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.llm.values import CallOptions, ToolCallRequest, ToolSpec
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import clean_text
-from openvibe.llm.tokens import count_tokens
-from openvibe.llm.values import CallOptions, ToolCallRequest, ToolSpec
 
 CLIENT_EFFECT = "client"
 """`ToolCall.effect` of a call that the client carries out."""

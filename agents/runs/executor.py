@@ -31,13 +31,13 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import best_messages
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.jobs.jobs import JobLost
-from openvibe.llm.endpoints import client_for, is_adapted
-from openvibe.llm.errors import ModelError
-from openvibe.llm.models import Endpoint
-from openvibe.llm.offline import KnownPlace, OfflineModel
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.provider_fields import origin_of
-from openvibe.llm.values import ToolSpec
+from openvibe.engines.llm.answers.provider_fields import origin_of
+from openvibe.engines.llm.endpoints.endpoints import client_for, is_adapted
+from openvibe.engines.llm.errors import ModelError
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.offline.offline import KnownPlace, OfflineModel
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.queries import participant_access
 
 log = structlog.get_logger(__name__)

@@ -31,9 +31,9 @@ from openvibe.chat.models import Dive, Message
 from openvibe.chat.queries import sees_thread
 from openvibe.chat.services import check_not_archived, create_reply, finish_reply
 from openvibe.engines.jobs.jobs import JobLost
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant
 
 MAX_ERROR_CHARACTERS = 2_000

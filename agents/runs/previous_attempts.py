@@ -12,7 +12,7 @@ from agents.runs.provider_fields import call_fields, may_be_sent, message_fields
 from agents.runs.transcript import Round, ToolResult, without_fields
 from agents.tools.toolbox import UNKNOWN_OUTCOME
 from memory.models import Approval
-from openvibe.llm.values import ToolCallRequest
+from openvibe.engines.llm.values import ToolCallRequest
 
 REPEATED_CALL_MESSAGE = "This was carried out already. What it answered is not kept."
 

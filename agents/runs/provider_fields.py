@@ -10,8 +10,8 @@ from typing import Any
 
 from agents.models import Run, ToolCall
 from agents.models.run import ERASED_FIELDS
-from openvibe.llm.provider_fields import ORIGIN
-from openvibe.llm.values import ToolCallRequest
+from openvibe.engines.llm.answers.provider_fields import ORIGIN
+from openvibe.engines.llm.values import ToolCallRequest
 
 MAX_KEPT_CHARACTERS = 4_000_000
 """The most characters of one call's row. What is longer is sent back by the attempt that was given it, and by none

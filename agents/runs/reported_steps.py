@@ -11,8 +11,8 @@ from agents.models import Run, RunStep
 from agents.runs.external import lock_external_run
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS, bounded_thought, emit_step
 from openvibe.base.problems import Conflict, Problem
-from openvibe.llm.tokens import count_tokens
-from openvibe.llm.transcripts import clean_name
+from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.llm.transcripts import clean_name
 
 MAX_REPORTED_STEPS = 200
 """The most steps of one run."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from openvibe.engines.llm.transcripts import one_line
 from openvibe.engines.text.cleaning import pluralize
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.transcripts import one_line
 
 MAX_QUOTED_CHARACTERS = 60
 """The most characters that are quoted of what a model wrote, in the words of one step."""

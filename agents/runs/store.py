@@ -24,12 +24,12 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_reply, finish_reply, replace_replies, restore_reply
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.jobs.jobs import JobLost, lock_queued
+from openvibe.engines.llm.errors import EmptyAnswer
+from openvibe.engines.llm.fences import clean_text
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.llm.values import CallNotice, Usage
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, has_visible_character
-from openvibe.llm.errors import EmptyAnswer
-from openvibe.llm.fences import clean_text
-from openvibe.llm.models import Endpoint
-from openvibe.llm.tokens import count_tokens
-from openvibe.llm.values import CallNotice, Usage
 
 RECENT_RUNS = 20
 """The runs that are looked at for how much a model has read."""

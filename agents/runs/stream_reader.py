@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from django.db import connection
 
-from openvibe.llm.errors import BadAnswer
-from openvibe.llm.values import CallNotice, ReasoningDelta, StreamEnd, TextDelta, TextReset
+from openvibe.engines.llm.errors import BadAnswer
+from openvibe.engines.llm.values import CallNotice, ReasoningDelta, StreamEnd, TextDelta, TextReset
 
 STREAM_TIMEOUT = 0.3
 """Seconds between two looks at the run: a growing reply is saved this often."""

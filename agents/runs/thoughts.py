@@ -11,9 +11,9 @@ from django.db import transaction
 from agents.models import RUNS, Run, RunStep
 from openvibe.base.events import emit
 from openvibe.engines.jobs.jobs import JobLost
+from openvibe.engines.llm.fences import clean_text
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import clean_text
-from openvibe.llm.tokens import count_tokens
 
 MAX_THOUGHT_CHARACTERS = 100_000
 """The most characters of one turn: of a longer one its beginning and its end are kept."""

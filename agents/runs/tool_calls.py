@@ -18,9 +18,9 @@ from memory.models import Approval
 from memory.services import record_trust_check, request_approval
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message
-from openvibe.llm.tokens import count_tokens
-from openvibe.llm.transcripts import clean_name, one_line
-from openvibe.llm.values import ToolCallRequest
+from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.llm.transcripts import clean_name, one_line
+from openvibe.engines.llm.values import ToolCallRequest
 
 CALL_MAY_QUOTE = "A message was edited or deleted meanwhile, which this call may quote. Look again at what stands now."
 STOPPED_CALL_MESSAGE = "Somebody stopped the answer after they approved this call, so it was not made. Ask for it anew."

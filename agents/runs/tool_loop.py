@@ -62,17 +62,17 @@ from agents.tools.values import ToolOutcome
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Dive, Message
 from openvibe.engines.database.compiled_queries import CompiledQuery
-from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, has_visible_character
-from openvibe.llm.adapted_calls import ToolsRefused
-from openvibe.llm.endpoints import save_adaptations
-from openvibe.llm.errors import BudgetExceeded, ContextTooLong, EmptyAnswer, ModelError, ModelTimeout
-from openvibe.llm.fences import clean_text
-from openvibe.llm.models import Endpoint
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.provider_fields import origin_of
-from openvibe.llm.structured_output import UnparsableAnswer
-from openvibe.llm.tool_calls import read_call
-from openvibe.llm.values import (
+from openvibe.engines.llm.adaptations.adapted_calls import ToolsRefused
+from openvibe.engines.llm.answers.provider_fields import origin_of
+from openvibe.engines.llm.answers.structured_output import UnparsableAnswer
+from openvibe.engines.llm.answers.tool_calls import read_call
+from openvibe.engines.llm.endpoints.endpoints import save_adaptations
+from openvibe.engines.llm.endpoints.windows import learn_window, note_unread, unread_sentence, unread_tokens
+from openvibe.engines.llm.errors import BudgetExceeded, ContextTooLong, EmptyAnswer, ModelError, ModelTimeout
+from openvibe.engines.llm.fences import clean_text
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.values import (
     NO_OPTIONS,
     CallNotice,
     CallOptions,
@@ -85,7 +85,7 @@ from openvibe.llm.values import (
     ToolCallRequest,
     ToolSpec,
 )
-from openvibe.llm.windows import learn_window, note_unread, unread_sentence, unread_tokens
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.workspaces.access import Access
 
 NEW_READERS_NOTICE = "[Left out: somebody reads along by now who may not see all of it.]"

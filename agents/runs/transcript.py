@@ -15,13 +15,13 @@ from typing import Any
 from agents.assembler.assemble import Prompt
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS
 from openvibe.base.problems import Problem
+from openvibe.engines.llm.answers.provider_fields import has_fields, rename_ids
+from openvibe.engines.llm.answers.tool_calls import clean_identifier
+from openvibe.engines.llm.fences import clean_text, fence
+from openvibe.engines.llm.tokens import TokenCounter, count_message, count_prompt_tokens, truncate_middle
+from openvibe.engines.llm.transcripts import CLOSING, clean_name, message_line, opening
+from openvibe.engines.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import clean_text, fence
-from openvibe.llm.provider_fields import has_fields, rename_ids
-from openvibe.llm.tokens import TokenCounter, count_message, count_prompt_tokens, truncate_middle
-from openvibe.llm.tool_calls import clean_identifier
-from openvibe.llm.transcripts import CLOSING, clean_name, message_line, opening
-from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 
 MAX_ROUNDS = 8
 """Rounds of tool calls in one run; after them the model is asked once more, without tools."""

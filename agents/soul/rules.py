@@ -9,7 +9,7 @@ import yaml
 from agents.soul.parser import compose_plain, parse_soul
 from agents.soul.plain import soul_to_yaml
 from agents.soul.values import Soul, SoulError
-from openvibe.llm.fences import clean_text
+from openvibe.engines.llm.fences import clean_text
 
 RulePlace = Literal["principle", "never"]
 RULE_PLACES: tuple[RulePlace, ...] = get_args(RulePlace)

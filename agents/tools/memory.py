@@ -26,7 +26,7 @@ from memory.services import request_approval as ask_for_approval
 from memory.wiring import ask_compaction
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Conflict, Problem
-from openvibe.llm.transcripts import clean_name, one_line
+from openvibe.engines.llm.transcripts import clean_name, one_line
 from openvibe.workspaces.models import Participant
 
 

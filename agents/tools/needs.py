@@ -18,7 +18,7 @@ from knowledge.models import Entry
 from memory.models import Approval, Block, ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.database.compiled_queries import CompiledQuery
-from openvibe.llm.values import ToolSpec
+from openvibe.engines.llm.values import ToolSpec
 
 MAX_NAMED_TOOLS = 40
 """Tools that it names."""

@@ -26,13 +26,13 @@ from agents.tools.values import Decision, Tool, ToolContext, ToolOutcome, ToolRe
 from agents.trust import gate, gate_refusal
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread
+from openvibe.engines.llm.answers.lenient_json import UnreadableJson
+from openvibe.engines.llm.answers.tool_calls import read_arguments, resolve_name
+from openvibe.engines.llm.fences import clean_text
+from openvibe.engines.llm.tokens import count_tool, counter_for, truncate_middle
+from openvibe.engines.llm.values import ToolCallRequest, ToolSpec
 from openvibe.engines.registers import Register
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import clean_text
-from openvibe.llm.lenient_json import UnreadableJson
-from openvibe.llm.tokens import count_tool, counter_for, truncate_middle
-from openvibe.llm.tool_calls import read_arguments, resolve_name
-from openvibe.llm.values import ToolCallRequest, ToolSpec
 from openvibe.workspaces.access import Access
 
 log = structlog.get_logger(__name__)

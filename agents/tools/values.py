@@ -10,7 +10,7 @@ from agents.models import Agent, Run, ToolCall, ToolSource
 from agents.trust import Effect, Gate
 from memory.models import Approval
 from openvibe.chat.models import Thread
-from openvibe.llm.values import ToolSpec
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.access import Access
 
 Decision = ToolCall.Decision

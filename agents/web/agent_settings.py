@@ -16,7 +16,7 @@ from openvibe.base.forms import ServiceForm
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Channel
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 

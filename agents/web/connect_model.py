@@ -22,7 +22,7 @@ from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.base.rate_limits import check_rate
 from openvibe.chat.models import Channel
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.decorators import LAST_WORKSPACE_SESSION_KEY, WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import list_memberships

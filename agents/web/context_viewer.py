@@ -25,8 +25,8 @@ from agents.web.knowledge_uses import used_entries
 from agents.web.runs import access_run
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message
-from openvibe.llm.fences import parse_fences
-from openvibe.llm.transcripts import message_text
+from openvibe.engines.llm.fences import parse_fences
+from openvibe.engines.llm.transcripts import message_text
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.services import note_opened_context
 

@@ -18,9 +18,9 @@ from openvibe.base.forms import field_changes
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Refused
 from openvibe.base.rate_limits import check_rate
-from openvibe.llm.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models
-from openvibe.llm.models import Endpoint
-from openvibe.llm.windows import forget_learned, window_notes
+from openvibe.engines.llm.endpoints.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models
+from openvibe.engines.llm.endpoints.windows import forget_learned, window_notes
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 

@@ -23,11 +23,11 @@ from knowledge.search import find_nearest_entries
 from knowledge.services.revisions import admin_ids, create_notices, lock_rows, responsible_ids, withdraw_settled_notices
 from openvibe.base.events import emit
 from openvibe.engines.database.locks import LockKind, advisory_lock
-from openvibe.llm.endpoints import client_for
-from openvibe.llm.errors import ContextTooLong, ModelError
-from openvibe.llm.models import Endpoint
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.structured_output import UnparsableAnswer
+from openvibe.engines.llm.answers.structured_output import UnparsableAnswer
+from openvibe.engines.llm.endpoints.endpoints import client_for
+from openvibe.engines.llm.errors import ContextTooLong, ModelError
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.protocol import ModelClient
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Spending
 from openvibe.workspaces.services import meter_client

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from knowledge.contradictions.rules import MAX_EXPLANATION, ComparedText
+from openvibe.engines.llm.answers.structured_output import parse_json_list
+from openvibe.engines.llm.fences import clean_text, fence
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import clean_text, fence
-from openvibe.llm.structured_output import parse_json_list
-from openvibe.llm.values import ChatMessage
 
 MAX_ANSWER_TOKENS = 1_000
 MAX_ENTRY_CHARACTERS = 4_000

@@ -34,7 +34,7 @@ from knowledge.services.revisions import (
 from knowledge.services.update import EntryChanges, apply_changes
 from knowledge.services.validation import KEEP, ExpiryChange, clean_note, possible_owners
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -15,8 +15,8 @@ from knowledge.expiry import normalize_expiry
 from knowledge.models import ENTRY_TOKEN_LIMIT, MAX_TOPIC_CHARACTERS, Entry
 from knowledge.tags import fold_tag
 from openvibe.base.problems import Problem, Refused
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import TextRefused, clean_body, clean_title, has_visible_character
-from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant
 

@@ -17,8 +17,8 @@ from memory.blocks.values import NO_STAMP, PREDEFINED_BLOCKS, BlockAuthor, Conte
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.engines.database.compiled_queries import CompiledQuery
-from openvibe.llm.fences import fence
-from openvibe.llm.values import ToolSpec
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.models import Participant
 
 BLOCKS_CHANGED = "blocks_changed"

@@ -11,7 +11,7 @@ from memory.blocks.queries import access_blocks, access_notes, check_notes_reada
 from memory.blocks.values import BlockAuthor, ContextBlock, check_active, check_version, clean_notes
 from openvibe.base.events import emit
 from openvibe.base.problems import Missing, Refused
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

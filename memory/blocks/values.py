@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 
 LABEL_PATTERN = r"[a-z][a-z0-9_-]{0,39}"
 BLOCK_TOKEN_LIMIT = 2_000

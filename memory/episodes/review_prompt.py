@@ -11,11 +11,11 @@ from itertools import accumulate, takewhile
 from typing import Any, Literal
 
 from memory.plugins.base import MAX_ENTRY_TOKENS, ContextEntry
+from openvibe.engines.llm import tokens
+from openvibe.engines.llm.answers.structured_output import parse_json_list
+from openvibe.engines.llm.fences import clean_text, fence
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm import tokens
-from openvibe.llm.fences import clean_text, fence
-from openvibe.llm.structured_output import parse_json_list
-from openvibe.llm.values import ChatMessage
 
 MAX_SUGGESTIONS = 5
 """Suggestions of one review."""

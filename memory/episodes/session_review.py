@@ -34,11 +34,11 @@ from memory.plugins.sessions import open_session
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.database.locks import LockKind, advisory_lock
+from openvibe.engines.llm.answers.structured_output import UnparsableAnswer
+from openvibe.engines.llm.errors import ContextTooLong, ModelError
+from openvibe.engines.llm.offline.offline import OfflineModel
+from openvibe.engines.llm.protocol import ModelClient
 from openvibe.engines.registers import Register
-from openvibe.llm.errors import ContextTooLong, ModelError
-from openvibe.llm.offline import OfflineModel
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.structured_output import UnparsableAnswer
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Spending
 from openvibe.workspaces.services import meter_client

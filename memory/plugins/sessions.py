@@ -18,7 +18,7 @@ from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.queries import access_by, agents_with_access, members_with_access
 from openvibe.chat.services import clean_message_body, clean_speaker_name, create_thread, get_or_create_speaker
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 from openvibe.workspaces.queries import participant_access

@@ -22,10 +22,10 @@ from memory.plugins.base import (
 )
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
+from openvibe.engines.llm.tokens import count_tokens, counter_for, truncate_to_tokens
+from openvibe.engines.llm.transcripts import clean_name, indent_text
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.engines.text.cleaning import pluralize
-from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
-from openvibe.llm.transcripts import clean_name, indent_text
-from openvibe.llm.values import ToolSpec
 
 TOOL_NAME = "memory"
 MAX_RESULT_TOKENS = 4_000

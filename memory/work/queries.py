@@ -12,8 +12,8 @@ from memory.work.models import Approval, ProgressEntry, WorkItem
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import access_by
 from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.llm.transcripts import indent_text
 from openvibe.engines.registers import Register
-from openvibe.llm.transcripts import indent_text
 from openvibe.workspaces.access import Access
 
 MAX_APPROVALS, MAX_PROGRESS_ENTRIES = 20, 5

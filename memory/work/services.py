@@ -16,7 +16,7 @@ from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import check_dive_active, is_archived
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -8,9 +8,9 @@ from django.db.models import Count, Sum
 from memory.work.models import WorkItem
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Thread
+from openvibe.engines.llm.fences import escape_text
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import TextRefused, clean_body, has_visible_character
-from openvibe.llm.fences import escape_text
-from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 
 Kind, State = WorkItem.Kind, WorkItem.State

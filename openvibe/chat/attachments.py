@@ -22,9 +22,9 @@ from openvibe.chat.models import (
     MAX_ATTACHMENTS,
     MAX_UPLOADED_IMAGE_BYTES,
 )
+from openvibe.engines.llm.tokens import count_tokens, counter_for, truncate_to_tokens
 from openvibe.engines.text.cleaning import has_visible_character
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
 
 MAX_PIECE_CHARACTERS = 64_000
 """Characters looked at for one piece; blanks and the like may have a hundred of them in a token."""

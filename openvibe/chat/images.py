@@ -21,8 +21,8 @@ from openvibe.chat.models import (
     MAX_THUMBNAIL_SIDE,
     MAX_UPLOADED_IMAGE_BYTES,
 )
+from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.text.cleaning import has_visible_character, remove_invisible
-from openvibe.llm.fences import clean_text
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 MAX_DECODED_PIXELS = 50_000_000

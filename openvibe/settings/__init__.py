@@ -116,7 +116,7 @@ INSTALLED_APPS = [
     "openvibe.base",
     "openvibe.runner",
     "openvibe.search",
-    "openvibe.llm",
+    "openvibe.engines.llm",
     "openvibe.api",
     "openvibe.workspaces",
     "openvibe.chat",

@@ -14,9 +14,9 @@ from django.utils import timezone
 from openvibe.base.models import AuditRecord, Event
 from openvibe.base.problems import Missing, Refused
 from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.registers import Register
 from openvibe.engines.text.includes import CutInclude, expand_includes
-from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access, Role, role_access
 from openvibe.workspaces.models import (
     MAX_INSTRUCTION_TOKENS,

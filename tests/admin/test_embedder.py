@@ -5,7 +5,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 
 from openvibe.chat.wiring import embed_pending_messages
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.search.embedders import MultilingualEmbedder
 from openvibe.search.models import VectorSpace
 from openvibe.search.space_lifecycle import advance_spaces

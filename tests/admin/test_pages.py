@@ -13,7 +13,7 @@ from django.urls import reverse
 from agents.models import Agent
 from openvibe.base.models import Event
 from openvibe.chat.models import Thread
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.admin.conftest import KEY, furnish, furnished_orchard, staff, superuser

@@ -10,7 +10,7 @@ from memory.episodes.models import Episode
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Channel
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Invitation, Member
 from tests import factories
 from tests.admin.conftest import KEY, staff

@@ -7,7 +7,7 @@ import pytest
 from agents.models import Agent
 from agents.services import save_soul
 from openvibe.base.problems import Problem
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Workspace
 from openvibe.workspaces.services import update_workspace
 from tests.admin.conftest import staff

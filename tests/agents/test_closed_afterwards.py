@@ -35,7 +35,7 @@ from openvibe.chat.services import (
     save_message,
     set_thread_access,
 )
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, calling, told
 from tests.api.access_matrix import Place, make_place, write_block, write_dive, write_knowledge, write_work

@@ -19,7 +19,7 @@ from agents.runs.executor import execute_run
 from agents.services import check_soul
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import delete_message, open_direct_messages
-from openvibe.llm.offline import OfflineModel
+from openvibe.engines.llm.offline.offline import OfflineModel
 from openvibe.workspaces.models import Member, User, Workspace
 from tests.factories import access, make_member, say, signed_in
 

@@ -7,7 +7,7 @@ from knowledge.services import create_entry
 from memory.episodes.services import give_feedback
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, publish_dive, start_dive
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_invitation, restart_first_steps
 from tests.factories import access, make_channel, make_paid_endpoint, say, signed_in

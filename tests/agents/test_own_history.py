@@ -15,7 +15,7 @@ from memory.work.approvals import decide_approval
 from memory.work.services import close_work_item, create_work_item, redact_work_item, reopen_work_item
 from openvibe.chat.models import Thread
 from openvibe.chat.services import publish_dive, start_dive
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, calling, reply_of, told
 from tests.factories import access, make_channel, make_thread, say

@@ -35,7 +35,7 @@ from openvibe.chat.services import (
     set_thread_access,
     start_dive,
 )
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.queries import participant_access
 from tests.agents.runs.scripted_runs import ask, calling, meanwhile, results, told

@@ -4,7 +4,7 @@ import pytest
 
 from agents.rule_drafts import build_draft_prompt, parse_rule
 from agents.soul.rules import SoulRule
-from openvibe.llm.structured_output import UnparsableAnswer
+from openvibe.engines.llm.answers.structured_output import UnparsableAnswer
 
 
 def test_what_people_said_is_data_to_the_model_and_its_answer_is_checked() -> None:

@@ -22,9 +22,9 @@ from memory.plugins.lcm.models import Summary
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import Compaction, ReviewMark
 from openvibe.chat.models import Thread
-from openvibe.llm.endpoints import client_for
-from openvibe.llm.errors import BudgetExceeded, ModelUnavailable
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.endpoints.endpoints import client_for
+from openvibe.engines.llm.errors import BudgetExceeded, ModelUnavailable
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Spending, Workspace
 from openvibe.workspaces.services import meter_client
 from tests.agents.runs.scripted_runs import LOG, ask, calling, reply_of

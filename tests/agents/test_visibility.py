@@ -38,7 +38,7 @@ from openvibe.chat.services import (
     start_dive,
     update_message,
 )
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import calling

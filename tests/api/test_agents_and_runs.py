@@ -10,7 +10,7 @@ from agents.runs.executor import execute_run
 from memory.episodes.models import Episode
 from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.values import ToolCallRequest
+from openvibe.engines.llm.values import ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.client import Api, is_problem

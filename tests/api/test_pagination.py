@@ -26,7 +26,7 @@ from openvibe.chat.services import (
     save_message,
     start_dive,
 )
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.webhooks.models import Webhook
 from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member

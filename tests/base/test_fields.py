@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
 from openvibe.engines.database.fields import CannotDecrypt, UnreadableSecret, decrypt, encrypt
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.llm.factories import EndpointFactory
 

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from openvibe.chat.models import Thread
 from openvibe.chat.services import post_message
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from tests.bench.corpus import MESSAGE_COLUMNS, BenchWorkspace, make_bench_workspace, make_thread, vacuum_messages
 from tests.bench.measurement import Aim, Measurement, Report, Step, interleaved_medians, profile_shares
 from tests.bench.scratch_database import connect_bare

@@ -20,7 +20,7 @@ from agents.models import Run
 from agents.soul import TaskType
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message
-from openvibe.llm.tokens import count_prompt_tokens
+from openvibe.engines.llm.tokens import count_prompt_tokens
 from openvibe.workspaces.models import Workspace
 from tests.bench.budget_worlds import SHAPES, BudgetThread, BudgetWorld, Shape, TextWriter, make_budget_worlds
 from tests.bench.dialogue import store_prompt

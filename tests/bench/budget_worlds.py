@@ -20,10 +20,10 @@ from memory.work.services import SINGLETON_KINDS, create_work_item
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_thread, publish_dive, start_dive
 from openvibe.chat.services.conversation_import import get_or_create_speaker
-from openvibe.llm.drafts import ResultDraft
-from openvibe.llm.fences import escape_text
-from openvibe.llm.tokens import count_tokens
-from openvibe.llm.values import ToolSpec
+from openvibe.engines.llm.fences import escape_text
+from openvibe.engines.llm.offline.drafts import ResultDraft
+from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.models import Participant, Workspace
 from tests.bench.corpus import (
     FIRST_MESSAGE_AT,

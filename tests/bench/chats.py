@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from openvibe.chat.importing.readers import ImportedLine
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from tests.bench.advice_texts import (
     ADVICE_FACTS,
     ADVICE_SLOTS,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agents.connect.embedders import use_embedder
 from knowledge.models import Entry
 from knowledge.search import find_entries
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.search.models import VectorSpace
 from openvibe.search.space_lifecycle import advance_spaces
 from openvibe.search.spaces import LOCAL_EMBEDDERS, embed_texts, serving_space

@@ -18,7 +18,7 @@ from agents.assembler.sections.request import PromptRequest, RequestMessage, Thr
 from agents.assembler.stack import BUDGETS
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.search.thread import find_messages
-from openvibe.llm.tokens import counter_for
+from openvibe.engines.llm.tokens import counter_for
 from tests.bench.conversations import Question, SampleConversation
 from tests.bench.corpus import FIRST_MESSAGE_AT, BenchWorkspace, make_bench_workspace
 from tests.bench.evidence import holds_text, import_conversations, normalize

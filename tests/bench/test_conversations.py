@@ -8,7 +8,7 @@ from statistics import mean
 
 import pytest
 
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from tests.bench.advice_texts import ADVICE_FACTS
 from tests.bench.chat_texts import FACTS
 from tests.bench.chats import ASSISTANT, ChatWriter

@@ -14,7 +14,7 @@ from openvibe.chat.attachments import clean_name, cut_excerpt, find_text, make_a
 from openvibe.chat.models import Attachment, Erasure, Message, Quote, Thread
 from openvibe.chat.queries import access_quotes, read_attachment
 from openvibe.chat.services import delete_message, erase_texts
-from openvibe.llm.tokens import count_tokens, counter_for
+from openvibe.engines.llm.tokens import count_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.factories import access, attach, say
 

@@ -19,7 +19,7 @@ from openvibe.chat.services import (
     start_dive,
     update_message,
 )
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member
 from tests.concurrency import at_once

@@ -37,7 +37,7 @@ from openvibe.chat.services import (
     update_message,
     update_thread,
 )
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, make_channel, make_thread, say

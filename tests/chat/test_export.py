@@ -16,7 +16,7 @@ from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.queries import access_thread, export_thread
 from openvibe.chat.services import create_reply, delete_message, publish_dive, save_draft, start_dive
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, attach, say, say_all, signed_in
 

@@ -19,7 +19,7 @@ from openvibe.chat.models import Channel, Mention, Message, Thread
 from openvibe.chat.queries import find_messages, participants_known_to
 from openvibe.chat.services import archive_channel, post_message
 from openvibe.chat.services.conversation_import import BATCH_SIZE, import_thread
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, make_channel
 

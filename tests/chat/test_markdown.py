@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from openvibe.engines.llm.offline.offline import CONNECT_LINE
 from openvibe.engines.text.markdown import plain_text, render_markdown
 from openvibe.engines.text.mentions import mentioned_handles
-from openvibe.llm.offline import CONNECT_LINE
 from tests.examples import examples
 
 _ALLOWED = {

@@ -20,7 +20,7 @@ from tests.operations.processes import PATIENCE, free_port, processes_of, python
 from tests.operations.server import Serving
 
 SET_UP = """
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Workspace
 Endpoint.objects.create(workspace=Workspace.objects.get(slug="willow"), name="Steered", kind="openai",
     base_url={base_url!r}, api_key="sk-test-canary-0123456789abcdef", model="gpt-4o", is_default=True,

@@ -33,7 +33,7 @@ agent = create_agent(by=member_access(owner), workspace=owner.workspace, handle=
 Agent.objects.filter(pk=agent.pk).update(answers_itself=True, level=3)
 add_to_channel(channel=Channel.objects.get(name="general"), participant=agent.participant, by=member_access(owner))
 """
-MODEL_URL = "from openvibe.llm.models import Endpoint; print(Endpoint.objects.get(name='Steered').base_url)"
+MODEL_URL = "from openvibe.engines.llm.models import Endpoint; print(Endpoint.objects.get(name='Steered').base_url)"
 SCOPES = "read,write,memory,knowledge"
 CLIENT = str(Path(__file__).parents[2] / "client" / "src")
 

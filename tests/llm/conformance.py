@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from openvibe.llm.errors import (
+from openvibe.engines.llm.errors import (
     AuthRefused,
     BadAnswer,
     ContextTooLong,
@@ -24,11 +24,11 @@ from openvibe.llm.errors import (
     ModelUnavailable,
     RateLimited,
 )
-from openvibe.llm.fences import fence
-from openvibe.llm.http_client import Connection
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.retries import LOADING_NOTICE, STARTING_NOTICE, CallLimits, RetryPolicy
-from openvibe.llm.values import ChatMessage, StreamEnd, TextDelta, ToolCallRequest, ToolSpec
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.retries import LOADING_NOTICE, STARTING_NOTICE, CallLimits, RetryPolicy
+from openvibe.engines.llm.values import ChatMessage, StreamEnd, TextDelta, ToolCallRequest, ToolSpec
 from tests.llm.model_server import Answer, FakeEndpoint, serving
 
 PROMPT = (

@@ -3,7 +3,7 @@
 from factory.declarations import LazyAttribute, SubFactory
 from factory.django import DjangoModelFactory
 
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 
 
 class EndpointFactory(DjangoModelFactory[Endpoint]):

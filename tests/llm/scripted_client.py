@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 
-from openvibe.llm import tokens
-from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError
-from openvibe.llm.protocol import ModelStream
-from openvibe.llm.values import (
+from openvibe.engines.llm import tokens
+from openvibe.engines.llm.errors import BadAnswer, EmptyAnswer, ModelError
+from openvibe.engines.llm.protocol import ModelStream
+from openvibe.engines.llm.values import (
     NO_OPTIONS,
     CallOptions,
     ChatMessage,

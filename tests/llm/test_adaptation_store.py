@@ -13,10 +13,10 @@ from pytest_django.fixtures import Settings
 
 from agents.connect.endpoints import forget_adaptations
 from openvibe.base.models import AuditRecord
-from openvibe.llm.endpoints import client_for, is_adapted, try_endpoint
-from openvibe.llm.errors import BadAnswer
-from openvibe.llm.models import Endpoint, EndpointAdaptation
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.endpoints.endpoints import client_for, is_adapted, try_endpoint
+from openvibe.engines.llm.errors import BadAnswer
+from openvibe.engines.llm.models import Endpoint, EndpointAdaptation
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
 from tests.factories import access, signed_in
 from tests.llm.conformance import KEY, PROMPT, TEXT, TOOL

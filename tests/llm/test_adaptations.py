@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from openvibe.llm.adaptations import CATALOGUE, Adaptation, CallPlan, recognise
-from openvibe.llm.adapted_calls import MAX_ADAPTATIONS, AdaptationMemory, ToolsRefused
-from openvibe.llm.anthropic import AnthropicModel
-from openvibe.llm.endpoint_errors import read_error
-from openvibe.llm.errors import BadAnswer, ModelError, ModelUnavailable, RateLimited
-from openvibe.llm.http_client import Connection
-from openvibe.llm.openai import OpenAIModel
-from openvibe.llm.request_options import messages_options
-from openvibe.llm.retries import CallLimits, RetryPolicy
-from openvibe.llm.values import (
+from openvibe.engines.llm.adaptations.adaptations import CATALOGUE, Adaptation, CallPlan, recognise
+from openvibe.engines.llm.adaptations.adapted_calls import MAX_ADAPTATIONS, AdaptationMemory, ToolsRefused
+from openvibe.engines.llm.adaptations.request_options import messages_options
+from openvibe.engines.llm.anthropic.client import AnthropicModel
+from openvibe.engines.llm.endpoint_errors.endpoint_errors import read_error
+from openvibe.engines.llm.errors import BadAnswer, ModelError, ModelUnavailable, RateLimited
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.openai.client import OpenAIModel
+from openvibe.engines.llm.retries import CallLimits, RetryPolicy
+from openvibe.engines.llm.values import (
     CallNotice,
     CallOptions,
     ChatMessage,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from openvibe.llm.errors import AuthRefused, BadAnswer, EmptyAnswer, ModelError, ModelUnavailable, RateLimited
-from openvibe.llm.values import Completion, StreamEnd, TextDelta, ToolCallRequest, Usage
+from openvibe.engines.llm.errors import AuthRefused, BadAnswer, EmptyAnswer, ModelError, ModelUnavailable, RateLimited
+from openvibe.engines.llm.values import Completion, StreamEnd, TextDelta, ToolCallRequest, Usage
 from tests.llm import messages_protocol, test_anthropic
 from tests.llm.conformance import PROMPT
 from tests.llm.model_server import Answer, Asked, serving

@@ -4,12 +4,19 @@ from typing import Any
 
 import pytest
 
-from openvibe.llm.anthropic import MAX_BREAKPOINTS, AnthropicModel, build_request, choose_breakpoints
-from openvibe.llm.errors import AuthRefused, ContextTooLong, EmptyAnswer, ModelError, ModelUnavailable, RateLimited
-from openvibe.llm.http_client import Connection
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.retries import CallLimits, RetryPolicy
-from openvibe.llm.values import ChatMessage, Completion, StreamEnd, ToolCallRequest
+from openvibe.engines.llm.anthropic.client import MAX_BREAKPOINTS, AnthropicModel, build_request, choose_breakpoints
+from openvibe.engines.llm.errors import (
+    AuthRefused,
+    ContextTooLong,
+    EmptyAnswer,
+    ModelError,
+    ModelUnavailable,
+    RateLimited,
+)
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.retries import CallLimits, RetryPolicy
+from openvibe.engines.llm.values import ChatMessage, Completion, StreamEnd, ToolCallRequest
 from tests.llm.conformance import KEY, PROMPT, TEXT, TOOL, EndpointSuite, Pauses
 from tests.llm.model_server import Answer, FakeEndpoint, serving
 

@@ -6,10 +6,10 @@ import pytest
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from openvibe.llm.breaker import BreakerClient, EndpointBreaker
-from openvibe.llm.errors import AuthRefused, BadAnswer, ModelError, ModelTimeout, ModelUnavailable
-from openvibe.llm.models import Endpoint
-from openvibe.llm.protocol import ModelClient
+from openvibe.engines.llm.endpoints.breaker import BreakerClient, EndpointBreaker
+from openvibe.engines.llm.errors import AuthRefused, BadAnswer, ModelError, ModelTimeout, ModelUnavailable
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.protocol import ModelClient
 from openvibe.workspaces.models import Member
 from tests.llm.conformance import PROMPT, ModelClientSuite
 from tests.llm.factories import EndpointFactory

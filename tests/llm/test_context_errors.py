@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.llm.context_errors import ContextRefusal, read_context_refusal
-from openvibe.llm.endpoint_errors import read_error
-from openvibe.llm.errors import ContextTooLong, RateLimited
+from openvibe.engines.llm.endpoint_errors.context_errors import ContextRefusal, read_context_refusal
+from openvibe.engines.llm.endpoint_errors.endpoint_errors import read_error
+from openvibe.engines.llm.errors import ContextTooLong, RateLimited
 from tests.examples import examples
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "context_refusals.jsonl").read_text().splitlines()]

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.llm import tokens
-from openvibe.llm.drafts import (
+from openvibe.engines.llm import tokens
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.offline.drafts import (
     DRAFT_FORMAT,
     OFFLINE_NOTE,
     ResultDraft,
@@ -16,9 +17,8 @@ from openvibe.llm.drafts import (
     render_card,
     render_draft,
 )
-from openvibe.llm.fences import fence
-from openvibe.llm.offline import OPENING, OfflineModel
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.offline.offline import OPENING, OfflineModel
+from openvibe.engines.llm.values import ChatMessage
 
 ROSES = ResultDraft(
     "Prune roses in March",

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from openvibe.llm.adapted_calls import AdaptationMemory
-from openvibe.llm.anthropic import AnthropicModel
-from openvibe.llm.http_client import Connection
-from openvibe.llm.openai import OpenAIModel
-from openvibe.llm.responses import ResponsesModel
-from openvibe.llm.retries import RetryPolicy
-from openvibe.llm.values import CallOptions
+from openvibe.engines.llm.adaptations.adapted_calls import AdaptationMemory
+from openvibe.engines.llm.anthropic.client import AnthropicModel
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.openai.client import OpenAIModel
+from openvibe.engines.llm.openai.responses import ResponsesModel
+from openvibe.engines.llm.retries import RetryPolicy
+from openvibe.engines.llm.values import CallOptions
 from tests.llm.conformance import KEY, PROMPT, TEXT, Pauses
 from tests.llm.model_server import Answer, FakeEndpoint, serving
 

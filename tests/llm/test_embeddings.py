@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from pytest_django.fixtures import Settings
 
-from openvibe.llm.embeddings import MAX_BATCH_TEXTS, HttpEmbedder, embedder_for
-from openvibe.llm.errors import (
+from openvibe.engines.llm.endpoints.embeddings import MAX_BATCH_TEXTS, HttpEmbedder, embedder_for
+from openvibe.engines.llm.errors import (
     AuthRefused,
     BadAnswer,
     ContextTooLong,
@@ -22,7 +22,7 @@ from openvibe.llm.errors import (
     ModelUnavailable,
     RateLimited,
 )
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.search.embedders import Embedder
 from openvibe.workspaces.models import Member
 from tests.llm.embedding_server import Embeddings, answer, embedding

@@ -12,11 +12,11 @@ from pytest_django.fixtures import Settings
 
 from agents.connect.endpoint_forms import EndpointForm
 from agents.connect.presets import PRESETS
-from openvibe.llm import endpoints
-from openvibe.llm.endpoints import CLIENT_FACTORIES, client_for, fetch_models, try_endpoint
-from openvibe.llm.errors import ModelTimeout, ModelUnavailable
-from openvibe.llm.models import MAX_TIMEOUT_SECONDS, Endpoint
-from openvibe.llm.offline import OPENING
+from openvibe.engines.llm.endpoints import endpoints
+from openvibe.engines.llm.endpoints.endpoints import CLIENT_FACTORIES, client_for, fetch_models, try_endpoint
+from openvibe.engines.llm.errors import ModelTimeout, ModelUnavailable
+from openvibe.engines.llm.models import MAX_TIMEOUT_SECONDS, Endpoint
+from openvibe.engines.llm.offline.offline import OPENING
 from openvibe.workspaces.models import Member
 from tests.llm.conformance import PROMPT
 from tests.llm.model_server import Answer, serving

@@ -8,12 +8,17 @@ from typing import Any
 import httpx2
 import pytest
 
-from openvibe.llm.endpoint_errors import MAX_LINE_CHARACTERS, masked_line, read_error, read_response
-from openvibe.llm.error_bodies import read_reason
-from openvibe.llm.errors import AuthRefused, BadAnswer, EmptyAnswer, ModelError, ModelUnavailable, RateLimited
-from openvibe.llm.http_client import Connection
-from openvibe.llm.openai import OpenAIModel
-from openvibe.llm.retries import CallLimits, RetryPolicy
+from openvibe.engines.llm.endpoint_errors.endpoint_errors import (
+    MAX_LINE_CHARACTERS,
+    masked_line,
+    read_error,
+    read_response,
+)
+from openvibe.engines.llm.endpoint_errors.error_bodies import read_reason
+from openvibe.engines.llm.errors import AuthRefused, BadAnswer, EmptyAnswer, ModelError, ModelUnavailable, RateLimited
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.openai.client import OpenAIModel
+from openvibe.engines.llm.retries import CallLimits, RetryPolicy
 from tests.llm.conformance import KEY, PROMPT, Pauses
 from tests.llm.model_server import Answer, serving
 

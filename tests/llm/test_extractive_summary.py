@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.llm import tokens
-from openvibe.llm.extractive_summary import extractive_summary
-from openvibe.llm.fences import fence
-from openvibe.llm.offline import OPENING, OfflineModel
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm import tokens
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.offline.extractive_summary import extractive_summary
+from openvibe.engines.llm.offline.offline import OPENING, OfflineModel
+from openvibe.engines.llm.values import ChatMessage
 from tests.examples import examples
 
 TALK = """\

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.llm.fences import Fence, IncrementalCleaner, clean_text, fence, parse_fences
+from openvibe.engines.llm.fences import Fence, IncrementalCleaner, clean_text, fence, parse_fences
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=300)
 HOSTILE = st.lists(

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.llm.anthropic import build_request
-from openvibe.llm.image_tokens import image_rule, is_known_to_see
-from openvibe.llm.openai_requests import encode_messages
-from openvibe.llm.tokens import count_message, count_prompt_tokens, counter_for, with_usage
-from openvibe.llm.values import ChatMessage, Completion, ImagePart, Usage
+from openvibe.engines.llm.anthropic.client import build_request
+from openvibe.engines.llm.image_tokens import image_rule, is_known_to_see
+from openvibe.engines.llm.openai.requests import encode_messages
+from openvibe.engines.llm.tokens import count_message, count_prompt_tokens, counter_for, with_usage
+from openvibe.engines.llm.values import ChatMessage, Completion, ImagePart, Usage
 
 WALL = ImagePart("image/png", b"\x89PNG wall", 600, 400, "wall.png")
 DOOR = ImagePart("image/jpeg", b"\xff\xd8 door", 300, 900, "door.jpg", "A door")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from openvibe.engines.llm.errors import BadAnswer, ModelError
+from openvibe.engines.llm.values import Completion, StreamEnd
 from openvibe.engines.network.ssrf_guard import MAX_RESPONSE_BYTES
-from openvibe.llm.errors import BadAnswer, ModelError
-from openvibe.llm.values import Completion, StreamEnd
 from tests.examples import examples
 from tests.llm.conformance import PROMPT
 from tests.llm.model_server import Answer, serving

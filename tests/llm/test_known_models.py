@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from agents.connect import presets
-from openvibe.llm.known_models import ABILITIES, KnownModel, find_hosted_model, find_model, known_models
+from openvibe.engines.llm.known_models import ABILITIES, KnownModel, find_hosted_model, find_model, known_models
 
 ROWS = known_models().models
 

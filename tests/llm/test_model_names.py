@@ -5,8 +5,8 @@ import time
 import pytest
 
 from agents.connect.presets import choose_model
-from openvibe.llm.model_names import ModelKind, kind_of_name
-from openvibe.llm.server_models import ServerModel
+from openvibe.engines.llm.endpoints.server_models import ServerModel
+from openvibe.engines.llm.model_names import ModelKind, kind_of_name
 
 NAMES = {
     ModelKind.CHAT: """

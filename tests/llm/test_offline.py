@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from openvibe.llm import tokens
-from openvibe.llm.fences import fence
-from openvibe.llm.offline import OPENING, KnownPlace, OfflineModel
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm import tokens
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.offline.offline import OPENING, KnownPlace, OfflineModel
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.values import ChatMessage
 from tests.llm.conformance import PROMPT, ModelClientSuite
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from openvibe.llm.errors import ContextTooLong, ModelUnavailable, RateLimited
-from openvibe.llm.http_client import Connection
-from openvibe.llm.openai import OpenAIModel
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.retries import CallLimits, RetryPolicy
-from openvibe.llm.values import ChatMessage, StreamEnd, ToolCallRequest
+from openvibe.engines.llm.errors import ContextTooLong, ModelUnavailable, RateLimited
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.openai.client import OpenAIModel
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.retries import CallLimits, RetryPolicy
+from openvibe.engines.llm.values import ChatMessage, StreamEnd, ToolCallRequest
 from tests.llm.conformance import KEY, PROMPT, TEXT, EndpointSuite, Pauses
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 

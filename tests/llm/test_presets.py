@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from agents.connect.presets import PRESETS, Preset, choose_model, find_local_servers, recognize_preset
-from openvibe.llm.model_names import kind_of_name
-from openvibe.llm.server_models import ServerModel
+from openvibe.engines.llm.endpoints.server_models import ServerModel
+from openvibe.engines.llm.model_names import kind_of_name
 from tests.llm.model_server import Answer, serving
 
 FAMILIES = {preset.name: preset.families for preset in PRESETS}
@@ -75,7 +75,11 @@ def test_servers_of_this_machine_are_found_by_their_list_of_models() -> None:
 def test_a_look_needs_no_vendors_package(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package's import takes longer than a look may, the first time in a process."""
     monkeypatch.setitem(sys.modules, package, None)  # importing it fails
-    for module in ("openvibe.llm.openai", "openvibe.llm.openai_sdk", "openvibe.llm.anthropic"):
+    for module in (
+        "openvibe.engines.llm.openai.client",
+        "openvibe.engines.llm.openai.sdk",
+        "openvibe.engines.llm.anthropic.client",
+    ):
         monkeypatch.delitem(sys.modules, module, raising=False)
     with serving(Answer("bge-m3 qwen3:8b")) as server:
         (found,) = find_local_servers([Preset("Mine", server.base_url, is_local=True)])

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
-from openvibe.llm.endpoints import client_for
-from openvibe.llm.errors import BadAnswer
-from openvibe.llm.models import Endpoint
-from openvibe.llm.provider_fields import MAX_CHARACTERS, ORIGIN, FieldMerger, with_own_fields
-from openvibe.llm.tokens import count_message, counter_for
-from openvibe.llm.values import ChatMessage, Completion, StreamEnd, ToolCallRequest
+from openvibe.engines.llm.answers.provider_fields import MAX_CHARACTERS, ORIGIN, FieldMerger, with_own_fields
+from openvibe.engines.llm.endpoints.endpoints import client_for
+from openvibe.engines.llm.errors import BadAnswer
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.tokens import count_message, counter_for
+from openvibe.engines.llm.values import ChatMessage, Completion, StreamEnd, ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests.llm.conformance import PROMPT
 from tests.llm.factories import EndpointFactory

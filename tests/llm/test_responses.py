@@ -5,14 +5,21 @@ from typing import Any
 
 import pytest
 
-from openvibe.llm.adaptations import CallPlan
-from openvibe.llm.errors import BadAnswer, ContextTooLong, EmptyAnswer, ModelError, ModelUnavailable, RateLimited
-from openvibe.llm.http_client import Connection
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.responses import ResponsesModel
-from openvibe.llm.responses_requests import encode_items, encode_response_request
-from openvibe.llm.retries import CallLimits, RetryPolicy
-from openvibe.llm.values import (
+from openvibe.engines.llm.adaptations.adaptations import CallPlan
+from openvibe.engines.llm.errors import (
+    BadAnswer,
+    ContextTooLong,
+    EmptyAnswer,
+    ModelError,
+    ModelUnavailable,
+    RateLimited,
+)
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.openai.responses import ResponsesModel
+from openvibe.engines.llm.openai.responses_requests import encode_items, encode_response_request
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.retries import CallLimits, RetryPolicy
+from openvibe.engines.llm.values import (
     CallNotice,
     CallOptions,
     ChatMessage,

@@ -4,8 +4,8 @@ from threading import Event
 
 import pytest
 
-from openvibe.llm.errors import ModelError, ModelUnavailable
-from openvibe.llm.protocol import ModelClient
+from openvibe.engines.llm.errors import ModelError, ModelUnavailable
+from openvibe.engines.llm.protocol import ModelClient
 from tests.llm.conformance import CALLS, PROMPT, FailingSuite, ModelClientSuite, ToolCallingSuite
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 

@@ -7,11 +7,18 @@ from typing import Any
 import httpx2
 import pytest
 
-from openvibe.llm.endpoint_errors import connection_error
-from openvibe.llm.errors import AuthRefused, BadAnswer, ModelError, ModelLoading, ModelTimeout, ModelUnavailable
-from openvibe.llm.http_client import Connection
-from openvibe.llm.model_names import ModelKind
-from openvibe.llm.server_models import IMAGES, REASONING, TOOLS, ServerModel, fetch_server_models, read_models
+from openvibe.engines.llm.endpoint_errors.endpoint_errors import connection_error
+from openvibe.engines.llm.endpoints.server_models import (
+    IMAGES,
+    REASONING,
+    TOOLS,
+    ServerModel,
+    fetch_server_models,
+    read_models,
+)
+from openvibe.engines.llm.errors import AuthRefused, BadAnswer, ModelError, ModelLoading, ModelTimeout, ModelUnavailable
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.model_names import ModelKind
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 OLLAMA: dict[str, Any] = {

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.llm.anthropic import AnthropicModel
-from openvibe.llm.http_client import Connection
-from openvibe.llm.openai import OpenAIModel
-from openvibe.llm.special_tokens import break_special_tokens, may_read_special_tokens
-from openvibe.llm.tokens import count_prompt_tokens, counter_for
-from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
+from openvibe.engines.llm.answers.special_tokens import break_special_tokens, may_read_special_tokens
+from openvibe.engines.llm.anthropic.client import AnthropicModel
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.openai.client import OpenAIModel
+from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
+from openvibe.engines.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 from tests.llm.conformance import KEY
 from tests.llm.model_server import Answer, serving
 

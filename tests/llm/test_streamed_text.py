@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.llm.streamed_text import StreamedText
+from openvibe.engines.llm.answers.streamed_text import StreamedText
 
 WORDS = "Prune the roses in March, before the first buds open, and burn what is ill."
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)

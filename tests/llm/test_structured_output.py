@@ -2,7 +2,7 @@
 
 import pytest
 
-from openvibe.llm.structured_output import UnparsableAnswer, parse_json_list
+from openvibe.engines.llm.answers.structured_output import UnparsableAnswer, parse_json_list
 
 RULES = '{"rules": [{"text": "Never write <think>."}]}'
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from openvibe.llm.anthropic import AnthropicModel
-from openvibe.llm.errors import EmptyAnswer
-from openvibe.llm.http_client import Connection
-from openvibe.llm.openai import OpenAIModel
-from openvibe.llm.thoughts import AnswerText
-from openvibe.llm.values import Completion, StreamEnd, TextDelta, TextReset
+from openvibe.engines.llm.answers.thoughts import AnswerText
+from openvibe.engines.llm.anthropic.client import AnthropicModel
+from openvibe.engines.llm.errors import EmptyAnswer
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.openai.client import OpenAIModel
+from openvibe.engines.llm.values import Completion, StreamEnd, TextDelta, TextReset
 from tests.llm.conformance import KEY, PROMPT
 from tests.llm.messages_protocol import message_events
 from tests.llm.model_server import Answer, serving

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.llm import tokens
-from openvibe.llm.tokens import counter_for, truncate_middle, truncate_to_tokens
-from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
+from openvibe.engines.llm import tokens
+from openvibe.engines.llm.tokens import counter_for, truncate_middle, truncate_to_tokens
+from openvibe.engines.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 from tests.examples import examples
 
 SCRIPTS = st.text(
@@ -132,7 +132,7 @@ def test_vocabularies_are_loaded_when_needed_and_without_the_network() -> None:
         "def refuse(*args, **more): raise AssertionError('the network')\n"
         "socket.getaddrinfo = socket.create_connection = refuse\n"
         "import django; django.setup()\n"
-        "from openvibe.llm import tokens\n"
+        "from openvibe.engines.llm import tokens\n"
         "assert not tokens._encodings\n"  # of a command that counts nothing, none
         "print(tokens.count_tokens('hello world'))\n"
         "assert list(tokens._encodings) == ['o200k_base'] and 'bpe_openai' not in sys.modules\n"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.llm.lenient_json import UnreadableJson, load_lenient
-from openvibe.llm.tool_calls import read_arguments, read_call, resolve_name
-from openvibe.llm.values import ToolCallRequest, ToolSpec
+from openvibe.engines.llm.answers.lenient_json import UnreadableJson, load_lenient
+from openvibe.engines.llm.answers.tool_calls import read_arguments, read_call, resolve_name
+from openvibe.engines.llm.values import ToolCallRequest, ToolSpec
 from tests.examples import examples
 
 SCHEMA: dict[str, Any] = {

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from openvibe.engines.llm.fences import FENCE_TAGS, clean_text, fence
+from openvibe.engines.llm.tokens import counter_for
+from openvibe.engines.llm.transcripts import CLOSING, message_line, message_text, opening, parse_blocks, request_block
 from openvibe.engines.text.lookalikes import IGNORABLE_RANGES
-from openvibe.llm.fences import FENCE_TAGS, clean_text, fence
-from openvibe.llm.tokens import counter_for
-from openvibe.llm.transcripts import CLOSING, message_line, message_text, opening, parse_blocks, request_block
 
 HOSTILE = (
     "</messages>",

@@ -7,10 +7,10 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from agents.connect.window_checks import model_facts, take_known_prices, try_and_measure
-from openvibe.llm.models import Endpoint
-from openvibe.llm.server_models import ServerModel
-from openvibe.llm.values import Usage
-from openvibe.llm.windows import unread_tokens, window_notes
+from openvibe.engines.llm.endpoints.server_models import ServerModel
+from openvibe.engines.llm.endpoints.windows import unread_tokens, window_notes
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.values import Usage
 from openvibe.workspaces.models import Member
 from tests.factories import signed_in
 from tests.llm.factories import EndpointFactory

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.llm.errors import EmptyAnswer
-from openvibe.llm.markup import mark_at, may_become_mark, normalize
-from openvibe.llm.thoughts import AnswerText, find_last_calls, read_answer, spoken_text
-from openvibe.llm.values import ReasoningDelta, TextDelta, TextReset, ToolCallRequest, ToolSpec
+from openvibe.engines.llm.answers.markup import mark_at, may_become_mark, normalize
+from openvibe.engines.llm.answers.thoughts import AnswerText, find_last_calls, read_answer, spoken_text
+from openvibe.engines.llm.errors import EmptyAnswer
+from openvibe.engines.llm.values import ReasoningDelta, TextDelta, TextReset, ToolCallRequest, ToolSpec
 from tests.examples import examples
 
 MEMORY = ToolSpec(

@@ -8,7 +8,7 @@ from memory.blocks.models import Block
 from memory.episodes.models import Episode
 from memory.plugins.models import Compaction, MemoryPlugin
 from memory.work.models import ProgressEntry, WorkItem
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 
 
 class MemoryPluginFactory(DjangoModelFactory[MemoryPlugin]):

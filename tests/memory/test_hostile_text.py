@@ -23,7 +23,7 @@ from memory.work.services import create_work_item, log_progress, update_work_ite
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
-from openvibe.llm.fences import parse_fences
+from openvibe.engines.llm.fences import parse_fences
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Workspace
 from tests.agents.runs.scripted_runs import ask, calling, told

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from pytest_django.fixtures import Settings
 
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.runner.local_model.process import ServedModel, serve_model
 from openvibe.runner.local_model.weights import MODELS, LocalModelError, default_cache
 from openvibe.workspaces.models import Member

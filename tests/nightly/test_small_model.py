@@ -24,10 +24,10 @@ from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.lcm.summary_validation import find_problem
 from memory.services import request_compaction
 from openvibe.chat.models import Channel, Thread
-from openvibe.llm.endpoints import client_for
-from openvibe.llm.models import Endpoint
-from openvibe.llm.protocol import ModelClient, ModelStream
-from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, ToolSpec
+from openvibe.engines.llm.endpoints.endpoints import client_for
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.protocol import ModelClient, ModelStream
+from openvibe.engines.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, ToolSpec
 from openvibe.runner.local_model.process import ServedModel
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of

@@ -17,8 +17,8 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from pytest_django.fixtures import Settings
 
 from openvibe.engines.database.connection_problems import Cause, explain_connection_error
+from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.serving.service_states import ServiceState, write_service_states
-from openvibe.llm.models import Endpoint
 from openvibe.runner.management.commands.doctor import CheckResult, run_checks
 from openvibe.workspaces.models import Member
 from tests.llm.factories import EndpointFactory

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.runner.management.commands.secrets import encrypted_fields
 from openvibe.workspaces.models import Member
 from tests.llm.factories import EndpointFactory

@@ -1,6 +1,6 @@
 import pytest
 
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.llm.factories import EndpointFactory
 

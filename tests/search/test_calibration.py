@@ -3,7 +3,7 @@
 import pytest
 
 from agents.connect.embedders import use_embedder
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.search.calibration import chance_level
 from openvibe.search.significance import min_z_score
 from openvibe.search.space_lifecycle import advance_spaces

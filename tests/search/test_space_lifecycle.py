@@ -17,7 +17,7 @@ from openvibe.base.problems import Problem, Refused
 from openvibe.chat import wiring
 from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
 from openvibe.chat.wiring import MESSAGE_VECTORS
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.search import tasks
 from openvibe.search.embedders import MultilingualEmbedder
 from openvibe.search.models import VectorSpace

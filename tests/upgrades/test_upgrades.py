@@ -22,7 +22,7 @@ from memory.plugins.lcm.models import Summary
 from openvibe.api.models import SCOPES, Token
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Attachment, Channel, Dive, Message, Thread
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.runner.bootstrap import prepare_database
 from openvibe.settings import AUTHENTICATION_BACKENDS
 from openvibe.webhooks.models import Delivery, Webhook

@@ -11,10 +11,10 @@ from agents.models import LoadedSkill
 from agents.skills import skill_index, skill_text
 from memory.models import Block, ProfileNote
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.tokens import TokenCounter
+from openvibe.engines.llm.transcripts import one_line
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import fence
-from openvibe.llm.tokens import TokenCounter
-from openvibe.llm.transcripts import one_line
 
 
 class BlockRow(NamedTuple):

@@ -13,9 +13,9 @@ from agents.assembler.items import Item, SectionCandidates, make_item, section_c
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from memory.models import WorkItem
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import fence
-from openvibe.llm.tokens import TokenCounter, truncate_middle
 
 MAX_CONSTRAINTS = 100
 """Constraints looked at, of a thread and the one a dive started in."""

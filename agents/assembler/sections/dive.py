@@ -24,9 +24,9 @@ from agents.assembler.items import (
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from openvibe.chat.models import DiveResult, Message
 from openvibe.engines.database.compiled_queries import JsonRows
-from openvibe.llm.drafts import DRAFT_FORMAT, render_draft
-from openvibe.llm.tokens import TokenCounter
-from openvibe.llm.transcripts import message_line, one_line, opening
+from openvibe.engines.llm.offline.drafts import DRAFT_FORMAT, render_draft
+from openvibe.engines.llm.tokens import TokenCounter
+from openvibe.engines.llm.transcripts import message_line, one_line, opening
 
 SOURCE_CAP_DIVISOR = 3
 """The source takes at most one in so many tokens of P1."""

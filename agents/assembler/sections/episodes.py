@@ -26,9 +26,9 @@ from agents.audience import learned_unseen, unseen_channels
 from agents.models import Run
 from memory.models import Episode
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
+from openvibe.engines.llm.transcripts import clean_name, one_line
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.tokens import TokenCounter, truncate_middle
-from openvibe.llm.transcripts import clean_name, one_line
 
 MAX_EPISODES = 40
 """The most open episodes looked at beside the feedback, the newest first."""

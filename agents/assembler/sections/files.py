@@ -15,8 +15,8 @@ from agents.assembler.items import Item, SectionCandidates, format_minute, make_
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from openvibe.chat.models import EXTRACT_TOKENS, Attachment, Dive, Message
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.llm.transcripts import message_line, opening
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.transcripts import message_line, opening
 
 MAX_FILES = 20
 """Files that a prompt names, the newest."""

@@ -45,10 +45,10 @@ from memory.queries import (
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.database.prepared_statements import fetch_prepared
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.tokens import OVERCOUNT_FACTOR, TokenCounter
+from openvibe.engines.llm.transcripts import message_line, opening
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import fence
-from openvibe.llm.tokens import OVERCOUNT_FACTOR, TokenCounter
-from openvibe.llm.transcripts import message_line, opening
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

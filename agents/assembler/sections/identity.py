@@ -16,10 +16,10 @@ from agents.skills import read_override
 from agents.soul import TaskType, render_soul
 from agents.soul.parser import soul_from_dict
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
+from openvibe.engines.llm.transcripts import indent_text, one_line
 from openvibe.engines.text.cleaning import text_version
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.tokens import TokenCounter, truncate_middle
-from openvibe.llm.transcripts import indent_text, one_line
 from openvibe.workspaces.models import Snippet
 from openvibe.workspaces.queries import SnippetText, expand_instructions
 

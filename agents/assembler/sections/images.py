@@ -16,10 +16,10 @@ from agents.assembler.sections.request import PromptRequest, QueryScope, author_
 from agents.assembler.stack import SectionName
 from openvibe.chat.models import Dive, Image, Message
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.llm.tokens import TokenCounter
+from openvibe.engines.llm.transcripts import message_line, opening
+from openvibe.engines.llm.values import ImagePart
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.tokens import TokenCounter
-from openvibe.llm.transcripts import message_line, opening
-from openvibe.llm.values import ImagePart
 
 MAX_IMAGES = 20
 """Images that a prompt names, the newest."""

@@ -43,11 +43,11 @@ from knowledge.queries import (
 from memory.queries import messages_for_prompts
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
+from openvibe.engines.llm.transcripts import message_line, one_line
 from openvibe.engines.text.cleaning import pluralize
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import fence
-from openvibe.llm.tokens import TokenCounter, truncate_middle
-from openvibe.llm.transcripts import message_line, one_line
 
 MAX_ENTRIES = 12
 """Entries that may stand in one prompt, as far as they fit."""

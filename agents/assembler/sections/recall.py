@@ -45,7 +45,7 @@ from agents.assembler.sections.recall_blocks import (
 from agents.assembler.sections.request import PromptRequest
 from memory.queries import MAX_ENTRY_TOKENS, ContextEntry, message_entries, messages_for_prompts
 from openvibe.chat.queries import MessageHit, find_messages
-from openvibe.llm.tokens import TokenCounter
+from openvibe.engines.llm.tokens import TokenCounter
 
 MIN_SHOWN_TOKENS, MAX_SHOWN_TOKENS, SHOWN_DIVISOR = 300, 600, 8
 """Tokens one recalled message may take: one in so many of the room, between these two. Of a longer one the passages

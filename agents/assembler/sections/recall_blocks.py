@@ -19,8 +19,8 @@ from agents.assembler.sections.history import MESSAGE_LABELS, message_line_item,
 from agents.assembler.sections.request import PromptRequest
 from agents.assembler.sections.work import PREVIOUS_ANSWER
 from memory.queries import ContextEntry, message_entries, messages_for_prompts
-from openvibe.llm.tokens import TokenCounter
-from openvibe.llm.transcripts import opening
+from openvibe.engines.llm.tokens import TokenCounter
+from openvibe.engines.llm.transcripts import opening
 
 
 class RecallBlock(NamedTuple):

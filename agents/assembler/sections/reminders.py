@@ -17,7 +17,7 @@ from agents.assembler.sections.work import (
     approval_key,
 )
 from memory.models import Approval, WorkItem
-from openvibe.llm.fences import fence
+from openvibe.engines.llm.fences import fence
 
 STALE_AFTER = timedelta(days=1)
 """The time after which open to-dos that nobody touched are mentioned."""

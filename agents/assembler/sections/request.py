@@ -24,9 +24,9 @@ from agents.models import Agent
 from agents.soul import TaskType
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import row_columns
+from openvibe.engines.llm.tokens import TokenCounter
+from openvibe.engines.llm.transcripts import bare_text, message_line, request_block
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.tokens import TokenCounter
-from openvibe.llm.transcripts import bare_text, message_line, request_block
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -13,7 +13,7 @@ from django.db.models import OuterRef, QuerySet
 from agents.assembler.items import FitResult, Item, SectionCandidates, format_minute, make_item, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from openvibe.engines.database.compiled_queries import JsonRows
-from openvibe.llm.fences import fence
+from openvibe.engines.llm.fences import fence
 from openvibe.workspaces.models import Member, Participant
 
 

@@ -30,10 +30,10 @@ from memory.models import Approval, Compaction, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.chat.models import Dive, Message
 from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
+from openvibe.engines.llm.transcripts import indent_text, one_line
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import fence
-from openvibe.llm.tokens import TokenCounter, truncate_middle
-from openvibe.llm.transcripts import indent_text, one_line
 from openvibe.workspaces.models import Participant
 
 MAX_WORK_ITEMS = 100

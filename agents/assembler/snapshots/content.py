@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from agents.assembler.items import DroppedItem, Item
-from openvibe.llm.values import ChatMessage, ImagePart
+from openvibe.engines.llm.values import ChatMessage, ImagePart
 
 CONTENT_VERSION = 2
 """1 has no number; its first items had neither `opening` nor `opening_tokens`. 2 has its number."""

@@ -18,8 +18,8 @@ from agents.models import EntryErasure, KnowledgeUse, Run, RunStep, Snapshot, To
 from knowledge.models import Entry
 from openvibe.api.idempotency import rewrite_answers
 from openvibe.base.quotation import Quotation, quotable_since
+from openvibe.engines.llm.fences import escape_text
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import escape_text
 
 SETTLING_TIME = timedelta(seconds=20)
 """How long passes go on at least: by then every prompt that was being made of the entry is stored."""

@@ -38,7 +38,7 @@ from agents.audience import visible_calls
 from agents.models import Run, Snapshot, ToolCall, ToolSource
 from memory.models import CarriedVersion, WorkItem
 from openvibe.chat.models import Message
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.access import Access
 
 CHANGED_REASON = "changed since"

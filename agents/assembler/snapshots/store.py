@@ -33,7 +33,7 @@ from openvibe.base.quotation import Quotation
 from openvibe.chat.wiring import ErasedText
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.engines.database.prepared_statements import fetch_prepared
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.values import ChatMessage
 
 MAX_DIGITS = 18
 """The most digits of the number of a row."""

@@ -32,8 +32,8 @@ from openvibe.chat.services import (
     start_dive,
 )
 from openvibe.engines.database.planner_statistics import analyze_changed_tables
-from openvibe.llm.drafts import ResultDraft
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.offline.drafts import ResultDraft
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.queries import member_access

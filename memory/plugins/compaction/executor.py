@@ -23,7 +23,7 @@ from memory.plugins.sessions import context_budget, session_for_thread
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.engines.jobs.jobs import BATCH_SIZE, JobLost
-from openvibe.llm.errors import ModelError
+from openvibe.engines.llm.errors import ModelError
 
 log = structlog.get_logger(__name__)
 RETRY_DELAYS = (10, 60)

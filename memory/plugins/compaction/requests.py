@@ -13,9 +13,9 @@ from memory.plugins.sessions import context_budget, session_for_thread
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.wiring import ErasedText
+from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.text.cleaning import has_visible_character
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.fences import clean_text
 from openvibe.workspaces.access import Access
 
 AGENT_INTERVAL = timedelta(minutes=10)

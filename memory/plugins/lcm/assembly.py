@@ -20,7 +20,7 @@ from memory.plugins.base import (
 from memory.plugins.lcm import chunking, items
 from memory.plugins.lcm.fresh_tail import fresh_tail_index
 from memory.plugins.lcm.pause import PAUSE_AFTER_FAILURES
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 
 MAX_RESULT_TOKENS_IN_PROMPT = 2_000
 """Tokens above which a tool's result is only referred to once a person has spoken after it."""

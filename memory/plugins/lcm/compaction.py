@@ -41,10 +41,10 @@ from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, con
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Thread
 from openvibe.engines.database.locks import LockKind, advisory_lock
-from openvibe.llm.endpoints import client_for
-from openvibe.llm.errors import ModelError
-from openvibe.llm.models import Endpoint
-from openvibe.llm.protocol import ModelClient
+from openvibe.engines.llm.endpoints.endpoints import client_for
+from openvibe.engines.llm.errors import ModelError
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.protocol import ModelClient
 from openvibe.workspaces.models import Spending
 from openvibe.workspaces.services import meter_client
 

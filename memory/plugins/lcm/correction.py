@@ -11,9 +11,9 @@ from memory.plugins.lcm.summary_sources import BUMP_VERSION
 from openvibe.base.problems import Conflict, Problem
 from openvibe.chat.services import clean_message_body
 from openvibe.chat.wiring import ErasedText
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import has_visible_character
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.tokens import count_tokens
 
 
 def correct_summary(session: Session, summary: Summary, *, content: str, version: int) -> None:

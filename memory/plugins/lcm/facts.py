@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from openvibe.engines.llm.offline.extractive_summary import split_sentences
 from openvibe.engines.text.words import STOP_WORDS, cjk_bigrams
-from openvibe.llm.extractive_summary import split_sentences
 
 SOURCE_LINE = re.compile(r"^\[(?P<when>[^\]|\n]*) \| (?P<role>[^\]|\n]*) \| (?P<who>[^\]\n]*)\] (?P<text>.*)$")
 """A line of a source: who said it when, or which messages a summary stands for."""

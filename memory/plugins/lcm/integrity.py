@@ -17,9 +17,9 @@ from memory.plugins.lcm.models import STALE_CONTENT, STALE_TOKENS, Conversation,
 from memory.plugins.lcm.summary_sources import BUMP_VERSION, LOCK_CONVERSATION, read_source
 from memory.plugins.lcm.summary_validation import clean_answer, find_problem
 from openvibe.chat.models import Message
-from openvibe.llm.thoughts import read_kept
-from openvibe.llm.tokens import count_tokens
-from openvibe.llm.written_calls import read_whole_answer
+from openvibe.engines.llm.answers.thoughts import read_kept
+from openvibe.engines.llm.answers.written_calls import read_whole_answer
+from openvibe.engines.llm.tokens import count_tokens
 
 MAX_NAMED_ROWS = 20
 """Rows that each rule names; how many more there are is said in a number."""

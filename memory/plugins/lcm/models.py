@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Participant, Workspace
 
 STALE_CONTENT = "[This part of the conversation is being summarised anew, because a message in it was changed.]"

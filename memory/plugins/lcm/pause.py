@@ -10,8 +10,8 @@ from django.utils import timezone
 from memory.plugins.base import CompactionPause
 from memory.plugins.lcm.models import EndpointFailures
 from openvibe.base.problems import Problem
-from openvibe.llm.errors import ModelError
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.errors import ModelError
+from openvibe.engines.llm.models import Endpoint
 
 MAX_FAILURES, PAUSE_AFTER_FAILURES = 5, timedelta(minutes=30)
 """A pause that seems longer began while the clock was ahead, and is over."""

@@ -31,7 +31,7 @@ from memory.plugins.lcm.summary_sources import (
     messages_from_rows,
     summaries_from_rows,
 )
-from openvibe.llm.protocol import ModelClient
+from openvibe.engines.llm.protocol import ModelClient
 
 LEAF_SHARE, CONDENSED_SHARE = 3, 2
 """A summary is to take this part of its source: a third, a half."""

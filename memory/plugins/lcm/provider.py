@@ -25,7 +25,7 @@ from memory.plugins.lcm.models import Conversation, Summary, SummaryMessage
 from memory.plugins.lcm.retrieval import ReviewMixin
 from memory.plugins.sessions import ProfileMixin, SessionMixin, store_messages
 from openvibe.chat.models import Thread
-from openvibe.llm.protocol import ModelClient
+from openvibe.engines.llm.protocol import ModelClient
 
 
 class LcmProvider(ProfileMixin, SessionMixin, ReviewMixin):

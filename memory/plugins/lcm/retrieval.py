@@ -33,8 +33,8 @@ from memory.plugins.models import ReviewMark
 from memory.plugins.sessions import message_entries, messages_for_prompts, prompt_messages
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.fences import clean_text
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.fences import clean_text
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 
 MAX_EXPANSION_TOKENS = 4_000

@@ -19,7 +19,7 @@ from memory.plugins.lcm.summary_sources import (
     lock_source,
     source_from_rows,
 )
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 
 MAX_TRIES = 2
 

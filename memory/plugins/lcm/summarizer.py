@@ -12,14 +12,14 @@ from typing import Literal, NamedTuple, get_args
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS
 from memory.plugins.lcm.facts import Facts, find_facts, missing_keys, missing_sentences
 from memory.plugins.lcm.summary_validation import clean_answer, find_problem
+from openvibe.engines.llm.errors import BudgetExceeded, ContextTooLong, EmptyAnswer
+from openvibe.engines.llm.fences import clean_text, fence
+from openvibe.engines.llm.offline.extractive_summary import extractive_summary
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.tokens import count_tokens, counter_for, truncate_middle, truncate_to_tokens
+from openvibe.engines.llm.transcripts import clean_name, indent_text
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.errors import BudgetExceeded, ContextTooLong, EmptyAnswer
-from openvibe.llm.extractive_summary import extractive_summary
-from openvibe.llm.fences import clean_text, fence
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.tokens import count_tokens, counter_for, truncate_middle, truncate_to_tokens
-from openvibe.llm.transcripts import clean_name, indent_text
-from openvibe.llm.values import ChatMessage
 
 SummaryLevel = Literal["normal", "aggressive", "fallback"]
 

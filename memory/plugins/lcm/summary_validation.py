@@ -7,9 +7,9 @@ language: a summary that holds no name, value or telling word of its source is n
 import re
 
 from memory.plugins.lcm.facts import Facts, missing_keys, source_terms, telling_terms
+from openvibe.engines.llm.answers.thoughts import spoken_text
+from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.text.cleaning import has_visible_character, is_visible
-from openvibe.llm.fences import clean_text
-from openvibe.llm.thoughts import spoken_text
 
 MIN_FLOOR_WORDS, MESSAGES_PER_FLOOR_WORD, MAX_FLOOR_WORDS = 6, 8, 64
 """Less than 6 words, and one more for every eighth message up to 64, have to show that they know their source."""

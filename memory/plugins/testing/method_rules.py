@@ -16,7 +16,7 @@ from memory.plugins.testing.scenario import (
     require,
     total_cost,
 )
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 
 TOOL_EXCHANGE = (
     NewMessage("user", "When do I prune?", external_id="m1", name="Zoë"),

@@ -11,7 +11,7 @@ from django.db.utils import InternalError
 from memory.plugins.base import ContextEntry, MemoryProvider, Session
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 

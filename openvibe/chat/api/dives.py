@@ -15,7 +15,7 @@ from openvibe.chat import queries, services
 from openvibe.chat.api.message_serializers import MessageOut
 from openvibe.chat.api.views import agents_by_handle
 from openvibe.chat.models import Dive, DiveResult
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.api.serializers import ParticipantOut
 from openvibe.workspaces.decorators import request_access

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from openvibe.chat.models.message import Message
 from openvibe.chat.models.thread import Thread
 from openvibe.chat.models.visibility import visible_threads
-from openvibe.llm.drafts import (
+from openvibe.engines.llm.offline.drafts import (
     MAX_BULLETS,
     MAX_DEFERRED,
     MAX_HEADLINE_CHARACTERS,

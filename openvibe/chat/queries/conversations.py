@@ -37,8 +37,8 @@ from openvibe.chat.models import (
     break_long_words,
 )
 from openvibe.chat.queries.notifications import muted_threads
+from openvibe.engines.llm.offline.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant
 

@@ -12,8 +12,8 @@ from django.utils.text import slugify
 
 from openvibe.chat.models import DiveResult, Message, Thread
 from openvibe.chat.queries.conversations import list_messages
+from openvibe.engines.llm.offline.drafts import render_draft
 from openvibe.engines.text.markdown import quote_markdown
-from openvibe.llm.drafts import render_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

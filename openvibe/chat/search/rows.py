@@ -17,7 +17,7 @@ from psycopg import sql
 from openvibe.chat.models import sees_thread
 from openvibe.engines.database.compiled_queries import array_literal
 from openvibe.engines.database.prepared_statements import fetch_prepared
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.search.candidates import Corpus
 from openvibe.search.passages import best_passage_similarity
 from openvibe.search.query import Query, QueryShape, term_bits_sql

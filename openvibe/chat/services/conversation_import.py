@@ -14,8 +14,8 @@ from openvibe.base.problems import Refused
 from openvibe.chat.importing.readers import ImportedLine, ImportedThread, fingerprint
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services.threads import clean_thread_title, emit_thread_changed
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, TextRefused, clean_body, clean_handle, remove_invisible
-from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant, Workspace
 from openvibe.workspaces.services import generate_handle
 

@@ -15,8 +15,7 @@ from openvibe.chat.services.messages import create_mentions, post_message
 from openvibe.chat.services.permissions import ARCHIVED_MESSAGE, DIVE_ENDED_MESSAGES, NESTED_DIVE_MESSAGE, is_archived
 from openvibe.chat.services.threads import dive_title, form_external_id
 from openvibe.chat.wiring import REPLY_DENIED_REASONS, dive_ended, dive_started, draft_requested
-from openvibe.engines.text.cleaning import TextRefused, clean_body, has_visible_character
-from openvibe.llm.drafts import (
+from openvibe.engines.llm.offline.drafts import (
     MAX_BULLET_CHARACTERS,
     MAX_BULLETS,
     MAX_DEFERRED,
@@ -27,7 +26,8 @@ from openvibe.llm.drafts import (
     ResultDraft,
     render_card,
 )
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.text.cleaning import TextRefused, clean_body, has_visible_character
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -28,9 +28,9 @@ from openvibe.chat.services.permissions import check_dive_party, check_not_archi
 from openvibe.chat.wiring import agent_posted, message_posted, message_revised, message_texts
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.database.prepared_statements import fetch_prepared
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import TextRefused, clean_body, has_visible_character
 from openvibe.engines.text.mentions import mentioned_handles
-from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -18,8 +18,7 @@ from openvibe.chat.services.dives import InvalidResult, may_end_dive, reply_deni
 from openvibe.chat.services.permissions import NESTED_DIVE_MESSAGE, is_archived
 from openvibe.chat.web.presenters import message_page_context, preview_card, render_safe_html, result_cards
 from openvibe.chat.web.threads import post_from_composer
-from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, text_version
-from openvibe.llm.drafts import (
+from openvibe.engines.llm.offline.drafts import (
     MAX_BULLETS,
     MAX_DEFERRED,
     MAX_FULL_CHARACTERS,
@@ -28,6 +27,7 @@ from openvibe.llm.drafts import (
     MIN_BULLETS,
     ResultDraft,
 )
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, text_version
 from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
 

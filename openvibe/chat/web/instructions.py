@@ -12,8 +12,8 @@ from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import access_channel
 from openvibe.chat.services import set_instructions
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import text_version
-from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.queries import expand_instructions, read_snippets
 from openvibe.workspaces.services import MAX_INSTRUCTION_TOKENS, update_workspace

@@ -22,9 +22,9 @@ from openvibe.chat.models import MAX_THUMBNAIL_SIDE, Dive, DiveResult, Message, 
 from openvibe.chat.queries import message_page
 from openvibe.chat.wiring import MESSAGE_DECORATORS
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
+from openvibe.engines.llm.offline.drafts import ResultDraft, parse_draft, render_draft
 from openvibe.engines.serving.fragments import cached_html, render_cached, typed_key, with_csrf_token
 from openvibe.engines.text.markdown import last_block_start, render_markdown
-from openvibe.llm.drafts import ResultDraft, parse_draft, render_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest
 from openvibe.workspaces.models import IMPORTED_KINDS, Workspace

@@ -11,6 +11,7 @@ from django.db.models import F
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.registers import Register
 from openvibe.engines.text.cleaning import (
     MAX_BODY_CHARACTERS,
@@ -20,7 +21,6 @@ from openvibe.engines.text.cleaning import (
     text_version,
 )
 from openvibe.engines.text.includes import CutInclude, expand_includes, miswritten_include
-from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS, Snippet, Workspace, snippet_name_validator
 

@@ -6,11 +6,11 @@ contradictions. It waits when the day's budget is used up."""
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from openvibe.engines.llm.errors import BudgetExceeded
+from openvibe.engines.llm.protocol import ModelClient, ModelStream
+from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
+from openvibe.engines.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, ToolSpec, Usage
 from openvibe.engines.registers import Register
-from openvibe.llm.errors import BudgetExceeded
-from openvibe.llm.protocol import ModelClient, ModelStream
-from openvibe.llm.tokens import count_prompt_tokens, counter_for
-from openvibe.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, ToolSpec, Usage
 from openvibe.workspaces.models import Spending
 
 TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.spending.TOKENS_LEFT")

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from agents.assembler.items import AtomicGroup, Item, SectionCandidates, TrustLabel, make_item
 from agents.assembler.stack import LAYER_NAMES, STACK, LayerName, SectionName
-from openvibe.llm.fences import fence
-from openvibe.llm.tokens import TokenCounter, counter_for
+from openvibe.engines.llm.fences import fence
+from openvibe.engines.llm.tokens import TokenCounter, counter_for
 
 O200K = counter_for("gpt-4o")
 CL100K = counter_for("gpt-4")

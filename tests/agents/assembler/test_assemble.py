@@ -16,8 +16,8 @@ from memory.episodes.services import give_feedback, mark_applied
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, open_direct_messages, set_thread_access, update_message
-from openvibe.llm.tokens import MESSAGE_OVERHEAD, count_prompt_tokens
-from openvibe.llm.transcripts import parse_blocks
+from openvibe.engines.llm.tokens import MESSAGE_OVERHEAD, count_prompt_tokens
+from openvibe.engines.llm.transcripts import parse_blocks
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, make_channel, make_thread, say, say_all
 

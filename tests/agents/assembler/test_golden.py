@@ -36,8 +36,8 @@ from openvibe.chat.attachments import make_attachment, make_file
 from openvibe.chat.images import NewImage
 from openvibe.chat.models import Attachment, Dive, Image, Message, Thread
 from openvibe.chat.services import create_system_message, publish_dive, start_dive
-from openvibe.llm.drafts import DRAFT_FORMAT, ResultDraft
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.offline.drafts import DRAFT_FORMAT, ResultDraft
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Workspace
 from tests.agents.conftest import WriteFile
 from tests.agents.factories import LoadedSkillFactory

@@ -20,8 +20,8 @@ from openvibe.chat.attachments import make_attachment
 from openvibe.chat.models import MAX_ATTACHMENT_NAME, Attachment, Channel, Dive, Message, Thread
 from openvibe.chat.services import publish_dive, start_dive
 from openvibe.chat.services.conversation_import import get_or_create_speaker
-from openvibe.llm.drafts import ResultDraft
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.offline.drafts import ResultDraft
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Participant, Workspace
 from tests.examples import examples
 from tests.factories import access, make_agent, make_channel, make_entry, make_member, make_thread, say

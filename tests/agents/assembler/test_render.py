@@ -8,9 +8,9 @@ from agents.assembler.fit import fit
 from agents.assembler.items import AtomicGroup, FitResult, Item, SectionCandidates, group_in_steps, make_tool_item
 from agents.assembler.render import DATA_NOTICE, UntrustedText, overhead_tokens, render, shared_prefix_tokens
 from agents.assembler.stack import LAYER_NAMES, SectionName
-from openvibe.llm.fences import parse_fences
-from openvibe.llm.tokens import TokenCounter, count_prompt_tokens
-from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
+from openvibe.engines.llm.fences import parse_fences
+from openvibe.engines.llm.tokens import TokenCounter, count_prompt_tokens
+from openvibe.engines.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 from tests.agents.assembler.prompt_factories import CL100K, O200K, UNKNOWN, asked, nasty_texts, plain, quoted
 from tests.examples import examples
 

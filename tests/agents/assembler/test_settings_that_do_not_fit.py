@@ -8,9 +8,9 @@ from agents.assembler.stack import MIN_REQUEST_TOKENS
 from agents.models import Agent
 from agents.services import save_soul
 from openvibe.chat.models import Thread
-from openvibe.llm.models import Endpoint
-from openvibe.llm.tokens import count_prompt_tokens
-from openvibe.llm.values import ToolSpec
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.tokens import count_prompt_tokens
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.models import Member, Workspace
 from tests.factories import SOUL, access, say
 from tests.llm.factories import EndpointFactory

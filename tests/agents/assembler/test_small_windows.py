@@ -12,8 +12,8 @@ from agents.services import set_trust_level
 from agents.tools.toolbox import Toolbox
 from memory.services import create_work_item, request_approval
 from openvibe.chat.models import Thread
-from openvibe.llm.tokens import count_prompt_tokens, count_tokens
-from openvibe.llm.values import ToolSpec
+from openvibe.engines.llm.tokens import count_prompt_tokens, count_tokens
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
 from tests.factories import access, make_entry, say, say_all

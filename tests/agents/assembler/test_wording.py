@@ -16,7 +16,7 @@ from memory.work.approvals import decide_approval, request_approval
 from memory.work.models import Approval
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import request_draft, start_dive
-from openvibe.llm.tokens import counter_for, truncate_middle
+from openvibe.engines.llm.tokens import counter_for, truncate_middle
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
 from tests.factories import SOUL, access, make_agent, make_thread, say

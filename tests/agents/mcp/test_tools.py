@@ -14,9 +14,9 @@ from agents.tools.values import ToolOutcome
 from memory.work.approvals import decide_approval
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, Thread
-from openvibe.llm.tokens import count_tokens, count_tool, counter_for
-from openvibe.llm.transcripts import parse_blocks
-from openvibe.llm.values import ToolCallRequest
+from openvibe.engines.llm.tokens import count_tokens, count_tool, counter_for
+from openvibe.engines.llm.transcripts import parse_blocks
+from openvibe.engines.llm.values import ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.agents.mcp.remote_server import (

@@ -8,7 +8,7 @@ from django.db import connection
 from agents.models import Run
 from agents.runs.executor import execute_run
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.values import ChatMessage, ToolCallRequest
+from openvibe.engines.llm.values import ChatMessage, ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests.factories import say
 from tests.llm.scripted_client import RecordedCall, ScriptedAnswer, ScriptedModel, ScriptedReply

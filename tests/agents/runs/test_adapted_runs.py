@@ -13,7 +13,7 @@ from agents.models import Agent, Run, Snapshot
 from agents.runs.executor import execute_run
 from agents.runs.timeline import run_timeline
 from openvibe.chat.models import Thread
-from openvibe.llm.models import EndpointAdaptation
+from openvibe.engines.llm.models import EndpointAdaptation
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
 from tests.factories import access, signed_in

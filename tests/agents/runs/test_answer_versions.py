@@ -12,7 +12,7 @@ from memory.plugins.sessions import messages_for_prompts
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
-from openvibe.llm.errors import ModelUnavailable
+from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
 from tests.factories import access, say, signed_in
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel, ScriptedReply

@@ -22,7 +22,7 @@ from memory.tasks import lapse_approvals
 from memory.work.approvals import decide_approval
 from memory.work.models import Approval
 from openvibe.chat.models import Thread
-from openvibe.llm.values import ToolSpec
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.models import Member, Participant
 from tests.agents.runs.scripted_runs import WorkerDied, ask, calling, reply_of, results, told
 from tests.factories import access

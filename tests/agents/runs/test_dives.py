@@ -10,8 +10,8 @@ from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Dive, Mention, Message, Thread
 from openvibe.chat.queries import newest_agent_draft
 from openvibe.chat.services import discard_dive, post_message, publish_dive, request_draft, start_dive
-from openvibe.llm.drafts import EXTRACTED_NOTE, OFFLINE_NOTE, ResultDraft
-from openvibe.llm.offline import OfflineModel
+from openvibe.engines.llm.offline.drafts import EXTRACTED_NOTE, OFFLINE_NOTE, ResultDraft
+from openvibe.engines.llm.offline.offline import OfflineModel
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import meanwhile
 from tests.factories import access, make_agent, make_paid_endpoint, say

@@ -19,7 +19,7 @@ from memory.episodes.models import Episode
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access
 from openvibe.engines.database.locks import LockKind, lock_key
-from openvibe.llm.errors import ModelUnavailable
+from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, say
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel

@@ -21,9 +21,9 @@ from agents.services import update_agent
 from memory.models import Episode
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread
-from openvibe.llm import endpoints
-from openvibe.llm.models import Endpoint
-from openvibe.llm.retries import CallLimits, RetryPolicy
+from openvibe.engines.llm.endpoints import endpoints
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.retries import CallLimits, RetryPolicy
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
 from tests.factories import access, say, signed_in

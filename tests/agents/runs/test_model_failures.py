@@ -12,10 +12,10 @@ from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run, stop_run
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.anthropic import AnthropicModel
-from openvibe.llm.http_client import Connection
-from openvibe.llm.openai import OpenAIModel
-from openvibe.llm.retries import RetryPolicy
+from openvibe.engines.llm.anthropic.client import AnthropicModel
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.openai.client import OpenAIModel
+from openvibe.engines.llm.retries import RetryPolicy
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 from tests.llm.factories import EndpointFactory

@@ -10,9 +10,9 @@ from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message
-from openvibe.llm.errors import AuthRefused
-from openvibe.llm.protocol import ModelStream
-from openvibe.llm.values import StreamEnd
+from openvibe.engines.llm.errors import AuthRefused
+from openvibe.engines.llm.protocol import ModelStream
+from openvibe.engines.llm.values import StreamEnd
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, is_whole
 from tests.factories import access, say

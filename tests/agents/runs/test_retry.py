@@ -13,7 +13,7 @@ from agents.runs.lifecycle import regenerate_run, retry_run
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import archive_channel, delete_message
-from openvibe.llm.errors import ModelUnavailable
+from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel

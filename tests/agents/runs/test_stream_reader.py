@@ -8,9 +8,9 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from agents.runs.stream_reader import StreamEvent, iter_with_timeout
-from openvibe.llm.errors import AuthRefused
-from openvibe.llm.models import Endpoint
-from openvibe.llm.values import TextDelta
+from openvibe.engines.llm.errors import AuthRefused
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.values import TextDelta
 from openvibe.workspaces.models import Member
 
 

@@ -20,7 +20,7 @@ from openvibe.base.models import Event as StoredEvent
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message, erase_texts, update_message
 from openvibe.engines.jobs.jobs import JobLost
-from openvibe.llm.errors import ModelTimeout
+from openvibe.engines.llm.errors import ModelTimeout
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, meanwhile, reply_of, told
 from tests.agents.runs.test_executor import in_background, wait_for

@@ -10,8 +10,8 @@ from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.timeline import run_timeline
 from openvibe.chat.models import Thread
 from openvibe.chat.services import set_thread_access
-from openvibe.llm.errors import ModelUnavailable
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.errors import ModelUnavailable
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, meanwhile, reply_of, told
 from tests.factories import access

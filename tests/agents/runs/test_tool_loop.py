@@ -23,8 +23,8 @@ from memory.plugins.tasks import check_compaction_due
 from memory.work.models import ProgressEntry
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import set_thread_access
-from openvibe.llm.errors import ModelUnavailable
-from openvibe.llm.tokens import count_prompt_tokens, counter_for
+from openvibe.engines.llm.errors import ModelUnavailable
+from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, WorkerDied, ask, calling, is_whole, meanwhile, reply_of, results, told
 from tests.factories import access, say, say_all

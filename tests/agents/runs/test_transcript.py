@@ -18,9 +18,9 @@ from agents.runs.transcript import (
     fit_rounds,
 )
 from openvibe.base.problems import Problem
-from openvibe.llm.fences import parse_fences
-from openvibe.llm.tokens import count_prompt_tokens, counter_for
-from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
+from openvibe.engines.llm.fences import parse_fences
+from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
+from openvibe.engines.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 from tests.examples import examples
 
 COUNTER = counter_for("offline")

@@ -11,9 +11,9 @@ from agents.runs.timeline import run_timeline
 from memory.models import Episode
 from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Thread
-from openvibe.llm.errors import ContextTooLong
-from openvibe.llm.models import Endpoint
-from openvibe.llm.tokens import count_prompt_tokens, counter_for
+from openvibe.engines.llm.errors import ContextTooLong
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of, told
 from tests.factories import access, say, signed_in

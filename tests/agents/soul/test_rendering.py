@@ -2,7 +2,7 @@
 
 from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, render_soul, soul_text, soul_tokens
 from agents.soul.parser import parse_soul
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from tests.agents.soul.sample_souls import FERN
 
 

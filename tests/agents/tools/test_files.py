@@ -11,7 +11,7 @@ from agents.models import Agent, Run, Snapshot, ToolCall
 from agents.tools.toolbox import Toolbox
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, erase_texts, remove_from_channel, start_dive
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, calling, results, told
 from tests.agents.tools.tool_calls import call

@@ -17,7 +17,7 @@ from knowledge.models import Entry, Notice
 from knowledge.services import archive_entry, reject_entry, update_entry
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.agents.tools.tool_calls import call, written
 from tests.factories import access, make_agent, make_channel, make_entry, make_thread, say

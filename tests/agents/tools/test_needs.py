@@ -15,8 +15,8 @@ from agents.tools.toolbox import TOOLS, Toolbox
 from agents.tools.values import Tool, ToolContext, ToolRegistration
 from memory.services import create_work_item, log_progress, request_approval
 from openvibe.chat.models import Thread
-from openvibe.llm.tokens import count_tool, counter_for
-from openvibe.llm.values import ToolSpec
+from openvibe.engines.llm.tokens import count_tool, counter_for
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
 from tests.agents.factories import LoadedSkillFactory

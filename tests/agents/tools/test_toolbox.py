@@ -12,8 +12,8 @@ from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.values import BlockAuthor
 from memory.work.models import Approval, ProgressEntry, WorkItem
 from openvibe.chat.models import Thread
-from openvibe.llm.tokens import count_tokens, count_tool, counter_for
-from openvibe.llm.values import ToolSpec
+from openvibe.engines.llm.tokens import count_tokens, count_tool, counter_for
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
 from tests.agents.tools.tool_calls import call, written

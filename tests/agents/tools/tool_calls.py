@@ -2,7 +2,7 @@
 
 import json
 
-from openvibe.llm.values import ToolCallRequest
+from openvibe.engines.llm.values import ToolCallRequest
 
 
 def call(tool: str, /, **arguments: object) -> ToolCallRequest:

@@ -12,7 +12,7 @@ from agents.soul.plain import PlainSoul, soul_to_yaml
 from openvibe.api.models import IdempotencyKey
 from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Thread
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.soul.sample_souls import FERN as FERN_SOUL
 from tests.factories import make_channel, signed_in

@@ -13,9 +13,9 @@ from agents.connect.presets import Preset
 from agents.models import Agent
 from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Problem, Refused
-from openvibe.llm import endpoints
-from openvibe.llm.endpoints import CALLED_TOOL, TRIAL_PROMPT, TRIAL_TOOL, try_endpoint
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.endpoints import endpoints
+from openvibe.engines.llm.endpoints.endpoints import CALLED_TOOL, TRIAL_PROMPT, TRIAL_TOOL, try_endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, signed_in
 from tests.llm.model_server import Answer, Asked, serving

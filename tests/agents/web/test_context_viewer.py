@@ -20,7 +20,7 @@ from memory.episodes.services import give_feedback
 from memory.work.services import create_work_item
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, delete_message, save_draft
-from openvibe.llm.tokens import counter_for
+from openvibe.engines.llm.tokens import counter_for
 from openvibe.workspaces.models import Member, User, Workspace
 from tests.factories import access, make_channel, make_thread, say, signed_in
 

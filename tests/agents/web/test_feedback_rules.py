@@ -19,7 +19,7 @@ from openvibe.api.services import issue_token
 from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.llm.errors import ModelUnavailable
+from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member, Spending
 from tests.factories import access, signed_in
 from tests.llm.factories import EndpointFactory

@@ -20,7 +20,7 @@ from agents.connect.endpoints import save_endpoint
 from agents.models import Agent, WorkspaceExport
 from memory.plugins.registry import active_plugin
 from openvibe.base.models import AuditRecord
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.factories import signed_in

@@ -9,8 +9,8 @@ from django.test import Client
 from agents.models import Agent
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.services import create_reply, delete_message, finish_reply, publish_dive, request_draft, start_dive
+from openvibe.engines.llm.offline.drafts import ResultDraft, render_draft
 from openvibe.engines.serving import fragments
-from openvibe.llm.drafts import ResultDraft, render_draft
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 

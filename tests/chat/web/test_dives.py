@@ -13,7 +13,7 @@ from agents.access import visible_to
 from agents.models import Agent
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import add_to_channel, delete_message, post_message, publish_dive, start_dive, update_thread
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, say, say_all
 

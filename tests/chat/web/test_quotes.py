@@ -18,7 +18,7 @@ from memory.episodes.models import Proposal
 from memory.work.models import ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Quote, Thread
 from openvibe.chat.services import delete_message, erase_texts, publish_dive, set_instructions, start_dive
-from openvibe.llm.drafts import ResultDraft
+from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_snippet, update_workspace
 from tests.factories import (

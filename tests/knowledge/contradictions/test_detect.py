@@ -10,7 +10,7 @@ from knowledge.contradictions.detect import detect_contradictions
 from knowledge.models import Contradiction, Entry, Notice
 from knowledge.services import archive_entry, renew_entry, settle_contradiction, update_entry
 from knowledge.wiring import inbox_notes
-from openvibe.llm.errors import ModelTimeout
+from openvibe.engines.llm.errors import ModelTimeout
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_entry
 from tests.knowledge.fault_injection import killed_at

@@ -17,12 +17,12 @@ from agents.runs.executor import execute_run
 from agents.tools.needs import SHORT_THREAD_MESSAGES
 from memory.plugins.lcm.summarizer import summarize
 from openvibe.chat.models import Message, Thread
-from openvibe.llm import endpoints
-from openvibe.llm.errors import ModelError
-from openvibe.llm.models import Endpoint
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.retries import CallLimits, RetryPolicy
-from openvibe.llm.values import Completion, ReasoningDelta, StreamEnd, TextDelta, TextReset
+from openvibe.engines.llm.endpoints import endpoints
+from openvibe.engines.llm.errors import ModelError
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.retries import CallLimits, RetryPolicy
+from openvibe.engines.llm.values import Completion, ReasoningDelta, StreamEnd, TextDelta, TextReset
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
 from tests.factories import say_all, signed_in

@@ -9,8 +9,8 @@ import pytest
 from memory.blocks.context_blocks import BlockStore, BlockUpdate, ContextBlocks
 from memory.blocks.values import MAX_BLOCKS, BlockAuthor, ContextBlock
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.llm.fences import parse_fences
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.fences import parse_fences
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant
 
 DEFAULTS = (ContextBlock("mood", "How it feels.", "Calm."), ContextBlock("tasks", max_tokens=10))

@@ -16,7 +16,7 @@ from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.factories import access

@@ -15,7 +15,7 @@ from memory.blocks.models import Block, CarriedVersion
 from memory.blocks.values import PREDEFINED_BLOCKS, BlockAuthor, ContextBlock
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
 from tests.examples import examples

@@ -8,8 +8,8 @@ from agents.models import Agent
 from memory.episodes.models import Proposal
 from memory.episodes.session_review import review_session
 from openvibe.chat.models import Thread
-from openvibe.llm.offline import OfflineModel
-from openvibe.llm.protocol import ModelClient
+from openvibe.engines.llm.offline.offline import OfflineModel
+from openvibe.engines.llm.protocol import ModelClient
 from tests.llm.scripted_client import ScriptedModel
 
 

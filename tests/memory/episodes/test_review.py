@@ -17,10 +17,10 @@ from memory.plugins.models import ReviewMark
 from openvibe.base.problems import Missing, Refused
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access
-from openvibe.llm.errors import ContextTooLong, ModelUnavailable
-from openvibe.llm.fences import parse_fences
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.errors import ContextTooLong, ModelUnavailable
+from openvibe.engines.llm.fences import parse_fences
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, make_channel, make_paid_endpoint, make_thread, say, say_all
 from tests.llm.scripted_client import ScriptedModel

@@ -15,7 +15,7 @@ from memory.plugins.models import Compaction
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Erasure, Message, Thread
 from openvibe.chat.services import delete_message, erase_texts
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.api.client import Api, is_problem
 from tests.factories import access, say, signed_in

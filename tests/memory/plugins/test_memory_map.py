@@ -19,7 +19,7 @@ from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import Compaction, MemoryPlugin
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, set_thread_access
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, signed_in
 from tests.memory.factories import CompactionFactory, MemoryPluginFactory

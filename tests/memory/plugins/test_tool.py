@@ -8,7 +8,7 @@ from memory.plugins.base import ContextEntry, MemoryProvider, Session
 from memory.plugins.tool import MAX_RESULT_TOKENS, build_tool, format_entry
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 from tests.memory.plugins.fakes import EverythingProvider, LookingProvider, NotingProvider, PlainProvider

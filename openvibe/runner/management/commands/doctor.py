@@ -25,11 +25,11 @@ from openvibe.engines.database.connection_problems import ConnectionProblem, exp
 from openvibe.engines.database.fields import UnreadableSecret
 from openvibe.engines.jobs.job_runs import newest_runs
 from openvibe.engines.jobs.queue import queue_is_in_database, queue_is_installed
+from openvibe.engines.llm.endpoints.endpoints import find_endpoint_problem
+from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.serving.proxy_headers import COUNT_PROXIES, lacks_trusted_proxies
 from openvibe.engines.serving.service_states import read_service_states
 from openvibe.engines.text.cleaning import pluralize
-from openvibe.llm.endpoints import find_endpoint_problem
-from openvibe.llm.models import Endpoint
 from openvibe.runner.backup import unfinished_restore
 from openvibe.runner.bootstrap import count_unapplied_migrations, needs_adoption
 from openvibe.runner.management.commands.secrets import encrypted_fields

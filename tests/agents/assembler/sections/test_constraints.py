@@ -14,8 +14,8 @@ from agents.soul import TaskType
 from memory.work.services import close_work_item, create_work_item, decide_constraint
 from openvibe.chat.models import Dive, Thread
 from openvibe.chat.services import start_dive
-from openvibe.llm.fences import parse_fences
-from openvibe.llm.tokens import count_prompt_tokens
+from openvibe.engines.llm.fences import parse_fences
+from openvibe.engines.llm.tokens import count_prompt_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 from tests.memory.factories import WorkItemFactory

@@ -8,7 +8,7 @@ from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.services import delete_message, publish_dive, start_dive
-from openvibe.llm.drafts import DRAFT_FORMAT, ResultDraft
+from openvibe.engines.llm.offline.drafts import DRAFT_FORMAT, ResultDraft
 from openvibe.workspaces.models import Member, Workspace
 from tests.factories import access, say, say_all
 

@@ -10,8 +10,8 @@ from agents.models import Agent
 from agents.tools.toolbox import Toolbox
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access, start_dive
-from openvibe.llm.tokens import count_prompt_tokens, count_tokens
-from openvibe.llm.values import ToolCallRequest
+from openvibe.engines.llm.tokens import count_prompt_tokens, count_tokens
+from openvibe.engines.llm.values import ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests.factories import access, attach, make_agent, make_channel, make_thread, say
 

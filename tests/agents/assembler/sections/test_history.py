@@ -11,7 +11,7 @@ from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.services import enable_plugin
 from memory.plugins.sessions import context_budget
 from openvibe.chat.models import Thread
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, say, say_all
 from tests.memory.plugins.lcm.factories import NOON, condensed, leaf, session_of, taken_in, told

@@ -17,9 +17,9 @@ from agents.assembler.snapshots.store import shared_prefix_with, snapshot_conten
 from agents.models import Agent
 from openvibe.chat.models import Image, Message, Thread
 from openvibe.chat.services import delete_message, describe_image, start_dive
-from openvibe.llm.models import Endpoint
-from openvibe.llm.request_shapes import without_images
-from openvibe.llm.tokens import count_prompt_tokens, counter_for
+from openvibe.engines.llm.adaptations.request_shapes import without_images
+from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_thread, say, show
 from tests.llm.factories import EndpointFactory

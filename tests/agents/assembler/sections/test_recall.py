@@ -18,7 +18,7 @@ from agents.models import Agent, Run, Snapshot
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import MessageHit
 from openvibe.chat.services import delete_message, erase_texts
-from openvibe.llm.tokens import count_prompt_tokens, counter_for
+from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import told
 from tests.factories import access, say, say_all

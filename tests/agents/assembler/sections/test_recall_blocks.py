@@ -12,7 +12,7 @@ from agents.assembler.snapshots.store import store_snapshot
 from agents.models import Agent, Run, Snapshot
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message
-from openvibe.llm.tokens import count_prompt_tokens
+from openvibe.engines.llm.tokens import count_prompt_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, say, say_all
 

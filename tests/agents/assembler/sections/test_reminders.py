@@ -12,7 +12,7 @@ from memory.models import WorkItem
 from memory.work.approvals import decide_approval, request_approval
 from memory.work.services import close_work_item, create_work_item
 from openvibe.chat.models import Thread
-from openvibe.llm.fences import parse_fences
+from openvibe.engines.llm.fences import parse_fences
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, told
 from tests.factories import access, say

@@ -8,8 +8,8 @@ from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.sections.request import NO_WORDS
 from agents.models import Agent
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.fences import parse_fences
-from openvibe.llm.tokens import count_prompt_tokens
+from openvibe.engines.llm.fences import parse_fences
+from openvibe.engines.llm.tokens import count_prompt_tokens
 from openvibe.workspaces.models import Member, Participant
 from tests.factories import make_agent, say
 

@@ -15,8 +15,8 @@ from memory.plugins.base import Session
 from memory.plugins.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_system_message, delete_message, start_dive
-from openvibe.llm.fences import Fence, parse_fences
-from openvibe.llm.tokens import count_prompt_tokens
+from openvibe.engines.llm.fences import Fence, parse_fences
+from openvibe.engines.llm.tokens import count_prompt_tokens
 from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.factories import access, make_member, say

@@ -19,8 +19,8 @@ from memory.work.approvals import request_approval
 from memory.work.models import Approval, WorkItem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import update_message
-from openvibe.llm.tokens import count_prompt_tokens
-from openvibe.llm.values import ToolSpec
+from openvibe.engines.llm.tokens import count_prompt_tokens
+from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
 from tests.agents.factories import LoadedSkillFactory

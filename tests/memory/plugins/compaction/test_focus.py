@@ -15,7 +15,7 @@ from memory.plugins.models import Compaction
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message, erase_texts
-from openvibe.llm.fences import parse_fences
+from openvibe.engines.llm.fences import parse_fences
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, calling, told
 from tests.factories import access, say, say_all, signed_in

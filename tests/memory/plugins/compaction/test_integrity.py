@@ -24,8 +24,8 @@ from memory.work.models import Handoff
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
-from openvibe.llm.errors import ModelUnavailable
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.errors import ModelUnavailable
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Workspace
 from tests.factories import access, say, say_all
 from tests.llm.scripted_client import ScriptedModel

@@ -19,7 +19,7 @@ from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread
 from openvibe.chat.services import set_thread_access
 from openvibe.engines.database.locks import LockKind, advisory_lock, lock_key
-from openvibe.llm.errors import ModelUnavailable
+from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 from tests.memory.factories import CompactionFactory

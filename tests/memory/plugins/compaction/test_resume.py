@@ -19,9 +19,9 @@ from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import Compaction
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Thread
-from openvibe.llm.endpoints import endpoint_answered, try_endpoint
-from openvibe.llm.errors import ModelUnavailable
-from openvibe.llm.models import Endpoint
+from openvibe.engines.llm.endpoints.endpoints import endpoint_answered, try_endpoint
+from openvibe.engines.llm.errors import ModelUnavailable
+from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_member, make_thread
 from tests.llm.factories import EndpointFactory

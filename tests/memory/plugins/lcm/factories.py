@@ -9,7 +9,7 @@ from memory.plugins.base import Session
 from memory.plugins.lcm.models import Conversation, Item, Summary, SummaryEdge, SummaryMessage
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.database.prepared_statements import fetch_prepared
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant
 from tests.rows import insert, insert_all
 

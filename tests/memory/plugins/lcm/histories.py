@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memory.plugins.base import MAX_ENTRY_TOKENS, ContextEntry, Session
 from memory.plugins.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant
 from tests.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.lcm.factories import told_all

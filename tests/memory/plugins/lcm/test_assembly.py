@@ -14,8 +14,8 @@ from memory.plugins.lcm.assembly import session_stats
 from memory.plugins.lcm.models import STALE_CONTENT, Conversation, EndpointFailures, Item, Summary
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
-from openvibe.llm.fences import fence, parse_fences
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.fences import fence, parse_fences
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access
 from tests.memory.plugins.lcm.assemblies import places, recalled

@@ -14,7 +14,7 @@ from memory.plugins.lcm.models import Conversation, Item, Summary
 from memory.plugins.lcm.provider import LcmProvider
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.fences import parse_fences
+from openvibe.engines.llm.fences import parse_fences
 from openvibe.workspaces.models import Member
 from tests.factories import say
 from tests.llm.factories import EndpointFactory

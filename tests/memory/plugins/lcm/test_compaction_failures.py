@@ -24,8 +24,8 @@ from memory.plugins.lcm.provider import LcmProvider
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
-from openvibe.llm.errors import ModelUnavailable
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.errors import ModelUnavailable
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_thread, say
 from tests.llm.scripted_client import ScriptedAnswer

@@ -20,8 +20,8 @@ from memory.plugins.lcm.models import STALE_CONTENT, Conversation, Summary
 from memory.plugins.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
-from openvibe.llm.fences import parse_fences
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.fences import parse_fences
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
 from tests.api.client import Api
 from tests.factories import access, say

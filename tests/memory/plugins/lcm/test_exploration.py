@@ -9,7 +9,7 @@ from memory.plugins.lcm.retrieval import MAX_EXPANSION_ENTRIES, MAX_EXPANSION_TO
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread
 from tests.memory.plugins.lcm.factories import condensed, leaf, session_of, taken_in, told

@@ -26,8 +26,8 @@ from memory.plugins.lcm.items import newest_items
 from memory.plugins.lcm.models import Conversation, EndpointFailures, Item, Summary, SummaryEdge, SummaryMessage
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.errors import ModelUnavailable
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.errors import ModelUnavailable
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.examples import examples
 from tests.factories import make_thread

@@ -20,8 +20,8 @@ from memory.plugins.lcm.summary_sources import DELETED_CONTENT
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, replace_replies, update_message
-from openvibe.llm.errors import ModelUnavailable
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.errors import ModelUnavailable
+from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
 from tests.factories import access
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel, ScriptedReply

@@ -21,12 +21,12 @@ from memory.plugins.lcm.summarizer import (
     summary_source,
     truncate_source,
 )
-from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError, ModelUnavailable, RateLimited
-from openvibe.llm.fences import parse_fences
-from openvibe.llm.offline import OfflineModel
-from openvibe.llm.protocol import ModelClient
-from openvibe.llm.tokens import count_tokens
-from openvibe.llm.values import ChatMessage
+from openvibe.engines.llm.errors import BadAnswer, ContextTooLong, ModelError, ModelUnavailable, RateLimited
+from openvibe.engines.llm.fences import parse_fences
+from openvibe.engines.llm.offline.offline import OfflineModel
+from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.llm.values import ChatMessage
 from tests.examples import examples
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from memory.plugins.lcm.facts import find_facts
 from memory.plugins.lcm.summarizer import SourceMessage, SourceSummary, message_source, summarize, summary_source
 from memory.plugins.lcm.summary_validation import clean_answer, find_problem, word_floor
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import has_visible_character
-from openvibe.llm.tokens import count_tokens
 from tests.examples import examples
 from tests.llm.scripted_client import ScriptedModel
 

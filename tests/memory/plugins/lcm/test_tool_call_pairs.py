@@ -6,7 +6,7 @@ from agents.models import Agent
 from memory.plugins.base import Session
 from memory.plugins.registry import provider_by_name
 from openvibe.chat.models import Thread
-from openvibe.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import make_agent
 from tests.memory.plugins.lcm.assemblies import pair, places, recalled
