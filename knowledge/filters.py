@@ -21,7 +21,7 @@ from knowledge.tags import fold_tag
 from openvibe.chat.queries import AccessQuery, visibility_of
 from openvibe.engines.database.compiled_queries import array_literal
 from openvibe.engines.database.prepared_statements import fetch_unprepared
-from openvibe.search.candidates import inline_ids_sql
+from openvibe.engines.search.candidates import inline_ids_sql
 from openvibe.workspaces.access import Access
 
 

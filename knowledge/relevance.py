@@ -4,7 +4,7 @@ Django, no database.
 Two kinds of evidence are added. Meaning: by how many standard deviations an entry is nearer to the question than texts
 that have nothing to do with it. Words: how much of what the question tells the entry holds, rare words telling more.
 Together they have to go beyond what the nearest of so many unrelated texts would reach by chance
-(`openvibe.search.significance`)."""
+(`openvibe.engines.search.significance`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from openvibe.search.significance import ChanceLevel, min_z_score
-from openvibe.search.values import Floats, dot
+from openvibe.engines.search.significance import ChanceLevel, min_z_score
+from openvibe.engines.search.values import Floats, dot
 
 _WORDS_WEIGHT: Final = 4
 """Standard deviations. What holding all telling words of a question adds to its nearness."""

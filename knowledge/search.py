@@ -25,16 +25,16 @@ from knowledge.filters import (
 from knowledge.models import Entry
 from knowledge.relevance import bears_on, coverage, touches
 from openvibe.engines.database.locks import LockKind
+from openvibe.engines.search.calibration import chance_level
+from openvibe.engines.search.candidates import Corpus, standalone_scores, term_idfs
+from openvibe.engines.search.indexing import EmbeddableText, VectorTable, embed_pending
+from openvibe.engines.search.passages import similarity_with_passages
+from openvibe.engines.search.query import Query, QueryShape, embed_question, parse_terms, term_bits_sql
+from openvibe.engines.search.selection import select
+from openvibe.engines.search.significance import ChanceLevel
+from openvibe.engines.search.spaces import QueryVector
+from openvibe.engines.search.values import Candidates, Floats, dot, has_vectors
 from openvibe.engines.text.near_copies import MAX_COMPARED_CHARACTERS, CopiedText, group_near_copies
-from openvibe.search.calibration import chance_level
-from openvibe.search.candidates import Corpus, standalone_scores, term_idfs
-from openvibe.search.indexing import EmbeddableText, VectorTable, embed_pending
-from openvibe.search.passages import similarity_with_passages
-from openvibe.search.query import Query, QueryShape, embed_question, parse_terms, term_bits_sql
-from openvibe.search.selection import select
-from openvibe.search.significance import ChanceLevel
-from openvibe.search.spaces import QueryVector
-from openvibe.search.values import Candidates, Floats, dot, has_vectors
 from openvibe.workspaces.access import Access
 
 SUBJECT_WEIGHT = 0.5

@@ -9,11 +9,11 @@ from django.db import connection
 
 from knowledge.models import Entry, EntryVector
 from knowledge.search import EntryHit, find_nearest_entries
+from openvibe.engines.search.calibration import chance_level
+from openvibe.engines.search.query import embed_question
+from openvibe.engines.search.significance import min_z_score
+from openvibe.engines.search.values import dot
 from openvibe.engines.text.words import cjk_bigrams
-from openvibe.search.calibration import chance_level
-from openvibe.search.query import embed_question
-from openvibe.search.significance import min_z_score
-from openvibe.search.values import dot
 from openvibe.workspaces.access import Access
 
 OVERSAMPLING = 3

@@ -38,8 +38,8 @@ from openvibe.chat.wiring import (
     message_revised,
 )
 from openvibe.engines.database.compiled_queries import array_literal
+from openvibe.engines.search.indexing import VECTOR_TABLES
 from openvibe.engines.text.markdown import plain_text
-from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

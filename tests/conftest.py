@@ -20,8 +20,8 @@ from pytest_django import DjangoDbBlocker
 from agents.models import Agent
 from openvibe.chat.live import hub
 from openvibe.chat.models import Channel, Thread
-from openvibe.search import candidates, spaces
-from openvibe.search.spaces import ENDPOINT_EMBEDDER, clear_space_cache
+from openvibe.engines.search import candidates, spaces
+from openvibe.engines.search.spaces import ENDPOINT_EMBEDDER, clear_space_cache
 from openvibe.workspaces.models import Member
 from tests import factories, run_once
 from tests.examples import register_profiles

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 
-from openvibe.search import candidates
-from openvibe.search.spaces import clear_space_cache
+from openvibe.engines.search import candidates
+from openvibe.engines.search.spaces import clear_space_cache
 from tests.run_once import run_program
 
 

@@ -14,9 +14,9 @@ from django.urls import reverse
 from agents.connect.embedders import try_embedder, use_embedder
 from openvibe.base.admin import ReadOnlyAdmin
 from openvibe.base.problems import Problem
-from openvibe.search.models import VectorSpace
-from openvibe.search.space_lifecycle import space_statuses
-from openvibe.search.spaces import LOCAL_EMBEDDERS
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.space_lifecycle import space_statuses
+from openvibe.engines.search.spaces import LOCAL_EMBEDDERS
 
 Kind = VectorSpace.Kind
 

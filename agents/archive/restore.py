@@ -32,8 +32,8 @@ from agents.archive.json_columns import column_problem
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Table, archived_tables, is_number
 from agents.models import Agent
 from openvibe.base.problems import Problem
-from openvibe.search.indexing import VECTOR_TABLES
-from openvibe.search.models import VectorSpace
+from openvibe.engines.search.indexing import VECTOR_TABLES
+from openvibe.engines.search.models import VectorSpace
 from openvibe.workspaces.models import Participant, User, Workspace
 from openvibe.workspaces.services import check_handle
 

@@ -37,7 +37,7 @@ from openvibe.base.models import AuditRecord, Event
 from openvibe.chat.models import Attachment, Channel, Image, Message, Quote, Thread
 from openvibe.engines.database.fields import EncryptedTextField
 from openvibe.engines.llm.models import Endpoint, EndpointAdaptation
-from openvibe.search.models import VectorSpace
+from openvibe.engines.search.models import VectorSpace
 from openvibe.webhooks.models import Webhook
 from openvibe.workspaces.models import Invitation, Participant, Presence, Snippet, User, Workspace
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from openvibe.engines.llm.offline.extractive_summary import stem_words
 from openvibe.engines.llm.tokens import TokenCounter
+from openvibe.engines.search.passages import split_passages
+from openvibe.engines.search.ranking import z_scores
+from openvibe.engines.search.spaces import BUILT_IN_EMBEDDER
+from openvibe.engines.search.values import Floats, dot
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.engines.text.words import query_terms, strip_stop_words
-from openvibe.search.passages import split_passages
-from openvibe.search.ranking import z_scores
-from openvibe.search.spaces import BUILT_IN_EMBEDDER
-from openvibe.search.values import Floats, dot
 
 PASSAGE_BYTES = 240
 """Bytes (UTF-8), about 60 tokens: a few sentences, or a short paragraph."""

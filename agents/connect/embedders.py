@@ -10,11 +10,11 @@ from django.db import models, transaction
 from django.utils import timezone
 
 from openvibe.base.problems import Problem, Refused
-from openvibe.search.embedders import EmbedderUnavailable
-from openvibe.search.indexing import VECTOR_TABLES
-from openvibe.search.models import VectorSpace
-from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts
-from openvibe.search.values import dot
+from openvibe.engines.search.embedders import EmbedderUnavailable
+from openvibe.engines.search.indexing import VECTOR_TABLES
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts
+from openvibe.engines.search.values import dot
 
 Kind = VectorSpace.Kind
 

@@ -20,7 +20,7 @@ from openvibe.base.quotation import Quotation
 from openvibe.chat.models import DiveResult, Message, Quote, Thread
 from openvibe.engines.database.locks import LockKind
 from openvibe.engines.registers import Register
-from openvibe.search.indexing import VECTOR_TABLES, EmbeddableText, VectorTable, embed_pending
+from openvibe.engines.search.indexing import VECTOR_TABLES, EmbeddableText, VectorTable, embed_pending
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant
 

@@ -115,7 +115,7 @@ INSTALLED_APPS = [
     "django_celery_beat",
     "openvibe.base",
     "openvibe.runner",
-    "openvibe.search",
+    "openvibe.engines.search",
     "openvibe.engines.llm",
     "openvibe.api",
     "openvibe.workspaces",

@@ -1,8 +1,8 @@
 """What this floor plugs into those below: who a token's participant is, and the embedders of model endpoints."""
 
 from openvibe.api.auth import PARTICIPANT_ACCESS
-from openvibe.search.embedders import Embedder
-from openvibe.search.spaces import ENDPOINT_EMBEDDER
+from openvibe.engines.search.embedders import Embedder
+from openvibe.engines.search.spaces import ENDPOINT_EMBEDDER
 from openvibe.workspaces.queries import participant_access
 
 

@@ -6,10 +6,10 @@ from django.test import Client
 
 from openvibe.chat.wiring import embed_pending_messages
 from openvibe.engines.llm.models import Endpoint
-from openvibe.search.embedders import MultilingualEmbedder
-from openvibe.search.models import VectorSpace
-from openvibe.search.space_lifecycle import advance_spaces
-from openvibe.search.spaces import LOCAL_EMBEDDERS
+from openvibe.engines.search.embedders import MultilingualEmbedder
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.space_lifecycle import advance_spaces
+from openvibe.engines.search.spaces import LOCAL_EMBEDDERS
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.admin.conftest import staff

@@ -29,7 +29,7 @@ PROFILED_FUNCTIONS = (
     ("episodes and feedback", "agents/assembler/sections/episodes.py", "episode_candidates"),
     ("knowledge, with its searches", "agents/assembler/sections/knowledge.py", "knowledge_candidates"),
     ("recall", "agents/assembler/sections/recall.py", "recall_messages"),
-    ("ranking, of knowledge and of messages", "openvibe/search/ranking.py", "rank"),
+    ("ranking, of knowledge and of messages", "openvibe/engines/search/ranking.py", "rank"),
     ("counting tokens, everywhere", "openvibe/engines/llm/tokens.py", "count_text"),
     ("choosing what fits", "agents/assembler/fit.py", "fit"),
     ("rendering", "agents/assembler/render.py", "render"),

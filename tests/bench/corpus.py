@@ -20,7 +20,7 @@ from openvibe.chat.models import Channel, Message, MessageVector, Thread
 from openvibe.chat.services import add_to_channel, create_channel
 from openvibe.chat.wiring import embed_pending_messages as embed_messages
 from openvibe.engines.llm.tokens import count_tokens
-from openvibe.search.space_lifecycle import advance_spaces
+from openvibe.engines.search.space_lifecycle import advance_spaces
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User
 from openvibe.workspaces.queries import member_access

@@ -21,7 +21,7 @@ from openvibe.chat.search.thread import find_messages
 from openvibe.chat.services import post_message
 from openvibe.chat.wiring import embed_pending_messages
 from openvibe.engines.database.planner_statistics import analyze_changed_tables
-from openvibe.search.space_lifecycle import advance_spaces
+from openvibe.engines.search.space_lifecycle import advance_spaces
 from openvibe.workspaces.models import Member
 from tests.bench.corpus import (
     FIRST_MESSAGE_AT,

@@ -11,9 +11,9 @@ from agents.connect.embedders import use_embedder
 from knowledge.models import Entry
 from knowledge.search import find_entries
 from openvibe.engines.llm.tokens import count_tokens
-from openvibe.search.models import VectorSpace
-from openvibe.search.space_lifecycle import advance_spaces
-from openvibe.search.spaces import LOCAL_EMBEDDERS, embed_texts, serving_space
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.space_lifecycle import advance_spaces
+from openvibe.engines.search.spaces import LOCAL_EMBEDDERS, embed_texts, serving_space
 from tests.bench.advice_texts import ADVICE_FACTS, ADVICE_SLOTS
 from tests.bench.chat_texts import FACTS, SLOTS
 from tests.bench.corpus import BenchWorkspace, embed_all, make_bench_workspace

@@ -20,8 +20,8 @@ from openvibe.chat.search.thread import find_messages
 from openvibe.chat.services import create_channel, post_message
 from openvibe.chat.wiring import MESSAGE_VECTORS
 from openvibe.engines.database.prepared_statements import number_placeholders
-from openvibe.search import candidates
-from openvibe.search.indexing import embed_pending
+from openvibe.engines.search import candidates
+from openvibe.engines.search.indexing import embed_pending
 from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_entries, make_thread
 from tests.bench.scratch_database import scratch_database
 from tests.examples import examples

@@ -6,8 +6,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from openvibe.chat.models import MessageToEmbed, MessageVector, Thread
-from openvibe.search.models import VectorSpace
-from openvibe.search.space_lifecycle import diagnose_search
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.space_lifecycle import diagnose_search
 from openvibe.workspaces.models import Member
 from tests.factories import make_channel, make_thread, say
 from tests.llm.factories import EndpointFactory

@@ -14,9 +14,9 @@ from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
 from openvibe.chat.services import delete_message, update_message
 from openvibe.chat.wiring import MESSAGE_VECTORS, embed_pending_messages
 from openvibe.engines.database.locks import LockKind, lock_key
-from openvibe.search.embedders import StaticEmbedder
-from openvibe.search.indexing import BATCH_SIZE
-from openvibe.search.models import VectorSpace
+from openvibe.engines.search.embedders import StaticEmbedder
+from openvibe.engines.search.indexing import BATCH_SIZE
+from openvibe.engines.search.models import VectorSpace
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 from tests.search.fakes import FakeEmbedder

@@ -14,7 +14,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.search.thread import MAX_FULL_SCAN_MESSAGES, MessageSearchResult, find_messages
 from openvibe.chat.services import delete_message, set_thread_access
 from openvibe.chat.wiring import embed_pending_messages
-from openvibe.search import query
+from openvibe.engines.search import query
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.examples import examples

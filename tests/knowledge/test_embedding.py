@@ -5,8 +5,8 @@ import numpy as np
 from knowledge import tasks
 from knowledge.models import Entry, EntryToEmbed, EntryVector
 from knowledge.search import ENTRY_VECTORS, embed_pending_entries
-from openvibe.search.embedders import StaticEmbedder
-from openvibe.search.models import VectorSpace
+from openvibe.engines.search.embedders import StaticEmbedder
+from openvibe.engines.search.models import VectorSpace
 from openvibe.workspaces.models import Member
 
 EMBEDDER = StaticEmbedder()

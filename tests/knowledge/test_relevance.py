@@ -12,7 +12,7 @@ from knowledge.models import Entry
 from knowledge.relevance import bears_on, coverage, touches
 from knowledge.search import Subject, embed_pending_entries, find_entries
 from knowledge.similarity import find_similar_entries
-from openvibe.search.significance import ChanceLevel
+from openvibe.engines.search.significance import ChanceLevel
 from openvibe.workspaces.models import Member
 from tests.bench.chat_texts import SLOTS, read_facts
 from tests.factories import access, make_entry

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from openvibe.search.embedders import StaticEmbedder
+from openvibe.engines.search.embedders import StaticEmbedder
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 BUILT_IN = StaticEmbedder()

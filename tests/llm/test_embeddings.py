@@ -23,7 +23,7 @@ from openvibe.engines.llm.errors import (
     RateLimited,
 )
 from openvibe.engines.llm.models import Endpoint
-from openvibe.search.embedders import Embedder
+from openvibe.engines.search.embedders import Embedder
 from openvibe.workspaces.models import Member
 from tests.llm.embedding_server import Embeddings, answer, embedding
 from tests.llm.factories import EndpointFactory

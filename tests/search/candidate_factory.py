@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from openvibe.search.values import Candidates
+from openvibe.engines.search.values import Candidates
 
 
 def candidates(

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from openvibe.search.embedders import Embedder
-from openvibe.search.values import dot
+from openvibe.engines.search.embedders import Embedder
+from openvibe.engines.search.values import dot
 
 TEXTS = (
     "Ana: the roses want pruning in February",

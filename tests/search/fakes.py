@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from openvibe.search.embedders import StaticEmbedder
-from openvibe.search.values import Floats
+from openvibe.engines.search.embedders import StaticEmbedder
+from openvibe.engines.search.values import Floats
 
 
 class Trouble(Exception):

@@ -12,8 +12,8 @@ from openvibe.chat.models import Message, MessageVector, Thread
 from openvibe.chat.search.workspace import best_messages
 from openvibe.chat.services import ImportedLine, ImportedThread, import_thread
 from openvibe.chat.wiring import MESSAGE_VECTORS, embed_pending_messages
-from openvibe.search import candidates, indexing
-from openvibe.search.space_lifecycle import advance_spaces
+from openvibe.engines.search import candidates, indexing
+from openvibe.engines.search.space_lifecycle import advance_spaces
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 

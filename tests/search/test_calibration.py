@@ -4,10 +4,10 @@ import pytest
 
 from agents.connect.embedders import use_embedder
 from openvibe.engines.llm.models import Endpoint
-from openvibe.search.calibration import chance_level
-from openvibe.search.significance import min_z_score
-from openvibe.search.space_lifecycle import advance_spaces
-from openvibe.search.spaces import embed_query
+from openvibe.engines.search.calibration import chance_level
+from openvibe.engines.search.significance import min_z_score
+from openvibe.engines.search.space_lifecycle import advance_spaces
+from openvibe.engines.search.spaces import embed_query
 from openvibe.workspaces.models import Member
 from tests.factories import access
 from tests.search.fakes import FakeEmbedder

@@ -1,6 +1,6 @@
 """What is looked up is expected to match a bounded number of texts, all words together."""
 
-from openvibe.search.candidates import TableStatistics, build_tsquery
+from openvibe.engines.search.candidates import TableStatistics, build_tsquery
 
 STATISTICS = TableStatistics(
     corpus_size=100_000.0,

@@ -6,15 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from openvibe.search.embedders import (
+from openvibe.engines.search.embedders import (
     MAX_TEXT_CHARACTERS,
     Embedder,
     EmbedderUnavailable,
     MultilingualEmbedder,
     StaticEmbedder,
 )
-from openvibe.search.spaces import LOCAL_EMBEDDERS
-from openvibe.search.values import dot
+from openvibe.engines.search.spaces import LOCAL_EMBEDDERS
+from openvibe.engines.search.values import dot
 from tests.search.embedder_conformance import RULES, TEXTS
 
 

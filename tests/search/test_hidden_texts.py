@@ -9,7 +9,7 @@ from django.test import Client
 
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Thread
-from openvibe.search import candidates
+from openvibe.engines.search import candidates
 from openvibe.workspaces.models import Member
 from tests import factories
 

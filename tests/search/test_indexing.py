@@ -15,9 +15,9 @@ from pytest_django.fixtures import Settings
 from agents.connect.embedders import use_embedder
 from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
 from openvibe.chat.wiring import embed_pending_messages
-from openvibe.search.models import VectorSpace
-from openvibe.search.space_lifecycle import advance_spaces, diagnose_search, space_statuses
-from openvibe.search.spaces import embed_query
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.space_lifecycle import advance_spaces, diagnose_search, space_statuses
+from openvibe.engines.search.spaces import embed_query
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 from tests.llm.embedding_server import BUILT_IN, answer

@@ -13,9 +13,9 @@ from knowledge.search import find_entries
 from openvibe.chat.models import MessageVector, Thread
 from openvibe.chat.queries import search_messages
 from openvibe.chat.search.workspace import best_messages
-from openvibe.search import candidates
-from openvibe.search.query import parse_query
-from openvibe.search.values import Floats
+from openvibe.engines.search import candidates
+from openvibe.engines.search.query import parse_query
+from openvibe.engines.search.values import Floats
 from openvibe.workspaces.models import Member, Workspace
 from tests.factories import access, make_entry, make_member, say
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.search.embedders import StaticEmbedder
-from openvibe.search.passages import (
+from openvibe.engines.search.embedders import StaticEmbedder
+from openvibe.engines.search.passages import (
     MAX_PASSAGES,
     MAX_WHOLE_TEXT_BYTES,
     best_passage_similarity,
@@ -15,7 +15,7 @@ from openvibe.search.passages import (
     similarity_with_passages,
     split_passages,
 )
-from openvibe.search.values import dot
+from openvibe.engines.search.values import dot
 
 PADDING = "The committee met again and everybody agreed that the weather had been pleasant this week. "
 

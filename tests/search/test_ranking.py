@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.search.ranking import rank
-from openvibe.search.values import Candidates
+from openvibe.engines.search.ranking import rank
+from openvibe.engines.search.values import Candidates
 from tests.search.candidate_factory import candidates
 
 WITHOUT = math.nan

@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.search.selection import select
-from openvibe.search.values import Candidates
+from openvibe.engines.search.selection import select
+from openvibe.engines.search.values import Candidates
 from tests.search.candidate_factory import candidates
 
 

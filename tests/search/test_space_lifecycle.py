@@ -18,10 +18,10 @@ from openvibe.chat import wiring
 from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
 from openvibe.chat.wiring import MESSAGE_VECTORS
 from openvibe.engines.llm.models import Endpoint
-from openvibe.search import tasks
-from openvibe.search.embedders import MultilingualEmbedder
-from openvibe.search.models import VectorSpace
-from openvibe.search.space_lifecycle import (
+from openvibe.engines.search import tasks
+from openvibe.engines.search.embedders import MultilingualEmbedder
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.space_lifecycle import (
     ENDPOINT_DELETED,
     READ_GRACE_PERIOD,
     WRITE_GRACE_PERIOD,
@@ -29,7 +29,7 @@ from openvibe.search.space_lifecycle import (
     diagnose_search,
     space_statuses,
 )
-from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_query, serving_space
+from openvibe.engines.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_query, serving_space
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, say
 from tests.llm.factories import EndpointFactory

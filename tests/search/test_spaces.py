@@ -10,8 +10,8 @@ import pytest
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from openvibe.search.models import VectorSpace
-from openvibe.search.spaces import QUERY_CACHE_SIZE, clear_space_cache, embed_query, serving_space
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.spaces import QUERY_CACHE_SIZE, clear_space_cache, embed_query, serving_space
 from openvibe.workspaces.models import Member
 from tests.search.fakes import FakeEmbedder, Trouble
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openvibe.search.values import dot
+from openvibe.engines.search.values import dot
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,6 +34,6 @@ def test_every_product_is_made_by_it(folder: str) -> None:
         if (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult))
         or (isinstance(node, ast.Attribute) and node.attr in ("matmul", "dot", "vdot", "inner", "tensordot"))
     ]
-    made_by_dot = [each for each in products if each.startswith("openvibe/search/values.py:")]
+    made_by_dot = [each for each in products if each.startswith("openvibe/engines/search/values.py:")]
     assert products == made_by_dot
     assert len(made_by_dot) == (folder == "openvibe")

@@ -40,7 +40,7 @@ from openvibe.chat.services import (
 from openvibe.engines.database.fields import encrypt
 from openvibe.engines.llm.errors import BadAnswer
 from openvibe.engines.llm.offline.drafts import ResultDraft
-from openvibe.search.indexing import VECTOR_TABLES, embed_pending
+from openvibe.engines.search.indexing import VECTOR_TABLES, embed_pending
 from openvibe.workspaces.models import Member, Participant, User, Workspace
 from openvibe.workspaces.services import create_invitation, note_presence
 from tests import factories

@@ -10,7 +10,7 @@ from pgtrigger.compiler import Trigger, UpsertTriggerSql
 from pgvector.django import HalfVectorField, HnswIndex
 
 from openvibe.engines.database.migration_operations import CreateModels
-from openvibe.search.models import SignsField
+from openvibe.engines.search.models import SignsField
 
 
 class Migration(migrations.Migration):

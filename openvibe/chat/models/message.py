@@ -18,7 +18,7 @@ from django.db.models.lookups import Exact
 from pgvector.django import HalfVectorField, HnswIndex
 
 from openvibe.chat.models.thread import Thread
-from openvibe.search.models import GIN_PENDING_LIST_KB, SignsField, VectorSpace
+from openvibe.engines.search.models import GIN_PENDING_LIST_KB, SignsField, VectorSpace
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -269,7 +269,7 @@ class Mention(models.Model):
 class MessageVector(models.Model):
     """`own`: the message with its author; `pair`: with the message before it. Unit length, `dimension` numbers.
 
-    `parts`: the passages of a long message, each with its author, packed by `openvibe.search.passages.binary_quantize`.
+    `parts`: the passages of a long message, each with its author, packed by `openvibe.engines.search.passages.binary_quantize`.
     `pair_signs`: a bit a number of `pair`, which an index alone answers with.
     """
 

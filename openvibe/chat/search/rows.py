@@ -18,10 +18,10 @@ from openvibe.chat.models import sees_thread
 from openvibe.engines.database.compiled_queries import array_literal
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.tokens import count_tokens
-from openvibe.search.candidates import Corpus
-from openvibe.search.passages import best_passage_similarity
-from openvibe.search.query import Query, QueryShape, term_bits_sql
-from openvibe.search.values import Floats
+from openvibe.engines.search.candidates import Corpus
+from openvibe.engines.search.passages import best_passage_similarity
+from openvibe.engines.search.query import Query, QueryShape, term_bits_sql
+from openvibe.engines.search.values import Floats
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import ASSISTANT_KINDS
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from openvibe.chat.models import Message
 from openvibe.chat.search.rows import MessageColumns, load_texts, name_tokens, read_messages, visible_last_seq
+from openvibe.engines.search.query import Query, parse_query
+from openvibe.engines.search.ranking import rank
+from openvibe.engines.search.selection import select
+from openvibe.engines.search.values import Candidates, Floats, has_vectors
 from openvibe.engines.text.stop_phrases import asks_for_several
-from openvibe.search.query import Query, parse_query
-from openvibe.search.ranking import rank
-from openvibe.search.selection import select
-from openvibe.search.values import Candidates, Floats, has_vectors
 from openvibe.workspaces.access import Access
 
 

@@ -13,10 +13,10 @@ from psycopg import sql
 from openvibe.chat.models import Message
 from openvibe.chat.search.rows import MESSAGES
 from openvibe.chat.search.thread import SEARCHED_KINDS
-from openvibe.search.candidates import inline_ids_sql
-from openvibe.search.passages import similarity_with_passages
-from openvibe.search.query import Query, parse_query, term_bits_sql
-from openvibe.search.values import Candidates
+from openvibe.engines.search.candidates import inline_ids_sql
+from openvibe.engines.search.passages import similarity_with_passages
+from openvibe.engines.search.query import Query, parse_query, term_bits_sql
+from openvibe.engines.search.values import Candidates
 from openvibe.workspaces.access import Access
 
 _CANDIDATES = """SELECT e.id, e.token_count, hashtext(e.body), {bits},

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from openvibe.search.indexing import VECTOR_TABLES, VectorTable, embed_pending
-from openvibe.search.models import VectorSpace
-from openvibe.search.space_lifecycle import advance_spaces
+from openvibe.engines.search.indexing import VECTOR_TABLES, VectorTable, embed_pending
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.space_lifecycle import advance_spaces
 from openvibe.workspaces.queries import resolve_workspace
 
 BATCH_SIZE = 2_000

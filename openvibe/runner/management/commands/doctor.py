@@ -27,6 +27,7 @@ from openvibe.engines.jobs.job_runs import newest_runs
 from openvibe.engines.jobs.queue import queue_is_in_database, queue_is_installed
 from openvibe.engines.llm.endpoints.endpoints import find_endpoint_problem
 from openvibe.engines.llm.models import Endpoint
+from openvibe.engines.search.space_lifecycle import diagnose_search
 from openvibe.engines.serving.proxy_headers import COUNT_PROXIES, lacks_trusted_proxies
 from openvibe.engines.serving.service_states import read_service_states
 from openvibe.engines.text.cleaning import pluralize
@@ -35,7 +36,6 @@ from openvibe.runner.bootstrap import count_unapplied_migrations, needs_adoption
 from openvibe.runner.management.commands.secrets import encrypted_fields
 from openvibe.runner.public_address import CHECKS as PUBLIC_CHECKS
 from openvibe.runner.public_address import PublicAddress, diagnose_address
-from openvibe.search.space_lifecycle import diagnose_search
 
 MIN_POSTGRESQL_VERSION = 150_000
 MIN_FREE_BYTES = 1024**3

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from openvibe.engines.database.prepared_statements import fetch_prepared
+from openvibe.engines.search.spaces import QueryVector, embed_query
 from openvibe.engines.text.words import is_cjk, query_terms, strip_stop_words
-from openvibe.search.spaces import QueryVector, embed_query
 
 MAX_QUERY_CHARACTERS = 4_000
 """Characters of a question that are read."""

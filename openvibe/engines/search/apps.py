@@ -2,6 +2,6 @@ from django.apps import AppConfig
 
 
 class SearchConfig(AppConfig):
-    name = "openvibe.search"
+    name = "openvibe.engines.search"
     label = "search"
     verbose_name = "Search"

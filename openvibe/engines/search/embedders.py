@@ -14,7 +14,7 @@ import numpy as np
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from openvibe.search.values import Floats
+from openvibe.engines.search.values import Floats
 
 MAX_TEXT_CHARACTERS = 8_000
 """Characters of a text that the built-in embedder reads; what follows is left out."""

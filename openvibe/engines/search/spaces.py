@@ -17,10 +17,16 @@ from django.db import transaction
 from django.utils import timezone
 
 from openvibe.engines.registers import Register
+from openvibe.engines.search.embedders import (
+    Embedder,
+    EmbedderUnavailable,
+    LocalEmbedder,
+    MultilingualEmbedder,
+    StaticEmbedder,
+)
+from openvibe.engines.search.models import MAX_DIMENSION, VectorSpace
+from openvibe.engines.search.values import Floats
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.search.embedders import Embedder, EmbedderUnavailable, LocalEmbedder, MultilingualEmbedder, StaticEmbedder
-from openvibe.search.models import MAX_DIMENSION, VectorSpace
-from openvibe.search.values import Floats
 
 log = structlog.get_logger(__name__)
 
@@ -151,7 +157,7 @@ class EndpointEmbedder(Protocol):
     def __call__(self, endpoint_id: int | None, /, *, address: str, model: str, for_query: bool) -> Embedder: ...
 
 
-ENDPOINT_EMBEDDER: Register[EndpointEmbedder] = Register("openvibe.search.spaces.ENDPOINT_EMBEDDER")
+ENDPOINT_EMBEDDER: Register[EndpointEmbedder] = Register("openvibe.engines.search.spaces.ENDPOINT_EMBEDDER")
 
 
 def _check_vectors(space: VectorSpace, vectors: Floats, expected: int) -> None:

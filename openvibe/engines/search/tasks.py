@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from openvibe.search.space_lifecycle import advance_spaces
+from openvibe.engines.search.space_lifecycle import advance_spaces
 
 
 @shared_task(name="search.settle_spaces", ignore_result=True, expires=30)

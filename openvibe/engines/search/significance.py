@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from openvibe.search.values import Floats
+from openvibe.engines.search.values import Floats
 
 CHANCE = 0.01
 """How often one of all texts may come nearer by chance: once in a hundred queries."""

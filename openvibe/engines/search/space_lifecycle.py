@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from agents.connect.embedders import lock_workspace, retire_space, use_embedder
 from openvibe.engines.database.locks import LockKind, advisory_lock
-from openvibe.search.embedders import EmbedderUnavailable
-from openvibe.search.indexing import (
+from openvibe.engines.search.embedders import EmbedderUnavailable
+from openvibe.engines.search.indexing import (
     VECTOR_TABLES,
     back_off,
     build_missing_indexes,
@@ -19,8 +19,8 @@ from openvibe.search.indexing import (
     drop_hnsw_indexes,
     record_dimension,
 )
-from openvibe.search.models import VectorSpace
-from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts, is_left_alone
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts, is_left_alone
 
 State = VectorSpace.State
 ENDPOINT_DELETED = (

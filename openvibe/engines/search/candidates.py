@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from openvibe.engines.database.prepared_statements import fetch_prepared, fetch_unprepared
-from openvibe.search.bm25 import idf
-from openvibe.search.query import Query, QueryShape
-from openvibe.search.ranking import rank
-from openvibe.search.selection import select
-from openvibe.search.values import Candidates, Floats, has_vectors
+from openvibe.engines.search.bm25 import idf
+from openvibe.engines.search.query import Query, QueryShape
+from openvibe.engines.search.ranking import rank
+from openvibe.engines.search.selection import select
+from openvibe.engines.search.values import Candidates, Floats, has_vectors
 
 STATISTICS_CACHE_SECONDS = 30.0
 """Reading them takes less than a search. By those from before an import, several times as many texts are read."""

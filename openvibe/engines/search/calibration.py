@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from openvibe.search.embedders import EmbedderUnavailable
-from openvibe.search.significance import ChanceLevel
-from openvibe.search.spaces import QueryVector, embed_texts, serving_space
-from openvibe.search.values import Floats, dot
+from openvibe.engines.search.embedders import EmbedderUnavailable
+from openvibe.engines.search.significance import ChanceLevel
+from openvibe.engines.search.spaces import QueryVector, embed_texts, serving_space
+from openvibe.engines.search.values import Floats, dot
 
 _SENTENCES = """
 The ship left the harbour before sunrise, and the gulls followed it.

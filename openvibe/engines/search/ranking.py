@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from openvibe.search.bm25 import bm25
-from openvibe.search.values import Candidates, Floats, dot
+from openvibe.engines.search.bm25 import bm25
+from openvibe.engines.search.values import Candidates, Floats, dot
 
 _VECTOR_BLUR_TOKENS: Final = 100
 """Tokens. A vector is an average of a text's words, so it says less about a long text: at this length 0.7 as much."""

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from openvibe.search.values import Candidates, Floats
+from openvibe.engines.search.values import Candidates, Floats
 
 _COST_EXPONENT: Final = 0.5
 """Power of its cost by which a candidate's score is divided, where lengths differ by a factor of e or more."""

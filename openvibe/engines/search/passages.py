@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from openvibe.search.values import Floats, dot
+from openvibe.engines.search.values import Floats, dot
 
 PASSAGE_BYTES: Final = 120
 """Bytes (UTF-8) of a passage, about 30 tokens: longer ones blur again what single facts they hold."""

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from openvibe.search.values import Candidates, Floats, dot
+from openvibe.engines.search.values import Candidates, Floats, dot
 
 _K1: Final = 1.2
 _B: Final = 0.5  # half the usual strength: in a chat a longer message is seldom mere padding

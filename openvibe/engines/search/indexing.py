@@ -26,18 +26,18 @@ from psycopg.types.numeric import Int2, Int8
 
 from openvibe.engines.database.locks import LockKind, advisory_lock
 from openvibe.engines.registers import Register
-from openvibe.engines.text.masking import mask_secrets
-from openvibe.search.candidates import is_valid_index
-from openvibe.search.embedders import EmbedderUnavailable
-from openvibe.search.models import VectorSpace
-from openvibe.search.passages import binary_quantize, is_long, split_passages
-from openvibe.search.spaces import (
+from openvibe.engines.search.candidates import is_valid_index
+from openvibe.engines.search.embedders import EmbedderUnavailable
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.passages import binary_quantize, is_long, split_passages
+from openvibe.engines.search.spaces import (
     BUILT_IN_EMBEDDER,
     FIRST_BACKOFF_SECONDS,
     MAX_BACKOFF_SECONDS,
     clear_space_cache,
     embed_texts,
 )
+from openvibe.engines.text.masking import mask_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class VectorTable:
         )
 
 
-VECTOR_TABLES: Register[VectorTable] = Register("openvibe.search.indexing.VECTOR_TABLES")
+VECTOR_TABLES: Register[VectorTable] = Register("openvibe.engines.search.indexing.VECTOR_TABLES")
 """Every table of vectors there is, of all floors."""
 
 _VectorRow = list[Int8 | Int2 | bytes | None]
