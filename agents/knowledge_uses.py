@@ -7,7 +7,7 @@ from typing import Literal
 
 from django.db.models import QuerySet
 
-from agents.models import KnowledgeUse, Run
+from agents.agent.models import KnowledgeUse, Run
 from knowledge.models import Entry
 from openvibe.engines.database.compiled_queries import array_literal
 from openvibe.engines.database.prepared_statements import fetch_prepared

@@ -21,7 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 from psycopg.sql import SQL, Composed, Identifier
 
-from agents.models import Run
+from agents.agent.models import Run
 from memory.models import Compaction
 from openvibe.engines.jobs.heartbeats import ALIVE_SECONDS, probe_ages, read_heartbeats
 from openvibe.engines.jobs.queue import queue_is_in_database

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from django.urls import reverse
 
-from agents.models import Schedule, SoulVersion
+from agents.agent.models import Schedule, SoulVersion
 from agents.schedules.services import delete_schedule
 from openvibe.base.problems import Missing
 from openvibe.base.quotation import Quotation, quotable_since

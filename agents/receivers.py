@@ -5,14 +5,14 @@ from typing import Any
 from django.db.models import QuerySet
 from django.dispatch import receiver
 
+from agents.agent.models import Agent, Run
+from agents.agent.trust import may_respond
 from agents.assembler.snapshots.entry_erasure import begin_entry_erasure
 from agents.assembler.snapshots.store import erase_calls_about, erase_tool_calls
-from agents.models import Agent, Run
 from agents.runs.external import finish_posted_runs
 from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
 from agents.runs.store import restore_answer
 from agents.tasks import enqueue_run_on_commit
-from agents.trust import may_respond
 from knowledge.models import Entry
 from knowledge.services import entry_erased
 from memory.models import Approval, ProfileNote

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from django.db.models import Exists, OuterRef
 
-from agents.access import (
+from agents.admin.dashboard import dashboard
+from agents.agent.access import (
     agent_access,
     agent_accesses,
     answers_for_free,
@@ -16,18 +17,17 @@ from agents.access import (
     tokens_used_today,
     visible_to,
 )
-from agents.admin.dashboard import dashboard
+from agents.agent.audience import shown_while_answering, visible_calls
+from agents.agent.models import Agent, LoadedSkill, ToolCall
+from agents.agent.services import PROMPT_CHECK
 from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_snapshots, erase_steps_quoting
 from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
-from agents.audience import shown_while_answering, visible_calls
 from agents.connect.first_steps import list_first_steps, sample_questions
 from agents.knowledge_uses import recent_entry_uses
 from agents.mcp.tools import allowed_tools
-from agents.models import Agent, LoadedSkill, ToolCall
 from agents.prompts.history import PromptSteps
 from agents.quotes import AGENT_QUOTES
-from agents.services import PROMPT_CHECK
 from agents.tools.toolbox import EXTRA_TOOLS
 from agents.web.run_cards import runs_by_message
 from knowledge.queries import ENTRY_USES

@@ -23,10 +23,10 @@ from factory.declarations import LazyAttribute, LazyFunction, PostGeneration, Re
 from factory.django import DjangoModelFactory, Password
 from PIL import Image as Pillow
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.services import check_soul
+from agents.agent.soul import soul_to_dict
 from agents.models import Agent, SoulVersion
-from agents.services import check_soul
-from agents.soul import soul_to_dict
 from knowledge.models import Entry
 from knowledge.services import create_entry, suggest_entry
 from openvibe.base.events import emit

@@ -17,9 +17,8 @@ from django.template.response import TemplateResponse
 from unfold.decorators import action
 
 from agents.admin.forms import AgentForm, ChannelsForm, NewAgentForm, SoulForm, ToolsForm, TrustForm
-from agents.mcp.tools import allow_tools
-from agents.models import Agent, McpTool
-from agents.services import (
+from agents.agent.models import Agent, McpTool
+from agents.agent.services import (
     StaleSoul,
     check_soul,
     create_agent,
@@ -29,11 +28,12 @@ from agents.services import (
     save_soul,
     set_trust_level,
 )
-from agents.skills import OVERRIDE_FILES, folder_problems, read_override, skill_index
-from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_souls
-from agents.soul.parser import soul_from_dict
+from agents.agent.skills import OVERRIDE_FILES, folder_problems, read_override, skill_index
+from agents.agent.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_souls
+from agents.agent.soul.parser import soul_from_dict
+from agents.agent.trust import TRUST_LEVELS, trust_level
+from agents.mcp.tools import allow_tools
 from agents.statistics import agent_acceptance
-from agents.trust import TRUST_LEVELS, trust_level
 from openvibe.base.admin import AuditedAdmin
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem

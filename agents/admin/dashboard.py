@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from agents.access import token_rows
-from agents.models import Run
+from agents.agent.access import token_rows
+from agents.agent.models import Run
 from agents.prompts.cache_rates import daily_rates
 from agents.prompts.points import total_rate
 from agents.statistics import period_days, sum_tokens, tokens_per_day

@@ -14,9 +14,9 @@ from django.utils.html import format_html
 from unfold.admin import TabularInline
 from unfold.decorators import action
 
+from agents.agent.models import McpServer, McpTool
 from agents.mcp.tools import FetchResult, refresh_tools
 from agents.mcp.values import MAX_TOOLS
-from agents.models import McpServer, McpTool
 from openvibe.base.admin import AuditedAdmin, StoredSecretForm, secret_input
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem

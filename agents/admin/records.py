@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import reverse
 
-from agents.models import Run, Snapshot, SoulVersion, TrustChange
+from agents.agent.models import Run, Snapshot, SoulVersion, TrustChange
 from openvibe.base.admin import ReadOnlyAdmin
 
 

@@ -10,8 +10,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from agents.agent.models import Schedule
 from agents.api.views import access_agent_by_handle
-from agents.models import Schedule
 from agents.schedules.recurrence import next_times
 from agents.schedules.services import ScheduleDraft, create_schedule, delete_schedule, stop_schedules, update_schedule
 from openvibe.api.fields import IdField, TextField

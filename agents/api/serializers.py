@@ -5,11 +5,11 @@ from typing import Any, get_args
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from agents.agent.models import Agent, Effort, KnowledgeUse, Run, RunStep, SoulVersion, ToolCall
+from agents.agent.soul.rules import RULE_PLACES
 from agents.assembler.items import DropReason
-from agents.models import Agent, Effort, KnowledgeUse, Run, RunStep, SoulVersion, ToolCall
 from agents.runs.reported_steps import MAX_STEP_CHARACTERS
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS
-from agents.soul.rules import RULE_PLACES
 from openvibe.api.fields import ChoiceField, IdField, TextField, WholeNumberField
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
 from openvibe.workspaces.api.serializers import ParticipantOut

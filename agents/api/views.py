@@ -9,7 +9,12 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.access import model_takes_tools, visible_to
+from agents.agent.access import model_takes_tools, visible_to
+from agents.agent.audience import shown_to_readers
+from agents.agent.models import Agent, Run, Snapshot
+from agents.agent.services import apply_feedback_always, save_soul, set_trust_level, update_answering
+from agents.agent.soul import SoulError
+from agents.agent.soul.rules import SoulRule, rule_from_reason
 from agents.api.serializers import (
     AgentChange,
     AgentOut,
@@ -36,9 +41,7 @@ from agents.api.serializers import (
 from agents.assembler.assemble import assemble
 from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
 from agents.assembler.snapshots.store import shared_prefix_with_last_run
-from agents.audience import shown_to_readers
 from agents.knowledge_uses import entry_uses
-from agents.models import Agent, Run, Snapshot
 from agents.prompts.cache_rates import cache_history, visible_runs
 from agents.runs.external import (
     ReportedUsage,
@@ -52,9 +55,6 @@ from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.reported_steps import report_step
 from agents.runs.run_steps import read_reasoning
 from agents.runs.timeline import run_timeline
-from agents.services import apply_feedback_always, save_soul, set_trust_level, update_answering
-from agents.soul import SoulError
-from agents.soul.rules import SoulRule, rule_from_reason
 from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import Toolbox
 from knowledge.queries import access_plain_entry

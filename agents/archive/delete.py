@@ -5,9 +5,9 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from psycopg import sql
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
+from agents.agent.models import Agent
 from agents.archive.folders import delete_folders
 from agents.archive.tables import Table, workspace_tables
-from agents.models import Agent
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Conflict

@@ -22,9 +22,9 @@ from django.db import connection, transaction
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
+from agents.agent.models import Agent, EntryErasure
 from agents.archive.folders import folder_files
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Reference, Table, archived_tables
-from agents.models import Agent, EntryErasure
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Erasure

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from agents.models import Agent
-from agents.skills import agent_folder
+from agents.agent.models import Agent
+from agents.agent.skills import agent_folder
 from openvibe.base.problems import Conflict
 
 MAX_FILES = 10_000

@@ -16,8 +16,8 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from agents.agent.models import EXPORTS, WorkspaceExport
 from agents.archive.export import Progress, export_workspace
-from agents.models import EXPORTS, WorkspaceExport
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Conflict, Missing, Refused
 from openvibe.engines.jobs.jobs import lock_queued

@@ -11,12 +11,12 @@ from django.utils.dateparse import parse_datetime
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
+from agents.agent.models import ClientTurn, McpTool, Run, Snapshot, SoulVersion
+from agents.agent.soul import SoulError
+from agents.agent.soul.parser import soul_from_dict
 from agents.assembler.snapshots.content import read_content
 from agents.assembler.snapshots.store import is_seq
 from agents.assembler.stack import check_budgets
-from agents.models import ClientTurn, McpTool, Run, Snapshot, SoulVersion
-from agents.soul import SoulError
-from agents.soul.parser import soul_from_dict
 from knowledge.models import Revision
 from memory.models import Compaction, Handoff, MemoryPlugin, SessionInfo, WorkItem
 from openvibe.base.images import UnreadableImage, decode_image

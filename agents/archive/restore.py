@@ -26,11 +26,11 @@ from django.utils import timezone
 from psycopg import Error as DriverError
 from psycopg import sql
 
+from agents.agent.models import Agent
 from agents.archive.export import FOLDERS, FORMAT, FORMAT_VERSION, USERS, entry_name, file_name, folder_file_name
 from agents.archive.folders import MAX_FILE_BYTES, MAX_FILES, folder_writer, is_plain, own_folder
 from agents.archive.json_columns import column_problem
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Table, archived_tables, is_number
-from agents.models import Agent
 from openvibe.base.problems import Problem
 from openvibe.engines.search.indexing import VECTOR_TABLES
 from openvibe.engines.search.models import VectorSpace

@@ -16,8 +16,17 @@ from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import AutoField, BigAutoField, Field, Model, Q, QuerySet
 
+from agents.agent.models import (
+    EntryErasure,
+    Run,
+    Schedule,
+    Snapshot,
+    SoulVersion,
+    ToolCall,
+    ToolSource,
+    WorkspaceExport,
+)
 from agents.assembler.snapshots.content import UnreadableContent, pack_content, read_content, unpack_content
-from agents.models import EntryErasure, Run, Schedule, Snapshot, SoulVersion, ToolCall, ToolSource, WorkspaceExport
 from knowledge.models import Entry, Revision
 from memory.models import (
     Approval,

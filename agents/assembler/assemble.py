@@ -9,7 +9,10 @@ from typing import cast, get_args
 
 from django.utils import timezone
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.audience import shown_to_readers
+from agents.agent.models import Agent
+from agents.agent.soul import TaskType
 from agents.assembler.history_fit import dropped_items, fit_with_history, room_beside, with_view
 from agents.assembler.items import (
     DroppedItem,
@@ -50,9 +53,6 @@ from agents.assembler.stack import (
     scale_caps,
     with_stored_overrides,
 )
-from agents.audience import shown_to_readers
-from agents.models import Agent
-from agents.soul import TaskType
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.llm.image_tokens import is_known_to_see

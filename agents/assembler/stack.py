@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from agents.soul import SOUL_TOKEN_LIMIT, TaskType
+from agents.agent.soul import SOUL_TOKEN_LIMIT, TaskType
 
 LayerName = Literal["P0", "P1", "P2", "P3", "P4", "P5", "P6"]
 LAYER_NAMES: tuple[LayerName, ...] = get_args(LayerName)

@@ -6,7 +6,7 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Exists
 from django.urls import reverse
 
-from agents.models import Agent
+from agents.agent.models import Agent
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.wiring import FirstStep
 from openvibe.engines.database.prepared_statements import fetch_prepared

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from agents.agent.models import Agent
+from agents.agent.services import update_agent
 from agents.connect.addresses import base_urls
 from agents.connect.presets import Preset, choose_model, recognize_preset
 from agents.connect.window_checks import take_known_prices, take_window, try_and_measure
-from agents.models import Agent
-from agents.services import update_agent
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 from django.db import transaction
 
-from agents.access import endpoint_for
+from agents.agent.access import endpoint_for
+from agents.agent.models import Agent
 from agents.assembler.assemble import Prompt, assemble
-from agents.models import Agent
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_channel, create_thread

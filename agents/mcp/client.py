@@ -24,10 +24,10 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR
 
+from agents.agent.models import McpServer
 from agents.mcp.lenient_messages import LenientMessages, result_text
 from agents.mcp.readable_stream import ReadableStream
 from agents.mcp.values import MAX_TOOLS, McpError, ToolChanged, ToolDefinition, ToolList
-from agents.models import McpServer
 from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.network.ssrf_guard import AddressRefused, GuardedAsyncTransport
 from openvibe.engines.text.cleaning import pluralize

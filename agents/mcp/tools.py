@@ -13,11 +13,11 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from agents.agent.models import Agent, McpServer, McpTool
+from agents.agent.trust import Effect
 from agents.mcp.values import McpError, ToolChanged, ToolDefinition, ToolList
-from agents.models import Agent, McpServer, McpTool
 from agents.tools.toolbox import UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
-from agents.trust import Effect
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Problem, Refused, Unavailable
 from openvibe.chat.models import Thread

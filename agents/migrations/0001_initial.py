@@ -241,7 +241,7 @@ class Migration(migrations.Migration):
                         models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                     ),
                     ("number", models.PositiveIntegerField()),
-                    ("content", models.JSONField(help_text="The SOUL as agents.soul.soul_to_dict gives it.")),
+                    ("content", models.JSONField(help_text="The SOUL as agents.agent.soul.soul_to_dict gives it.")),
                     ("source", models.TextField(help_text="The YAML as it was written.")),
                     (
                         "token_count",

@@ -23,7 +23,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="toolcall",
             name="effect",
-            field=models.CharField(blank=True, help_text="agents.trust.Effect; empty: no such tool.", max_length=10),
+            field=models.CharField(
+                blank=True, help_text="agents.agent.trust.Effect; empty: no such tool.", max_length=10
+            ),
         ),
         migrations.AddField(
             model_name="toolcall",

@@ -109,7 +109,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[("reads", "only reads"), ("acts", "acts"), ("external", "acts outside the workspace")],
                         default="external",
-                        help_text="agents.trust.GATES says who may what.",
+                        help_text="agents.agent.trust.GATES says who may what.",
                         max_length=8,
                     ),
                 ),

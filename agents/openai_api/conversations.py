@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from django.db import transaction
 from django.db.models import F, QuerySet
 
-from agents.access import reply_denied_reason
+from agents.agent.access import reply_denied_reason
+from agents.agent.models import Agent, ClientConversation, ClientTurn, Run
+from agents.agent.trust import may_respond
 from agents.assembler.stack import MORE_TOOLS
-from agents.models import Agent, ClientConversation, ClientTurn, Run
 from agents.openai_api.formats import WAITS
 from agents.openai_api.options import invalid
 from agents.openai_api.requests import ClientRequest, HistoryItem
@@ -21,7 +22,6 @@ from agents.runs.client_tools import client_calls, model_text, save_client_resul
 from agents.runs.lifecycle import regenerate_run, request_run, retry_run, stop_run
 from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import EXTRA_TOOLS, TOOLS
-from agents.trust import may_respond
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Refused
 from openvibe.chat.models import Channel, Message, Thread

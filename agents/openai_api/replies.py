@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from django.db import connection
 
-from agents.models import ClientTurn, Run
+from agents.agent.models import ClientTurn, Run
 from agents.openai_api.conversations import leave_turn
 from agents.openai_api.formats import STILL_HERE, WAITS, Outcome, Piece, Thought
 from agents.runs.client_tools import client_calls, client_turn_of, model_text

@@ -11,8 +11,8 @@ from django.http import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.access import endpoint_for
-from agents.models import Agent, Run
+from agents.agent.access import endpoint_for
+from agents.agent.models import Agent, Run
 from agents.openai_api.conversations import access_agent, asker_of, begin_turn
 from agents.openai_api.formats import AnswerFormat, ChatFormat, Outcome, Piece, ResponseFormat, Thought, error_body
 from agents.openai_api.images import read_images

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, time, timedelta
 from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
-from agents.models import Agent, Run, Snapshot
+from agents.agent.models import Agent, Run, Snapshot
 from agents.prompts.charts import PromptChart, RateChart, build_prompt_chart, build_rate_chart
 from agents.prompts.points import PromptPoint, Rate, RatesAround, total_rate
 from agents.statistics import PERIOD_DAYS

@@ -13,8 +13,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.audience import CallSource, save_sources
-from agents.models import RUNS, ClientTurn, Run, ToolCall, ToolSource
+from agents.agent.audience import CallSource, save_sources
+from agents.agent.models import RUNS, ClientTurn, Run, ToolCall, ToolSource
 from agents.runs.previous_attempts import request_of
 from agents.runs.provider_fields import dump_fields, may_be_sent, message_fields
 from agents.runs.transcript import Round, ToolResult, with_renamed_calls, without_fields

@@ -15,9 +15,9 @@ from django.db.models import Q, QuerySet
 from django.urls import reverse
 from psycopg.errors import DeadlockDetected
 
-from agents.access import endpoint_for, fallback_for, visible_to
+from agents.agent.access import endpoint_for, fallback_for, visible_to
+from agents.agent.models import RUNS, ClientTurn, Run
 from agents.assembler.assemble import Prompt, assemble
-from agents.models import RUNS, ClientTurn, Run
 from agents.runs.answer_format import AnswerFormat, answer_format
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds, options_of
 from agents.runs.provider_fields import forget_fields

@@ -16,10 +16,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from agents.access import reply_denied_reason, visible_to
+from agents.agent.access import reply_denied_reason, visible_to
+from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
 from agents.assembler.assemble import Prompt
 from agents.assembler.snapshots.store import store_snapshot
-from agents.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
 from agents.runs.programs import programs_heard_at
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import StepKind, add_step

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from agents.models import Run, ToolCall
+from agents.agent.models import Run, ToolCall
 from agents.runs.provider_fields import call_fields, may_be_sent, message_fields
 from agents.runs.transcript import Round, ToolResult, without_fields
 from agents.tools.toolbox import UNKNOWN_OUTCOME

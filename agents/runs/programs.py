@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db.models import Max, OuterRef, Subquery
 
-from agents.models import EXTERNAL_RUNS, Run
+from agents.agent.models import EXTERNAL_RUNS, Run
 from openvibe.api.models import Token
 from openvibe.webhooks.models import Delivery, Webhook
 

@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.models import Run, ToolCall
-from agents.models.run import ERASED_FIELDS
+from agents.agent.models import Run, ToolCall
+from agents.agent.models.run import ERASED_FIELDS
 from openvibe.engines.llm.answers.provider_fields import ORIGIN
 from openvibe.engines.llm.values import ToolCallRequest
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from agents.models import Run, RunStep
+from agents.agent.models import Run, RunStep
 from agents.runs.external import lock_external_run
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS, bounded_thought, emit_step
 from openvibe.base.problems import Conflict, Problem

@@ -9,7 +9,7 @@ from django.db.models import F, JSONField, Value
 from django.db.models.expressions import Combinable, CombinedExpression
 from django.utils import timezone
 
-from agents.models import Run
+from agents.agent.models import Run
 
 MAX_STEPS = 200
 """Steps that are kept when a run is begun again: the newest."""

@@ -11,9 +11,9 @@ from django.db.models import DateTimeField, Exists, F, OuterRef, Q, QuerySet, Va
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from agents.agent.models import RUNS, Run
 from agents.assembler.assemble import Prompt
 from agents.assembler.snapshots.store import store_snapshot
-from agents.models import RUNS, Run
 from agents.runs.steps import MAX_ERROR_CHARACTERS, Step, add_step, append_step, make_step
 from agents.runs.thoughts import ThoughtWriter, remove_steps
 from memory.models import Approval

@@ -8,7 +8,7 @@ from time import monotonic
 
 from django.db import transaction
 
-from agents.models import RUNS, Run, RunStep
+from agents.agent.models import RUNS, Run, RunStep
 from openvibe.base.events import emit
 from openvibe.engines.jobs.jobs import JobLost
 from openvibe.engines.llm.fences import clean_text

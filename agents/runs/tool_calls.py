@@ -6,9 +6,9 @@ from time import perf_counter
 from django.db import transaction
 from django.utils import timezone
 
-from agents.access import visible_to
-from agents.audience import save_sources
-from agents.models import RUNS, Run, ToolCall
+from agents.agent.access import visible_to
+from agents.agent.audience import save_sources
+from agents.agent.models import RUNS, Run, ToolCall
 from agents.runs.previous_attempts import request_of, was_stopped_since
 from agents.runs.store import PartialReply, wait_for_approval
 from agents.runs.thoughts import emit_step

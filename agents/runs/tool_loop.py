@@ -15,14 +15,14 @@ from django.db.models import Count, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Extract
 from django.utils import timezone
 
-from agents.access import budget_denial, reply_denied_reason, tokens_used_by_agent, visible_to
+from agents.agent.access import budget_denial, reply_denied_reason, tokens_used_by_agent, visible_to
+from agents.agent.audience import has_new_readers, shown_to_readers
+from agents.agent.models import RUNS, Agent, Run, RunStep, ToolCall
+from agents.agent.models.run import ERASED_FIELDS
 from agents.assembler.assemble import Prompt
 from agents.assembler.sections.work import CHANGED_NOTICE
 from agents.assembler.snapshots.store import store_snapshot
 from agents.assembler.stack import MORE_TOOLS
-from agents.audience import has_new_readers, shown_to_readers
-from agents.models import RUNS, Agent, Run, RunStep, ToolCall
-from agents.models.run import ERASED_FIELDS
 from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
 from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from agents.agent.audience import CallSource, check_nothing_restricted
+from agents.agent.models import LoadedSkill, ToolSource
+from agents.agent.skills import MAX_LOADED_SKILLS, loaded_skills, skill_index, skill_text
 from agents.assembler.sections.history import memory_session
-from agents.audience import CallSource, check_nothing_restricted
-from agents.models import LoadedSkill, ToolSource
-from agents.skills import MAX_LOADED_SKILLS, loaded_skills, skill_index, skill_text
 from agents.tools.values import (
     STRING_SCHEMA,
     Decision,

@@ -12,8 +12,8 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce
 
+from agents.agent.models import LoadedSkill, Run, ToolCall
 from agents.assembler.stack import MORE_TOOLS
-from agents.models import LoadedSkill, Run, ToolCall
 from knowledge.models import Entry
 from memory.models import Approval, Block, ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Thread

@@ -8,10 +8,11 @@ from typing import Any
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.audience import CallSource
+from agents.agent.models import Agent, Run
+from agents.agent.trust import gate, gate_refusal
 from agents.assembler.stack import MORE_TOOLS, REQUIRED_TOKENS
-from agents.audience import CallSource
-from agents.models import Agent, Run
 from agents.tools import files, knowledge, memory
 from agents.tools.needs import (
     MAX_DIRECT_EXTRA_TOKENS,
@@ -23,7 +24,6 @@ from agents.tools.needs import (
     read_needs,
 )
 from agents.tools.values import Decision, Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
-from agents.trust import gate, gate_refusal
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread
 from openvibe.engines.llm.answers.lenient_json import UnreadableJson

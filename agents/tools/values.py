@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from agents.audience import CallSource
-from agents.models import Agent, Run, ToolCall, ToolSource
-from agents.trust import Effect, Gate
+from agents.agent.audience import CallSource
+from agents.agent.models import Agent, Run, ToolCall, ToolSource
+from agents.agent.trust import Effect, Gate
 from memory.models import Approval
 from openvibe.chat.models import Thread
 from openvibe.engines.llm.values import ToolSpec
@@ -80,7 +80,7 @@ class ToolRegistration:
     """A tool of a list: what makes it, what it does, and who has it.
 
     `min_level`: from which trust level on. `is_approved`: an admin approved it for this agent; `asks_first`: it is
-    listed as one whose every call waits for a person (`agents.trust.gate`).
+    listed as one whose every call waits for a person (`agents.agent.trust.gate`).
     """
 
     name: str

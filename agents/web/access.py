@@ -1,6 +1,6 @@
 """Permissions: who may see an agent's pages, and who may change an agent."""
 
-from agents.models import Agent
+from agents.agent.models import Agent
 from openvibe.base.problems import Missing, Refused
 from openvibe.chat.queries import participants_known_to
 from openvibe.workspaces.decorators import WorkspaceRequest

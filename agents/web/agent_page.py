@@ -11,15 +11,15 @@ from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from agents.access import tokens_used_today
+from agents.agent.access import tokens_used_today
+from agents.agent.models import Agent, Run, SoulVersion
+from agents.agent.soul import FieldDiff, diff_souls, render_soul
+from agents.agent.soul.parser import soul_from_dict
+from agents.agent.trust import trust_level
 from agents.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
-from agents.models import Agent, Run, SoulVersion
 from agents.prompts.cache_rates import agent_cache
 from agents.runs.programs import programs_heard_at
-from agents.soul import FieldDiff, diff_souls, render_soul
-from agents.soul.parser import soul_from_dict
 from agents.statistics import agent_acceptance, agent_charts, tokens_per_day
-from agents.trust import trust_level
 from agents.web.access import access_agent
 from memory.models import Episode
 from memory.queries import blocks_context, list_proposals, notes_context, status_label

@@ -9,8 +9,8 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from agents.models import Agent, Effort
-from agents.services import deactivate_agent, reactivate_agent, update_agent
+from agents.agent.models import Agent, Effort
+from agents.agent.services import deactivate_agent, reactivate_agent, update_agent
 from agents.web.access import access_agent, check_may
 from openvibe.base.forms import ServiceForm
 from openvibe.base.params import int_param

@@ -14,9 +14,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 
+from agents.agent.models import Agent
 from agents.connect.model_connection import ConnectionFailed, ModelConnection, ModelRequest, connect_model
 from agents.connect.presets import LOCAL_PRESETS, PRESETS, Preset, find_local_servers, recognize_preset
-from agents.models import Agent
 from openvibe.base.forms import ServiceForm
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem

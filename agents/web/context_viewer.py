@@ -8,6 +8,7 @@ from typing import Any
 from django.http import HttpResponse
 from django.shortcuts import render
 
+from agents.agent.models import Run, Snapshot
 from agents.assembler.snapshots.redaction import (
     ItemView,
     SectionView,
@@ -17,7 +18,6 @@ from agents.assembler.snapshots.redaction import (
     visible_tool_calls,
 )
 from agents.assembler.stack import STACK
-from agents.models import Run, Snapshot
 from agents.prompts.answer_sources import SharedPassage, find_sources
 from agents.prompts.charts import SEGMENT_TITLES, segment_tokens
 from agents.prompts.descriptions import SECTION_TITLES, read_parts

@@ -9,11 +9,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
+from agents.agent.models import Agent
 from agents.connect.endpoint_forms import EndpointForm
 from agents.connect.endpoints import delete_endpoint, forget_adaptations, save_endpoint
 from agents.connect.presets import PRESETS
 from agents.connect.window_checks import offered_facts, try_and_measure
-from agents.models import Agent
 from openvibe.base.forms import field_changes
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Refused

@@ -14,12 +14,12 @@ from django.urls import reverse
 from django.utils.text import Truncator
 from django.views.decorators.http import require_http_methods
 
-from agents.models import Agent
-from agents.rule_drafts import draft_rule, drafting_endpoint
-from agents.services import apply_feedback_always, soul_with_rule
-from agents.soul import FieldDiff, SoulError, diff_souls
-from agents.soul.parser import parse_soul
-from agents.soul.rules import MAX_RULE_CHARACTERS, RulePlace, SoulRule, rule_from_reason
+from agents.agent.models import Agent
+from agents.agent.rule_drafts import draft_rule, drafting_endpoint
+from agents.agent.services import apply_feedback_always, soul_with_rule
+from agents.agent.soul import FieldDiff, SoulError, diff_souls
+from agents.agent.soul.parser import parse_soul
+from agents.agent.soul.rules import MAX_RULE_CHARACTERS, RulePlace, SoulRule, rule_from_reason
 from agents.web.access import access_agent, check_may
 from agents.web.soul_editor import VersionField, current_soul
 from agents.web.trials import Trial, TrialForm, try_soul

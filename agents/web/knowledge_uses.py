@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from agents.models import Run
+from agents.agent.models import Run
 from agents.web.runs import access_run
 from knowledge.models import Entry
 from knowledge.queries import compute_freshness

@@ -9,10 +9,10 @@ from django.shortcuts import redirect, render
 from django.utils.text import slugify
 from django.views.decorators.http import require_http_methods
 
-from agents.models import Agent
-from agents.services import create_agent
-from agents.soul import SoulError
-from agents.soul.plain import soul_to_yaml
+from agents.agent.models import Agent
+from agents.agent.services import create_agent
+from agents.agent.soul import SoulError
+from agents.agent.soul.plain import soul_to_yaml
 from agents.web.access import check_may
 from agents.web.agent_settings import PlaceForm
 from agents.web.soul_editor import PlainSoulForm

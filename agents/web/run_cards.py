@@ -14,8 +14,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.text import Truncator
 
-from agents.audience import visible_calls
-from agents.models import RUNS, Run, RunStep, ToolCall, ToolSource, TrustChange
+from agents.agent.audience import visible_calls
+from agents.agent.models import RUNS, Run, RunStep, ToolCall, ToolSource, TrustChange
 from agents.runs.step_words import call_words, reported_words, seconds_words, thought_words
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal

@@ -4,7 +4,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from agents.models import Run
+from agents.agent.models import Run
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.run_steps import read_reasoning
 from agents.runs.run_steps import run_steps as list_run_steps

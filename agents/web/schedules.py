@@ -12,8 +12,8 @@ from django.utils import timezone
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_http_methods, require_POST
 
-from agents.access import visible_to
-from agents.models import Agent, Schedule
+from agents.agent.access import visible_to
+from agents.agent.models import Agent, Schedule
 from agents.schedules.recurrence import next_times, parse_time_zone
 from agents.schedules.services import (
     MAX_PROACTIVE_PER_DAY,

@@ -12,11 +12,11 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from agents.models import Agent
-from agents.services import save_soul
-from agents.soul import SOUL_TOKEN_ADVICE, Soul, SoulError
-from agents.soul.parser import parse_soul, soul_from_dict
-from agents.soul.plain import FORM_FIELDS, STYLE_LABELS, PlainSoul, soul_to_yaml
+from agents.agent.models import Agent
+from agents.agent.services import save_soul
+from agents.agent.soul import SOUL_TOKEN_ADVICE, Soul, SoulError
+from agents.agent.soul.parser import parse_soul, soul_from_dict
+from agents.agent.soul.plain import FORM_FIELDS, STYLE_LABELS, PlainSoul, soul_to_yaml
 from agents.web.access import access_agent, check_may
 from agents.web.trials import Trial, TrialForm, try_soul
 from openvibe.base.forms import ServiceForm

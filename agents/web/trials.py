@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from django import forms
 
+from agents.agent.models import Agent
 from agents.connect.trials import MAX_QUESTION_CHARACTERS, TrialAnswer, ask_on_trial
-from agents.models import Agent
 from agents.web.access import access_agent
 from openvibe.chat.models import Channel
 from openvibe.engines.text.markdown import render_markdown

@@ -4,7 +4,7 @@ from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.web.access import access_agent
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_thread

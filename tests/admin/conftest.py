@@ -4,9 +4,9 @@ import pytest
 from django.test import Client
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
+from agents.agent.services import set_trust_level
 from agents.models import Agent, McpServer, Run
 from agents.runs.executor import execute_run
-from agents.services import set_trust_level
 from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Thread

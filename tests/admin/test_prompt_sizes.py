@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from agents.agent.services import save_soul
 from agents.models import Agent
-from agents.services import save_soul
 from openvibe.base.problems import Problem
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Workspace

@@ -20,6 +20,7 @@ from django.db.models import BinaryField, JSONField, Model, Value
 from django.test import Client, override_settings
 from django.utils import timezone
 
+from agents.agent.skills import skill_text
 from agents.archive import restore
 from agents.archive.delete import delete_workspace
 from agents.archive.export import export_workspace
@@ -30,7 +31,6 @@ from agents.assembler.snapshots.store import load_content
 from agents.management.commands.demo import create_demo_workspace
 from agents.models import Agent, Run, Snapshot
 from agents.runs.executor import execute_run
-from agents.skills import skill_text
 from knowledge.models import Entry
 from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token

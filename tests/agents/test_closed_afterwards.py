@@ -9,13 +9,13 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.services import set_trust_level
 from agents.assembler.assemble import assemble
 from agents.assembler.snapshots.content import pack_content
 from agents.assembler.snapshots.redaction import read_snapshot
 from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, Run, Snapshot
-from agents.services import set_trust_level
 from knowledge.models import Entry
 from knowledge.services import update_entry
 from memory.episodes.models import Episode

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.knowledge_uses import MAX_USES_SHOWN, entry_uses, recent_entry_uses, record_uses
 from agents.models import Agent, KnowledgeUse, Run
 from knowledge.models import Entry

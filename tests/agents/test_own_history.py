@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.services import set_trust_level
 from agents.assembler.assemble import assemble
 from agents.models import Agent
-from agents.services import set_trust_level
 from memory.episodes.services import EPISODE_LIFETIME, give_feedback, withdraw_feedback
 from memory.models import Approval, Episode, WorkItem
 from memory.work.approvals import decide_approval

@@ -10,15 +10,15 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.audience import shown_to_readers
+from agents.agent.services import deactivate_agent, set_trust_level
 from agents.assembler.assemble import Prompt, assemble
-from agents.audience import shown_to_readers
 from agents.connect.trials import ask_on_trial
 from agents.models import Agent, Run, ToolCall
 from agents.openai_api.conversations import asker_of, begin_turn
 from agents.openai_api.requests import parse_chat
 from agents.runs.external import ReportedUsage, begin_external_run, finish_external_run
-from agents.services import deactivate_agent, set_trust_level
 from agents.tools.toolbox import Toolbox
 from knowledge.models import Entry
 from knowledge.queries import find_entries

@@ -1,8 +1,8 @@
 """A mention makes a run in the same transaction; who may not answer leaves a reason."""
 
+from agents.agent.services import set_trust_level
 from agents.models import Agent, Run
 from agents.runs.lifecycle import request_run
-from agents.services import set_trust_level
 from openvibe.chat.models import Mention, Thread
 from openvibe.chat.services import set_thread_access
 from openvibe.workspaces.models import Member

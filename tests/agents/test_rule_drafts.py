@@ -2,8 +2,8 @@
 
 import pytest
 
-from agents.rule_drafts import build_draft_prompt, parse_rule
-from agents.soul.rules import SoulRule
+from agents.agent.rule_drafts import build_draft_prompt, parse_rule
+from agents.agent.soul.rules import SoulRule
 from openvibe.engines.llm.answers.structured_output import UnparsableAnswer
 
 

@@ -1,7 +1,7 @@
 """Agents that are put aside and brought back, by several people at the same moment."""
 
+from agents.agent.services import deactivate_agent, reactivate_agent
 from agents.models import Agent
-from agents.services import deactivate_agent, reactivate_agent
 from memory.episodes.models import Episode
 from memory.services import record_failure
 from openvibe.chat.models import Thread

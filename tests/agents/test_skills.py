@@ -8,8 +8,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from agents.agent.skills import Skill, folder_problems, loaded_skills, read_override, skill_index, skill_text
 from agents.models import Agent
-from agents.skills import Skill, folder_problems, loaded_skills, read_override, skill_index, skill_text
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile

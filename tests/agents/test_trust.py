@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from agents.trust import GATES, TRUST_LEVELS, Effect, Gate, Occasion, gate, gate_refusal, may_respond, trust_level
+from agents.agent.trust import GATES, TRUST_LEVELS, Effect, Gate, Occasion, gate, gate_refusal, may_respond, trust_level
 
 LEVELS = (1, 2, 3, 4)
 ROOT = Path(__file__).parents[2]

@@ -15,13 +15,13 @@ from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from agents.access import reply_denied_reason, visible_to
+from agents.agent.access import reply_denied_reason, visible_to
+from agents.agent.services import set_trust_level
 from agents.api.serializers import AssembledOut
 from agents.assembler.assemble import assemble
 from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, view_of_prompt, visible_tool_calls
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
-from agents.services import set_trust_level
 from agents.tools.toolbox import Toolbox
 from knowledge.models import Entry
 from knowledge.services import archive_entry, update_entry

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.external import begin_external_run

@@ -1,7 +1,7 @@
 """Blocks and notes through the API: versions by ETag, an agent's own, an admin's choice, a member's look."""
 
+from agents.agent.services import deactivate_agent
 from agents.models import Agent
-from agents.services import deactivate_agent
 from memory.blocks.models import Block, CarriedVersion, ProfileNote
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member

@@ -9,12 +9,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agents.access import tokens_used_today
+from agents.agent.access import tokens_used_today
+from agents.agent.services import deactivate_agent
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import stop_run
 from agents.runs.recovery import recover_runs
-from agents.services import deactivate_agent
 from memory.episodes.models import Episode
 from openvibe.api.models import Token
 from openvibe.chat.api.event_frames import event_kind

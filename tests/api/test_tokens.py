@@ -8,8 +8,8 @@ from django.core.management import CommandError, call_command
 from django.test import Client, override_settings
 from django.utils import timezone
 
+from agents.agent.services import deactivate_agent
 from agents.models import Agent
-from agents.services import deactivate_agent
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token, revoke_token
 from openvibe.base.models import AuditRecord

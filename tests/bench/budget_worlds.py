@@ -7,9 +7,9 @@ from datetime import timedelta
 from functools import cache
 from typing import NamedTuple
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.services import set_trust_level
 from agents.models import Agent
-from agents.services import set_trust_level
 from agents.tools.toolbox import Toolbox
 from memory.blocks.models import ProfileNote
 from memory.episodes.models import Episode

@@ -10,9 +10,9 @@ from itertools import accumulate, islice
 from django.db import connection
 from django.utils import timezone
 
+from agents.agent.services import create_agent, set_trust_level
 from agents.management.commands.demo import VIBE_SOUL
 from agents.models import Agent
-from agents.services import create_agent, set_trust_level
 from knowledge.models import Entry, EntryVector
 from knowledge.search import embed_pending_entries as embed_entries
 from memory.episodes.models import Episode

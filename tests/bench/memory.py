@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.snapshots.store import shared_prefix_with
 from agents.models import Agent

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.assembler.prompt_rows import read_prompt_rows
 from agents.assembler.sections.recall import recall_messages
 from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext

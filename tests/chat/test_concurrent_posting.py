@@ -7,8 +7,8 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from agents.agent.services import save_soul, set_trust_level, update_daily_budgets
 from agents.models import Agent, Run
-from agents.services import save_soul, set_trust_level, update_daily_budgets
 from memory.plugins.services import configure_plugin
 from openvibe.base.models import Event
 from openvibe.chat.models import Message, ReadMarker, Thread

@@ -3,9 +3,9 @@
 import pytest
 from django.db import IntegrityError, transaction
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.services import deactivate_agent
 from agents.models import Agent, Run
-from agents.services import deactivate_agent
 from knowledge.models import Entry
 from knowledge.services import pin_result
 from openvibe.base.problems import Missing, Problem, Refused

@@ -7,7 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent, Run
 from memory.work.approvals import decide_approval, request_approval
 from memory.work.services import log_progress

@@ -3,7 +3,7 @@
 import pytest
 from django.db import IntegrityError, transaction
 
-from agents.access import visible_to as agent_access
+from agents.agent.access import visible_to as agent_access
 from agents.models import Agent
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import NotificationPreference, Thread

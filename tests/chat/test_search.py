@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.search.thread import MAX_FULL_SCAN_MESSAGES, MessageSearchResult, find_messages

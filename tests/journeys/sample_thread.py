@@ -9,7 +9,7 @@ from tests.journeys.installation import Installation
 
 MAKE = """
 import json
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.services import update_notes

@@ -17,7 +17,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 from agents.models import Agent
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from knowledge.models import Contradiction, Entry
 from knowledge.services import *
 from openvibe.chat.models import Channel, DiveResult, Message

@@ -18,7 +18,7 @@ from tests.operations.processes import PATIENCE, wait_until
 
 MAKE_REED = """
 from agents.models import Agent
-from agents.services import create_agent
+from agents.agent.services import create_agent
 from openvibe.chat.models import Channel
 from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.models import Member

@@ -19,7 +19,7 @@ thread = make_thread(Channel.objects.get(workspace__slug="willow", name="general
 say_all(thread, ana, [f"Bed {number}: the roses have come on since last week." for number in range(1, 461)])
 """
 OTHERS = """
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from openvibe.chat.models import Thread
 from openvibe.chat.services import post_message

@@ -21,7 +21,7 @@ IS_TAKING = os.environ.get("OPENVIBE_SCREENSHOTS") == "1"
 
 MAKE = """
 import json
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from knowledge.services import suggest_entry
 from openvibe.chat.models import Dive, Thread

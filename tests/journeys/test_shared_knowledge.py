@@ -17,7 +17,7 @@ from tests.journeys.test_dives import DRAFT, answered, dived, headline
 from tests.journeys.test_knowledge import BEGIN, QUEUE
 
 MOSS = """
-from agents.services import create_agent
+from agents.agent.services import create_agent
 from openvibe.chat.services import add_to_channel, create_channel
 moss = create_agent(by=ana, workspace=member.workspace, handle="moss", name="Moss",
                     soul="identity: {name: Moss, role: Orders what is needed}")

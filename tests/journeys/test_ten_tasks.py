@@ -19,7 +19,7 @@ BEGIN = """
 from datetime import datetime, timedelta, UTC
 from django.utils import timezone
 from agents.models import Agent
-from agents.services import set_trust_level
+from agents.agent.services import set_trust_level
 from knowledge.models import Entry
 from knowledge.services import create_entry, pin_result
 from openvibe.chat.models import Channel, Message

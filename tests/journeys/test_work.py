@@ -13,7 +13,7 @@ from tests.journeys.test_conversation import replies, say, start_thread
 LIMIT = "Never spend more than 200 euros."
 ORDER = "Order 500 tulip bulbs for 180 euros"
 LOOK_BACK = """
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from agents.wiring import agent_client
 from memory.episodes.session_review import review_session

@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from knowledge.filters import EntryScope, filter_current, newest_topics
 from knowledge.models import Entry

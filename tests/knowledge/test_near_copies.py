@@ -9,7 +9,7 @@ from django.utils import timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from knowledge.models import Entry
 from knowledge.search import embed_pending_entries, find_entries, find_nearest_entries
 from openvibe.engines.text.near_copies import CopiedText, group_near_copies, is_near_copy

@@ -3,7 +3,7 @@
 import pytest
 from django.db import connection
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from knowledge.models import Entry, Notice
 from knowledge.queries import restricted_at, visible_revisions

@@ -7,7 +7,7 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.connect.embedders import use_embedder
 from agents.models import Agent
 from knowledge.models import Entry

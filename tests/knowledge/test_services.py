@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from knowledge.maintenance import find_integrity_errors
 from knowledge.models import Entry, Notice

@@ -6,7 +6,7 @@ from time import monotonic
 import pytest
 from django.db import connection, connections, transaction
 
-from agents.access import agent_access
+from agents.agent.access import agent_access
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.snapshots.redaction import read_snapshot
 from agents.models import Agent, Run

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django_celery_beat.models import IntervalSchedule
 from pgvector import HalfVector
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent, Run
 from knowledge.services import supersede_entry
 from memory.plugins.base import Session

@@ -18,9 +18,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agents.access import visible_to as access_of_agent
+from agents.agent.access import visible_to as access_of_agent
+from agents.agent.services import deactivate_agent
 from agents.models import Agent
-from agents.services import deactivate_agent
 from openvibe.api.services import issue_token
 from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Message, Thread

@@ -12,9 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.mcp.tools import allow_tools
-from agents.models import Agent, McpServer, McpTool
-from agents.services import (
+from agents.agent.services import (
     create_agent,
     deactivate_agent,
     reactivate_agent,
@@ -23,6 +21,8 @@ from agents.services import (
     set_trust_level,
     update_agent,
 )
+from agents.mcp.tools import allow_tools
+from agents.models import Agent, McpServer, McpTool
 from knowledge.exchange.entry_export import export_entries
 from memory.plugins.services import configure_plugin, disable_plugin, enable_plugin
 from openvibe.api.services import issue_token, revoke_token

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from agents.services import create_agent
+from agents.agent.services import create_agent
 from knowledge.models import Entry
 from openvibe.api.models import SCOPES
 from openvibe.api.services import issue_token

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet
 
+from agents.agent.models import LoadedSkill
+from agents.agent.skills import skill_index, skill_text
 from agents.assembler.items import Item, SectionCandidates, make_item, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope
-from agents.models import LoadedSkill
-from agents.skills import skill_index, skill_text
 from memory.models import Block, ProfileNote
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.llm.fences import fence

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 
+from agents.agent.audience import learned_unseen, unseen_channels
+from agents.agent.models import Run
 from agents.assembler.items import (
     DroppedItem,
     Item,
@@ -22,8 +24,6 @@ from agents.assembler.items import (
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.sections.work import APPROVALS, approval_key
 from agents.assembler.stack import SectionName
-from agents.audience import learned_unseen, unseen_channels
-from agents.models import Run
 from memory.models import Episode
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Exists, OuterRef, QuerySet
 
+from agents.agent.models import Run
 from agents.assembler.items import (
     AtomicGroup,
     DroppedItem,
@@ -30,7 +31,6 @@ from agents.assembler.items import (
 )
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from agents.assembler.stack import SMALL_WINDOW_SHARE, SectionName
-from agents.models import Run
 from memory.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.queries import (
     FRESH_TAIL,

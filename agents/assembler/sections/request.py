@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from agents.agent.models import Agent
+from agents.agent.soul import TaskType
 from agents.assembler.items import (
     Item,
     SectionCandidates,
@@ -20,8 +22,6 @@ from agents.assembler.items import (
     shorten_message,
 )
 from agents.assembler.stack import MIN_REQUEST_TOKENS, TaskBudget
-from agents.models import Agent
-from agents.soul import TaskType
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import row_columns
 from openvibe.engines.llm.tokens import TokenCounter

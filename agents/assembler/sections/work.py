@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
+from agents.agent.audience import reusable_calls
+from agents.agent.models import Agent, Run, Snapshot, ToolCall
 from agents.assembler.items import (
     DroppedItem,
     Item,
@@ -24,8 +26,6 @@ from agents.assembler.items import (
 )
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from agents.assembler.stack import MORE_TOOLS
-from agents.audience import reusable_calls
-from agents.models import Agent, Run, Snapshot, ToolCall
 from memory.models import Approval, Compaction, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.chat.models import Dive, Message
@@ -190,7 +190,7 @@ class ToolResultRow(NamedTuple):
 
 
 def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
-    """The newest tool calls that were executed, of those that may be shown again (`agents.audience`) and whose answers
+    """The newest tool calls that were executed, of those that may be shown again (`agents.agent.audience`) and whose answers
     are still kept. What quotes a message that changed since is not."""
     calls = reusable_calls(scope.access.shown_to(""), scope.person_id)
     is_for_all: Any = Value(True)

@@ -12,9 +12,9 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
+from agents.agent.models import EntryErasure, KnowledgeUse, Run, RunStep, Snapshot, ToolCall, ToolSource
 from agents.assembler.snapshots.content import UnreadableContent, unpack_text
 from agents.assembler.snapshots.store import rewrite_snapshot
-from agents.models import EntryErasure, KnowledgeUse, Run, RunStep, Snapshot, ToolCall, ToolSource
 from knowledge.models import Entry
 from openvibe.api.idempotency import rewrite_answers
 from openvibe.base.quotation import Quotation, quotable_since

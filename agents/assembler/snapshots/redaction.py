@@ -11,6 +11,8 @@ from typing import Any
 
 from django.db.models import Max, Q
 
+from agents.agent.audience import visible_calls
+from agents.agent.models import Run, Snapshot, ToolCall, ToolSource
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import DroppedItem, Item
 from agents.assembler.snapshots.content import UnreadableContent, content_messages
@@ -34,8 +36,6 @@ from agents.assembler.snapshots.store import (
     snapshot_content,
     snapshot_counts,
 )
-from agents.audience import visible_calls
-from agents.models import Run, Snapshot, ToolCall, ToolSource
 from memory.models import CarriedVersion, WorkItem
 from openvibe.chat.models import Message
 from openvibe.engines.llm.values import ChatMessage

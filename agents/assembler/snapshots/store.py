@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from agents.agent.models import Run, RunStep, Snapshot, ToolCall, ToolSource
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.assembler.items import DroppedItem, Item, reachable_tools
 from agents.assembler.render import shared_prefix_tokens
@@ -27,7 +28,6 @@ from agents.assembler.snapshots.content import (
     unpack_content,
 )
 from agents.knowledge_uses import record_uses
-from agents.models import Run, RunStep, Snapshot, ToolCall, ToolSource
 from openvibe.base.events import emit
 from openvibe.base.quotation import Quotation
 from openvibe.chat.wiring import ErasedText

@@ -6,13 +6,13 @@ from typing import Any, get_args
 
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.access import model_takes_tools
+from agents.agent.access import model_takes_tools
+from agents.agent.models import Agent
+from agents.agent.soul import TaskType
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.snapshots.redaction import prompt_payload
 from agents.assembler.snapshots.store import shared_prefix_with_last_run
 from agents.assembler.stack import STACK
-from agents.models import Agent
-from agents.soul import TaskType
 from agents.tools.toolbox import Toolbox
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread

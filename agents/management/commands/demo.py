@@ -12,10 +12,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.models import Agent
+from agents.agent.services import create_agent, set_trust_level
 from agents.connect.first_steps import SAMPLE_THREAD
-from agents.models import Agent
-from agents.services import create_agent, set_trust_level
 from knowledge.queries import parse_expiry
 from knowledge.services import create_entry, pin_result
 from memory.services import create_work_item

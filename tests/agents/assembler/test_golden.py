@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.services import save_soul, set_trust_level
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.snapshots.origins import KNOWN_KINDS, item_kind
 from agents.assembler.snapshots.store import replace_item
 from agents.models import Agent, Run, Snapshot, ToolCall
-from agents.services import save_soul, set_trust_level
 from agents.tools.toolbox import Toolbox
 from memory.blocks.models import ProfileNote
 from memory.episodes.models import Episode

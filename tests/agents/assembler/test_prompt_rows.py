@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.assembler.assemble import assemble
 from agents.assembler.prompt_rows import FRAGMENTS, read_prompt_rows
 from agents.assembler.sections.blocks import BLOCKS, PROFILE_NOTES

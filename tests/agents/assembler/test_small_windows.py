@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.services import set_trust_level
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.stack import BUDGETS, SMALL_WINDOW, is_small_window, scale_caps
 from agents.models import Agent
-from agents.services import set_trust_level
 from agents.tools.toolbox import Toolbox
 from memory.services import create_work_item, request_approval
 from openvibe.chat.models import Thread

@@ -2,6 +2,7 @@
 
 import pytest
 
+from agents.agent.soul import TaskType
 from agents.assembler.stack import (
     BUDGETS,
     LAYER_NAMES,
@@ -13,7 +14,6 @@ from agents.assembler.stack import (
     with_overrides,
     with_stored_overrides,
 )
-from agents.soul import TaskType
 
 TABLE = {
     "mention": (8_000, 2_000, 3_500, 500, 1_000, 200, 500, None),

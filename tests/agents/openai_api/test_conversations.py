@@ -9,13 +9,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.services import deactivate_agent
 from agents.models import Agent, McpServer, McpTool, Run, ToolCall
 from agents.openai_api.conversations import access_agent, asker_of, begin_turn, leave_turn
 from agents.openai_api.replies import run_outcome
 from agents.openai_api.requests import parse_chat, parse_response
 from agents.runs.executor import execute_run
-from agents.services import deactivate_agent
 from openvibe.api.services import issue_token
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread

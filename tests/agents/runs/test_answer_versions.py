@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.assembler.assemble import assemble
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection, transaction
 from django.test import Client
 
+from agents.agent.trust import Effect
 from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run, stop_run
@@ -16,7 +17,6 @@ from agents.runs.recovery import recover_runs
 from agents.runs.tool_calls import STOPPED_CALL_MESSAGE
 from agents.tools.toolbox import EXTRA_TOOLS, UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolRegistration, thread_source
-from agents.trust import Effect
 from agents.wiring import approval_calls
 from memory.tasks import lapse_approvals
 from memory.work.approvals import decide_approval

@@ -2,10 +2,10 @@
 
 import pytest
 
+from agents.agent.services import set_trust_level
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run, retry_run
-from agents.services import set_trust_level
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Dive, Mention, Message, Thread
 from openvibe.chat.queries import newest_agent_draft
@@ -190,7 +190,7 @@ def test_nothing_is_answered_again_in_a_dive_that_is_over(ana: Member, dive: Div
 
 
 def test_what_its_agent_posts_itself_starts_nothing(ana: Member, vibe: Agent, dive: Dive) -> None:
-    from agents.access import visible_to
+    from agents.agent.access import visible_to
 
     post_message(thread=dive.thread, by=visible_to(vibe), body="In March.")
     assert not Run.objects.exists()

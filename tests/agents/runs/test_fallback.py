@@ -10,6 +10,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from pytest_django.fixtures import Settings
 
+from agents.agent.services import update_agent
 from agents.connect.endpoints import delete_endpoint
 from agents.models import Agent, Run
 from agents.openai_api.conversations import asker_of, begin_turn
@@ -17,7 +18,6 @@ from agents.openai_api.requests import parse_chat
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run
 from agents.runs.timeline import run_timeline
-from agents.services import update_agent
 from memory.models import Episode
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 
-from agents.access import tokens_used_today
+from agents.agent.access import tokens_used_today
 from agents.assembler.stack import MORE_TOOLS
 from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from agents.agent.services import deactivate_agent, set_trust_level
 from agents.models import Agent, Run, Schedule
 from agents.runs.executor import execute_run
 from agents.schedules.services import (
@@ -15,7 +16,6 @@ from agents.schedules.services import (
     stop_schedules,
     update_schedule,
 )
-from agents.services import deactivate_agent, set_trust_level
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import archive_channel, set_thread_access

@@ -3,7 +3,7 @@
 import yaml
 from hypothesis import strategies as st
 
-from agents.soul import (
+from agents.agent.soul import (
     ESCALATION_ACTIONS,
     RESPONSE_STYLES,
     Behavior,
@@ -15,7 +15,7 @@ from agents.soul import (
     Soul,
     soul_to_dict,
 )
-from agents.soul.parser import UNPRINTABLE
+from agents.agent.soul.parser import UNPRINTABLE
 
 FERN = """\
 identity:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from agents.soul import FieldDiff, Soul, diff_souls
-from agents.soul.parser import parse_soul
+from agents.agent.soul import FieldDiff, Soul, diff_souls
+from agents.agent.soul.parser import parse_soul
 from tests.agents.soul.sample_souls import FERN, souls
 from tests.examples import examples
 

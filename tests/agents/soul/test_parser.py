@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.soul import EscalationRule, Soul, SoulError, SoulProblem, soul_to_dict
-from agents.soul.parser import parse_soul, soul_from_dict
+from agents.agent.soul import EscalationRule, Soul, SoulError, SoulProblem, soul_to_dict
+from agents.agent.soul.parser import parse_soul, soul_from_dict
 from tests.agents.soul.sample_souls import FERN, soul_to_yaml, souls
 from tests.examples import examples
 

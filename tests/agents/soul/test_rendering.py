@@ -1,7 +1,7 @@
 """What a prompt holds of a SOUL, by task type."""
 
-from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, render_soul, soul_text, soul_tokens
-from agents.soul.parser import parse_soul
+from agents.agent.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, render_soul, soul_text, soul_tokens
+from agents.agent.soul.parser import parse_soul
 from openvibe.engines.llm.tokens import count_tokens
 from tests.agents.soul.sample_souls import FERN
 

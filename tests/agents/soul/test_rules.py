@@ -5,10 +5,10 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from agents.soul import Soul, diff_souls, soul_to_dict
-from agents.soul.parser import parse_soul
-from agents.soul.plain import soul_to_yaml
-from agents.soul.rules import RULE_PLACES, SoulRule, add_rule, rule_from_reason
+from agents.agent.soul import Soul, diff_souls, soul_to_dict
+from agents.agent.soul.parser import parse_soul
+from agents.agent.soul.plain import soul_to_yaml
+from agents.agent.soul.rules import RULE_PLACES, SoulRule, add_rule, rule_from_reason
 from tests.agents.soul.sample_souls import FERN, lines, souls
 
 COMMENTED = """\

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from agents.agent.audience import save_sources
 from agents.assembler.assemble import assemble
-from agents.audience import save_sources
 from agents.models import Agent, KnowledgeUse, Run
 from agents.tools.toolbox import Toolbox
 from agents.tools.values import Decision

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.assembler.stack import MORE_TOOLS
 from agents.models import Agent, Run, ToolCall
 from agents.tools import toolbox

@@ -6,9 +6,9 @@ import pytest
 from django.apps import apps
 from django.test import Client
 
+from agents.agent.soul.parser import parse_soul
+from agents.agent.soul.plain import PlainSoul, soul_to_yaml
 from agents.models import Agent, SoulVersion
-from agents.soul.parser import parse_soul
-from agents.soul.plain import PlainSoul, soul_to_yaml
 from openvibe.api.models import IdempotencyKey
 from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Thread

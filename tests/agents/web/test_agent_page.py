@@ -8,8 +8,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.agent.services import save_soul, set_trust_level
 from agents.models import Agent, Run, SoulVersion, TrustChange
-from agents.services import save_soul, set_trust_level
 from agents.statistics import agent_charts, level_suggestion, tokens_per_day
 from memory.episodes.services import give_feedback
 from memory.models import Episode

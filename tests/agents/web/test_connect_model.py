@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 from pytest_django.fixtures import Settings
 
-from agents.access import endpoint_for
+from agents.agent.access import endpoint_for
 from agents.connect.model_connection import ModelRequest, connect_model
 from agents.connect.presets import Preset
 from agents.models import Agent

@@ -8,11 +8,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import DjangoAssertNumQueries
 
+from agents.agent.rule_drafts import draft_rule
+from agents.agent.services import restore_soul
+from agents.agent.soul.parser import parse_soul
+from agents.agent.soul.rules import SoulRule
 from agents.models import Agent, Run, SoulVersion
-from agents.rule_drafts import draft_rule
-from agents.services import restore_soul
-from agents.soul.parser import parse_soul
-from agents.soul.rules import SoulRule
 from memory.episodes.models import Episode
 from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token

@@ -3,8 +3,8 @@ prompt."""
 
 import pytest
 
+from agents.agent.audience import CallSource, save_sources
 from agents.assembler.snapshots.redaction import CALL_QUOTES_KNOWLEDGE, visible_tool_calls
-from agents.audience import CallSource, save_sources
 from agents.knowledge_uses import record_uses
 from agents.models import Agent, Run, ToolCall
 from agents.web.knowledge_uses import used_entries

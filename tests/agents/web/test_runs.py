@@ -7,11 +7,11 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from agents.agent.services import set_trust_level
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run
 from agents.runs.recovery import recover_runs
-from agents.services import set_trust_level
 from agents.web.run_cards import RunCard, runs_by_message
 from openvibe.api.models import SCOPES
 from openvibe.api.services import issue_token

@@ -9,7 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import add_to_channel, delete_message, post_message, publish_dive, start_dive, update_thread

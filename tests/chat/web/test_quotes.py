@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from rest_framework.test import APIClient
 
+from agents.agent.services import save_soul
 from agents.models import Agent, Schedule
 from agents.schedules.services import ScheduleDraft, create_schedule
-from agents.services import save_soul
 from knowledge.models import Entry, Revision
 from knowledge.services import update_entry
 from memory.episodes.models import Proposal

@@ -15,7 +15,7 @@ from django.utils import timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from knowledge.exchange.csv_jsonl import COLUMNS, MAX_BYTES, read_rows, unescape_formula
 from knowledge.exchange.entry_export import export_entries

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
+from agents.agent.services import deactivate_agent
 from agents.models import Agent
-from agents.services import deactivate_agent
 from memory.blocks.models import CarriedVersion, ProfileNote
 from memory.blocks.queries import access_last_speaker, access_notes, read_notes
 from memory.blocks.services import restore_notes, store_notes, update_notes
@@ -128,7 +128,7 @@ def test_of_writers_who_saw_the_same_one_wins(ana: Member, vibe: Agent) -> None:
 
 # --- who may ------------------------------------------------------------------------------------------------
 def test_admins_the_agent_and_the_person_read(ana: Member, dora: Member, ben: Member, vibe: Agent) -> None:
-    from agents.access import visible_to
+    from agents.agent.access import visible_to
 
     stored(vibe, dora, "Likes tulips.")
     for by in (access(ana), access(dora), visible_to(vibe)):

@@ -7,8 +7,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from agents.agent.services import deactivate_agent
 from agents.models import Agent
-from agents.services import deactivate_agent
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.models import Block, CarriedVersion, ProfileNote
 from memory.blocks.queries import read_notes

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from memory.episodes.models import Proposal
 from memory.episodes.session_review import review_session

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from memory.blocks.queries import read_notes
 from memory.blocks.services import store_notes

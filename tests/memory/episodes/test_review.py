@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent, Run
 from agents.wiring import iter_reviewer_agents
 from memory.blocks.queries import read_notes

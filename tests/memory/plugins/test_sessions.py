@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from memory.blocks.models import CarriedVersion, ProfileNote
 from memory.blocks.queries import read_notes

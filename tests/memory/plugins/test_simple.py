@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_PAIR_DISTANCE, WINDOW_STEP, ContextEntry, Session, capabilities_of
 from memory.plugins.sessions import open_session

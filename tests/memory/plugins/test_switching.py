@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from memory.plugins.models import MemoryPlugin
 from memory.plugins.registry import active_plugin_name, provider_for

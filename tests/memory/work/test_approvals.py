@@ -6,7 +6,7 @@ from threading import Thread as Strand
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from agents.access import agent_access
+from agents.agent.access import agent_access
 from agents.models import Agent
 from memory.work.approvals import (
     MAX_PENDING_APPROVALS,

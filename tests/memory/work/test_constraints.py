@@ -3,7 +3,7 @@
 import pytest
 from django.db import IntegrityError, transaction
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from memory.work.handoff import create_handoff
 from memory.work.models import WorkItem

@@ -5,7 +5,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from agents.access import agent_access
+from agents.agent.access import agent_access
 from agents.models import Agent
 from memory.work.approvals import request_approval
 from memory.work.handoff import create_handoff

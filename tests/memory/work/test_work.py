@@ -4,7 +4,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from agents.access import agent_access
+from agents.agent.access import agent_access
 from agents.models import Agent
 from memory.plugins.models import Compaction
 from memory.work.approvals import request_approval

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent
 from memory.plugins.lcm.provider import LcmProvider

@@ -6,11 +6,11 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.soul import TaskType
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.sections.constraints import _fair_shares
 from agents.models import Agent
-from agents.soul import TaskType
 from memory.work.services import close_work_item, create_work_item, decide_constraint
 from openvibe.chat.models import Dive, Thread
 from openvibe.chat.services import start_dive

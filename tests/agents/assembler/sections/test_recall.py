@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.assembler.assemble import assemble
 from agents.assembler.prompt_rows import read_prompt_rows
 from agents.assembler.sections.recall import packing_order, recall_messages

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from django.utils import timezone
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.items import summarised_seqs
 from agents.assembler.sections.situation import view_line

@@ -7,10 +7,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
+from agents.agent.audience import CallSource, save_sources
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.snapshots.store import expire_records
-from agents.audience import CallSource, save_sources
 from agents.models import Agent, Run, Snapshot, ToolCall
 from memory.blocks.models import ProfileNote
 from memory.plugins.base import Session

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.access import visible_to
+from agents.agent.access import visible_to
 from agents.models import Agent
 from memory.plugins.base import Session
 from memory.plugins.lcm.provider import LcmProvider

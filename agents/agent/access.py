@@ -1,7 +1,7 @@
 """Access of agents: what an agent may see, and whether it may reply. The one place every path asks.
 
 `visible_to(agent)` is the access that every queryset's own `visible_to` takes, so prompts, tools, API, search and
-"View as this agent" cannot differ. The table behind it is `agents.trust`."""
+"View as this agent" cannot differ. The table behind it is `agents.agent.trust`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from django.db.models import F, QuerySet, Sum
 
-from agents.models import Agent, Run
-from agents.trust import Occasion, may_respond, trust_level
+from agents.agent.models import Agent, Run
+from agents.agent.trust import Occasion, may_respond, trust_level
 from openvibe.chat.models import Dive, Thread
 from openvibe.chat.queries import load_visibility, sees_thread, visibility_of
 from openvibe.engines.database.compiled_queries import CompiledQuery

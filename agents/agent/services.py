@@ -6,10 +6,10 @@ from typing import Literal
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents.models import Agent, Effort, SoulVersion, TrustChange
-from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_text, soul_to_dict, soul_tokens
-from agents.soul.parser import parse_soul
-from agents.soul.rules import MAX_RULE_CHARACTERS, SoulRule, add_rule, rules_of
+from agents.agent.models import Agent, Effort, SoulVersion, TrustChange
+from agents.agent.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_text, soul_to_dict, soul_tokens
+from agents.agent.soul.parser import parse_soul
+from agents.agent.soul.rules import MAX_RULE_CHARACTERS, SoulRule, add_rule, rules_of
 from memory.models import Episode
 from memory.services import apply_to_soul, record_trust_check, reopen_applied_since
 from openvibe.base.audit import AuditAction, record_audit
@@ -26,7 +26,7 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 from openvibe.workspaces.services import check_handle, check_name
 
-PROMPT_CHECK: Register[Callable[[Agent], None]] = Register("agents.services.PROMPT_CHECK")
+PROMPT_CHECK: Register[Callable[[Agent], None]] = Register("agents.agent.services.PROMPT_CHECK")
 """Raises Problem, with its numbers, for an agent that could not be given a prompt."""
 
 

@@ -12,8 +12,17 @@ from typing import Any, NamedTuple
 
 from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, Value
 
-from agents.models import EXTERNAL_RUNS, Agent, ClientConversation, KnowledgeUse, Run, ToolCall, ToolSource, TrustChange
-from agents.trust import TRUST_LEVELS
+from agents.agent.models import (
+    EXTERNAL_RUNS,
+    Agent,
+    ClientConversation,
+    KnowledgeUse,
+    Run,
+    ToolCall,
+    ToolSource,
+    TrustChange,
+)
+from agents.agent.trust import TRUST_LEVELS
 from knowledge.models import Entry
 from knowledge.queries import sharing_revisions_after
 from memory.models import Block, ProfileNote

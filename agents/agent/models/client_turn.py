@@ -6,8 +6,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from agents.models.agent import Agent
-from agents.models.run import Run
+from agents.agent.models.agent import Agent
+from agents.agent.models.run import Run
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Participant
 

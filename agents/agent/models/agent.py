@@ -104,7 +104,7 @@ class SoulVersion(models.Model):
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="soul_versions", db_index=False)
     number = models.PositiveIntegerField()
-    content = models.JSONField(help_text="The SOUL as agents.soul.soul_to_dict gives it.")
+    content = models.JSONField(help_text="The SOUL as agents.agent.soul.soul_to_dict gives it.")
     source = models.TextField(help_text="The YAML as it was written.")
     token_count = models.PositiveIntegerField(help_text="Tokens of the fullest rendering (o200k_base).")
     note = models.CharField(max_length=300)

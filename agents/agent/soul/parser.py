@@ -16,7 +16,7 @@ import yaml
 from yaml.composer import Composer
 from yaml.resolver import Resolver
 
-from agents.soul.values import (
+from agents.agent.soul.values import (
     ESCALATION_ACTIONS,
     RESPONSE_STYLES,
     Behavior,

@@ -10,8 +10,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from agents.models.agent import Agent, SoulVersion
-from agents.models.schedule import Schedule
+from agents.agent.models.agent import Agent, SoulVersion
+from agents.agent.models.schedule import Schedule
 from knowledge.models import Entry
 from openvibe.chat.models import Message, Thread, visible_threads
 from openvibe.engines.database.locks import LockKind
@@ -221,7 +221,7 @@ class ToolCall(models.Model):
     call_id = models.CharField(max_length=100)
     name = models.CharField(max_length=100)
     arguments = models.TextField(help_text="JSON as the model wrote it; it may be invalid.")
-    effect = models.CharField(max_length=10, blank=True, help_text="agents.trust.Effect; empty: no such tool.")
+    effect = models.CharField(max_length=10, blank=True, help_text="agents.agent.trust.Effect; empty: no such tool.")
     decision = models.CharField(max_length=8, choices=Decision.choices)
     why = models.CharField(max_length=300, blank=True, help_text="Why it was refused, in words for people.")
     provider_fields = models.TextField(
@@ -328,7 +328,7 @@ class RunStep(models.Model):
 
 class ToolSource(models.Model):
     """Something that a tool call read or wrote. Who may not see all of its sources is not shown the call's arguments
-    and result (`agents.audience`); a call without any is shown to nobody.
+    and result (`agents.agent.audience`); a call without any is shown to nobody.
 
     `ref` is the id of what it was: a thread, an entry of knowledge, a context block; for notes, of the person they are
     about. No foreign key: where the row is gone, nobody sees it any more. `version` is the one that was read.

@@ -7,7 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 
-from agents.models.agent import Agent
+from agents.agent.models.agent import Agent
 from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.access import Access

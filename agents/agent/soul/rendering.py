@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agents.soul.values import Behavior, Constraints, Soul, TaskType
+from agents.agent.soul.values import Behavior, Constraints, Soul, TaskType
 
 
 @dataclass(frozen=True, slots=True)

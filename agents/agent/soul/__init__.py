@@ -1,8 +1,8 @@
 """SOULs: what an agent is, as values; read from text, changed, compared, and rendered for prompts. Pure."""
 
-from agents.soul.diff import FieldDiff, diff_souls
-from agents.soul.rendering import SoulSection, render_soul, soul_text, soul_tokens
-from agents.soul.values import (
+from agents.agent.soul.diff import FieldDiff, diff_souls
+from agents.agent.soul.rendering import SoulSection, render_soul, soul_text, soul_tokens
+from agents.agent.soul.values import (
     ESCALATION_ACTIONS,
     RESPONSE_STYLES,
     SOUL_TOKEN_ADVICE,

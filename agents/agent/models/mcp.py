@@ -8,7 +8,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator, RegexVa
 from django.db import models
 from django.db.models import Q
 
-from agents.models.agent import Agent
+from agents.agent.models.agent import Agent
 from openvibe.base.models import TimestampedModel
 from openvibe.engines.database.fields import EncryptedTextField, secret_hint
 from openvibe.engines.network.ssrf_guard import AddressRefused, check_url
@@ -86,7 +86,10 @@ class McpTool(models.Model):
     input_schema = models.JSONField(default=dict)
     fingerprint = models.CharField(max_length=64, help_text="SHA-256 of its definition.")
     effect = models.CharField(
-        max_length=8, choices=Effect.choices, default=Effect.EXTERNAL, help_text="agents.trust.GATES says who may what."
+        max_length=8,
+        choices=Effect.choices,
+        default=Effect.EXTERNAL,
+        help_text="agents.agent.trust.GATES says who may what.",
     )
     asks_first = models.BooleanField(default=False, help_text="Every call of it waits until a person approves.")
     is_listed = models.BooleanField(default=True, help_text="The server named it when its tools were fetched last.")

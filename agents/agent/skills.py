@@ -17,7 +17,7 @@ import structlog
 import yaml
 from django.conf import settings
 
-from agents.models import Agent, LoadedSkill
+from agents.agent.models import Agent, LoadedSkill
 from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.llm.tokens import count_tokens
 

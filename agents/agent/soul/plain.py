@@ -8,8 +8,8 @@ from typing import cast
 
 import yaml
 
-from agents.soul.parser import soul_from_dict
-from agents.soul.values import (
+from agents.agent.soul.parser import soul_from_dict
+from agents.agent.soul.values import (
     RESPONSE_STYLES,
     Behavior,
     Constraints,

@@ -3,9 +3,9 @@
 from functools import partial
 from typing import cast
 
-from agents.access import endpoint_for
-from agents.models import Agent, Run
-from agents.soul.rules import MAX_RULE_CHARACTERS, RULE_PLACES, RulePlace, SoulRule
+from agents.agent.access import endpoint_for
+from agents.agent.models import Agent, Run
+from agents.agent.soul.rules import MAX_RULE_CHARACTERS, RULE_PLACES, RulePlace, SoulRule
 from memory.models import Episode
 from openvibe.base.problems import Problem
 from openvibe.engines.llm.answers.structured_output import UnparsableAnswer, parse_json_list

@@ -6,9 +6,9 @@ from typing import Literal, get_args
 
 import yaml
 
-from agents.soul.parser import compose_plain, parse_soul
-from agents.soul.plain import soul_to_yaml
-from agents.soul.values import Soul, SoulError
+from agents.agent.soul.parser import compose_plain, parse_soul
+from agents.agent.soul.plain import soul_to_yaml
+from agents.agent.soul.values import Soul, SoulError
 from openvibe.engines.llm.fences import clean_text
 
 RulePlace = Literal["principle", "never"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.soul.values import Soul, soul_to_dict
+from agents.agent.soul.values import Soul, soul_to_dict
 
 
 @dataclass(frozen=True, slots=True)
