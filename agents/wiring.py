@@ -24,10 +24,10 @@ from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_sna
 from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
 from agents.connect.first_steps import list_first_steps, sample_questions
-from agents.knowledge_uses import recent_entry_uses
 from agents.mcp.tools import allowed_tools
 from agents.prompts.history import PromptSteps
 from agents.quotes import AGENT_QUOTES
+from agents.statistics.knowledge_uses import recent_entry_uses
 from agents.tools.toolbox import EXTRA_TOOLS
 from agents.web.run_cards import runs_by_message
 from knowledge.queries import ENTRY_USES

@@ -33,7 +33,7 @@ from agents.agent.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, di
 from agents.agent.soul.parser import soul_from_dict
 from agents.agent.trust import TRUST_LEVELS, trust_level
 from agents.mcp.tools import allow_tools
-from agents.statistics import agent_acceptance
+from agents.statistics.statistics import agent_acceptance
 from openvibe.base.admin import AuditedAdmin
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem

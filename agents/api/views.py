@@ -41,8 +41,6 @@ from agents.api.serializers import (
 from agents.assembler.assemble import assemble
 from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
 from agents.assembler.snapshots.store import shared_prefix_with_last_run
-from agents.knowledge_uses import entry_uses
-from agents.prompts.cache_rates import cache_history, visible_runs
 from agents.runs.external import (
     ReportedUsage,
     append_words,
@@ -55,6 +53,8 @@ from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.reported_steps import report_step
 from agents.runs.run_steps import read_reasoning
 from agents.runs.timeline import run_timeline
+from agents.statistics.cache_rates import cache_history, visible_runs
+from agents.statistics.knowledge_uses import entry_uses
 from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import Toolbox
 from knowledge.queries import access_plain_entry

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from agents.assembler.stack import STACK
-from agents.prompts.points import PromptPoint, Rate, RatesAround
+from agents.statistics.points import PromptPoint, Rate, RatesAround
 from openvibe.engines.charts.charts import CHART_HEIGHT, CHART_WIDTH, even_ticks
 from openvibe.engines.text.cleaning import pluralize
 

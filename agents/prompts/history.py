@@ -6,7 +6,7 @@ from typing import Any
 from agents.agent.models import Snapshot
 from agents.assembler.snapshots.content import UnreadableContent
 from agents.assembler.snapshots.store import is_seq, key_ids, load_content, message_ids
-from agents.prompts.cache_rates import ThreadCache, thread_caches
+from agents.statistics.cache_rates import ThreadCache, thread_caches
 from memory.wiring import PromptPart, PromptReading, Step, steps_beside
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Thread

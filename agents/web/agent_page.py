@@ -17,9 +17,9 @@ from agents.agent.soul import FieldDiff, diff_souls, render_soul
 from agents.agent.soul.parser import soul_from_dict
 from agents.agent.trust import trust_level
 from agents.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
-from agents.prompts.cache_rates import agent_cache
 from agents.runs.programs import programs_heard_at
-from agents.statistics import agent_acceptance, agent_charts, tokens_per_day
+from agents.statistics.cache_rates import agent_cache
+from agents.statistics.statistics import agent_acceptance, agent_charts, tokens_per_day
 from agents.web.access import access_agent
 from memory.models import Episode
 from memory.queries import blocks_context, list_proposals, notes_context, status_label

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from agents.agent.access import token_rows
 from agents.agent.models import Agent
 from agents.agent.services import MAX_DAILY_TOKENS, update_daily_budgets
-from agents.statistics import PERIOD_DAYS, sum_tokens
+from agents.statistics.statistics import PERIOD_DAYS, sum_tokens
 from openvibe.base.forms import ServiceForm
 from openvibe.base.problems import Problem, Refused
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 from agents.agent.models import Agent
 from agents.agent.services import set_trust_level
 from agents.agent.trust import TRUST_LEVELS
-from agents.statistics import agent_acceptance
+from agents.statistics.statistics import agent_acceptance
 from agents.web.access import access_agent, check_may
 from openvibe.base.forms import ServiceForm
 from openvibe.base.problems import Problem

@@ -128,7 +128,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "openvibe.base.health.HealthMiddleware",
-    "agents.metrics.MetricsMiddleware",
+    "agents.statistics.metrics.MetricsMiddleware",
     "openvibe.engines.serving.middleware.RequestIdMiddleware",
     "openvibe.engines.serving.hosts.HostMiddleware",
     "openvibe.engines.serving.middleware.MultipartCharsetMiddleware",

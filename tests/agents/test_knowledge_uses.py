@@ -8,8 +8,8 @@ from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
 from agents.agent.access import visible_to
-from agents.knowledge_uses import MAX_USES_SHOWN, entry_uses, recent_entry_uses, record_uses
 from agents.models import Agent, KnowledgeUse, Run
+from agents.statistics.knowledge_uses import MAX_USES_SHOWN, entry_uses, recent_entry_uses, record_uses
 from knowledge.models import Entry
 from openvibe.base.models import Event
 from openvibe.chat.models import Thread

@@ -11,9 +11,9 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 
-from agents import metrics
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
+from agents.statistics.statistics import metrics
 from memory.models import Compaction
 from openvibe.base.models import Heartbeat, QueueProbe
 from openvibe.chat.models import Thread

@@ -12,7 +12,7 @@ from agents.agent.access import reply_denied_reason, tokens_used_today
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run
-from agents.statistics import tokens_per_day
+from agents.statistics.statistics import tokens_per_day
 from agents.wiring import iter_reviewer_agents, tokens_left
 from knowledge.contradictions.detect import detect_contradictions
 from knowledge.models import Contradiction

@@ -8,8 +8,8 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoDbBlocker
 
-from agents.knowledge_uses import record_uses
 from agents.models import Agent, Run, Schedule
+from agents.statistics.knowledge_uses import record_uses
 from knowledge.models import Entry
 from knowledge.services import update_entry
 from memory.episodes.models import Episode, Proposal

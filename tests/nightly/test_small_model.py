@@ -11,10 +11,10 @@ from django.db import transaction
 from agents.connect.model_connection import ModelRequest, connect_model
 from agents.connect.presets import Preset, find_local_servers
 from agents.models import Agent, Run
-from agents.prompts.cache_rates import cache_history, visible_runs
-from agents.prompts.points import total_rate
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run
+from agents.statistics.cache_rates import cache_history, visible_runs
+from agents.statistics.points import total_rate
 from memory.episodes.models import Episode
 from memory.models import Compaction
 from memory.plugins.compaction import execute_compaction

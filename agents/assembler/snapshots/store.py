@@ -27,7 +27,7 @@ from agents.assembler.snapshots.content import (
     pack_content,
     unpack_content,
 )
-from agents.knowledge_uses import record_uses
+from agents.statistics.knowledge_uses import record_uses
 from openvibe.base.events import emit
 from openvibe.base.quotation import Quotation
 from openvibe.chat.wiring import ErasedText

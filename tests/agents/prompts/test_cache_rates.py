@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 
 from agents.models import Agent, Run, Snapshot
-from agents.prompts.cache_rates import agent_cache, cache_history, thread_caches, visible_runs
 from agents.prompts.charts import build_rate_chart
-from agents.prompts.points import Rate, total_rate
 from agents.runs.executor import execute_run
+from agents.statistics.cache_rates import agent_cache, cache_history, thread_caches, visible_runs
+from agents.statistics.points import Rate, total_rate
 from memory.models import Compaction
 from openvibe.chat.models import Thread
 from openvibe.engines.charts.charts import CHART_HEIGHT, CHART_WIDTH

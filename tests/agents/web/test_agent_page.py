@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents.agent.services import save_soul, set_trust_level
 from agents.models import Agent, Run, SoulVersion, TrustChange
-from agents.statistics import agent_charts, level_suggestion, tokens_per_day
+from agents.statistics.statistics import agent_charts, level_suggestion, tokens_per_day
 from memory.episodes.services import give_feedback
 from memory.models import Episode
 from memory.queries import ContextBlocks

@@ -5,8 +5,8 @@ import pytest
 
 from agents.agent.audience import CallSource, save_sources
 from agents.assembler.snapshots.redaction import CALL_QUOTES_KNOWLEDGE, visible_tool_calls
-from agents.knowledge_uses import record_uses
 from agents.models import Agent, Run, ToolCall
+from agents.statistics.knowledge_uses import record_uses
 from agents.web.knowledge_uses import used_entries
 from knowledge.models import Entry, Notice, Revision
 from knowledge.services import archive_entry

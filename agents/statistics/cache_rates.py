@@ -10,8 +10,8 @@ from django.db.models.functions import TruncDate
 
 from agents.agent.models import Agent, Run, Snapshot
 from agents.prompts.charts import PromptChart, RateChart, build_prompt_chart, build_rate_chart
-from agents.prompts.points import PromptPoint, Rate, RatesAround, total_rate
-from agents.statistics import PERIOD_DAYS
+from agents.statistics.points import PromptPoint, Rate, RatesAround, total_rate
+from agents.statistics.statistics import PERIOD_DAYS
 from memory.models import Compaction
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
