@@ -7,8 +7,8 @@ from django.dispatch import receiver
 
 from agents.agent.models import Agent, Run
 from agents.agent.trust import may_respond
-from agents.assembler.snapshots.entry_erasure import begin_entry_erasure
-from agents.assembler.snapshots.store import erase_calls_about, erase_tool_calls
+from agents.prompts.snapshots.entry_erasure import begin_entry_erasure
+from agents.prompts.snapshots.store import erase_calls_about, erase_tool_calls
 from agents.runs.external import finish_posted_runs
 from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
 from agents.runs.store import restore_answer

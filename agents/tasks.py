@@ -7,8 +7,8 @@ from celery import shared_task
 from django.db import transaction
 
 from agents.archive.jobs import delete_expired_archives, execute_export, recover_exports
-from agents.assembler.snapshots.entry_erasure import erase_entries
-from agents.assembler.snapshots.store import expire_records
+from agents.prompts.snapshots.entry_erasure import erase_entries
+from agents.prompts.snapshots.store import expire_records
 from agents.runs.executor import execute_run
 from agents.runs.recovery import recover_runs
 from agents.schedules.services import start_due_schedules

@@ -164,8 +164,8 @@ CARRY_OVER = ("adopt_migrations",)
 
 
 def _prompts() -> Iterator[dict[str, Any]]:
-    from agents.assembler.assemble import assemble
     from agents.models import Agent
+    from agents.prompts.assembler.assemble import assemble
     from openvibe.base.problems import Problem
     from openvibe.chat.models import Message, Thread
 

@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from agents.agent.models import Agent, Effort, KnowledgeUse, Run, RunStep, SoulVersion, ToolCall
 from agents.agent.soul.rules import RULE_PLACES
-from agents.assembler.items import DropReason
+from agents.prompts.assembler.items import DropReason
 from agents.runs.reported_steps import MAX_STEP_CHARACTERS
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS
 from openvibe.api.fields import ChoiceField, IdField, TextField, WholeNumberField

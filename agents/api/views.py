@@ -38,9 +38,9 @@ from agents.api.serializers import (
     SoulRuleIn,
     UseOut,
 )
-from agents.assembler.assemble import assemble
-from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
-from agents.assembler.snapshots.store import shared_prefix_with_last_run
+from agents.prompts.assembler.assemble import assemble
+from agents.prompts.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
+from agents.prompts.snapshots.store import shared_prefix_with_last_run
 from agents.runs.external import (
     ReportedUsage,
     append_words,

@@ -14,9 +14,9 @@ from typing_extensions import TypedDict
 from agents.agent.models import ClientTurn, McpTool, Run, Snapshot, SoulVersion
 from agents.agent.soul import SoulError
 from agents.agent.soul.parser import soul_from_dict
-from agents.assembler.snapshots.content import read_content
-from agents.assembler.snapshots.store import is_seq
-from agents.assembler.stack import check_budgets
+from agents.prompts.assembler.stack import check_budgets
+from agents.prompts.snapshots.content import read_content
+from agents.prompts.snapshots.store import is_seq
 from knowledge.models import Revision
 from memory.models import Compaction, Handoff, MemoryPlugin, SessionInfo, WorkItem
 from openvibe.base.images import UnreadableImage, decode_image

@@ -26,7 +26,7 @@ from agents.agent.models import (
     ToolSource,
     WorkspaceExport,
 )
-from agents.assembler.snapshots.content import UnreadableContent, pack_content, read_content, unpack_content
+from agents.prompts.snapshots.content import UnreadableContent, pack_content, read_content, unpack_content
 from knowledge.models import Entry, Revision
 from memory.models import (
     Approval,

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from agents.agent.access import endpoint_for
 from agents.agent.models import Agent
-from agents.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.assemble import Prompt, assemble
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_channel, create_thread

@@ -14,10 +14,10 @@ from django.db.models import F, QuerySet
 from agents.agent.access import reply_denied_reason
 from agents.agent.models import Agent, ClientConversation, ClientTurn, Run
 from agents.agent.trust import may_respond
-from agents.assembler.stack import MORE_TOOLS
 from agents.openai_api.formats import WAITS
 from agents.openai_api.options import invalid
 from agents.openai_api.requests import ClientRequest, HistoryItem
+from agents.prompts.assembler.stack import MORE_TOOLS
 from agents.runs.client_tools import client_calls, model_text, save_client_results
 from agents.runs.lifecycle import regenerate_run, request_run, retry_run, stop_run
 from agents.tasks import enqueue_run_on_commit

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from agents.assembler.stack import STACK
+from agents.prompts.assembler.stack import STACK
 from agents.statistics.points import PromptPoint, Rate, RatesAround
 from openvibe.engines.charts.charts import CHART_HEIGHT, CHART_WIDTH, even_ticks
 from openvibe.engines.text.cleaning import pluralize

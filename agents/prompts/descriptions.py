@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from agents.assembler.items import Item, is_shortened, summarised_messages
-from agents.assembler.stack import SectionName
+from agents.prompts.assembler.items import Item, is_shortened, summarised_messages
+from agents.prompts.assembler.stack import SectionName
 from openvibe.engines.text.cleaning import pluralize
 
 SECTION_TITLES: Mapping[SectionName, str] = {

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents.agent.models import Snapshot
-from agents.assembler.snapshots.content import UnreadableContent
-from agents.assembler.snapshots.store import is_seq, key_ids, load_content, message_ids
+from agents.prompts.snapshots.content import UnreadableContent
+from agents.prompts.snapshots.store import is_seq, key_ids, load_content, message_ids
 from agents.statistics.cache_rates import ThreadCache, thread_caches
 from memory.wiring import PromptPart, PromptReading, Step, steps_beside
 from openvibe.base.problems import Missing

@@ -17,7 +17,7 @@ from psycopg.errors import DeadlockDetected
 
 from agents.agent.access import endpoint_for, fallback_for, visible_to
 from agents.agent.models import RUNS, ClientTurn, Run
-from agents.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.assemble import Prompt, assemble
 from agents.runs.answer_format import AnswerFormat, answer_format
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds, options_of
 from agents.runs.provider_fields import forget_fields

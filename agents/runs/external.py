@@ -18,8 +18,8 @@ from django.utils import timezone
 
 from agents.agent.access import reply_denied_reason, visible_to
 from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
-from agents.assembler.assemble import Prompt
-from agents.assembler.snapshots.store import store_snapshot
+from agents.prompts.assembler.assemble import Prompt
+from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.programs import programs_heard_at
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import StepKind, add_step

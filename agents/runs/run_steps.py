@@ -7,7 +7,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from agents.agent.models import RUNS, Run, RunStep
-from agents.assembler.snapshots.redaction import ToolCallView, visible_tool_calls
+from agents.prompts.snapshots.redaction import ToolCallView, visible_tool_calls
 from agents.runs.step_words import call_words, reported_words, seconds_words
 from openvibe.workspaces.access import Access
 

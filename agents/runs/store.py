@@ -12,8 +12,8 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from agents.agent.models import RUNS, Run
-from agents.assembler.assemble import Prompt
-from agents.assembler.snapshots.store import store_snapshot
+from agents.prompts.assembler.assemble import Prompt
+from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.steps import MAX_ERROR_CHARACTERS, Step, add_step, append_step, make_step
 from agents.runs.thoughts import ThoughtWriter, remove_steps
 from memory.models import Approval

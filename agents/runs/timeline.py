@@ -8,7 +8,7 @@ from datetime import datetime
 from django.utils.dateparse import parse_datetime
 
 from agents.agent.models import Run, RunStep
-from agents.assembler.snapshots.redaction import ToolCallView, visible_tool_calls
+from agents.prompts.snapshots.redaction import ToolCallView, visible_tool_calls
 from agents.runs.step_words import reported_words, thought_words
 from agents.runs.steps import Step
 from memory.models import Approval

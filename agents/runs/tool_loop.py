@@ -19,10 +19,10 @@ from agents.agent.access import budget_denial, reply_denied_reason, tokens_used_
 from agents.agent.audience import has_new_readers, shown_to_readers
 from agents.agent.models import RUNS, Agent, Run, RunStep, ToolCall
 from agents.agent.models.run import ERASED_FIELDS
-from agents.assembler.assemble import Prompt
-from agents.assembler.sections.work import CHANGED_NOTICE
-from agents.assembler.snapshots.store import store_snapshot
-from agents.assembler.stack import MORE_TOOLS
+from agents.prompts.assembler.assemble import Prompt
+from agents.prompts.assembler.sections.work import CHANGED_NOTICE
+from agents.prompts.assembler.stack import MORE_TOOLS
+from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
 from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of

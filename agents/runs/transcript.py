@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agents.assembler.assemble import Prompt
+from agents.prompts.assembler.assemble import Prompt
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS
 from openvibe.base.problems import Problem
 from openvibe.engines.llm.answers.provider_fields import has_fields, rename_ids

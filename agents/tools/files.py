@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from agents.assembler.sections.files import READ_TOOL
+from agents.prompts.assembler.sections.files import READ_TOOL
 from agents.tools.values import STRING_SCHEMA, Tool, ToolContext, thread_source, tool_spec
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing

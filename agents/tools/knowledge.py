@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from agents.agent.audience import CallSource, has_read_restricted, shown_to_readers
 from agents.agent.models import ToolSource
-from agents.assembler.sections.knowledge import entry_line
+from agents.prompts.assembler.sections.knowledge import entry_line
 from agents.statistics.knowledge_uses import record_uses
 from agents.tools.values import STRING_SCHEMA, ToolContext, ToolOutcome, tool_factory, tool_spec
 from knowledge.models import MAX_TOPIC_CHARACTERS, Entry

@@ -7,7 +7,7 @@ from typing import Any
 from agents.agent.audience import CallSource, check_nothing_restricted
 from agents.agent.models import LoadedSkill, ToolSource
 from agents.agent.skills import MAX_LOADED_SKILLS, loaded_skills, skill_index, skill_text
-from agents.assembler.sections.history import memory_session
+from agents.prompts.assembler.sections.history import memory_session
 from agents.tools.values import (
     STRING_SCHEMA,
     Decision,

@@ -13,7 +13,7 @@ from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Sum,
 from django.db.models.functions import Coalesce
 
 from agents.agent.models import LoadedSkill, Run, ToolCall
-from agents.assembler.stack import MORE_TOOLS
+from agents.prompts.assembler.stack import MORE_TOOLS
 from knowledge.models import Entry
 from memory.models import Approval, Block, ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Thread

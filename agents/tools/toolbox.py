@@ -12,7 +12,7 @@ from agents.agent.access import visible_to
 from agents.agent.audience import CallSource
 from agents.agent.models import Agent, Run
 from agents.agent.trust import gate, gate_refusal
-from agents.assembler.stack import MORE_TOOLS, REQUIRED_TOKENS
+from agents.prompts.assembler.stack import MORE_TOOLS, REQUIRED_TOKENS
 from agents.tools import files, knowledge, memory
 from agents.tools.needs import (
     MAX_DIRECT_EXTRA_TOKENS,

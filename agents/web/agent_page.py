@@ -16,7 +16,7 @@ from agents.agent.models import Agent, Run, SoulVersion
 from agents.agent.soul import FieldDiff, diff_souls, render_soul
 from agents.agent.soul.parser import soul_from_dict
 from agents.agent.trust import trust_level
-from agents.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
+from agents.prompts.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
 from agents.runs.programs import programs_heard_at
 from agents.statistics.cache_rates import agent_cache
 from agents.statistics.statistics import agent_acceptance, agent_charts, tokens_per_day

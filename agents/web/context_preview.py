@@ -8,9 +8,9 @@ from django.shortcuts import render
 
 from agents.agent.access import model_takes_tools, reply_denied_reason
 from agents.agent.models import Agent
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.fit import RequiredPartsTooLarge
-from agents.assembler.snapshots.redaction import view_of_prompt
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.fit import RequiredPartsTooLarge
+from agents.prompts.snapshots.redaction import view_of_prompt
 from agents.tools.toolbox import Toolbox
 from agents.web.context_viewer import PREVIEW_TABS, viewer_values
 from openvibe.base.problems import Missing, Problem

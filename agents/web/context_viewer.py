@@ -9,7 +9,11 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from agents.agent.models import Run, Snapshot
-from agents.assembler.snapshots.redaction import (
+from agents.prompts.answer_sources import SharedPassage, find_sources
+from agents.prompts.assembler.stack import STACK
+from agents.prompts.charts import SEGMENT_TITLES, segment_tokens
+from agents.prompts.descriptions import SECTION_TITLES, read_parts
+from agents.prompts.snapshots.redaction import (
     ItemView,
     SectionView,
     SnapshotView,
@@ -17,10 +21,6 @@ from agents.assembler.snapshots.redaction import (
     read_snapshot,
     visible_tool_calls,
 )
-from agents.assembler.stack import STACK
-from agents.prompts.answer_sources import SharedPassage, find_sources
-from agents.prompts.charts import SEGMENT_TITLES, segment_tokens
-from agents.prompts.descriptions import SECTION_TITLES, read_parts
 from agents.web.knowledge_uses import used_entries
 from agents.web.runs import access_run
 from openvibe.base.problems import Missing

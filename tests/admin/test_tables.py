@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agents.assembler.snapshots.store import expire_records
 from agents.models import Agent, Snapshot
+from agents.prompts.snapshots.store import expire_records
 from openvibe.base.admin.tables import table_sizes
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member

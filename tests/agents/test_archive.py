@@ -27,9 +27,9 @@ from agents.archive.export import export_workspace
 from agents.archive.json_columns import READERS
 from agents.archive.restore import BadArchive, import_workspace
 from agents.archive.tables import LEFT_OUT, REFERENCES, archived_tables, workspace_tables
-from agents.assembler.snapshots.store import load_content
 from agents.management.commands.demo import create_demo_workspace
 from agents.models import Agent, Run, Snapshot
+from agents.prompts.snapshots.store import load_content
 from agents.runs.executor import execute_run
 from knowledge.models import Entry
 from memory.episodes.services import give_feedback

@@ -9,9 +9,9 @@ from django.test import Client
 from agents.agent.access import visible_to
 from agents.agent.audience import CallSource, reusable_calls, visible_calls
 from agents.agent.services import set_trust_level
-from agents.assembler.snapshots.redaction import CALL_WITHOUT_AUDIENCE, read_snapshot, visible_tool_calls
-from agents.assembler.stack import MORE_TOOLS
 from agents.models import Agent, Run, ToolCall
+from agents.prompts.assembler.stack import MORE_TOOLS
+from agents.prompts.snapshots.redaction import CALL_WITHOUT_AUDIENCE, read_snapshot, visible_tool_calls
 from agents.tools import toolbox
 from agents.tools.toolbox import TOOLS, Toolbox
 from agents.tools.values import Tool, ToolContext, ToolRegistration, tool_spec

@@ -11,11 +11,11 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from agents.agent.access import visible_to
 from agents.agent.services import set_trust_level
-from agents.assembler.assemble import assemble
-from agents.assembler.snapshots.content import pack_content
-from agents.assembler.snapshots.redaction import read_snapshot
-from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, Run, Snapshot
+from agents.prompts.assembler.assemble import assemble
+from agents.prompts.snapshots.content import pack_content
+from agents.prompts.snapshots.redaction import read_snapshot
+from agents.prompts.snapshots.store import load_content
 from knowledge.models import Entry
 from knowledge.services import update_entry
 from memory.episodes.models import Episode

@@ -6,8 +6,8 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from agents.assembler.assemble import assemble
 from agents.models import Agent, Snapshot
+from agents.prompts.assembler.assemble import assemble
 from agents.tools.toolbox import Toolbox
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member

@@ -12,10 +12,10 @@ from pytest_django.fixtures import Settings
 
 from agents.agent.access import visible_to
 from agents.agent.services import check_soul
-from agents.assembler.assemble import assemble
 from agents.connect.first_steps import SAMPLE_QUESTIONS, list_first_steps, sample_questions
 from agents.management.commands.demo import MEETING_MESSAGES, VIBE_SOUL, create_demo_workspace
 from agents.models import Agent, Run
+from agents.prompts.assembler.assemble import assemble
 from agents.runs.executor import execute_run
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import delete_message, open_direct_messages

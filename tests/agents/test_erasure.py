@@ -10,11 +10,11 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from agents.assembler.snapshots.entry_erasure import erase_entries
-from agents.assembler.snapshots.origins import DELETED_REASON
-from agents.assembler.snapshots.redaction import read_snapshot
-from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, EntryErasure, Run, Snapshot, ToolCall
+from agents.prompts.snapshots.entry_erasure import erase_entries
+from agents.prompts.snapshots.origins import DELETED_REASON
+from agents.prompts.snapshots.redaction import read_snapshot
+from agents.prompts.snapshots.store import load_content
 from knowledge.models import Entry
 from knowledge.services import erase_entry, update_entry
 from openvibe.api.models import IdempotencyKey

@@ -7,8 +7,8 @@ import pytest
 
 from agents.agent.access import visible_to
 from agents.agent.services import set_trust_level
-from agents.assembler.assemble import assemble
 from agents.models import Agent
+from agents.prompts.assembler.assemble import assemble
 from memory.episodes.services import EPISODE_LIFETIME, give_feedback, withdraw_feedback
 from memory.models import Approval, Episode, WorkItem
 from memory.work.approvals import decide_approval

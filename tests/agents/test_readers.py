@@ -13,11 +13,11 @@ from django.test.utils import CaptureQueriesContext
 from agents.agent.access import visible_to
 from agents.agent.audience import shown_to_readers
 from agents.agent.services import deactivate_agent, set_trust_level
-from agents.assembler.assemble import Prompt, assemble
 from agents.connect.trials import ask_on_trial
 from agents.models import Agent, Run, ToolCall
 from agents.openai_api.conversations import asker_of, begin_turn
 from agents.openai_api.requests import parse_chat
+from agents.prompts.assembler.assemble import Prompt, assemble
 from agents.runs.external import ReportedUsage, begin_external_run, finish_external_run
 from agents.tools.toolbox import Toolbox
 from knowledge.models import Entry

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from agents.agent.access import reply_denied_reason, visible_to
 from agents.agent.services import set_trust_level
 from agents.api.serializers import AssembledOut
-from agents.assembler.assemble import assemble
-from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, view_of_prompt, visible_tool_calls
 from agents.models import Agent, Run
+from agents.prompts.assembler.assemble import assemble
+from agents.prompts.snapshots.redaction import prompt_payload, read_snapshot, view_of_prompt, visible_tool_calls
 from agents.runs.executor import execute_run
 from agents.tools.toolbox import Toolbox
 from knowledge.models import Entry

@@ -5,7 +5,7 @@ from contextlib import closing
 from functools import partial
 from itertools import cycle
 
-from agents.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.assemble import Prompt, assemble
 from openvibe.chat.models import Thread
 from tests.bench.bare_sql import bare_sql_step, range_read_step
 from tests.bench.corpus import BenchWorkspace, embed_all, make_bench_workspace, make_entries, make_thread
@@ -24,15 +24,15 @@ MAX_FLOOR_RATIOS = {10_000: 13.0, 100_000: 20.0}
 MAX_GROWTH = 1.5
 PROFILED_FUNCTIONS = (
     ("SQL, driver included", "base/prepared_statements.py", "fetch_prepared"),
-    ("reading thread, history and episodes", "agents/assembler/prompt_rows.py", "read_prompt_rows"),
-    ("making items of history", "agents/assembler/sections/history.py", "history_candidates"),
-    ("episodes and feedback", "agents/assembler/sections/episodes.py", "episode_candidates"),
-    ("knowledge, with its searches", "agents/assembler/sections/knowledge.py", "knowledge_candidates"),
-    ("recall", "agents/assembler/sections/recall.py", "recall_messages"),
+    ("reading thread, history and episodes", "agents/prompts/assembler/prompt_rows.py", "read_prompt_rows"),
+    ("making items of history", "agents/prompts/assembler/sections/history.py", "history_candidates"),
+    ("episodes and feedback", "agents/prompts/assembler/sections/episodes.py", "episode_candidates"),
+    ("knowledge, with its searches", "agents/prompts/assembler/sections/knowledge.py", "knowledge_candidates"),
+    ("recall", "agents/prompts/assembler/sections/recall.py", "recall_messages"),
     ("ranking, of knowledge and of messages", "openvibe/engines/search/ranking.py", "rank"),
     ("counting tokens, everywhere", "openvibe/engines/llm/tokens.py", "count_text"),
-    ("choosing what fits", "agents/assembler/fit.py", "fit"),
-    ("rendering", "agents/assembler/render.py", "render"),
+    ("choosing what fits", "agents/prompts/assembler/fit.py", "fit"),
+    ("rendering", "agents/prompts/assembler/render.py", "render"),
 )
 
 

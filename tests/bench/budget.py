@@ -15,9 +15,9 @@ from statistics import median, quantiles
 from django.db import transaction
 
 from agents.agent.soul import TaskType
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.stack import BUDGETS, LAYER_NAMES, MIN_CEILING, MIN_REQUEST_TOKENS, check_budgets
 from agents.models import Run
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.stack import BUDGETS, LAYER_NAMES, MIN_CEILING, MIN_REQUEST_TOKENS, check_budgets
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message
 from openvibe.engines.llm.tokens import count_prompt_tokens

@@ -4,9 +4,9 @@ from datetime import datetime
 
 from django.db import transaction
 
-from agents.assembler.assemble import Prompt
-from agents.assembler.snapshots.store import store_snapshot
 from agents.models import Agent, Run
+from agents.prompts.assembler.assemble import Prompt
+from agents.prompts.snapshots.store import store_snapshot
 from openvibe.chat.models import Message
 from openvibe.chat.services import create_reply, finish_reply
 from tests.bench.corpus import BenchWorkspace

@@ -14,7 +14,7 @@ from django.db import connection
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from agents.assembler.assemble import assemble
+from agents.prompts.assembler.assemble import assemble
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Thread
 from openvibe.chat.search.thread import find_messages

@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import median
 
 from agents.agent.access import visible_to
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.snapshots.store import shared_prefix_with
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.snapshots.store import shared_prefix_with
 from agents.tools.toolbox import Toolbox
 from memory.episodes.models import Episode
 from memory.plugins.base import CompactionResult, Compactor, MemoryProvider, Session

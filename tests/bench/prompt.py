@@ -15,7 +15,7 @@ from statistics import mean, median
 from django.db import transaction
 
 from agents.agent.soul import TaskType
-from agents.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.assemble import Prompt, assemble
 from agents.tools.toolbox import Toolbox
 from memory.plugins.compaction import execute_compaction, request_compaction_if_due
 from openvibe.chat.models import Message, Thread

@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import mean
 
 from agents.agent.access import visible_to
-from agents.assembler.prompt_rows import read_prompt_rows
-from agents.assembler.sections.recall import recall_messages
-from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
-from agents.assembler.stack import BUDGETS
+from agents.prompts.assembler.prompt_rows import read_prompt_rows
+from agents.prompts.assembler.sections.recall import recall_messages
+from agents.prompts.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
+from agents.prompts.assembler.stack import BUDGETS
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.search.thread import find_messages
 from openvibe.engines.llm.tokens import counter_for

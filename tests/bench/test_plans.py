@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoDbBlocker
 
-from agents.assembler.assemble import assemble
+from agents.prompts.assembler.assemble import assemble
 from knowledge.search import ENTRY_VECTORS, find_entries
 from openvibe.chat.models import Thread
 from openvibe.chat.search import thread as thread_search

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from agents.assembler.assemble import assemble
 from agents.models import Agent
+from agents.prompts.assembler.assemble import assemble
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import add_to_channel, set_instructions, start_dive

@@ -3,8 +3,8 @@
 import pytest
 from django.db import IntegrityError, transaction
 
-from agents.assembler.assemble import assemble
 from agents.models import Agent
+from agents.prompts.assembler.assemble import assemble
 from openvibe.base.models import Event
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import MAX_EMOJI_OF_MESSAGE, Reaction, Thread

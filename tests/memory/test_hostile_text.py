@@ -7,9 +7,9 @@ import pytest
 from django.db import connection, connections, transaction
 
 from agents.agent.access import agent_access
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.snapshots.redaction import read_snapshot
 from agents.models import Agent, Run
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.snapshots.redaction import read_snapshot
 from memory.blocks.services import update_notes
 from memory.episodes.models import Proposal
 from memory.episodes.proposals import accept_proposal

@@ -3,9 +3,9 @@ every prompt that held them."""
 
 import pytest
 
-from agents.assembler.assemble import assemble
-from agents.assembler.snapshots.redaction import view_of_prompt
 from agents.models import Agent
+from agents.prompts.assembler.assemble import assemble
+from agents.prompts.snapshots.redaction import view_of_prompt
 from memory.work.handoff import INSTRUCTIONS, create_handoff
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Thread

@@ -362,7 +362,7 @@ class ToolSource(models.Model):
 class Snapshot(models.Model):
     """What one run saw: every item in the prompt and every item left out, with reasons.
 
-    `content` is compressed JSON (`agents.assembler.snapshots.store`), removed after
+    `content` is compressed JSON (`agents.prompts.snapshots.store`), removed after
     PROMPT_RETENTION_DAYS; the counts stay.
     """
 

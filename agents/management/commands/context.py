@@ -9,10 +9,10 @@ from django.core.management.base import BaseCommand, CommandError
 from agents.agent.access import model_takes_tools
 from agents.agent.models import Agent
 from agents.agent.soul import TaskType
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.snapshots.redaction import prompt_payload
-from agents.assembler.snapshots.store import shared_prefix_with_last_run
-from agents.assembler.stack import STACK
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.stack import STACK
+from agents.prompts.snapshots.redaction import prompt_payload
+from agents.prompts.snapshots.store import shared_prefix_with_last_run
 from agents.tools.toolbox import Toolbox
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread

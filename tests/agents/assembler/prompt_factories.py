@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from agents.assembler.items import AtomicGroup, Item, SectionCandidates, TrustLabel, make_item
-from agents.assembler.stack import LAYER_NAMES, STACK, LayerName, SectionName
+from agents.prompts.assembler.items import AtomicGroup, Item, SectionCandidates, TrustLabel, make_item
+from agents.prompts.assembler.stack import LAYER_NAMES, STACK, LayerName, SectionName
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import TokenCounter, counter_for
 

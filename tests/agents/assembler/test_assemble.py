@@ -8,9 +8,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.agent.services import set_trust_level
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.render import shared_prefix_tokens
 from agents.models import Agent, Run
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.render import shared_prefix_tokens
 from memory.episodes.models import Episode
 from memory.episodes.services import give_feedback, mark_applied
 from openvibe.base.problems import Missing, Problem

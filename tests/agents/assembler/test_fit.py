@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agents.assembler.fit import RequiredPartsTooLarge, fit
-from agents.assembler.items import AtomicGroup, FitResult, SectionCandidates
-from agents.assembler.stack import BUDGETS, LAYER_NAMES, LayerName
+from agents.prompts.assembler.fit import RequiredPartsTooLarge, fit
+from agents.prompts.assembler.items import AtomicGroup, FitResult, SectionCandidates
+from agents.prompts.assembler.stack import BUDGETS, LAYER_NAMES, LayerName
 from tests.agents.assembler.prompt_factories import caps, offer, offers, sized
 
 NO_CAPS: Mapping[LayerName, int | None] = dict.fromkeys(LAYER_NAMES)

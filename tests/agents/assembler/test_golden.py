@@ -19,10 +19,10 @@ import pytest
 
 from agents.agent.access import visible_to
 from agents.agent.services import save_soul, set_trust_level
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.snapshots.origins import KNOWN_KINDS, item_kind
-from agents.assembler.snapshots.store import replace_item
 from agents.models import Agent, Run, Snapshot, ToolCall
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.snapshots.origins import KNOWN_KINDS, item_kind
+from agents.prompts.snapshots.store import replace_item
 from agents.tools.toolbox import Toolbox
 from memory.blocks.models import ProfileNote
 from memory.episodes.models import Episode

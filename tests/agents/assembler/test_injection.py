@@ -10,8 +10,8 @@ import pytest
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent, Run, Snapshot, ToolCall
+from agents.prompts.assembler.assemble import Prompt, assemble
 from knowledge.models import Entry
 from memory.blocks.models import Block, ProfileNote
 from memory.episodes.models import Episode, Feedback

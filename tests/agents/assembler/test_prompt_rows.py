@@ -10,13 +10,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.agent.access import visible_to
-from agents.assembler.assemble import assemble
-from agents.assembler.prompt_rows import FRAGMENTS, read_prompt_rows
-from agents.assembler.sections.blocks import BLOCKS, PROFILE_NOTES
-from agents.assembler.sections.episodes import EPISODES
-from agents.assembler.sections.history import enabled_plugin
-from agents.assembler.sections.work import WORK_ITEMS
 from agents.models import Agent
+from agents.prompts.assembler.assemble import assemble
+from agents.prompts.assembler.prompt_rows import FRAGMENTS, read_prompt_rows
+from agents.prompts.assembler.sections.blocks import BLOCKS, PROFILE_NOTES
+from agents.prompts.assembler.sections.episodes import EPISODES
+from agents.prompts.assembler.sections.history import enabled_plugin
+from agents.prompts.assembler.sections.work import WORK_ITEMS
 from memory.blocks.models import ProfileNote
 from memory.episodes.services import give_feedback
 from openvibe.chat.models import Message, Thread, visibility_of

@@ -4,10 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.assembler.fit import fit
-from agents.assembler.items import AtomicGroup, FitResult, Item, SectionCandidates, group_in_steps, make_tool_item
-from agents.assembler.render import DATA_NOTICE, UntrustedText, overhead_tokens, render, shared_prefix_tokens
-from agents.assembler.stack import LAYER_NAMES, SectionName
+from agents.prompts.assembler.fit import fit
+from agents.prompts.assembler.items import (
+    AtomicGroup,
+    FitResult,
+    Item,
+    SectionCandidates,
+    group_in_steps,
+    make_tool_item,
+)
+from agents.prompts.assembler.render import DATA_NOTICE, UntrustedText, overhead_tokens, render, shared_prefix_tokens
+from agents.prompts.assembler.stack import LAYER_NAMES, SectionName
 from openvibe.engines.llm.fences import parse_fences
 from openvibe.engines.llm.tokens import TokenCounter, count_prompt_tokens
 from openvibe.engines.llm.values import ChatMessage, ToolCallRequest, ToolSpec

@@ -3,10 +3,10 @@
 import pytest
 
 from agents.agent.services import save_soul
-from agents.assembler.assemble import assemble
-from agents.assembler.render import overhead_tokens
-from agents.assembler.stack import MIN_REQUEST_TOKENS
 from agents.models import Agent
+from agents.prompts.assembler.assemble import assemble
+from agents.prompts.assembler.render import overhead_tokens
+from agents.prompts.assembler.stack import MIN_REQUEST_TOKENS
 from openvibe.chat.models import Thread
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.tokens import count_prompt_tokens

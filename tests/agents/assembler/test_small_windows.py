@@ -6,9 +6,9 @@ import pytest
 
 from agents.agent.access import visible_to
 from agents.agent.services import set_trust_level
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.stack import BUDGETS, SMALL_WINDOW, is_small_window, scale_caps
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.stack import BUDGETS, SMALL_WINDOW, is_small_window, scale_caps
 from agents.tools.toolbox import Toolbox
 from memory.services import create_work_item, request_approval
 from openvibe.chat.models import Thread

@@ -3,7 +3,7 @@
 import pytest
 
 from agents.agent.soul import TaskType
-from agents.assembler.stack import (
+from agents.prompts.assembler.stack import (
     BUDGETS,
     LAYER_NAMES,
     MIN_CEILING,

@@ -7,8 +7,8 @@ import pytest
 
 from agents.agent.access import visible_to
 from agents.agent.services import save_soul
-from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent, Run, Snapshot
+from agents.prompts.assembler.assemble import Prompt, assemble
 from agents.tools.toolbox import Toolbox
 from memory.episodes.services import give_feedback
 from memory.services import create_work_item

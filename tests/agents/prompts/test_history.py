@@ -6,8 +6,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, Run, Snapshot
+from agents.prompts.snapshots.store import load_content
 from agents.runs.executor import execute_run
 from memory.models import Compaction
 from openvibe.chat.models import Thread

@@ -3,8 +3,8 @@
 import pytest
 
 from agents.agent.access import visible_to
-from agents.assembler.assemble import assemble
 from agents.models import Agent, Run
+from agents.prompts.assembler.assemble import assemble
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run, retry_run
 from agents.web.run_cards import runs_by_message

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from agents.agent.services import set_trust_level
-from agents.assembler.items import reachable_tools
 from agents.models import Agent, Run, ToolCall
+from agents.prompts.assembler.items import reachable_tools
 from memory.blocks.models import Block, ProfileNote
 from memory.blocks.services import access_blocks_for_update
 from openvibe.chat.models import Thread

@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agents.assembler.snapshots.store import erase_calls_about, expire_records
 from agents.models import Agent, KnowledgeUse, Run, RunStep
+from agents.prompts.snapshots.store import erase_calls_about, expire_records
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.run_steps import read_reasoning
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS, ThoughtWriter, bounded_thought

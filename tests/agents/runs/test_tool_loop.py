@@ -11,8 +11,8 @@ from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 
 from agents.agent.access import tokens_used_today
-from agents.assembler.stack import MORE_TOOLS
 from agents.models import Agent, Run, ToolCall
+from agents.prompts.assembler.stack import MORE_TOOLS
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run, stop_run
 from agents.runs.recovery import recover_runs

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.assembler.assemble import Prompt
-from agents.assembler.stack import BUDGETS, TaskBudget
+from agents.prompts.assembler.assemble import Prompt
+from agents.prompts.assembler.stack import BUDGETS, TaskBudget
 from agents.runs.transcript import (
     MAX_ROUNDS,
     NO_ROOM_LEFT,

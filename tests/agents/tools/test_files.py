@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from agents.assembler.snapshots.origins import DELETED_REASON, NO_ACCESS_REASON
-from agents.assembler.snapshots.redaction import read_snapshot, visible_tool_calls
-from agents.assembler.snapshots.store import load_content
 from agents.models import Agent, Run, Snapshot, ToolCall
+from agents.prompts.snapshots.origins import DELETED_REASON, NO_ACCESS_REASON
+from agents.prompts.snapshots.redaction import read_snapshot, visible_tool_calls
+from agents.prompts.snapshots.store import load_content
 from agents.tools.toolbox import Toolbox
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, erase_texts, remove_from_channel, start_dive

@@ -9,8 +9,8 @@ import pytest
 from django.utils import timezone
 
 from agents.agent.audience import save_sources
-from agents.assembler.assemble import assemble
 from agents.models import Agent, KnowledgeUse, Run
+from agents.prompts.assembler.assemble import assemble
 from agents.tools.toolbox import Toolbox
 from agents.tools.values import Decision
 from knowledge.models import Entry, Notice

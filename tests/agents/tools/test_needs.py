@@ -7,8 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents.agent.access import visible_to
-from agents.assembler.stack import MORE_TOOLS
 from agents.models import Agent, Run, ToolCall
+from agents.prompts.assembler.stack import MORE_TOOLS
 from agents.tools import toolbox
 from agents.tools.needs import MAX_DIRECT_EXTRA_TOKENS, NEEDS, SHORT_THREAD_MESSAGES, SHORT_THREAD_TOKENS
 from agents.tools.toolbox import TOOLS, Toolbox

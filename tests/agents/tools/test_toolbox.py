@@ -4,8 +4,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from agents.agent.services import save_soul
-from agents.assembler.stack import REQUIRED_TOKENS
 from agents.models import Agent, LoadedSkill, Run, SoulVersion
+from agents.prompts.assembler.stack import REQUIRED_TOKENS
 from agents.tools.toolbox import MAX_RESULT_TOKENS, TOOLS, Toolbox
 from agents.tools.values import Decision, Tool
 from memory.blocks.context_blocks import ContextBlocks

@@ -7,13 +7,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agents.assembler.assemble import assemble
-from agents.assembler.items import Item, shorten_message
-from agents.assembler.snapshots.redaction import read_snapshot, view_of_prompt
-from agents.assembler.snapshots.store import store_snapshot
-from agents.assembler.stack import STACK
 from agents.models import Agent, Run, Snapshot
+from agents.prompts.assembler.assemble import assemble
+from agents.prompts.assembler.items import Item, shorten_message
+from agents.prompts.assembler.stack import STACK
 from agents.prompts.descriptions import SECTION_TITLES, read_parts
+from agents.prompts.snapshots.redaction import read_snapshot, view_of_prompt
+from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.executor import execute_run
 from agents.web.context_viewer import BAR_UNITS, bar_segments
 from memory.episodes.services import give_feedback

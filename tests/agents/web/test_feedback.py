@@ -4,8 +4,8 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from agents.assembler.assemble import assemble
 from agents.models import Agent, Run
+from agents.prompts.assembler.assemble import assemble
 from memory.episodes.models import Episode, Feedback
 from memory.episodes.queries import FeedbackSummary, feedback_by_message
 from memory.episodes.services import give_feedback

@@ -4,8 +4,8 @@ prompt."""
 import pytest
 
 from agents.agent.audience import CallSource, save_sources
-from agents.assembler.snapshots.redaction import CALL_QUOTES_KNOWLEDGE, visible_tool_calls
 from agents.models import Agent, Run, ToolCall
+from agents.prompts.snapshots.redaction import CALL_QUOTES_KNOWLEDGE, visible_tool_calls
 from agents.statistics.knowledge_uses import record_uses
 from agents.web.knowledge_uses import used_entries
 from knowledge.models import Entry, Notice, Revision

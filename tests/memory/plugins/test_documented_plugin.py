@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.sections.history import MENTION_TAIL
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.sections.history import MENTION_TAIL
 from memory.plugins.testing import RULES, ConformanceRule, check_rule, plugins_under_test
 from openvibe.chat.models import Thread
 from openvibe.chat.services import post_message

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agents.agent.access import visible_to
-from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.sessions import open_session
 from openvibe.chat.models import Thread

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from agents.agent.access import visible_to
 from agents.agent.soul import TaskType
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.sections.constraints import _fair_shares
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.sections.constraints import _fair_shares
 from memory.work.services import close_work_item, create_work_item, decide_constraint
 from openvibe.chat.models import Dive, Thread
 from openvibe.chat.services import start_dive

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.services import delete_message, publish_dive, start_dive
 from openvibe.engines.llm.offline.drafts import DRAFT_FORMAT, ResultDraft

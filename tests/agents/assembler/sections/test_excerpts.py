@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.assembler.assemble import assemble
-from agents.assembler.excerpts import GAP_MARKER, choose_passages, join_passages
 from agents.models import Agent
+from agents.prompts.assembler.assemble import assemble
+from agents.prompts.assembler.excerpts import GAP_MARKER, choose_passages, join_passages
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.agents.assembler.prompt_factories import O200K

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.items import Item
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.items import Item
 from agents.tools.toolbox import Toolbox
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access, start_dive

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from agents.assembler.assemble import assemble
 from agents.models import Agent
+from agents.prompts.assembler.assemble import assemble
 from memory.plugins.base import MAX_ENTRY_TOKENS
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.services import enable_plugin

@@ -8,13 +8,13 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.render import shared_prefix_tokens
-from agents.assembler.sections.images import MAX_IMAGES, NOTICE
-from agents.assembler.snapshots.content import content_messages
-from agents.assembler.snapshots.redaction import view_of_prompt
-from agents.assembler.snapshots.store import shared_prefix_with, snapshot_content
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.render import shared_prefix_tokens
+from agents.prompts.assembler.sections.images import MAX_IMAGES, NOTICE
+from agents.prompts.snapshots.content import content_messages
+from agents.prompts.snapshots.redaction import view_of_prompt
+from agents.prompts.snapshots.store import shared_prefix_with, snapshot_content
 from openvibe.chat.models import Image, Message, Thread
 from openvibe.chat.services import delete_message, describe_image, start_dive
 from openvibe.engines.llm.adaptations.request_shapes import without_images

@@ -7,8 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
 from knowledge.models import Entry
 from knowledge.search import embed_pending_entries
 from knowledge.services import pin_result, supersede_entry

@@ -7,14 +7,14 @@ import pytest
 from django.utils import timezone
 
 from agents.agent.access import visible_to
-from agents.assembler.assemble import assemble
-from agents.assembler.prompt_rows import read_prompt_rows
-from agents.assembler.sections.recall import packing_order, recall_messages
-from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
-from agents.assembler.snapshots.redaction import read_snapshot
-from agents.assembler.snapshots.store import load_content
-from agents.assembler.stack import BUDGETS
 from agents.models import Agent, Run, Snapshot
+from agents.prompts.assembler.assemble import assemble
+from agents.prompts.assembler.prompt_rows import read_prompt_rows
+from agents.prompts.assembler.sections.recall import packing_order, recall_messages
+from agents.prompts.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
+from agents.prompts.assembler.stack import BUDGETS
+from agents.prompts.snapshots.redaction import read_snapshot
+from agents.prompts.snapshots.store import load_content
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import MessageHit
 from openvibe.chat.services import delete_message, erase_texts

@@ -5,11 +5,11 @@ from itertools import takewhile
 
 import pytest
 
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.items import Item
-from agents.assembler.sections.recall_blocks import day_note
-from agents.assembler.snapshots.store import store_snapshot
 from agents.models import Agent, Run, Snapshot
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.items import Item
+from agents.prompts.assembler.sections.recall_blocks import day_note
+from agents.prompts.snapshots.store import store_snapshot
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message
 from openvibe.engines.llm.tokens import count_prompt_tokens

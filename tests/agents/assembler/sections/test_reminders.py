@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.sections.reminders import APPROVALS_LINE
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.sections.reminders import APPROVALS_LINE
 from agents.tools.toolbox import Toolbox
 from memory.models import WorkItem
 from memory.work.approvals import decide_approval, request_approval

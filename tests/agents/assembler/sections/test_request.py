@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.sections.request import NO_WORDS
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.sections.request import NO_WORDS
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.llm.fences import parse_fences
 from openvibe.engines.llm.tokens import count_prompt_tokens

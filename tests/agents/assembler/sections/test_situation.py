@@ -7,10 +7,10 @@ import pytest
 from django.utils import timezone
 
 from agents.agent.access import visible_to
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.items import summarised_seqs
-from agents.assembler.sections.situation import view_line
 from agents.models import Agent
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.assembler.items import summarised_seqs
+from agents.prompts.assembler.sections.situation import view_line
 from memory.plugins.base import Session
 from memory.plugins.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread

@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from agents.agent.access import visible_to
 from agents.agent.audience import CallSource, save_sources
-from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.snapshots.store import expire_records
 from agents.models import Agent, Run, Snapshot, ToolCall
+from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.snapshots.store import expire_records
 from memory.blocks.models import ProfileNote
 from memory.plugins.base import Session
 from memory.plugins.lcm.provider import LcmProvider

@@ -11,12 +11,12 @@ from django.test.utils import CaptureQueriesContext
 
 from agents.agent.access import visible_to
 from agents.agent.services import set_trust_level
-from agents.assembler.assemble import assemble
-from agents.assembler.snapshots.content import pack_content
-from agents.assembler.snapshots.origins import OF_ROWS, OF_THE_RUN, item_kind
-from agents.assembler.snapshots.redaction import SnapshotView, read_snapshot
-from agents.assembler.snapshots.store import load_content, store_snapshot
 from agents.models import Agent, Run, Snapshot
+from agents.prompts.assembler.assemble import assemble
+from agents.prompts.snapshots.content import pack_content
+from agents.prompts.snapshots.origins import OF_ROWS, OF_THE_RUN, item_kind
+from agents.prompts.snapshots.redaction import SnapshotView, read_snapshot
+from agents.prompts.snapshots.store import load_content, store_snapshot
 from knowledge.models import Entry
 from knowledge.services import update_entry
 from memory.blocks.services import update_notes

@@ -1,8 +1,8 @@
 """Snapshots are read for 30 days, by later versions too: a field of their items keeps its name or is carried over."""
 
-from agents.assembler.items import DroppedItem, Item
-from agents.assembler.snapshots.redaction import ItemView
-from agents.assembler.snapshots.store import replace_item
+from agents.prompts.assembler.items import DroppedItem, Item
+from agents.prompts.snapshots.redaction import ItemView
+from agents.prompts.snapshots.store import replace_item
 
 STORED_ITEM = {
     "layer": "P1",

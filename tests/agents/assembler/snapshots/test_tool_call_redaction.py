@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from agents.assembler.snapshots.redaction import CALL_QUOTES_DELETED, CALL_QUOTES_NOTES, visible_tool_calls
 from agents.models import Agent, Run, ToolCall
+from agents.prompts.snapshots.redaction import CALL_QUOTES_DELETED, CALL_QUOTES_NOTES, visible_tool_calls
 from agents.tasks import expire_records_task
 from knowledge.services import update_entry
 from openvibe.chat.models import Thread

@@ -11,8 +11,8 @@ import pytest
 from django.db import connection, connections
 from django.test import Client
 
-from agents.assembler.assemble import assemble
 from agents.models import Agent
+from agents.prompts.assembler.assemble import assemble
 from memory.plugins.base import Session
 from memory.plugins.lcm.compaction import compact_conversation, rebuild_conversation
 from memory.plugins.lcm.integrity import find_violations

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
-from agents.assembler.items import AtomicGroup, FitResult, Item, SectionCandidates, begin_transcript, make_item
-from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
-from agents.assembler.stack import SectionName
+from agents.prompts.assembler.items import AtomicGroup, FitResult, Item, SectionCandidates, begin_transcript, make_item
+from agents.prompts.assembler.sections.request import PromptRequest, QueryScope, author_trust
+from agents.prompts.assembler.stack import SectionName
 from openvibe.chat.models import Dive, Image, Message
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.llm.tokens import TokenCounter

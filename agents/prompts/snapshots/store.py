@@ -15,10 +15,10 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from agents.agent.models import Run, RunStep, Snapshot, ToolCall, ToolSource
-from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
-from agents.assembler.items import DroppedItem, Item, reachable_tools
-from agents.assembler.render import shared_prefix_tokens
-from agents.assembler.snapshots.content import (
+from agents.prompts.assembler.assemble import ASSEMBLER_VERSION, Prompt
+from agents.prompts.assembler.items import DroppedItem, Item, reachable_tools
+from agents.prompts.assembler.render import shared_prefix_tokens
+from agents.prompts.snapshots.content import (
     CONTENT_VERSION,
     UnreadableContent,
     content_messages,

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, Q, QuerySet
 
-from agents.assembler.items import Item, SectionCandidates, make_item, section_candidates
-from agents.assembler.sections.request import PromptRequest, QueryScope
+from agents.prompts.assembler.items import Item, SectionCandidates, make_item, section_candidates
+from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
 from memory.models import WorkItem
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.llm.fences import fence

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from django.db.models import OuterRef, QuerySet, Value
 from django.db.models.functions import Coalesce, Left, NullIf
 
-from agents.assembler.items import (
+from agents.prompts.assembler.items import (
     DroppedItem,
     DropReason,
     Item,
@@ -27,8 +27,8 @@ from agents.assembler.items import (
     section_candidates,
     trust_drop_reason,
 )
-from agents.assembler.sections.request import PromptRequest, QueryScope
-from agents.assembler.sections.work import WORK_ITEMS
+from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
+from agents.prompts.assembler.sections.work import WORK_ITEMS
 from knowledge.models import Entry
 from knowledge.queries import (
     CandidateEntry,

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import Exists, Model, OuterRef, Q, QuerySet, Value
 
-from agents.assembler.snapshots.store import OF_FILES, key_ids
+from agents.prompts.snapshots.store import OF_FILES, key_ids
 from knowledge.models import Entry
 from knowledge.queries import restricted_at, was_any_restricted_since
 from memory.models import Approval, Episode, ProgressEntry, WorkItem

@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce
 
 from agents.agent.audience import reusable_calls
 from agents.agent.models import Agent, Run, Snapshot, ToolCall
-from agents.assembler.items import (
+from agents.prompts.assembler.items import (
     DroppedItem,
     Item,
     SectionCandidates,
@@ -24,8 +24,8 @@ from agents.assembler.items import (
     make_item,
     section_candidates,
 )
-from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
-from agents.assembler.stack import MORE_TOOLS
+from agents.prompts.assembler.sections.request import PromptRequest, QueryScope, author_trust
+from agents.prompts.assembler.stack import MORE_TOOLS
 from memory.models import Approval, Compaction, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.chat.models import Dive, Message

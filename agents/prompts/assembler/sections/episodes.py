@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 
 from agents.agent.audience import learned_unseen, unseen_channels
 from agents.agent.models import Run
-from agents.assembler.items import (
+from agents.prompts.assembler.items import (
     DroppedItem,
     Item,
     SectionCandidates,
@@ -21,9 +21,9 @@ from agents.assembler.items import (
     relative_time,
     section_candidates,
 )
-from agents.assembler.sections.request import PromptRequest, QueryScope
-from agents.assembler.sections.work import APPROVALS, approval_key
-from agents.assembler.stack import SectionName
+from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
+from agents.prompts.assembler.sections.work import APPROVALS, approval_key
+from agents.prompts.assembler.stack import SectionName
 from memory.models import Episode
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle

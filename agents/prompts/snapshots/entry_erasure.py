@@ -13,8 +13,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.agent.models import EntryErasure, KnowledgeUse, Run, RunStep, Snapshot, ToolCall, ToolSource
-from agents.assembler.snapshots.content import UnreadableContent, unpack_text
-from agents.assembler.snapshots.store import rewrite_snapshot
+from agents.prompts.snapshots.content import UnreadableContent, unpack_text
+from agents.prompts.snapshots.store import rewrite_snapshot
 from knowledge.models import Entry
 from openvibe.api.idempotency import rewrite_answers
 from openvibe.base.quotation import Quotation, quotable_since

@@ -7,8 +7,8 @@ from django.db.models import OuterRef, QuerySet
 
 from agents.agent.models import LoadedSkill
 from agents.agent.skills import skill_index, skill_text
-from agents.assembler.items import Item, SectionCandidates, make_item, section_candidates
-from agents.assembler.sections.request import PromptRequest, QueryScope
+from agents.prompts.assembler.items import Item, SectionCandidates, make_item, section_candidates
+from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
 from memory.models import Block, ProfileNote
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.llm.fences import fence

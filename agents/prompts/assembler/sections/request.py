@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from agents.agent.models import Agent
 from agents.agent.soul import TaskType
-from agents.assembler.items import (
+from agents.prompts.assembler.items import (
     Item,
     SectionCandidates,
     TrustLabel,
@@ -21,7 +21,7 @@ from agents.assembler.items import (
     section_candidates,
     shorten_message,
 )
-from agents.assembler.stack import MIN_REQUEST_TOKENS, TaskBudget
+from agents.prompts.assembler.stack import MIN_REQUEST_TOKENS, TaskBudget
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import row_columns
 from openvibe.engines.llm.tokens import TokenCounter

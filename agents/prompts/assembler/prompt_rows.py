@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet
 
-from agents.assembler.sections import (
+from agents.prompts.assembler.sections import (
     blocks,
     constraints,
     dive,
@@ -18,7 +18,7 @@ from agents.assembler.sections import (
     situation,
     work,
 )
-from agents.assembler.sections.request import THREAD_COLUMNS, QueryScope
+from agents.prompts.assembler.sections.request import THREAD_COLUMNS, QueryScope
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import AccessQuery
 from openvibe.engines.database.compiled_queries import JsonRows, json_array, json_object

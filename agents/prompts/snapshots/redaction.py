@@ -13,11 +13,11 @@ from django.db.models import Max, Q
 
 from agents.agent.audience import visible_calls
 from agents.agent.models import Run, Snapshot, ToolCall, ToolSource
-from agents.assembler.assemble import Prompt
-from agents.assembler.items import DroppedItem, Item
-from agents.assembler.snapshots.content import UnreadableContent, content_messages
-from agents.assembler.snapshots.entry_erasure import erased_entry_keys
-from agents.assembler.snapshots.origins import (
+from agents.prompts.assembler.assemble import Prompt
+from agents.prompts.assembler.items import DroppedItem, Item
+from agents.prompts.snapshots.content import UnreadableContent, content_messages
+from agents.prompts.snapshots.entry_erasure import erased_entry_keys
+from agents.prompts.snapshots.origins import (
     DELETED_REASON,
     KNOWN_KINDS,
     NO_ACCESS_REASON,
@@ -26,7 +26,7 @@ from agents.assembler.snapshots.origins import (
     withheld_kinds,
     withheld_knowledge,
 )
-from agents.assembler.snapshots.store import (
+from agents.prompts.snapshots.store import (
     OF_FILES,
     is_seq,
     key_ids,

@@ -10,10 +10,10 @@ from django.utils import timezone
 from agents.agent.access import endpoint_for, fallback_for, visible_to
 from agents.agent.models import Agent
 from agents.agent.soul import TaskType
-from agents.assembler.assemble import OFFLINE_MODEL, basic_candidates, needed_tokens
-from agents.assembler.sections import identity, situation
-from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
-from agents.assembler.stack import BUDGETS, MIN_REQUEST_TOKENS, bounded_by_window, with_stored_overrides
+from agents.prompts.assembler.assemble import OFFLINE_MODEL, basic_candidates, needed_tokens
+from agents.prompts.assembler.sections import identity, situation
+from agents.prompts.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
+from agents.prompts.assembler.stack import BUDGETS, MIN_REQUEST_TOKENS, bounded_by_window, with_stored_overrides
 from openvibe.base.problems import Problem
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.tokens import counter_for

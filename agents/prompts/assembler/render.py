@@ -12,8 +12,8 @@ from functools import lru_cache
 from itertools import groupby, takewhile
 from types import MappingProxyType
 
-from agents.assembler.items import PART_SEPARATOR, FitResult, Item, message_part, opening_tokens
-from agents.assembler.stack import SECTION_ORDER, SectionName, Slot
+from agents.prompts.assembler.items import PART_SEPARATOR, FitResult, Item, message_part, opening_tokens
+from agents.prompts.assembler.stack import SECTION_ORDER, SectionName, Slot
 from openvibe.engines.llm.tokens import MESSAGE_OVERHEAD, PROMPT_OVERHEAD, TokenCounter, count_message, count_text
 from openvibe.engines.llm.transcripts import CLOSING
 from openvibe.engines.llm.values import ChatMessage, ImagePart

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Literal, cast, get_args
 
-from agents.assembler.stack import MORE_TOOLS, SECTION_ORDER, STACK, LayerName, SectionName, Slot
+from agents.prompts.assembler.stack import MORE_TOOLS, SECTION_ORDER, STACK, LayerName, SectionName, Slot
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import (
     MESSAGE_OVERHEAD,

@@ -13,8 +13,8 @@ from agents.agent.access import visible_to
 from agents.agent.audience import shown_to_readers
 from agents.agent.models import Agent
 from agents.agent.soul import TaskType
-from agents.assembler.history_fit import dropped_items, fit_with_history, room_beside, with_view
-from agents.assembler.items import (
+from agents.prompts.assembler.history_fit import dropped_items, fit_with_history, room_beside, with_view
+from agents.prompts.assembler.items import (
     DroppedItem,
     Item,
     SectionCandidates,
@@ -23,9 +23,9 @@ from agents.assembler.items import (
     reachable_tools,
     section_candidates,
 )
-from agents.assembler.prompt_rows import DEFAULT_ENDPOINT, ModelWindow, read_prompt_rows
-from agents.assembler.render import render, sent_tokens
-from agents.assembler.sections import (
+from agents.prompts.assembler.prompt_rows import DEFAULT_ENDPOINT, ModelWindow, read_prompt_rows
+from agents.prompts.assembler.render import render, sent_tokens
+from agents.prompts.assembler.sections import (
     blocks,
     constraints,
     dive,
@@ -39,9 +39,9 @@ from agents.assembler.sections import (
     situation,
     work,
 )
-from agents.assembler.sections.recall_blocks import RecallBlock
-from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext, request_candidates
-from agents.assembler.stack import (
+from agents.prompts.assembler.sections.recall_blocks import RecallBlock
+from agents.prompts.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext, request_candidates
+from agents.prompts.assembler.stack import (
     BUDGETS,
     MIN_REQUEST_TOKENS,
     SMALL_WINDOW_SKIPS,

@@ -17,8 +17,8 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import NamedTuple
 
-from agents.assembler.excerpts import choose_passages, count_question_words, join_passages
-from agents.assembler.items import (
+from agents.prompts.assembler.excerpts import choose_passages, count_question_words, join_passages
+from agents.prompts.assembler.items import (
     Item,
     SectionCandidates,
     TrustLabel,
@@ -28,8 +28,8 @@ from agents.assembler.items import (
     opening_tokens,
     section_candidates,
 )
-from agents.assembler.sections.history import message_line_item
-from agents.assembler.sections.recall_blocks import (
+from agents.prompts.assembler.sections.history import message_line_item
+from agents.prompts.assembler.sections.recall_blocks import (
     RecallBlock,
     ShownMessage,
     StandingBlock,
@@ -42,7 +42,7 @@ from agents.assembler.sections.recall_blocks import (
     standing_blocks,
     with_reopening,
 )
-from agents.assembler.sections.request import PromptRequest
+from agents.prompts.assembler.sections.request import PromptRequest
 from memory.queries import MAX_ENTRY_TOKENS, ContextEntry, message_entries, messages_for_prompts
 from openvibe.chat.queries import MessageHit, find_messages
 from openvibe.engines.llm.tokens import TokenCounter

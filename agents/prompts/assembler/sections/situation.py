@@ -10,8 +10,15 @@ from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet
 
-from agents.assembler.items import FitResult, Item, SectionCandidates, format_minute, make_item, section_candidates
-from agents.assembler.sections.request import PromptRequest, QueryScope
+from agents.prompts.assembler.items import (
+    FitResult,
+    Item,
+    SectionCandidates,
+    format_minute,
+    make_item,
+    section_candidates,
+)
+from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.llm.fences import fence
 from openvibe.workspaces.models import Member, Participant

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from django.db.models import Exists, OuterRef, QuerySet
 
 from agents.agent.models import Run
-from agents.assembler.items import (
+from agents.prompts.assembler.items import (
     AtomicGroup,
     DroppedItem,
     Item,
@@ -29,8 +29,8 @@ from agents.assembler.items import (
     summarised_messages,
     trust_drop_reason,
 )
-from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
-from agents.assembler.stack import SMALL_WINDOW_SHARE, SectionName
+from agents.prompts.assembler.sections.request import PromptRequest, QueryScope, author_trust
+from agents.prompts.assembler.stack import SMALL_WINDOW_SHARE, SectionName
 from memory.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.queries import (
     FRESH_TAIL,

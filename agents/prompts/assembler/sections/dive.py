@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet
 
-from agents.assembler.items import (
+from agents.prompts.assembler.items import (
     FitResult,
     Item,
     SectionCandidates,
@@ -21,7 +21,7 @@ from agents.assembler.items import (
     section_candidates,
     shorten_message,
 )
-from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
+from agents.prompts.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from openvibe.chat.models import DiveResult, Message
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.llm.offline.drafts import DRAFT_FORMAT, render_draft

@@ -12,7 +12,7 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, get_type_hints
 
-from agents.assembler.items import DroppedItem, Item
+from agents.prompts.assembler.items import DroppedItem, Item
 from openvibe.engines.llm.values import ChatMessage, ImagePart
 
 CONTENT_VERSION = 2

@@ -6,8 +6,15 @@ goes back to the extendable sections (the history of P1), whose caps no longer c
 
 from collections.abc import Mapping, Sequence
 
-from agents.assembler.items import AtomicGroup, DroppedItem, FitResult, Item, SectionCandidates, make_dropped_item
-from agents.assembler.stack import LAYER_NAMES, LayerName, SectionName
+from agents.prompts.assembler.items import (
+    AtomicGroup,
+    DroppedItem,
+    FitResult,
+    Item,
+    SectionCandidates,
+    make_dropped_item,
+)
+from agents.prompts.assembler.stack import LAYER_NAMES, LayerName, SectionName
 
 
 class RequiredPartsTooLarge(ValueError):

@@ -6,9 +6,9 @@ They say how things stand and name rows by reference; no words of anybody stand 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from agents.assembler.items import SectionCandidates, make_item, section_candidates
-from agents.assembler.sections.request import PromptRequest
-from agents.assembler.sections.work import (
+from agents.prompts.assembler.items import SectionCandidates, make_item, section_candidates
+from agents.prompts.assembler.sections.request import PromptRequest
+from agents.prompts.assembler.sections.work import (
     APPROVALS,
     PREVIOUS_ANSWER,
     WORK_ITEMS,

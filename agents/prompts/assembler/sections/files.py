@@ -11,8 +11,15 @@ from typing import Any, NamedTuple
 from django.db.models import BigIntegerField, Case, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
 from django.db.models.functions import Coalesce, NullIf
 
-from agents.assembler.items import Item, SectionCandidates, format_minute, make_item, opening_tokens, section_candidates
-from agents.assembler.sections.request import PromptRequest, QueryScope
+from agents.prompts.assembler.items import (
+    Item,
+    SectionCandidates,
+    format_minute,
+    make_item,
+    opening_tokens,
+    section_candidates,
+)
+from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
 from openvibe.chat.models import EXTRACT_TOKENS, Attachment, Dive, Message
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.llm.transcripts import message_line, opening

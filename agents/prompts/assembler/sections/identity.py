@@ -12,9 +12,16 @@ from django.db.models.functions import Coalesce, Concat, StrIndex
 from agents.agent.skills import read_override
 from agents.agent.soul import TaskType, render_soul
 from agents.agent.soul.parser import soul_from_dict
-from agents.assembler.items import DroppedItem, Item, SectionCandidates, data_block, make_item, section_candidates
-from agents.assembler.sections.request import PromptRequest, QueryScope
-from agents.assembler.stack import SectionName
+from agents.prompts.assembler.items import (
+    DroppedItem,
+    Item,
+    SectionCandidates,
+    data_block,
+    make_item,
+    section_candidates,
+)
+from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
+from agents.prompts.assembler.stack import SectionName
 from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.llm.transcripts import indent_text, one_line

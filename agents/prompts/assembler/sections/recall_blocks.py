@@ -13,11 +13,11 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-from agents.assembler.excerpts import join_passages
-from agents.assembler.items import Item, TrustLabel, begin_transcript, format_minute, opening_tokens
-from agents.assembler.sections.history import MESSAGE_LABELS, message_line_item, time_note
-from agents.assembler.sections.request import PromptRequest
-from agents.assembler.sections.work import PREVIOUS_ANSWER
+from agents.prompts.assembler.excerpts import join_passages
+from agents.prompts.assembler.items import Item, TrustLabel, begin_transcript, format_minute, opening_tokens
+from agents.prompts.assembler.sections.history import MESSAGE_LABELS, message_line_item, time_note
+from agents.prompts.assembler.sections.request import PromptRequest
+from agents.prompts.assembler.sections.work import PREVIOUS_ANSWER
 from memory.queries import ContextEntry, message_entries, messages_for_prompts
 from openvibe.engines.llm.tokens import TokenCounter
 from openvibe.engines.llm.transcripts import opening

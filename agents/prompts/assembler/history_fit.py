@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from agents.assembler.fit import RequiredPartsTooLarge, fit
-from agents.assembler.items import DroppedItem, FitResult, Item, SectionCandidates, summarised_seqs
-from agents.assembler.render import overhead_tokens
-from agents.assembler.sections import dive, history, recall, situation
-from agents.assembler.sections.request import PromptRequest
+from agents.prompts.assembler.fit import RequiredPartsTooLarge, fit
+from agents.prompts.assembler.items import DroppedItem, FitResult, Item, SectionCandidates, summarised_seqs
+from agents.prompts.assembler.render import overhead_tokens
+from agents.prompts.assembler.sections import dive, history, recall, situation
+from agents.prompts.assembler.sections.request import PromptRequest
 from memory.queries import ContextEntry
 from openvibe.base.problems import Problem
 from openvibe.engines.text.cleaning import pluralize
