@@ -21,13 +21,13 @@ from agents.agent.audience import shown_while_answering, visible_calls
 from agents.agent.models import Agent, LoadedSkill, ToolCall
 from agents.agent.services import PROMPT_CHECK
 from agents.connect.first_steps import list_first_steps, sample_questions
-from agents.mcp.tools import allowed_tools
 from agents.prompts.assembler.stack import check_budgets
 from agents.prompts.assembler.validation import check_agent, check_endpoint, check_workspace
 from agents.prompts.history import PromptSteps
 from agents.prompts.snapshots.store import erase_calls_quoting, erase_from_snapshots, erase_steps_quoting
 from agents.quotes import AGENT_QUOTES
 from agents.statistics.knowledge_uses import recent_entry_uses
+from agents.tools.mcp_servers.tools import allowed_tools
 from agents.tools.toolbox import EXTRA_TOOLS
 from agents.web.run_cards import runs_by_message
 from knowledge.queries import ENTRY_USES

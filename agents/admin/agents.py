@@ -32,8 +32,8 @@ from agents.agent.skills import OVERRIDE_FILES, folder_problems, read_override, 
 from agents.agent.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_souls
 from agents.agent.soul.parser import soul_from_dict
 from agents.agent.trust import TRUST_LEVELS, trust_level
-from agents.mcp.tools import allow_tools
 from agents.statistics.statistics import agent_acceptance
+from agents.tools.mcp_servers.tools import allow_tools
 from openvibe.base.admin import AuditedAdmin
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem

@@ -17,8 +17,8 @@ from unfold.widgets import (
 from agents.agent.models import Agent, McpTool
 from agents.agent.services import check_fallback
 from agents.agent.soul.plain import PlainSoul, soul_to_yaml
-from agents.mcp.tools import offered_name
 from agents.prompts.assembler.validation import check_agent
+from agents.tools.mcp_servers.tools import offered_name
 from openvibe.base.admin import SameWorkspaceForm
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel

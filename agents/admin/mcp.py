@@ -15,8 +15,8 @@ from unfold.admin import TabularInline
 from unfold.decorators import action
 
 from agents.agent.models import McpServer, McpTool
-from agents.mcp.tools import FetchResult, refresh_tools
-from agents.mcp.values import MAX_TOOLS
+from agents.tools.mcp_servers.tools import FetchResult, refresh_tools
+from agents.tools.mcp_servers.values import MAX_TOOLS
 from openvibe.base.admin import AuditedAdmin, StoredSecretForm, secret_input
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem

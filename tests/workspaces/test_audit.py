@@ -21,8 +21,8 @@ from agents.agent.services import (
     set_trust_level,
     update_agent,
 )
-from agents.mcp.tools import allow_tools
 from agents.models import Agent, McpServer, McpTool
+from agents.tools.mcp_servers.tools import allow_tools
 from knowledge.exchange.entry_export import export_entries
 from memory.plugins.services import configure_plugin, disable_plugin, enable_plugin
 from openvibe.api.services import issue_token, revoke_token

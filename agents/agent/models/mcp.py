@@ -73,7 +73,7 @@ class McpServer(TimestampedModel):
 
 class McpTool(models.Model):
     """A tool of a server as it was fetched. `fingerprint` is of all that the server said of it: a server that says
-    something else when the tool is called is not called (`agents.mcp.tools`)."""
+    something else when the tool is called is not called (`agents.tools.mcp_servers.tools`)."""
 
     class Effect(models.TextChoices):
         READS = "reads", "only reads"

@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agents.mcp.tools import FetchResult, refresh_tools
 from agents.models import Agent, McpServer, McpTool
+from agents.tools.mcp_servers.tools import FetchResult, refresh_tools
 from agents.tools.toolbox import MAX_RESULT_TOKENS, UNKNOWN_OUTCOME, Toolbox
 from agents.tools.values import ToolOutcome
 from memory.work.approvals import decide_approval

@@ -25,9 +25,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR
 
 from agents.agent.models import McpServer
-from agents.mcp.lenient_messages import LenientMessages, result_text
-from agents.mcp.readable_stream import ReadableStream
-from agents.mcp.values import MAX_TOOLS, McpError, ToolChanged, ToolDefinition, ToolList
+from agents.tools.mcp_servers.lenient_messages import LenientMessages, result_text
+from agents.tools.mcp_servers.readable_stream import ReadableStream
+from agents.tools.mcp_servers.values import MAX_TOOLS, McpError, ToolChanged, ToolDefinition, ToolList
 from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.network.ssrf_guard import AddressRefused, GuardedAsyncTransport
 from openvibe.engines.text.cleaning import pluralize

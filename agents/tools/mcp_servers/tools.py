@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agents.agent.models import Agent, McpServer, McpTool
 from agents.agent.trust import Effect
-from agents.mcp.values import McpError, ToolChanged, ToolDefinition, ToolList
+from agents.tools.mcp_servers.values import McpError, ToolChanged, ToolDefinition, ToolList
 from agents.tools.toolbox import UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from openvibe.base.audit import AuditAction, record_audit
@@ -63,7 +63,7 @@ def refresh_tools(*, server: McpServer) -> FetchResult:
 
     A tool that changed acts outside again, asks nobody first, and is no agent's until an admin allows it anew.
     """
-    from agents.mcp.client import fetch_tools  # its SDK takes a second to import: only when it is used
+    from agents.tools.mcp_servers.client import fetch_tools  # its SDK takes a second to import: only when it is used
 
     try:
         tool_list = fetch_tools(server)
@@ -163,7 +163,7 @@ def _make_tool(tool: McpTool, context: ToolContext) -> Tool:
 
 def _call(tool: McpTool, arguments: dict[str, Any]) -> str | ToolOutcome:
     """What the tool answers. Raises Problem when it was not called."""
-    from agents.mcp.client import call_tool  # its SDK takes a second to import: only when it is used
+    from agents.tools.mcp_servers.client import call_tool  # its SDK takes a second to import: only when it is used
 
     server = tool.server
     try:

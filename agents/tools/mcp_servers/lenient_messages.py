@@ -15,7 +15,7 @@ import mcp_types
 from mcp_types.methods import parse_server_result
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from agents.mcp.readable_stream import is_keepable, without_unreadable
+from agents.tools.mcp_servers.readable_stream import is_keepable, without_unreadable
 from openvibe.engines.llm.fences import clean_text
 
 if TYPE_CHECKING:
