@@ -10,8 +10,8 @@ from memory.episodes.queries import feedback_by_message, feedback_givers
 from memory.episodes.session_review import AGENT_CLIENT, REVIEWER_AGENTS
 from memory.plugins.compaction import erase_focus
 from memory.plugins.lcm.correction import forget_quoting_summaries
+from memory.plugins.map.timeline import PROMPT_HISTORY, PromptPart, PromptReading, Step, steps_beside
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_check_on_commit
-from memory.plugins.timeline import PROMPT_HISTORY, PromptPart, PromptReading, Step, steps_beside
 from memory.quotes import MEMORY_QUOTES
 from memory.work.approvals import approval_decided
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine

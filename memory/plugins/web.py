@@ -31,14 +31,14 @@ from memory.plugins.compaction import (
     resume_compaction,
 )
 from memory.plugins.correction import correct_summary
-from memory.plugins.memory_map import build_memory_map
+from memory.plugins.map.memory_map import build_memory_map
+from memory.plugins.map.summary_tree import build_summary_tree, tree_lines
+from memory.plugins.map.timeline import PROMPT_HISTORY
+from memory.plugins.map.token_chart import CompactionStep, Growth, TokenChart, build_token_chart
 from memory.plugins.models import Compaction
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget, session_of
-from memory.plugins.summary_tree import build_summary_tree, tree_lines
 from memory.plugins.tasks import enqueue_compaction_on_commit
-from memory.plugins.timeline import PROMPT_HISTORY
-from memory.plugins.token_chart import CompactionStep, Growth, TokenChart, build_token_chart
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Thread

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.plugins.base import SummarySpan
-from memory.plugins.map_layout import MAX_PIECES, WIDTH, Measure, build_map_layout, split_thread
-from memory.plugins.timeline import PromptPart
+from memory.plugins.map.map_layout import MAX_PIECES, WIDTH, Measure, build_map_layout, split_thread
+from memory.plugins.map.timeline import PromptPart
 
 
 def part(kind: str, first: int, last: int, tokens: int = 10, row_id: int = 1) -> PromptPart:

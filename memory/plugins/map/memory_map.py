@@ -7,10 +7,8 @@ from datetime import datetime
 from django.utils import timezone
 
 from memory.plugins.base import MemoryProvider, PointInTime, Session, SummarySpan
-from memory.plugins.map_layout import MapLayout, Measure, Piece, build_map_layout, split_thread
-from memory.plugins.models import Compaction
-from memory.plugins.sessions import context_budget
-from memory.plugins.timeline import (
+from memory.plugins.map.map_layout import MapLayout, Measure, Piece, build_map_layout, split_thread
+from memory.plugins.map.timeline import (
     PROMPT_HISTORY,
     Neighbours,
     PromptPart,
@@ -20,6 +18,8 @@ from memory.plugins.timeline import (
     neighbours,
     newest_step,
 )
+from memory.plugins.models import Compaction
+from memory.plugins.sessions import context_budget
 from openvibe.chat.models import Thread
 from openvibe.engines.database.prepared_statements import fetch_unprepared
 

@@ -62,7 +62,7 @@ class PromptHistory(Protocol):
         statements."""
 
 
-PROMPT_HISTORY: Register[PromptHistory] = Register("memory.plugins.timeline.PROMPT_HISTORY")
+PROMPT_HISTORY: Register[PromptHistory] = Register("memory.plugins.map.timeline.PROMPT_HISTORY")
 """What the memory map shows of prompts."""
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from memory.plugins.base import SummarySpan
-from memory.plugins.timeline import PromptPart
+from memory.plugins.map.timeline import PromptPart
 from openvibe.engines.text.cleaning import pluralize
 
 WIDTH = 1000
