@@ -24,12 +24,12 @@ from openvibe.engines.search import candidates, spaces
 from openvibe.engines.search.spaces import ENDPOINT_EMBEDDER, clear_space_cache
 from openvibe.workspaces.models import Member
 from tests import factories, run_once
+from tests.engines.search.fakes import FAKE, FakeEmbedder, embedder_for
 from tests.examples import register_profiles
 from tests.memory.plugins.third_party import hidden_packages
 from tests.registers import replaced
 from tests.savepoints import savepoints_without_cursors
 from tests.scheduling import KINDS, LongestFirst, kind_of, rank_of
-from tests.search.fakes import FAKE, FakeEmbedder, embedder_for
 
 POSTGRESQL_PROGRAMS = ("initdb", "postgres")
 running: list[str] = []

@@ -41,7 +41,7 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant, User, Workspace
 from openvibe.workspaces.queries import member_access
 from openvibe.workspaces.sessions import SessionStore
-from tests.llm.factories import EndpointFactory
+from tests.engines.llm.factories import EndpointFactory
 from tests.rows import insert
 
 ModelT = TypeVar("ModelT", bound=Model)

@@ -15,10 +15,10 @@ KIND_OF = {
     "tests/journeys/": "journeys",
     "tests/operations/test_bootstrap_venv.py": "processes",
     "tests/operations/test_serve.py": "processes",
-    "tests/operations/test_supervisor.py": "processes",
+    "tests/engines/serving/test_supervisor.py": "processes",
     "tests/operations/test_local_model.py": "processes",
     "tests/operations/test_external_database.py": "processes",
-    "tests/operations/test_embedded.py": "processes",
+    "tests/engines/database/test_embedded.py": "processes",
     "tests/operations/test_backup.py": "processes",
     "tests/operations/test_backup_versions.py": "processes",
     "tests/operations/test_migration_history.py": "processes",
@@ -26,9 +26,9 @@ KIND_OF = {
     "tests/operations/test_scale_out.py": "processes",
     "tests/operations/test_proxy_example.py": "processes",
     "tests/operations/test_two_databases.py": "processes",
-    "tests/base/test_workers.py": "processes",
+    "tests/engines/jobs/test_workers.py": "processes",
     "tests/memory/plugins/test_conformance.py::test_an_author_runs_it_by_the_name_of_the_package": "processes",
-    "tests/llm/test_tokens.py::test_vocabularies_are_loaded_when_needed_and_without_the_network": "processes",
+    "tests/engines/llm/test_tokens.py::test_vocabularies_are_loaded_when_needed_and_without_the_network": "processes",
     "tests/client/test_command.py": "processes",
     "tests/test_site.py": "processes",
     "tests/nightly/": "nightly",
@@ -37,7 +37,12 @@ KIND_OF = {
 }
 LONG = (
     *("tests/api/test_access.py", "tests/memory/plugins/lcm/", "tests/api/test_schema.py", "tests/admin/"),
-    *("tests/workspaces/test_database_gone.py", "tests/llm/", "tests/client/", "tests/agents/mcp/"),  # they wait
+    *(
+        "tests/workspaces/test_database_gone.py",
+        "tests/engines/llm/",
+        "tests/client/",
+        "tests/agents/mcp/",
+    ),  # they wait
 )
 SHARED_BY_WORKERS = ("tests/api/test_access.py", "tests/api/test_schema.py")
 

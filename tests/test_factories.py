@@ -7,7 +7,7 @@ from factory.django import DjangoModelFactory
 
 from openvibe.base.models import Event
 from tests import factories
-from tests.llm.factories import EndpointFactory
+from tests.engines.llm.factories import EndpointFactory
 from tests.memory.factories import CompactionFactory, MemoryPluginFactory, ProgressEntryFactory, WorkItemFactory
 
 pytestmark = pytest.mark.django_db

@@ -25,7 +25,7 @@ from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_invitation, create_snippet
 from tests import factories
 from tests.api.access_matrix import Place, make_place, write_block, write_dive, write_knowledge, write_work
-from tests.llm.factories import EndpointFactory
+from tests.engines.llm.factories import EndpointFactory
 
 pytestmark = pytest.mark.django_db
 FEW, MANY = 1, 6

@@ -14,9 +14,9 @@ from openvibe.chat.services import discard_dive, start_dive
 from openvibe.workspaces.models import Member, Spending, User
 from openvibe.workspaces.services import add_member, create_invitation, create_snippet
 from tests import factories
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.knowledge.factories import ContradictionFactory
-from tests.llm.factories import EndpointFactory
-from tests.llm.scripted_client import ScriptedModel
 
 KEY = "sk-very-secret-0123456789"
 

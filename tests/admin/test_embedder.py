@@ -13,8 +13,8 @@ from openvibe.engines.search.spaces import LOCAL_EMBEDDERS
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.admin.conftest import staff
-from tests.llm.factories import EndpointFactory
-from tests.search.fakes import FakeEmbedder, Trouble
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.search.fakes import FakeEmbedder, Trouble
 
 PAGE = "/admin/search/vectorspace/"
 

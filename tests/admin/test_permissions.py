@@ -14,8 +14,8 @@ from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Invitation, Member
 from tests import factories
 from tests.admin.conftest import KEY, staff
+from tests.engines.llm.model_server import Answer, serving
 from tests.factories import make_channel
-from tests.llm.model_server import Answer, serving
 
 
 def endpoint_form(endpoint: Endpoint, **changes: object) -> dict[str, object]:

@@ -12,8 +12,8 @@ from openvibe.workspaces.models import Member, Workspace
 from openvibe.workspaces.services import update_workspace
 from tests.admin.conftest import staff
 from tests.admin.test_permissions import endpoint_form, workspace_form
+from tests.engines.llm.factories import EndpointFactory
 from tests.factories import SOUL, access
-from tests.llm.factories import EndpointFactory
 
 NUMBERS = re.compile(r"@vibe could not be given a prompt \(\w+\): it needs [\d,]{4,} tokens")
 LONG_RULES = "be kind " * 990

@@ -12,9 +12,9 @@ from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask
 from tests.api.client import is_problem
 from tests.api.conftest import token_client
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.model_server import Answer, serving
 from tests.factories import signed_in
-from tests.llm.factories import EndpointFactory
-from tests.llm.model_server import Answer, serving
 
 pytestmark = pytest.mark.django_db
 

@@ -23,8 +23,8 @@ from openvibe.chat.services import delete_message, describe_image, erase_texts, 
 from openvibe.engines.database.fields import decrypt
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, meanwhile, reply_of, told
+from tests.engines.llm.factories import EndpointFactory
 from tests.factories import access, make_agent, make_channel, make_entry, make_suggestion, make_thread, say, show
-from tests.llm.factories import EndpointFactory
 from tests.memory.factories import WorkItemFactory
 
 SECRET = "The vault code is tulip, the fourth drawer holds the key to it."

@@ -29,9 +29,9 @@ from openvibe.workspaces.models import Member, Spending, Workspace
 from openvibe.workspaces.services import meter_client
 from tests.agents.runs.scripted_runs import LOG, ask, calling, reply_of
 from tests.agents.runs.scripted_runs import told as run_with
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.factories import access, make_entry, make_paid_endpoint, say, say_all
-from tests.llm.factories import EndpointFactory
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.memory.episodes.sample_reviews import LEARNING, review, suggesting
 
 SUMMARY = "Ana says that roses like sun, water and mulch."

@@ -43,9 +43,9 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import calling
 from tests.agents.tools.tool_calls import call
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.examples import examples
 from tests.factories import access, attach, make_agent, make_channel, make_entry, make_thread, say
-from tests.llm.scripted_client import ScriptedModel
 
 WORD = re.compile(r"\bzq\d+x\b")
 VERBS = (

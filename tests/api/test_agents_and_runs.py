@@ -15,7 +15,7 @@ from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from openvibe.workspaces.services import add_member
 from tests.bench.corpus import BenchWorkspace, make_threads
 from tests.bench.http_load import session_key
 from tests.bench.measurement import Aim, Measurement
-from tests.llm.factories import EndpointFactory
+from tests.engines.llm.factories import EndpointFactory
 
 FIRST_WORD_SECONDS, TOKENS_PER_SECOND, TOKENS = 0.2, 50, 60
 ONE_BY_ONE, AT_ONCE = 20, 50

@@ -9,9 +9,9 @@ from openvibe.chat.models import MessageToEmbed, MessageVector, Thread
 from openvibe.engines.search.models import VectorSpace
 from openvibe.engines.search.space_lifecycle import diagnose_search
 from openvibe.workspaces.models import Member
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.search.fakes import FakeEmbedder, Trouble
 from tests.factories import make_channel, make_thread, say
-from tests.llm.factories import EndpointFactory
-from tests.search.fakes import FakeEmbedder, Trouble
 
 
 def embed(*arguments: str) -> str:

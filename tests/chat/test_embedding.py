@@ -18,8 +18,8 @@ from openvibe.engines.search.embedders import StaticEmbedder
 from openvibe.engines.search.indexing import BATCH_SIZE
 from openvibe.engines.search.models import VectorSpace
 from openvibe.workspaces.models import Member
+from tests.engines.search.fakes import FakeEmbedder
 from tests.factories import access, say
-from tests.search.fakes import FakeEmbedder
 
 EMBEDDER = StaticEmbedder()
 

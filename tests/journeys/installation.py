@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from openvibe.engines.serving.supervisor import PROCESS_NAME_PREFIX
-from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
+from tests.engines.llm.model_server import Answer, Asked, FakeEndpoint, serving
 from tests.operations.processes import PATIENCE, free_port, processes_of, python, wait_until
 from tests.operations.server import Serving
 

@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 from playwright.sync_api import APIResponse, Dialog, FilePayload, Locator, Page, Route, expect
 
+from tests.engines.llm.model_server import Answer
 from tests.journeys.conftest import People, stop_clock
 from tests.journeys.installation import Installation, words_of
 from tests.journeys.late_answers import Held, hear
-from tests.llm.model_server import Answer
 from tests.operations.processes import wait_until
 
 SEND = """async ([address, fields]) => (await fetch(address, {

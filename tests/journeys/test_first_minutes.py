@@ -5,8 +5,8 @@ from threading import Event
 
 from playwright.sync_api import expect
 
+from tests.engines.llm.model_server import Answer, Asked, serving
 from tests.journeys.conftest import People
-from tests.llm.model_server import Answer, Asked, serving
 
 KEY = "sk-proj-canary-0123456789abcdefghijklmnop"
 PNG = base64.b64decode(

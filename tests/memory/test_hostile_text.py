@@ -27,8 +27,8 @@ from openvibe.engines.llm.fences import parse_fences
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Workspace
 from tests.agents.runs.scripted_runs import ask, calling, told
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access, say, say_all
-from tests.llm.scripted_client import ScriptedModel
 
 CANARY = "quetzalcoatl"
 SAID = f"Please remember: the gate opens with {CANARY} and roses."

@@ -10,8 +10,8 @@ from memory.plugins.lcm.models import Item, Summary
 from memory.plugins.models import Compaction, MemoryPlugin
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
+from tests.engines.llm.factories import EndpointFactory
 from tests.factories import make_thread
-from tests.llm.factories import EndpointFactory
 from tests.memory.factories import CompactionFactory, MemoryPluginFactory
 from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in, told
 

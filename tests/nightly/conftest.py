@@ -13,7 +13,7 @@ from openvibe.engines.llm.models import Endpoint
 from openvibe.runner.local_model.process import ServedModel, serve_model
 from openvibe.runner.local_model.weights import MODELS, LocalModelError, default_cache
 from openvibe.workspaces.models import Member
-from tests.llm.factories import EndpointFactory
+from tests.engines.llm.factories import EndpointFactory
 from tests.operations.processes import free_port
 
 CONTEXT_TOKENS = 8_192

@@ -21,7 +21,7 @@ from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.serving.service_states import ServiceState, write_service_states
 from openvibe.runner.management.commands.doctor import CheckResult, run_checks
 from openvibe.workspaces.models import Member
-from tests.llm.factories import EndpointFactory
+from tests.engines.llm.factories import EndpointFactory
 from tests.operations.processes import free_port
 
 

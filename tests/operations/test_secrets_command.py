@@ -10,7 +10,7 @@ from pytest_django.fixtures import Settings
 from openvibe.engines.llm.models import Endpoint
 from openvibe.runner.management.commands.secrets import encrypted_fields
 from openvibe.workspaces.models import Member
-from tests.llm.factories import EndpointFactory
+from tests.engines.llm.factories import EndpointFactory
 
 SECRET = "sk-canary-0123456789"
 

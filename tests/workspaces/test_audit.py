@@ -45,7 +45,7 @@ from openvibe.workspaces.services import (
 )
 from tests import factories
 from tests.admin.conftest import staff
-from tests.agents.soul.sample_souls import FERN
+from tests.agents.agent.soul.sample_souls import FERN
 
 pytestmark = pytest.mark.django_db
 Writes = list[tuple[str, Callable[[], object]]]

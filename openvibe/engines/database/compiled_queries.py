@@ -257,7 +257,7 @@ def _with_literals(statement: str, literals: Iterable[str | None]) -> str:
 
 def _load_instance(model: type[Model], names: Iterable[str], values: Iterable[Any]) -> Model:
     """What `Model.from_db` gives, in a fraction of its time: no model here has a constructor, signals or descriptors
-    of its own that ask to be told of each value (`tests/base/test_query_cache.py` sees to it)."""
+    of its own that ask to be told of each value (`tests/engines/database/test_compiled_queries.py` sees to it)."""
     instance = model.__new__(model)
     instance._state = state = ModelState()
     state.adding, state.db = False, DEFAULT_DB_ALIAS

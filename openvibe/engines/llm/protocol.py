@@ -1,6 +1,6 @@
 """The one door to language models: what every client promises.
 
-`tests/llm/conformance.py` holds each client to it.
+`tests/engines/llm/conformance.py` holds each client to it.
 """
 
 from __future__ import annotations

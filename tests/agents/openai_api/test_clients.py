@@ -23,8 +23,8 @@ from agents.runs.executor import execute_run
 from openvibe.api.services import issue_token
 from openvibe.engines.serving.streams import STREAMS_KEY
 from openvibe.workspaces.models import Member
-from tests.llm.factories import EndpointFactory
-from tests.llm.model_server import Answer, FakeEndpoint, serving
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.model_server import Answer, FakeEndpoint, serving
 
 pytestmark = pytest.mark.django_db
 PATHS = sorted(Path(__file__).parent.glob("clients/*.json"))

@@ -22,8 +22,8 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import add_to_channel, archive_channel, create_channel
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import calling
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access, make_agent, make_channel
-from tests.llm.scripted_client import ScriptedModel
 
 Said = tuple[str, str]
 WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "", "parameters": {"type": "object"}}}

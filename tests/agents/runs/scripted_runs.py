@@ -10,8 +10,8 @@ from agents.runs.executor import execute_run
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.llm.values import ChatMessage, ToolCallRequest
 from openvibe.workspaces.models import Member
+from tests.engines.llm.scripted_client import RecordedCall, ScriptedAnswer, ScriptedModel, ScriptedReply
 from tests.factories import say
-from tests.llm.scripted_client import RecordedCall, ScriptedAnswer, ScriptedModel, ScriptedReply
 
 LOG = ("log_progress", {"checkpoint": "Bed 1 is mulched"})
 

@@ -16,9 +16,9 @@ from openvibe.chat.models import Thread
 from openvibe.engines.llm.models import EndpointAdaptation
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.model_server import Answer, Asked, FakeEndpoint, serving
 from tests.factories import access, signed_in
-from tests.llm.factories import EndpointFactory
-from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 NO_TOOLS = "this model does not support tools"
 NOTICE = "It takes no tools, so agents answer without them."

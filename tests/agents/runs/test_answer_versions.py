@@ -14,8 +14,8 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
 from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel, ScriptedReply
 from tests.factories import access, say, signed_in
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel, ScriptedReply
 
 HTMX = {"HX-Request": "true"}
 

@@ -14,8 +14,8 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import open_direct_messages
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, is_whole, reply_of, told
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access
-from tests.llm.scripted_client import ScriptedModel
 
 ORDER = ("request_approval", {"what": "Order  500 tulip bulbs", "reason": "They are gone by May."})
 

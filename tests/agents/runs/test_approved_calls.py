@@ -25,8 +25,8 @@ from openvibe.chat.models import Thread
 from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.models import Member, Participant
 from tests.agents.runs.scripted_runs import WorkerDied, ask, calling, reply_of, results, told
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access
-from tests.llm.scripted_client import ScriptedModel
 from tests.locks import wait_until_blocked
 from tests.registers import replaced
 

@@ -17,9 +17,9 @@ from openvibe.chat.models import Thread
 from openvibe.chat.services import request_draft, start_dive
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.model_server import Answer, serving
 from tests.factories import access, say
-from tests.llm.factories import EndpointFactory
-from tests.llm.model_server import Answer, serving
 
 Execute = Callable[..., Run]
 CALL = ("call_0", "log_progress", '{"checkpoint": "Bed 1 is mulched"}')

@@ -14,8 +14,8 @@ from openvibe.engines.llm.offline.drafts import EXTRACTED_NOTE, OFFLINE_NOTE, Re
 from openvibe.engines.llm.offline.offline import OfflineModel
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import meanwhile
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.factories import access, make_agent, make_paid_endpoint, say
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 RESULT = ResultDraft("Prune in March", ("Before the buds open", "With clean shears", "Climbers after flowering"))
 

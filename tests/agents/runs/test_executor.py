@@ -21,8 +21,8 @@ from openvibe.chat.services import delete_message, set_thread_access
 from openvibe.engines.database.locks import LockKind, lock_key
 from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.factories import access, make_agent, say
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 
 def ask(thread: Thread, ana: Member, body: str = "@vibe when do I prune?") -> Run:

@@ -26,9 +26,9 @@ from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.retries import CallLimits, RetryPolicy
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.model_server import Answer, FakeEndpoint, serving
 from tests.factories import access, say, signed_in
-from tests.llm.factories import EndpointFactory
-from tests.llm.model_server import Answer, FakeEndpoint, serving
 
 DOWN = Answer(status=500, error={"message": "CUDA out of memory"})
 CALL = Answer("", tool_calls=(("call_1", "log_progress", '{"checkpoint": "Bed 1 is mulched"}'),))

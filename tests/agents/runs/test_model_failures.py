@@ -17,9 +17,9 @@ from openvibe.engines.llm.http_client import Connection
 from openvibe.engines.llm.openai.client import OpenAIModel
 from openvibe.engines.llm.retries import RetryPolicy
 from openvibe.workspaces.models import Member
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.model_server import Answer, FakeEndpoint, serving
 from tests.factories import access, say
-from tests.llm.factories import EndpointFactory
-from tests.llm.model_server import Answer, FakeEndpoint, serving
 
 NEVER = Event()
 QUESTION = "@vibe when do I prune?"

@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
+from agents.models.run import ERASED_FIELDS
+
 from agents.archive.tables import archived_tables
 from agents.models import Agent, Run, ToolCall
-from agents.models.run import ERASED_FIELDS
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run
 from openvibe.chat.models import Thread
@@ -15,8 +16,8 @@ from openvibe.engines.llm.protocol import ModelStream
 from openvibe.engines.llm.values import StreamEnd
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, is_whole
+from tests.engines.llm.scripted_client import ScriptedModel, ScriptedReply
 from tests.factories import access, say
-from tests.llm.scripted_client import ScriptedModel, ScriptedReply
 
 READ = ("memory", {"action": "status"})
 

@@ -15,8 +15,8 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import archive_channel, delete_message
 from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.factories import access, say
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from openvibe.engines.llm.errors import ModelTimeout
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, meanwhile, reply_of, told
 from tests.agents.runs.test_executor import in_background, wait_for
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.factories import access, make_entry, make_member, say
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 THOUGHTS = ("The question is ", "about pruning. ", "Ana prunes the climbers in July.")
 

@@ -14,9 +14,9 @@ from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, meanwhile, reply_of, told
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.scripted_client import ScriptedAnswer
 from tests.factories import access
-from tests.llm.factories import EndpointFactory
-from tests.llm.scripted_client import ScriptedAnswer
 
 
 def kinds(run: Run, reader: Member) -> list[str]:

@@ -27,9 +27,9 @@ from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, WorkerDied, ask, calling, is_whole, meanwhile, reply_of, results, told
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.factories import access, say, say_all
-from tests.llm.factories import EndpointFactory
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.memory.task_queue import take_sent
 
 COUNTER = counter_for("scripted")

@@ -10,8 +10,8 @@ from agents.runs.executor import execute_run
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
-from tests.llm.factories import EndpointFactory
-from tests.llm.model_server import Answer, FakeEndpoint, serving
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.model_server import Answer, FakeEndpoint, serving
 
 CALL = ("call_0", "log_progress", '{"checkpoint": "Bed 1 is mulched"}')
 

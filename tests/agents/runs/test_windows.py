@@ -16,9 +16,9 @@ from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of, told
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.model_server import Answer, Asked, FakeEndpoint, serving
 from tests.factories import access, say, signed_in
-from tests.llm.factories import EndpointFactory
-from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 TOO_LONG = Answer(
     status=400,

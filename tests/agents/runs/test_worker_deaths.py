@@ -14,8 +14,8 @@ from memory.models import ProgressEntry
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, WorkerDied, ask, calling
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.factories import access
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 WRITES = ("INSERT", "UPDATE", "DELETE", "RELEASE")
 

@@ -22,8 +22,8 @@ from tests.agents.conftest import WriteFile
 from tests.agents.factories import LoadedSkillFactory
 from tests.agents.runs.scripted_runs import LOG, WorkerDied, ask, calling, reply_of, results, told
 from tests.agents.tools.tool_calls import call
+from tests.engines.llm.factories import EndpointFactory
 from tests.factories import access, attach, make_agent, make_entry, say, say_all
-from tests.llm.factories import EndpointFactory
 from tests.memory.factories import BlockFactory
 
 EXACT = counter_for("offline")

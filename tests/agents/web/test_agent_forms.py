@@ -14,9 +14,9 @@ from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Thread
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
-from tests.agents.soul.sample_souls import FERN as FERN_SOUL
+from tests.agents.agent.soul.sample_souls import FERN as FERN_SOUL
+from tests.engines.llm.factories import EndpointFactory
 from tests.factories import make_channel, signed_in
-from tests.llm.factories import EndpointFactory
 
 FERN = {
     "name": "Fern",

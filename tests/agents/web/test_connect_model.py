@@ -17,8 +17,8 @@ from openvibe.engines.llm.endpoints import endpoints
 from openvibe.engines.llm.endpoints.endpoints import CALLED_TOOL, TRIAL_PROMPT, TRIAL_TOOL, try_endpoint
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
+from tests.engines.llm.model_server import Answer, Asked, serving
 from tests.factories import access, make_agent, signed_in
-from tests.llm.model_server import Answer, Asked, serving
 
 KEY = "sk-proj-very-secret-0123456789-abcdefghij"
 

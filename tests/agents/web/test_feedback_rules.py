@@ -21,9 +21,9 @@ from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.workspaces.models import Member, Spending
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access, signed_in
-from tests.llm.factories import EndpointFactory
-from tests.llm.scripted_client import ScriptedModel
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from openvibe.chat.web.live import PageFrames
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.agents.runs.scripted_runs import LOG, ask, calling, reply_of, told
+from tests.engines.llm.scripted_client import ScriptedAnswer
 from tests.factories import access, signed_in
-from tests.llm.scripted_client import ScriptedAnswer
 
 HTMX = {"HX-Request": "true"}
 SEARCH = ("memory", {"action": "search", "query": "mulch"})

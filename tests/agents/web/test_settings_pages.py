@@ -23,9 +23,9 @@ from openvibe.base.models import AuditRecord
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests import factories
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.model_server import Answer, serving
 from tests.factories import signed_in
-from tests.llm.factories import EndpointFactory
-from tests.llm.model_server import Answer, serving
 from tests.locks import wait_until_blocked
 from tests.memory.plugins.third_party import installed_package
 

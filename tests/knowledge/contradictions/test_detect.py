@@ -12,9 +12,9 @@ from knowledge.services import archive_entry, renew_entry, settle_contradiction,
 from knowledge.wiring import inbox_notes
 from openvibe.engines.llm.errors import ModelTimeout
 from openvibe.workspaces.models import Member
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access, make_entry
 from tests.knowledge.fault_injection import killed_at
-from tests.llm.scripted_client import ScriptedModel
 
 
 def told() -> list[tuple[int, str]]:

@@ -10,7 +10,7 @@ from memory.episodes.session_review import review_session
 from openvibe.chat.models import Thread
 from openvibe.engines.llm.offline.offline import OfflineModel
 from openvibe.engines.llm.protocol import ModelClient
-from tests.llm.scripted_client import ScriptedModel
+from tests.engines.llm.scripted_client import ScriptedModel
 
 
 def review(agent: Agent, thread: Thread, client: ModelClient | None = None) -> list[Proposal]:

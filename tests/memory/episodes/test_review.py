@@ -22,8 +22,8 @@ from openvibe.engines.llm.fences import parse_fences
 from openvibe.engines.llm.protocol import ModelClient
 from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Participant
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access, make_channel, make_paid_endpoint, make_thread, say, say_all
-from tests.llm.scripted_client import ScriptedModel
 from tests.memory.episodes.sample_reviews import LEARNING, NOTES, review, suggesting
 from tests.registers import replaced
 

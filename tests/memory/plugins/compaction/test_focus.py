@@ -18,8 +18,8 @@ from openvibe.chat.services import delete_message, erase_texts
 from openvibe.engines.llm.fences import parse_fences
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, calling, told
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access, say, say_all, signed_in
-from tests.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.fakes import install
 from tests.memory.plugins.lcm.compactions import GOOD
 

@@ -27,8 +27,8 @@ from openvibe.chat.services import delete_message, update_message
 from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Workspace
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access, say, say_all
-from tests.llm.scripted_client import ScriptedModel
 
 BUDGET = 3_000
 WORDS = "We looked at the roses in bed {n} and wrote down how far they had come since the week before. " * 3

@@ -23,9 +23,9 @@ from openvibe.engines.llm.endpoints.endpoints import endpoint_answered, try_endp
 from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
+from tests.engines.llm.factories import EndpointFactory
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access, make_member, make_thread
-from tests.llm.factories import EndpointFactory
-from tests.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.lcm.compactions import BUDGET, GOOD, TEXT
 from tests.memory.plugins.lcm.factories import session_of, told
 

@@ -9,7 +9,7 @@ from memory.plugins.base import CompactionResult, Session
 from memory.plugins.lcm.compaction import compact_conversation
 from memory.plugins.lcm.models import Item
 from openvibe.chat.models import Thread
-from tests.llm.scripted_client import ScriptedModel, ScriptedReply
+from tests.engines.llm.scripted_client import ScriptedModel, ScriptedReply
 
 BUDGET = 4_000
 TEXT = "Prune the roses in March, before the buds open, and burn what was ill. "

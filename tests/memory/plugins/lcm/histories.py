@@ -18,7 +18,7 @@ from memory.plugins.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant
-from tests.llm.scripted_client import ScriptedModel
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.lcm.factories import told_all
 
 TEXTS = (

@@ -16,8 +16,8 @@ from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.llm.fences import parse_fences
 from openvibe.workspaces.models import Member
+from tests.engines.llm.factories import EndpointFactory
 from tests.factories import say
-from tests.llm.factories import EndpointFactory
 from tests.memory.plugins.lcm.compactions import BUDGET, TEXT, depths, fold, items, model
 from tests.memory.plugins.lcm.factories import told
 

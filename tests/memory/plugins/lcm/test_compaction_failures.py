@@ -27,8 +27,8 @@ from openvibe.chat.services import delete_message, update_message
 from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
+from tests.engines.llm.scripted_client import ScriptedAnswer
 from tests.factories import access, make_thread, say
-from tests.llm.scripted_client import ScriptedAnswer
 from tests.memory.plugins.lcm.compactions import BUDGET, GOOD, NOW, TEXT, depths, fold, items, model
 from tests.memory.plugins.lcm.factories import session_of, told
 

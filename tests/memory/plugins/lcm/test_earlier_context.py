@@ -24,8 +24,8 @@ from openvibe.engines.llm.fences import parse_fences
 from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
 from tests.api.client import Api
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.factories import access, say
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.memory.plugins.lcm.compactions import BUDGET, TEXT
 from tests.memory.plugins.lcm.factories import condensed, leaf, session_of, taken_in, told, told_in_turns
 

@@ -7,7 +7,7 @@ import pytest
 from memory.plugins.lcm.facts import find_facts, missing_keys, missing_sentences
 from memory.plugins.lcm.summarizer import SummarySource, complete_summary, summarize
 from openvibe.engines.llm.tokens import count_tokens
-from tests.llm.scripted_client import ScriptedModel
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.lcm.test_summary_validation import GOOD, SOURCE
 
 FACTS = find_facts(SOURCE.text)

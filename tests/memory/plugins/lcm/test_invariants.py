@@ -29,9 +29,9 @@ from openvibe.chat.models import Message, Thread
 from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.examples import examples
 from tests.factories import make_thread
-from tests.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.lcm.factories import session_of
 from tests.memory.plugins.lcm.histories import (
     Change,

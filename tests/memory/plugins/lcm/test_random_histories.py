@@ -17,9 +17,9 @@ from memory.plugins.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
 from openvibe.workspaces.models import Member
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.examples import examples
 from tests.factories import access
-from tests.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.lcm.factories import session_of, told, told_all
 
 WORDS = (

@@ -23,8 +23,8 @@ from openvibe.chat.services import delete_message, replace_replies, update_messa
 from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel, ScriptedReply
 from tests.factories import access
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel, ScriptedReply
 from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in, told
 
 SECRET = "The gate code is four-seven-one-one."

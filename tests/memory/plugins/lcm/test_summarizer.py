@@ -27,8 +27,8 @@ from openvibe.engines.llm.offline.offline import OfflineModel
 from openvibe.engines.llm.protocol import ModelClient
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.llm.values import ChatMessage
+from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.examples import examples
-from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LINES = "\n".join(

@@ -14,8 +14,8 @@ from memory.plugins.lcm.summarizer import SourceMessage, SourceSummary, message_
 from memory.plugins.lcm.summary_validation import clean_answer, find_problem, word_floor
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import has_visible_character
+from tests.engines.llm.scripted_client import ScriptedModel
 from tests.examples import examples
-from tests.llm.scripted_client import ScriptedModel
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WORK = (
