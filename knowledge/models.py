@@ -15,9 +15,9 @@ from django.db.models.functions import Cast, Now, Upper
 from django.utils import timezone
 from pgvector.django import HalfVectorField, HnswIndex
 
-from openvibe.base.models import TimestampedModel
 from openvibe.base.name_field import NameField
 from openvibe.chat.models import Message, Thread, break_long_words, open_to_agent
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.engines.search.models import GIN_PENDING_LIST_KB, VectorSpace
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
@@ -376,7 +376,8 @@ class Notice(models.Model):
 class EntryVector(models.Model):
     """Topic and content together. Unit length, `dimension` numbers.
 
-    `parts`: the passages of a long entry, each with its topic, packed by `openvibe.engines.search.passages.binary_quantize`.
+    `parts`: the passages of a long entry, each with its topic, packed by
+    `openvibe.engines.search.passages.binary_quantize`.
     """
 
     space = models.ForeignKey(VectorSpace, on_delete=models.CASCADE, related_name="+")

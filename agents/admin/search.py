@@ -11,9 +11,8 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from agents.connect.embedders import try_embedder, use_embedder
 from openvibe.base.admin import ReadOnlyAdmin
-from openvibe.base.problems import Problem
+from openvibe.engines.search.embedder_choice import EmbedderRefused, try_embedder, use_embedder
 from openvibe.engines.search.models import VectorSpace
 from openvibe.engines.search.space_lifecycle import space_statuses
 from openvibe.engines.search.spaces import LOCAL_EMBEDDERS
@@ -67,8 +66,8 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
     def _use_embedder(self, request: HttpRequest, workspace: Any, kind: str, endpoint: Any) -> None:
         try:
             change = use_embedder(workspace=workspace, kind=kind, endpoint=endpoint, by=None)
-        except Problem as problem:
-            self.message_user(request, problem.message, messages.ERROR)
+        except EmbedderRefused as refusal:
+            self.message_user(request, refusal.message, messages.ERROR)
             return
         if change.changed:
             self.log_change(request, change.space, change.message)

@@ -43,6 +43,22 @@ def forget_adaptations(*, endpoint: Endpoint, by: Actor | str, adaptation_id: in
     return len(forgotten)
 
 
+@transaction.atomic
+def forget_learned(*, endpoint: Endpoint, by: Actor) -> None:
+    """Forgets what was learned, so that what is set is believed again. The caller has checked that `by` administers the
+    workspace."""
+    before = f"{endpoint.learned_window:,} tokens" if endpoint.learned_window else ""
+    Endpoint.objects.filter(pk=endpoint.pk).update(
+        learned_window=None,
+        learned_window_at=None,
+        learned_window_by="",
+        unread_sent=None,
+        unread_read=None,
+        unread_at=None,
+    )
+    _audit(endpoint, by, what="learned window of ", before=before, after="forgotten")
+
+
 def _audit(endpoint: Endpoint, by: Actor | str, *, after: str, before: str = "", what: str = "") -> None:
     record_audit(
         AuditAction.ENDPOINT,

@@ -11,7 +11,6 @@ from django.shortcuts import render
 from agents.agent.models import Run, Snapshot
 from agents.prompts.answer_sources import SharedPassage, find_sources
 from agents.prompts.assembler.stack import STACK
-from agents.prompts.charts import SEGMENT_TITLES, segment_tokens
 from agents.prompts.descriptions import SECTION_TITLES, read_parts
 from agents.prompts.snapshots.redaction import (
     ItemView,
@@ -21,6 +20,7 @@ from agents.prompts.snapshots.redaction import (
     read_snapshot,
     visible_tool_calls,
 )
+from agents.statistics.charts import SEGMENT_TITLES, segment_tokens
 from agents.web.knowledge_uses import used_entries
 from agents.web.runs import access_run
 from openvibe.base.problems import Missing

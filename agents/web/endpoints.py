@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.agent.models import Agent
 from agents.connect.endpoint_forms import EndpointForm
-from agents.connect.endpoints import delete_endpoint, forget_adaptations, save_endpoint
+from agents.connect.endpoints import delete_endpoint, forget_adaptations, forget_learned, save_endpoint
 from agents.connect.presets import PRESETS
 from agents.connect.window_checks import offered_facts, try_and_measure
 from openvibe.base.forms import field_changes
@@ -19,7 +19,7 @@ from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Refused
 from openvibe.base.rate_limits import check_rate
 from openvibe.engines.llm.endpoints.endpoints import TOO_MANY_LISTS, TOO_MANY_TESTS, fetch_models
-from openvibe.engines.llm.endpoints.windows import forget_learned, window_notes
+from openvibe.engines.llm.endpoints.windows import window_notes
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view

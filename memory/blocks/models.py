@@ -9,7 +9,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from memory.blocks.values import BLOCK_TOKEN_LIMIT, LABEL_PATTERN, PROFILE_TOKEN_LIMIT
-from openvibe.base.models import TimestampedModel
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.workspaces.models import Participant
 
 

@@ -11,8 +11,8 @@ from django.db.models import Q
 from django.db.models.functions import MD5, Now
 from django.utils import timezone
 
-from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Channel, Message, Thread, open_to_agent
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

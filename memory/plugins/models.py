@@ -6,9 +6,9 @@ from django.db import models
 from django.db.models import Q
 
 from memory.plugins.base import MAX_FOCUS_CHARACTERS
-from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Thread
 from openvibe.engines.database.locks import LockKind
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.engines.jobs.jobs import Job, JobKind
 from openvibe.workspaces.models import Participant, Workspace
 

@@ -10,8 +10,8 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from memory.plugins.models import Compaction
-from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Message, Thread
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.workspaces.models import Participant
 
 

@@ -14,9 +14,9 @@ from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from openvibe.base.models import TimestampedModel
 from openvibe.chat.queries import token_owners
 from openvibe.engines.database.fields import EncryptedTextField
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 

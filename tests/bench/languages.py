@@ -7,10 +7,10 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from agents.connect.embedders import use_embedder
 from knowledge.models import Entry
 from knowledge.search import find_entries
 from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.search.embedder_choice import use_embedder
 from openvibe.engines.search.models import VectorSpace
 from openvibe.engines.search.space_lifecycle import advance_spaces
 from openvibe.engines.search.spaces import LOCAL_EMBEDDERS, embed_texts, serving_space

@@ -69,7 +69,8 @@ def test_a_revoked_token_is_refused_at_its_next_call(installation: Installation)
 def test_a_meeting_is_imported_and_asked_about(installation: Installation) -> None:
     token = installation.token("ana")
     installation.shell(
-        "from openvibe.engines.llm.models import Endpoint\nEndpoint.objects.filter(name='Steered').update(is_default=False)"
+        "from openvibe.engines.llm.models import Endpoint\n"
+        "Endpoint.objects.filter(name='Steered').update(is_default=False)"
     )
     try:
         for _ in range(2):  # the second import adds nothing
@@ -105,7 +106,8 @@ def test_a_meeting_is_imported_and_asked_about(installation: Installation) -> No
         assert "offline" in answer.lower()
     finally:
         installation.shell(
-            "from openvibe.engines.llm.models import Endpoint\nEndpoint.objects.filter(name='Steered').update(is_default=True)"
+            "from openvibe.engines.llm.models import Endpoint\n"
+            "Endpoint.objects.filter(name='Steered').update(is_default=True)"
         )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from agents.connect.embedders import use_embedder
 from knowledge.models import Entry
 from knowledge.relevance import bears_on, coverage, touches
 from knowledge.search import Subject, embed_pending_entries, find_entries
 from knowledge.similarity import find_similar_entries
+from openvibe.engines.search.embedder_choice import use_embedder
 from openvibe.engines.search.significance import ChanceLevel
 from openvibe.workspaces.models import Member
 from tests.bench.chat_texts import SLOTS, read_facts

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agents.agent.access import visible_to
-from agents.connect.embedders import use_embedder
 from agents.models import Agent
 from knowledge.models import Entry
 from knowledge.search import embed_pending_entries, find_entries
 from knowledge.similarity import find_similar_entries
 from openvibe.chat.models import Channel
+from openvibe.engines.search.embedder_choice import use_embedder
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.examples import examples

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import ModelEntry
 
-from openvibe.base.models import Event, JobRun
+from openvibe.base.models import Event
 from openvibe.base.tasks import delete_expired_events
 from openvibe.engines.database.locks import LockKind, lock_key
 from openvibe.engines.jobs.job_runs import (
@@ -31,6 +31,7 @@ from openvibe.engines.jobs.job_runs import (
     read_job_statuses,
     request_job_run,
 )
+from openvibe.engines.jobs.models import JobRun
 from openvibe.engines.jobs.scheduler import synchronise_schedule
 from openvibe.workspaces.models import Member
 from tests.admin.conftest import superuser

@@ -8,8 +8,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Thread
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Participant, Workspace
 

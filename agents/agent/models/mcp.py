@@ -9,8 +9,8 @@ from django.db import models
 from django.db.models import Q
 
 from agents.agent.models.agent import Agent
-from openvibe.base.models import TimestampedModel
 from openvibe.engines.database.fields import EncryptedTextField, secret_hint
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.engines.network.ssrf_guard import AddressRefused, check_url
 from openvibe.workspaces.models import Workspace
 

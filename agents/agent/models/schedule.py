@@ -8,8 +8,8 @@ from django.db import models
 from django.db.models import Q
 
 from agents.agent.models.agent import Agent
-from openvibe.base.models import TimestampedModel
 from openvibe.chat.models import Channel, Thread
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

@@ -1,7 +1,7 @@
 """One call to another program's MCP server: connect, list its tools, perhaps call one, leave; all within its limits.
 
-Addresses are guarded (`openvibe.engines.network.ssrf_guard`), redirects are not followed, and what comes is read up to a size and
-a time, however it drips. Loaded at the first call: the SDK takes a second of a processor and 17 MB."""
+Addresses are guarded (`openvibe.engines.network.ssrf_guard`), redirects are not followed, and what comes is read up to
+a size and a time, however it drips. Loaded at the first call: the SDK takes a second of a processor and 17 MB."""
 
 from __future__ import annotations
 

@@ -22,9 +22,8 @@ from kombu.exceptions import OperationalError
 
 from openvibe.base.admin.model_admin import ReadOnlyAdmin, WorkspaceScopedAdmin
 from openvibe.base.forms import SameWorkspaceForm
-from openvibe.base.models import JobRun
-from openvibe.base.problems import Conflict
-from openvibe.engines.jobs.job_runs import OVER, next_run_at, request_job_run, schedule_in_words
+from openvibe.engines.jobs.job_runs import OVER, JobBusy, next_run_at, request_job_run, schedule_in_words
+from openvibe.engines.jobs.models import JobRun
 from openvibe.engines.jobs.scheduler import DEFAULT_DESCRIPTION, synchronise_schedule
 
 for model in (Group, PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule):
@@ -133,8 +132,8 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
         for job in rows:
             try:
                 request_job_run(job)
-            except Conflict as conflict:
-                self.message_user(request, conflict.message, messages.WARNING)
+            except JobBusy as refusal:
+                self.message_user(request, refusal.message, messages.WARNING)
             except (OperationalError, DatabaseError) as error:
                 self.message_user(request, f"The queue does not take “{job.name}”: {error}", messages.ERROR)
             else:

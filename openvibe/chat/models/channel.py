@@ -11,8 +11,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from openvibe.base.models import TimestampedModel
 from openvibe.chat.models.visibility import visibility_of
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 

@@ -269,7 +269,8 @@ class Mention(models.Model):
 class MessageVector(models.Model):
     """`own`: the message with its author; `pair`: with the message before it. Unit length, `dimension` numbers.
 
-    `parts`: the passages of a long message, each with its author, packed by `openvibe.engines.search.passages.binary_quantize`.
+    `parts`: the passages of a long message, each with its author, packed by
+    `openvibe.engines.search.passages.binary_quantize`.
     `pair_signs`: a bit a number of `pair`, which an index alone answers with.
     """
 

@@ -11,10 +11,10 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 
-from openvibe.base.models import TimestampedModel
 from openvibe.base.name_field import NameField
 from openvibe.chat.models.channel import Channel
 from openvibe.chat.models.visibility import visible_threads
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 

@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import Case, F, Q, QuerySet, When
 from django.utils import timezone
 
-from openvibe.base.models import TimestampedModel
+from openvibe.engines.database.models import TimestampedModel
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ from django.db.models.functions import RowNumber
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from openvibe.base.models import JobRun
-from openvibe.base.problems import Conflict
 from openvibe.engines.database.locks import LockKind, advisory_lock
+from openvibe.engines.jobs.models import JobRun
 from openvibe.engines.text.masking import mask_secrets
 
 RUNS_PER_STATE = 100
@@ -34,6 +33,14 @@ NO_RESULT = "It ended without a result: its worker was stopped, or lost the data
 OVER = (JobRun.State.DONE, JobRun.State.FAILED)
 
 log = structlog.get_logger(__name__)
+
+
+class JobBusy(Exception):
+    """A job that waits or runs already. `message` says so, and what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 @signals.task_prerun.connect
@@ -93,12 +100,12 @@ def recurring_tasks() -> frozenset[str]:
 def request_job_run(job: PeriodicTask) -> str:
     """Asks a worker to run the job now; returns the task id of its `JobRun`.
 
-    Raises Conflict while it waits or runs already, and OperationalError or DatabaseError when the queue does not take
+    Raises JobBusy while it waits or runs already, and OperationalError or DatabaseError when the queue does not take
     it.
     """
     end_orphaned_runs()
     if JobRun.objects.filter(task=job.task, state=JobRun.State.RUNNING).exists():
-        raise Conflict(f"“{job.name}” runs already. Its result will stand in the list; then it can be run again.")
+        raise JobBusy(f"“{job.name}” runs already. Its result will stand in the list; then it can be run again.")
     task_id = str(uuid4())
     try:
         with transaction.atomic():
@@ -106,7 +113,7 @@ def request_job_run(job: PeriodicTask) -> str:
                 task=job.task, task_id=task_id, state=JobRun.State.WAITING, started_at=timezone.now()
             )
     except IntegrityError:
-        raise Conflict(f"“{job.name}” waits for a worker already, and is run once.") from None
+        raise JobBusy(f"“{job.name}” waits for a worker already, and is run once.") from None
     try:
         current_app.send_task(job.task, json.loads(job.args), json.loads(job.kwargs), task_id=task_id, retry=False)
     except Exception:

@@ -12,8 +12,8 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from openvibe.base.models import TimestampedModel
 from openvibe.engines.database.fields import EncryptedTextField, secret_hint
+from openvibe.engines.database.models import TimestampedModel
 from openvibe.engines.llm.adaptations.adaptations import KINDS
 from openvibe.engines.llm.image_tokens import is_known_to_see
 from openvibe.engines.llm.known_models import find_model

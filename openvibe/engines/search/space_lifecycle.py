@@ -8,8 +8,8 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 
-from agents.connect.embedders import lock_workspace, retire_space, use_embedder
 from openvibe.engines.database.locks import LockKind, advisory_lock
+from openvibe.engines.search.embedder_choice import lock_workspace, retire_space, use_embedder
 from openvibe.engines.search.embedders import EmbedderUnavailable
 from openvibe.engines.search.indexing import (
     VECTOR_TABLES,

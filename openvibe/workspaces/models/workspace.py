@@ -6,8 +6,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from openvibe.base.models import TimestampedModel
 from openvibe.base.name_field import NameField
+from openvibe.engines.database.models import TimestampedModel
 
 snippet_name_validator = RegexValidator(
     r"^[a-z0-9][a-z0-9_-]{0,39}\Z", "Use 1 to 40 of a-z, 0-9, - and _, starting with a letter or digit."

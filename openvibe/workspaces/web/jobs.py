@@ -9,10 +9,10 @@ from django.views.decorators.http import require_http_methods
 from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError
 
-from openvibe.base.models import JobRun
 from openvibe.base.params import int_param
-from openvibe.base.problems import Conflict, Missing
-from openvibe.engines.jobs.job_runs import end_orphaned_runs, read_job_statuses, request_job_run
+from openvibe.base.problems import Missing
+from openvibe.engines.jobs.job_runs import JobBusy, end_orphaned_runs, read_job_statuses, request_job_run
+from openvibe.engines.jobs.models import JobRun
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_POLLS = 120
@@ -47,8 +47,8 @@ def _run_now(request: WorkspaceRequest) -> HttpResponse:
     page = reverse("settings-jobs", args=[request.workspace.slug])
     try:
         task_id = request_job_run(job)
-    except Conflict as conflict:
-        messages.info(request, conflict.message)
+    except JobBusy as refusal:
+        messages.info(request, refusal.message)
         return redirect(page)
     except (OperationalError, DatabaseError) as error:
         messages.error(request, f"The queue does not take “{job.name}”: {error}")

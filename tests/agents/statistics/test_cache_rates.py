@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 
 from agents.models import Agent, Run, Snapshot
-from agents.prompts.charts import build_rate_chart
 from agents.runs.executor import execute_run
 from agents.statistics.cache_rates import agent_cache, cache_history, thread_caches, visible_runs
+from agents.statistics.charts import build_rate_chart
 from agents.statistics.points import Rate, total_rate
 from memory.models import Compaction
 from openvibe.chat.models import Thread

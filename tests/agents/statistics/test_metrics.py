@@ -15,9 +15,9 @@ from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.statistics.statistics import metrics
 from memory.models import Compaction
-from openvibe.base.models import Heartbeat, QueueProbe
 from openvibe.chat.models import Thread
 from openvibe.engines.jobs.heartbeats import record_scheduler, record_worker
+from openvibe.engines.jobs.models import Heartbeat, QueueProbe
 from openvibe.engines.jobs.queue import create_queues
 from openvibe.engines.serving.service_states import ServiceState, write_service_states
 from openvibe.webhooks.models import Delivery, Webhook

@@ -9,7 +9,6 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from openvibe.base.models import Heartbeat, QueueProbe
 from openvibe.celery import app
 from openvibe.engines.jobs.heartbeats import (
     begin_probe,
@@ -20,6 +19,7 @@ from openvibe.engines.jobs.heartbeats import (
     record_scheduler,
     record_worker,
 )
+from openvibe.engines.jobs.models import Heartbeat, QueueProbe
 from openvibe.engines.jobs.scheduler import Scheduler
 from openvibe.engines.jobs.workers import Pulse
 from tests.operations.processes import wait_until

@@ -186,7 +186,7 @@ class Pauses(list[float]):
 
 
 class EndpointSuite(ModelClientSuite, ToolCallingSuite, FailingSuite):
-    """A suite for clients that ask an endpoint over HTTP; `tests.engines.llm.model_server` speaks the protocol of each."""
+    """A suite for clients that ask an endpoint over HTTP; `model_server` speaks the protocol of each."""
 
     def build(self, connection: Connection, policy: RetryPolicy) -> ModelClient:
         raise NotImplementedError

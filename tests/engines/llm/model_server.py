@@ -5,7 +5,8 @@ Messages protocol at `…/messages`, and the Responses protocol at `…/response
         OpenAIModel(base_url=server.base_url, …)
 
 Answers are given in order, the last one again and again; or a function makes one from each request. Waiting is
-done on events, never by sleeping. `python -m tests.engines.llm.model_server --port 8123 --say "Hello there"` serves by hand.
+done on events, never by sleeping. It serves by hand, too:
+`python -m tests.engines.llm.model_server --port 8123 --say "Hello there"`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents.connect.embedders import use_embedder
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.search.calibration import chance_level
+from openvibe.engines.search.embedder_choice import use_embedder
 from openvibe.engines.search.significance import min_z_score
 from openvibe.engines.search.space_lifecycle import advance_spaces
 from openvibe.engines.search.spaces import embed_query

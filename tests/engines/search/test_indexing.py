@@ -12,9 +12,9 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agents.connect.embedders import use_embedder
 from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
 from openvibe.chat.wiring import embed_pending_messages
+from openvibe.engines.search.embedder_choice import use_embedder
 from openvibe.engines.search.models import VectorSpace
 from openvibe.engines.search.space_lifecycle import advance_spaces, diagnose_search, space_statuses
 from openvibe.engines.search.spaces import embed_query

@@ -10,7 +10,6 @@ from django.db import connection
 from django.utils import timezone
 from psycopg import sql
 
-from agents.connect.embedders import EmbedderChange, try_embedder, use_embedder
 from knowledge import search as knowledge_embedding
 from knowledge.models import Entry
 from openvibe.base.problems import Problem, Refused
@@ -19,6 +18,7 @@ from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
 from openvibe.chat.wiring import MESSAGE_VECTORS
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.search import tasks
+from openvibe.engines.search.embedder_choice import EmbedderChange, try_embedder, use_embedder
 from openvibe.engines.search.embedders import MultilingualEmbedder
 from openvibe.engines.search.models import VectorSpace
 from openvibe.engines.search.space_lifecycle import (

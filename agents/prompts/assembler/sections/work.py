@@ -190,8 +190,8 @@ class ToolResultRow(NamedTuple):
 
 
 def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
-    """The newest tool calls that were executed, of those that may be shown again (`agents.agent.audience`) and whose answers
-    are still kept. What quotes a message that changed since is not."""
+    """The newest tool calls that were executed, of those that may be shown again (`agents.agent.audience`) and whose
+    answers are still kept. What quotes a message that changed since is not."""
     calls = reusable_calls(scope.access.shown_to(""), scope.person_id)
     is_for_all: Any = Value(True)
     if scope.access.knowledge == "restricted":

@@ -8,7 +8,6 @@ from __future__ import annotations
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.engines.llm.models import MIN_WINDOW, Endpoint
 from openvibe.engines.llm.values import Usage
 
@@ -95,28 +94,6 @@ def copy_window(source: Endpoint, target: Endpoint) -> None:
     for name, value in values.items():
         setattr(target, name, value)
     Endpoint.objects.filter(pk=target.pk).update(**values)
-
-
-def forget_learned(*, endpoint: Endpoint, by: Actor) -> None:
-    """Forgets what was learned, so that what is set is believed again. The caller has checked that `by` administers the
-    workspace."""
-    before = f"{endpoint.learned_window:,} tokens" if endpoint.learned_window else ""
-    Endpoint.objects.filter(pk=endpoint.pk).update(
-        learned_window=None,
-        learned_window_at=None,
-        learned_window_by="",
-        unread_sent=None,
-        unread_read=None,
-        unread_at=None,
-    )
-    record_audit(
-        AuditAction.ENDPOINT,
-        workspace_id=endpoint.workspace_id,
-        by=by,
-        subject=f"learned window of {endpoint}",
-        before=before,
-        after="forgotten",
-    )
 
 
 def window_notes(endpoint: Endpoint) -> list[str]:

@@ -3,8 +3,8 @@
 It reads the prompt's fences, ranks the passages of the `data` ones by the words they share with the question (the last
 message of a user, or the `request` block in it), and says plainly that it is the offline model. The same prompt always
 gives the same answer. A `request` with the attribute `task="summarise"` is answered with the gist of the `data`, and
-nothing else; a prompt that asks for the result of a dive (`openvibe.engines.llm.offline.drafts`) with a draft picked from what was
-said.
+nothing else; a prompt that asks for the result of a dive (`openvibe.engines.llm.offline.drafts`) with a draft picked
+from what was said.
 """
 
 from __future__ import annotations

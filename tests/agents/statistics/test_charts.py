@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.models import Agent, Snapshot
-from agents.prompts.charts import BARS_HEIGHT, MAX_BARS, build_prompt_chart
 from agents.runs.executor import execute_run
+from agents.statistics.charts import BARS_HEIGHT, MAX_BARS, build_prompt_chart
 from agents.statistics.points import PromptPoint, Rate
 from openvibe.chat.models import Thread
 from openvibe.engines.charts.charts import CHART_WIDTH, even_ticks

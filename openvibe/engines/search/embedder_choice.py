@@ -9,7 +9,6 @@ from django.apps import apps
 from django.db import models, transaction
 from django.utils import timezone
 
-from openvibe.base.problems import Problem, Refused
 from openvibe.engines.search.embedders import EmbedderUnavailable
 from openvibe.engines.search.indexing import VECTOR_TABLES
 from openvibe.engines.search.models import VectorSpace
@@ -27,6 +26,14 @@ class AdminAccess(Protocol):
 
     @property
     def administers(self) -> bool: ...
+
+
+class EmbedderRefused(Exception):
+    """An embedder that cannot be chosen. `message` says why and what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class EmbedderChange(NamedTuple):
@@ -49,12 +56,12 @@ def use_embedder(*, workspace: models.Model, kind: str, endpoint: Any = None, by
 
     `endpoint`: an OpenAI-compatible `llm.Endpoint` of the workspace, whose model is the embedding model. `none`
     serves at once. The embedder that is in use already changes nothing, save that another one being built is given
-    up. Admins only; `by=None` is a job, or the admin site, which has asked already. Raises Refused and Problem, with
+    up. Admins only; `by=None` is a job, or the admin site, which has asked already. Raises EmbedderRefused, with
     nothing changed.
     """
     workspace_id = int(workspace.pk)
     if by is not None and not (by.administers and by.workspace_id == workspace_id):
-        raise Refused("Only owners and admins of the workspace choose how it searches.")
+        raise EmbedderRefused("Only owners and admins of the workspace choose how it searches.")
     new_space = _clean_space(workspace_id, kind, endpoint)
     with transaction.atomic():
         lock_workspace(workspace_id)
@@ -76,8 +83,8 @@ def try_embedder(*, kind: str, endpoint: Any = None) -> EmbedderTryResult:
     """Asks the embedder for the vectors of two texts. Never raises for the embedder's sake."""
     try:
         space = _clean_space(getattr(endpoint, "workspace_id", 0), kind, endpoint)
-    except Problem as problem:
-        return EmbedderTryResult(False, problem.message)
+    except EmbedderRefused as refusal:
+        return EmbedderTryResult(False, refusal.message)
     if space.kind == Kind.NONE:
         return EmbedderTryResult(True, "Without an embedder there is nothing to try: search goes by words alone.")
     start_time = time.monotonic()
@@ -91,17 +98,17 @@ def try_embedder(*, kind: str, endpoint: Any = None) -> EmbedderTryResult:
 
 
 def _clean_space(workspace_id: int, kind: str, endpoint: Any) -> VectorSpace:
-    """A space of this embedder, not saved. Raises Problem."""
+    """A space of this embedder, not saved. Raises EmbedderRefused."""
     if kind not in Kind.values:
-        raise Problem("There is no such embedder. Choose static, multilingual, openai or none.", field="kind")
+        raise EmbedderRefused("There is no such embedder. Choose static, multilingual, openai or none.")
     if kind in LOCAL_EMBEDDERS and LOCAL_EMBEDDERS[kind].missing:
-        raise Problem(LOCAL_EMBEDDERS[kind].missing, field="kind")
+        raise EmbedderRefused(LOCAL_EMBEDDERS[kind].missing)
     if kind != Kind.OPENAI:
         return VectorSpace(workspace_id=workspace_id, kind=kind)
     if endpoint is None or endpoint.workspace_id != workspace_id:
-        raise Problem("Choose a model endpoint of this workspace.", field="endpoint")
+        raise EmbedderRefused("Choose a model endpoint of this workspace.")
     if not endpoint.has_embeddings or not endpoint.model:
-        raise Problem("That endpoint has no embeddings. Choose an OpenAI-compatible one.", field="endpoint")
+        raise EmbedderRefused("That endpoint has no embeddings. Choose an OpenAI-compatible one.")
     return VectorSpace(
         workspace_id=workspace_id, kind=kind, endpoint_id=endpoint.pk, address=endpoint.base_url, model=endpoint.model
     )

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from agents.prompts.assembler.stack import STACK
 from agents.statistics.points import PromptPoint, Rate, RatesAround
 from openvibe.engines.charts.charts import CHART_HEIGHT, CHART_WIDTH, even_ticks
 from openvibe.engines.text.cleaning import pluralize
@@ -37,7 +36,8 @@ def segment_tokens(layers: Mapping[str, int], *, tools: int, free: int) -> dict[
     """Tokens by key of SEGMENT_TITLES, in its order. Of `layers`, P0 holds the tools, too."""
     sums = Counter({key: int(value) for key, value in layers.items()})
     sums["P0"] -= tools
-    return {**{layer.name: sums[layer.name] for layer in STACK}, "tools": tools, "frame": sums["frame"], "free": free}
+    sums["tools"], sums["free"] = tools, free
+    return {key: sums[key] for key in SEGMENT_TITLES}
 
 
 class Box(NamedTuple):
