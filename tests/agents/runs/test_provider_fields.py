@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from agents.models.run import ERASED_FIELDS
-
+from agents.agent.models.run import ERASED_FIELDS
 from agents.archive.tables import archived_tables
 from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run

@@ -13,7 +13,7 @@ from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
-from agents.statistics.statistics import metrics
+from agents.statistics import metrics
 from memory.models import Compaction
 from openvibe.chat.models import Thread
 from openvibe.engines.jobs.heartbeats import record_scheduler, record_worker
