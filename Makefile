@@ -31,7 +31,7 @@ help:
 	@echo "make check     run the checks that read code: lint, types, contracts, links of the documentation"
 	@echo "make docs      build the documentation as a site, into site/"
 	@echo "make screenshots  take the documentation's pictures anew"
-	@echo "make unit      run the tests that need no browser and no second process"
+	@echo "make unit      run the tests that need no browser and no second process (ROOM=search: of one room)"
 	@echo "make journeys  run the tests in real browsers"
 	@echo "make test      run every check and test"
 	@echo "make nightly   the same, with many more made-up examples, and with real small models (1.6 GB of downloads)"
@@ -86,8 +86,16 @@ docs: setup-test
 screenshots: browser
 	OPENVIBE_SCREENSHOTS=1 $(IN) -m pytest -n 0 tests/journeys/test_screenshots.py
 
+# ROOM=search: the tests of that room alone, whichever folders and files have its name; ROOM=changed: of the rooms that
+# differ from the branch one began at (BASE, else main).
+BASE ?= main
+ROOM_NAMES = $(if $(filter changed,$(ROOM)),$(sort $(foreach file,$(shell git diff --name-only $(BASE)... ; git diff --name-only HEAD; \
+	git ls-files --others --exclude-standard),$(notdir $(patsubst %/,%,$(dir $(file)))))),$(ROOM))
+ROOM_TESTS = $(shell find tests \( $(foreach room,$(ROOM_NAMES),-type d -name '$(room)' -o -name 'test_$(room)*.py' -o) -false \) \
+	-not -path '*/__pycache__*' | sort)
 unit: setup-test
-	$(PYTEST) -n 2 -m unit
+	$(if $(ROOM),$(if $(ROOM_TESTS),,$(error $(if $(filter changed,$(ROOM)),No room with tests of its own changed,No tests are named after “$(ROOM)”: look under tests/))))
+	$(PYTEST) -n 2 -m unit $(if $(ROOM),$(ROOM_TESTS))
 
 journeys: browser
 	$(PYTEST) $(WAITING) tests/journeys
