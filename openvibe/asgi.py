@@ -268,8 +268,8 @@ application = Dispatcher(streams=streams, pages=threaded_pages, mcp=mcp, stop=se
 
 def warm_up() -> None:
     """Loads what the first calls would wait for, and would load at once: every view, the vocabulary, the weights."""
-    from openvibe.engines.search.spaces import (
-        BUILT_IN_EMBEDDER,  # reads models: only once `openvibe.wsgi` has set Django up
+    from openvibe.engines.search.spaces import (  # reads models: only once `openvibe.wsgi` has set Django up
+        BUILT_IN_EMBEDDER,
     )
 
     list(get_resolver().url_patterns)

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BASELINE = ROOT / "tests/crossings.txt"
 TOP = ("agents", "knowledge", "memory", "openvibe")
-SHARED = frozenset({"base.TimestampedModel"})
+SHARED = frozenset({"database.TimestampedModel"})
 """What models of every app are made of."""
 
 Crossings = Mapping[tuple[str, str], frozenset[str]]
@@ -20,9 +20,10 @@ Crossings = Mapping[tuple[str, str], frozenset[str]]
 
 
 def app_of(module: str) -> str:
-    """The app of a module: "agents", or below openvibe the folder, such as "chat"."""
+    """The app of a module: "agents", or below openvibe the folder, such as "chat", or "llm" of the engines."""
+    outer = ("openvibe", "engines")
     parts = module.split(".")
-    return parts[1] if parts[0] == "openvibe" and len(parts) > 1 else parts[0]
+    return next((part for part in parts if part not in outer), parts[-1])
 
 
 def imported_models(source: str) -> Iterator[str]:

@@ -18,8 +18,8 @@ PATIENCE = 2.0  # seconds; what a killed process had opened is closed one by one
 def database_guard(var: Path) -> Iterator[None]:
     """Guards the database server: meanwhile a guard process waits until this process and all that it forked are gone,
     however they end, and stops the server if nobody else uses it. Afterwards this process does so."""
-    from openvibe.engines.database.embedded.server import (
-        release_server,  # 70 MB, which the guard has no use for until then
+    from openvibe.engines.database.embedded.server import (  # 70 MB, which the guard has no use for until then
+        release_server,
     )
 
     reading, writing = os.pipe()
@@ -44,8 +44,8 @@ def database_guard(var: Path) -> Iterator[None]:
 def stop_server_at_last(reading: int, var: Path) -> None:
     """Stops the server, once nobody has the other end of the pipe."""
     os.read(reading, 1)
-    from openvibe.engines.database.embedded.server import (
-        release_server,  # 70 MB, which the guard has no use for until then
+    from openvibe.engines.database.embedded.server import (  # 70 MB, which the guard has no use for until then
+        release_server,
     )
 
     deadline = time.monotonic() + PATIENCE

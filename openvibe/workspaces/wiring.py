@@ -13,8 +13,8 @@ def wire() -> None:
 
 def endpoint_embedder(endpoint_id: int | None, *, address: str, model: str, for_query: bool) -> Embedder:
     """Model endpoints and search do not know each other: this floor knows both."""
-    from openvibe.engines.llm.endpoints.embeddings import (
-        embedder_for,  # its SDK takes a second to import: only when it is used
+    from openvibe.engines.llm.endpoints.embeddings import (  # its SDK takes a second to import: only when it is used
+        embedder_for,
     )
 
     return embedder_for(endpoint_id, address=address, model=model, for_query=for_query)

@@ -501,7 +501,7 @@ def test_users_of_a_program_with_the_agents_token_are_no_admins(cast: Cast) -> N
 
 def test_what_stands_everywhere_is_not_written_by_who_read_restricted_knowledge(cast: Cast) -> None:
     thread = public(without_members(cast))
-    BlockFactory.create(agent=cast.sage.participant, label="notes", description="What it knows", max_tokens=200)
+    BlockFactory.create(agent=cast.sage.participant, label="notes", content="", max_tokens=200)
     write = ("update_context_block", {"label": "notes", "content": "The Layoffs."})
     note = ("memory", {"action": "profile_update", "text": "Knows of the Layoffs."})
     suggest = ("knowledge_suggest", {"topic": "Costs", "content": "Layoffs cost much.", "why": "It was said."})

@@ -16,8 +16,8 @@ class LlmConfig(AppConfig):
 
 def import_clients(**_signal: Any) -> None:
     """A worker loads the clients of the endpoints there are before its first run: a vendor's package takes a second."""
-    from openvibe.engines.llm.endpoints.endpoints import (
-        import_client_packages,  # reads models, which are there only now
+    from openvibe.engines.llm.endpoints.endpoints import (  # reads models, which are there only now
+        import_client_packages,
     )
 
     Thread(target=import_client_packages, name="import-clients", daemon=True).start()

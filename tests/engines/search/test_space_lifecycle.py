@@ -12,13 +12,12 @@ from psycopg import sql
 
 from knowledge import search as knowledge_embedding
 from knowledge.models import Entry
-from openvibe.base.problems import Problem, Refused
 from openvibe.chat import wiring
 from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
 from openvibe.chat.wiring import MESSAGE_VECTORS
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.search import tasks
-from openvibe.engines.search.embedder_choice import EmbedderChange, try_embedder, use_embedder
+from openvibe.engines.search.embedder_choice import EmbedderChange, EmbedderRefused, try_embedder, use_embedder
 from openvibe.engines.search.embedders import MultilingualEmbedder
 from openvibe.engines.search.models import VectorSpace
 from openvibe.engines.search.space_lifecycle import (
@@ -143,7 +142,7 @@ def test_an_embedder_that_is_not_installed_cannot_be_chosen_and_the_doctor_says_
 ) -> None:
     assert diagnose_search() == ("search", "every text has its vector.", "")
     monkeypatch.setitem(LOCAL_EMBEDDERS, "multilingual", MultilingualEmbedder(package="not_there"))
-    with pytest.raises(Problem, match="Run `make multilingual` there"):
+    with pytest.raises(EmbedderRefused, match="Run `make multilingual` there"):
         use(ana, "multilingual")
     assert "not installed" in try_embedder(kind="multilingual").message
     assert diagnose_search()[2] == "", "nobody chose it"
@@ -250,16 +249,16 @@ def test_only_admins_choose_and_only_what_can_be_chosen(
     ana: Member, dora: Member, cleo: Member, endpoint: Endpoint
 ) -> None:
     for stranger in (dora, cleo):
-        with pytest.raises(Refused):
+        with pytest.raises(EmbedderRefused):
             use_embedder(workspace=ana.workspace, kind="none", by=access(stranger))
-    with pytest.raises(Problem, match="no such embedder"):
+    with pytest.raises(EmbedderRefused, match="no such embedder"):
         use(ana, "magic")
-    with pytest.raises(Problem, match="of this workspace"):
+    with pytest.raises(EmbedderRefused, match="of this workspace"):
         use(ana, "openai")
-    with pytest.raises(Problem, match="of this workspace"):
+    with pytest.raises(EmbedderRefused, match="of this workspace"):
         use(cleo, "openai", endpoint)
     endpoint.kind = "offline"
-    with pytest.raises(Problem, match="has no embeddings"):
+    with pytest.raises(EmbedderRefused, match="has no embeddings"):
         use(ana, "openai", endpoint)
     assert spaces(ana) == [("static", "serving")]
     assert use_embedder(workspace=ana.workspace, kind="none", by=None).changed

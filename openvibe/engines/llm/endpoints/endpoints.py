@@ -93,8 +93,8 @@ def _openai_client(
 def _anthropic_client(
     endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
 ) -> AnthropicModel:
-    from openvibe.engines.llm.anthropic.client import (
-        AnthropicModel,  # its SDK takes a second to import: only when it is used
+    from openvibe.engines.llm.anthropic.client import (  # its SDK takes a second to import: only when it is used
+        AnthropicModel,
     )
 
     return AnthropicModel(_connection(endpoint), **_client_settings(endpoint, adaptations, for_run))
@@ -103,8 +103,8 @@ def _anthropic_client(
 def _responses_client(
     endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
 ) -> ResponsesModel:
-    from openvibe.engines.llm.openai.responses import (
-        ResponsesModel,  # its SDK takes a second to import: only when it is used
+    from openvibe.engines.llm.openai.responses import (  # its SDK takes a second to import: only when it is used
+        ResponsesModel,
     )
 
     return ResponsesModel(_connection(endpoint), **_client_settings(endpoint, adaptations, for_run))

@@ -35,7 +35,7 @@ from tests.engines.llm.conformance import KEY, PROMPT, TEXT, TOOL, Pauses
 from tests.engines.llm.model_server import Answer, Asked, FakeEndpoint, serving
 from tests.engines.llm.recordings.recordings import request_problem
 
-FILE = Path(__file__).parent / "endpoints" / "adaptations.jsonl"
+FILE = Path(__file__).parents[1] / "recordings" / "adaptations.jsonl"
 RECORDINGS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
 
 CALL = ToolCallRequest("call_1", TOOL.name, '{"query": "roses"}')
