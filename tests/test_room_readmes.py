@@ -75,7 +75,9 @@ def test_all_rules_together_are_read_within_an_hour() -> None:
     assert sum(len(readme_of(room).encode()) for room in ROOMS) <= MAX_BYTES
 
 
-def test_a_rule_has_no_number_of_a_decision() -> None:
-    """Why a rule came to be stands in docs/history; the rule itself says what it costs to break it."""
-    numbered = re.compile(r"(?i)\bdecisions? \d|\((?:see )?\d{1,3}\)")
-    assert [room for room in ROOMS if numbered.search(readme_of(room))] == []
+def test_reasons_stand_where_they_are_needed() -> None:
+    """Nothing sends its reader to a decision by its number: the README gives the rule, a comment the cost."""
+    numbered = re.compile(r"(?i)\bdecisions? (?:no\.? ?|number )?\d|docs/decisions|history/decisions\.md#")
+    paths = (path for top in TOP_FOLDERS[:-1] for path in (ROOT / top).rglob("*") if path != Path(__file__))
+    sources = (path for path in paths if path.suffix in {".py", ".html", ".js", ".css", ".md"})
+    assert [str(path.relative_to(ROOT)) for path in sources if numbered.search(path.read_text())] == []
