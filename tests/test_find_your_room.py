@@ -114,11 +114,12 @@ def nav_pages(entry: Any) -> list[str]:
 
 def test_the_site_leads_to_every_page_once() -> None:
     nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
-    assert sorted(nav_pages(nav)) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+    docs = ROOT / "docs"
+    assert sorted(nav_pages(nav)) == sorted(page.relative_to(docs).as_posix() for page in docs.rglob("*.md"))
 
 
 def test_every_decision_has_a_date_a_status_and_what_lost() -> None:
-    records = re.split(r"(?m)^(?=\d+\. \*\*)", (ROOT / "docs/decisions.md").read_text())[1:]
+    records = re.split(r"(?m)^(?=\d+\. \*\*)", (ROOT / "docs/history/decisions.md").read_text())[1:]
     assert [int(record.partition(".")[0]) for record in records] == list(range(1, len(records) + 1))
     ending = re.compile(r"\n +\*\d{4}-\d\d-\d\d · (?:stands|replaced by \d+) · lost: [^*]+\.\*\s*\Z")
     assert [record for record in records if not ending.search(record)] == []
