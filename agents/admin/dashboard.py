@@ -17,7 +17,7 @@ from django.utils.http import urlencode
 from agents.agent.access import token_rows
 from agents.agent.models import Run
 from agents.statistics.cache_rates import daily_rates
-from agents.statistics.points import total_rate
+from agents.statistics.charts import total_rate
 from agents.statistics.statistics import period_days, sum_tokens, tokens_per_day
 from knowledge.models import Contradiction, Entry
 from knowledge.queries import EXPIRING_WITHIN, freshness_condition, review_condition

@@ -51,7 +51,7 @@ from agents.runs.external import (
 )
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.reported_steps import report_step
-from agents.runs.run_steps import read_reasoning
+from agents.runs.steps import read_reasoning
 from agents.runs.timeline import run_timeline
 from agents.statistics.cache_rates import cache_history, visible_runs
 from agents.statistics.knowledge_uses import entry_uses

@@ -23,8 +23,8 @@ from agents.runs.lifecycle import regenerate_run, request_run, retry_run, stop_r
 from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import EXTRA_TOOLS, TOOLS
 from openvibe.base.params import int_param
-from openvibe.base.problems import Conflict, Missing, Refused
-from openvibe.chat.models import Channel, Message, Thread
+from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.chat.models import MAX_ATTACHMENTS, Channel, Message, Thread
 from openvibe.chat.queries import participants_known_to
 from openvibe.chat.services import (
     NewImage,
@@ -33,6 +33,7 @@ from openvibe.chat.services import (
     create_channel,
     create_thread,
     get_or_create_speaker,
+    make_image,
     post_message,
 )
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, has_visible_character, pluralize, remove_invisible
@@ -366,3 +367,17 @@ def _create_turn(
         options=dict(request.options),
         continues=continues,
     )
+
+
+def read_images(request: ClientRequest) -> list[NewImage]:
+    """The images, decoded and scaled. Raises Problem for one that is none, and for more than a message may have."""
+    files = [image for item in request.new_items for image in item.images]
+    if len(files) > MAX_ATTACHMENTS:
+        raise invalid(f"A turn has at most {MAX_ATTACHMENTS} new images; these are {len(files)}.", "messages")
+    images = []
+    for number, data in enumerate(files, start=1):
+        try:
+            images.append(make_image(f"image-{number}", data))
+        except Problem as problem:
+            raise invalid(problem.message, "messages", problem.code) from None
+    return images

@@ -15,7 +15,7 @@ from agents.agent.models import ClientTurn, Run
 from agents.openai_api.conversations import leave_turn
 from agents.openai_api.formats import STILL_HERE, WAITS, Outcome, Piece, Thought
 from agents.runs.client_tools import client_calls, client_turn_of, model_text
-from agents.runs.run_steps import read_reasoning
+from agents.runs.steps import read_reasoning
 from agents.runs.thoughts import STEP_CHANGED
 from openvibe.base.problems import Problem
 from openvibe.chat.live.batch import EventBatch, LiveEvent

@@ -13,9 +13,8 @@ from rest_framework.response import Response
 
 from agents.agent.access import endpoint_for
 from agents.agent.models import Agent, Run
-from agents.openai_api.conversations import access_agent, asker_of, begin_turn
+from agents.openai_api.conversations import access_agent, asker_of, begin_turn, read_images
 from agents.openai_api.formats import AnswerFormat, ChatFormat, Outcome, Piece, ResponseFormat, Thought, error_body
-from agents.openai_api.images import read_images
 from agents.openai_api.options import IGNORED_HEADER, ignored_header, untaken_names
 from agents.openai_api.replies import PendingAnswer, run_outcome
 from agents.openai_api.requests import ClientRequest, parse_chat, parse_response, short_text

@@ -1,15 +1,21 @@
-"""Steps of a run: what workers and people did to it, and when.
+"""Steps of a run: what workers and people did to it, and when; and how its thread shows them, as far as the reader may
+see them.
 
 They stand in the run's row and are written with changes that are made to it anyway, so they cost no statement. Tool
 calls and approvals have rows of their own; `agents.runs.timeline` puts all of it in order."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 from django.db.models import F, JSONField, Value
 from django.db.models.expressions import Combinable, CombinedExpression
 from django.utils import timezone
 
-from agents.agent.models import Run
+from agents.agent.models import RUNS, Run, RunStep
+from agents.prompts.snapshots.redaction import ToolCallView, visible_tool_calls
+from agents.runs.step_words import call_words, reported_words, seconds_words
+from openvibe.workspaces.access import Access
 
 MAX_STEPS = 200
 """Steps that are kept when a run is begun again: the newest."""
@@ -55,3 +61,68 @@ def add_step(run: Run, kind: StepKind, **facts: Any) -> None:
     if not run.steps:
         run.steps = [{"kind": "queued", "at": run.queued_at.isoformat()}]
     run.steps = [*run.steps[-MAX_STEPS:], make_step(kind, **facts)]
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One step. `seconds` it took; `state` as of RunStep; `hidden` says why arguments and result are withheld, where
+    one may see only that there was a step."""
+
+    at: datetime
+    words: str
+    state: str
+    seconds: float
+    arguments: str = ""
+    result: str = ""
+    hidden: str = ""
+
+    @property
+    def duration(self) -> str:
+        return seconds_words(self.seconds)
+
+
+@dataclass(frozen=True)
+class Reasoning:
+    """What a run's model thought in all its turns. `text` is empty where its provider does not show it, and once it is
+    no longer kept. `tokens`: None where nobody counted them."""
+
+    seconds: float
+    tokens: int | None
+    text: str
+    is_thinking: bool
+
+
+def run_steps(run: Run, access: Access) -> tuple[StepView, ...]:
+    """Tool calls and reported steps, oldest first. The caller has checked that the run itself is visible.
+
+    Five queries at most.
+    """
+    steps = run.own_steps.exclude(kind=RunStep.Kind.THOUGHT)
+    views = [*map(_call_view, visible_tool_calls(run, access)), *map(_step_view, steps)]
+    return tuple(sorted(views, key=lambda view: view.at))
+
+
+def _call_view(call: ToolCallView) -> StepView:
+    words = call_words(call.name, call.arguments, call.result, decision=call.decision, why=call.why)
+    states = {"refused": RunStep.State.REFUSED, "waits": RunStep.State.RUNNING}
+    state = states.get(call.decision, RunStep.State.DONE)
+    return StepView(call.created_at, words, state, call.milliseconds / 1000, call.arguments, call.result, call.hidden)
+
+
+def _step_view(step: RunStep) -> StepView:
+    words = reported_words(step.kind, step.state, step.text, step.tool)
+    return StepView(step.created_at, words, step.state, step.milliseconds / 1000, step.arguments, step.result)
+
+
+def read_reasoning(run: Run) -> Reasoning | None:
+    """None where it thought nothing, or nobody knows. The caller has checked that the run is visible. One query."""
+    thoughts = list(run.own_steps.filter(kind=RunStep.Kind.THOUGHT))
+    if not thoughts:
+        return None
+    thinking = [step for step in thoughts if step.state == RunStep.State.RUNNING and run.state in RUNS.active]
+    counts = [step.tokens for step in thoughts if step.tokens is not None]
+    seconds = sum(step.milliseconds for step in thoughts if step not in thinking) / 1000
+    seconds += sum((timezone.now() - step.created_at).total_seconds() for step in thinking)
+    text = "\n\n".join(filter(None, (step.text.strip() for step in thoughts)))
+    is_gone = run.reply is not None and run.reply.is_deleted
+    return Reasoning(round(seconds, 1), sum(counts) if counts else None, "" if is_gone else text, bool(thinking))

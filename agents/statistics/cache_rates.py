@@ -9,8 +9,16 @@ from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
 from agents.agent.models import Agent, Run, Snapshot
-from agents.statistics.charts import PromptChart, RateChart, build_prompt_chart, build_rate_chart
-from agents.statistics.points import PromptPoint, Rate, RatesAround, total_rate
+from agents.statistics.charts import (
+    PromptChart,
+    PromptPoint,
+    Rate,
+    RateChart,
+    RatesAround,
+    build_prompt_chart,
+    build_rate_chart,
+    total_rate,
+)
 from agents.statistics.statistics import PERIOD_DAYS
 from memory.models import Compaction
 from openvibe.chat.models import Thread

@@ -6,8 +6,8 @@ from django.views.decorators.http import require_POST
 
 from agents.agent.models import Run
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
-from agents.runs.run_steps import read_reasoning
-from agents.runs.run_steps import run_steps as list_run_steps
+from agents.runs.steps import read_reasoning
+from agents.runs.steps import run_steps as list_run_steps
 from agents.runs.timeline import run_timeline
 from agents.tasks import enqueue_run_on_commit
 from agents.web.run_cards import read_run_card, runs_by_message

@@ -17,7 +17,6 @@ from agents.web import (
     runs,
     schedules,
     soul_editor,
-    trust_level,
     view_as,
 )
 
@@ -36,7 +35,7 @@ urlpatterns = [
     path("agents/<slug:handle>/settings/", agent_settings.agent_settings, name="agent-settings"),
     path("agents/<slug:handle>/soul/", soul_editor.agent_soul, name="agent-soul"),
     path("agents/<slug:handle>/feedback/<int:episode_id>/always/", feedback_rules.apply_always, name="feedback-always"),
-    path("agents/<slug:handle>/level/", trust_level.agent_level, name="agent-level"),
+    path("agents/<slug:handle>/level/", agent_settings.agent_level, name="agent-level"),
     path("agents/<slug:handle>/", agent_page.agent_detail, name="agent"),
     path("agents/<slug:handle>/view/", view_as.view_as, name="agent-view"),
     path("agents/<slug:handle>/view/<int:thread_id>/", view_as.view_thread_as, name="agent-view-thread"),

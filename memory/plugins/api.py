@@ -13,9 +13,9 @@ from rest_framework.response import Response
 
 from memory.plugins.base import Explorer, Session, capabilities_of, read_stats
 from memory.plugins.compaction import request_compaction, resume_compaction
-from memory.plugins.correction import correct_summary
 from memory.plugins.models import COMPACTIONS, Compaction
 from memory.plugins.registry import active_plugin_name, provider_for
+from memory.plugins.services import correct_summary
 from memory.plugins.sessions import check_profile_update, context_budget, open_session
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_on_commit
 from memory.plugins.tool import ToolAction, build_tool, offered_actions

@@ -1,14 +1,19 @@
-"""Services of memory plugins: enable, disable, configure. Exactly one is enabled in a workspace, whoever switches."""
+"""Services of memory plugins: enable, disable, configure (exactly one is enabled in a workspace, whoever switches), and
+correct what a plugin's summary says."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
-from memory.plugins.registry import PluginLoadError, installed_plugins, load_problem, plugin_settings
+from memory.plugins.base import Corrector, Explorer, SummaryDescription
+from memory.plugins.compaction import request_compaction
+from memory.plugins.models import DEFAULT_PLUGIN, Compaction, MemoryPlugin
+from memory.plugins.registry import PluginLoadError, installed_plugins, load_problem, plugin_settings, provider_for
+from memory.plugins.sessions import open_session
 from openvibe.base.audit import AuditAction, record_audit
-from openvibe.base.problems import Problem, Refused
+from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 
@@ -163,3 +168,23 @@ def _parse_config(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         except ValueError as error:
             raise Problem(f"{key} must be {error}.", code="bad_config", field=key) from None
     return values_by_name
+
+
+def correct_summary(
+    *, thread: Thread, by: Access, summary_id: int, content: str, version: int
+) -> tuple[SummaryDescription, Compaction | None]:
+    """The summary as it stands now, and a request to write anew what was made of it, for the caller to send to a
+    worker.
+
+    Raises Missing, Refused (agents, guests), Problem for the text, and Conflict for a version that is not current.
+    """
+    session, provider = open_session(by, thread.pk), provider_for(thread.workspace_id)
+    if not (isinstance(provider, Corrector) and isinstance(provider, Explorer)):
+        raise Missing
+    provider.describe(session, summary_id)  # raises Missing
+    if by.is_agent or by.is_guest:
+        raise Refused("Only members may correct a summary.")
+    description = provider.correct(session, summary_id, content=content, version=version)
+    if description.container is None:
+        return description, None
+    return description, request_compaction(thread=thread, trigger=Compaction.Trigger.CHANGED)

@@ -30,13 +30,13 @@ from memory.plugins.compaction import (
     request_compaction,
     resume_compaction,
 )
-from memory.plugins.correction import correct_summary
 from memory.plugins.map.memory_map import build_memory_map
 from memory.plugins.map.summary_tree import build_summary_tree, tree_lines
 from memory.plugins.map.timeline import PROMPT_HISTORY
 from memory.plugins.map.token_chart import CompactionStep, Growth, TokenChart, build_token_chart
 from memory.plugins.models import Compaction
 from memory.plugins.registry import provider_for
+from memory.plugins.services import correct_summary
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget, session_of
 from memory.plugins.tasks import enqueue_compaction_on_commit
 from openvibe.base.params import MAX_ID, int_param

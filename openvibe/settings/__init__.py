@@ -292,7 +292,7 @@ ACCOUNT_RATE_LIMITS = {
     "signup_mail": "20/m/ip,5/h/key",
 }
 ACCOUNT_EMAIL_NOTIFICATIONS = bool(ENV.email_url)  # of changed passwords and factors
-MFA_ADAPTER = "openvibe.workspaces.web.two_factor.TwoFactorAdapter"
+MFA_ADAPTER = "openvibe.workspaces.web.adapters.TwoFactorAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # accounts come by invitation, not by address

@@ -14,7 +14,7 @@ from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run
 from agents.statistics.cache_rates import cache_history, visible_runs
-from agents.statistics.points import total_rate
+from agents.statistics.charts import total_rate
 from memory.episodes.models import Episode
 from memory.models import Compaction
 from memory.plugins.compaction import execute_compaction

@@ -74,10 +74,10 @@ def test_a_killed_supervisor_leaves_nothing_behind(var: Path, services: list[str
 KEEP_RUNNING = """
 import os, sys, threading
 from openvibe.engines.serving.service_states import write_service_states
-from openvibe.engines.serving import restarts
+from openvibe.engines.serving import supervisor as supervision
 from openvibe.engines.serving.supervisor import ServiceCannotStart, Supervisor
 
-restarts.MIN_PAUSE_SECONDS = 0.001
+supervision.MIN_PAUSE_SECONDS = 0.001
 
 
 def lives():

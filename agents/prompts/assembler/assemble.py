@@ -55,7 +55,7 @@ from agents.prompts.assembler.stack import (
 )
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
-from openvibe.engines.llm.image_tokens import is_known_to_see
+from openvibe.engines.llm.images import is_known_to_see
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.tokens import TokenCounter, counter_for
 from openvibe.engines.llm.values import ChatMessage, ToolSpec

@@ -5,11 +5,12 @@ from memory.plugins.compaction.requests import (
     MANUAL_TRIGGERS,
     compaction_denied_reason,
     erase_focus,
+    find_pause,
     request_compaction,
     request_compaction_if_due,
     request_rebuild,
+    resume_compaction,
 )
-from memory.plugins.compaction.resume import find_pause, resume_compaction
 
 __all__ = [
     "MANUAL_TRIGGERS",

@@ -1,4 +1,5 @@
-"""Requesting a compaction: a row in the caller's transaction. Views and receivers enqueue it for a worker."""
+"""Requesting a compaction: a row in the caller's transaction. Views and receivers enqueue it for a worker.
+Where compaction pauses for its endpoint, it is resumed once that is well again."""
 
 from datetime import timedelta
 
@@ -6,7 +7,15 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from memory.plugins.base import MAX_FOCUS_CHARACTERS, Compactor, MemoryProvider, Rebuilder, takes_focus
+from memory.plugins.base import (
+    MAX_FOCUS_CHARACTERS,
+    CompactionPause,
+    Compactor,
+    MemoryProvider,
+    Pausable,
+    Rebuilder,
+    takes_focus,
+)
 from memory.plugins.models import COMPACTIONS, Compaction
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import context_budget, session_for_thread
@@ -182,3 +191,41 @@ def erase_focus(erased: ErasedText) -> int:
     rows = Compaction.objects.filter(threads, queued_at__gte=erased.quotable_since).exclude(focus="")
     quoting = [pk for pk, focus in rows.values_list("pk", "focus") if erased.quotation.is_in(focus)]
     return Compaction.objects.filter(pk__in=quoting).update(focus="")
+
+
+RETRY_WINDOW = timedelta(days=1)
+"""Failed compactions of so long are taken up again; older threads are compacted when something is said in them."""
+
+
+def find_pause(workspace_id: int, provider: MemoryProvider | None = None) -> CompactionPause | None:
+    """The pause of a workspace's compactions: until when, and why, they rest; None while they do not. `provider`: the
+    workspace's memory, where it was read already."""
+    provider = provider or provider_for(workspace_id)
+    return provider.compaction_pause(workspace_id) if isinstance(provider, Pausable) else None
+
+
+def resume_compaction(*, workspace_id: int, by: Access | None, endpoint_id: int | None = None) -> list[Compaction]:
+    """Lifts the pause of an endpoint (None: the one in use) and takes up what failed: rows for the caller to send to a
+    worker.
+
+    Admins only; `by=None` is a test of the endpoint that succeeded. Raises Refused, and Conflict (`not_paused`) when
+    somebody asks where nothing is paused.
+    """
+    if by is not None and not (by.administers and by.workspace_id == workspace_id):
+        raise Refused("Only owners and admins may resume compaction.")
+    provider = provider_for(workspace_id)
+    if not (isinstance(provider, Pausable) and provider.resume_compaction(workspace_id, endpoint_id)):
+        if by is None:
+            return []
+        raise Conflict("Compaction is not paused. Nothing changed.", code="not_paused")
+    newest = Compaction.objects.filter(
+        thread__workspace=workspace_id, finished_at__gt=timezone.now() - RETRY_WINDOW
+    ).order_by("thread", "-id")
+    failed = [row for row in newest.distinct("thread").select_related("thread") if row.state == Compaction.State.FAILED]
+    compactions = [request_compaction(thread=row.thread, trigger=_trigger(row), full=row.full) for row in failed]
+    return [row for row in compactions if row is not None]
+
+
+def _trigger(row: Compaction) -> str:
+    """What asked for it; what a person asked for by hand is due by itself now."""
+    return Compaction.Trigger.THRESHOLD if row.trigger == Compaction.Trigger.HAND else row.trigger

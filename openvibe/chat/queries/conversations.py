@@ -36,7 +36,7 @@ from openvibe.chat.models import (
     Thread,
     break_long_words,
 )
-from openvibe.chat.queries.notifications import muted_threads
+from openvibe.chat.queries.places import muted_threads
 from openvibe.engines.llm.offline.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.workspaces.access import Access

@@ -1,4 +1,5 @@
-"""What the sidebar of every workspace page shows: one statement for a page, one for all who are told of a change."""
+"""What the sidebar of every workspace page shows: one statement for a page, one for all who are told of a change;
+and reads of direct messages."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import LiteralString
 
+from django.db.models import QuerySet
 from psycopg import sql
 
-from openvibe.chat.models import is_channel_readable, visibility_of
+from openvibe.base.problems import Missing
+from openvibe.chat.models import Thread, is_channel_readable, participants_known_to, visibility_of
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import PRESENCE_SECONDS
+from openvibe.workspaces.models import PRESENCE_SECONDS, Participant
+from openvibe.workspaces.queries import name_like
 
 MAX_PEOPLE = 40
 MAX_DIRECT = 20
@@ -279,3 +283,23 @@ def read_channel_unread(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, i
         return {}
     rows = fetch_prepared(_channel_unread_statement(), [list(numbers) for numbers in zip(*pairs, strict=True)])
     return {(participant, channel): (unread, mentions) for participant, channel, unread, mentions in rows}
+
+
+def list_recipients(access: Access, words: str = "") -> QuerySet[Participant]:
+    """The people and agents whom the asker may write to: people and agents she knows, without herself, by name; with
+    words, who has them in name or handle."""
+    return participants_known_to(access).exclude(pk=access.participant_id).filter(name_like(words))
+
+
+def access_recipient(by: Access, participant_id: int) -> Participant:
+    """An active person or agent that the asker knows, other than herself. Raises Missing."""
+    recipient = participants_known_to(by).exclude(pk=by.participant_id).filter(pk=participant_id).first()
+    if recipient is None:
+        raise Missing
+    return recipient
+
+
+def find_direct_thread(*, by: Access, participant_id: int) -> Thread | None:
+    """The conversation of the asker with somebody, whether they are still there or not; None when there is none yet."""
+    thread: Thread | None = Thread.objects.direct_between(by.participant_id, participant_id).first()
+    return thread

@@ -1,12 +1,14 @@
-"""The pages of *Where does it still stand?*: the places where a message's words are, before and after it is deleted."""
+"""The pages of *Where does it still stand?*: the places where a message's words are, before and after it is deleted;
+and previews of links, asked for once by a page for all that it shows."""
 
-from django.http import HttpResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat import services
-from openvibe.chat.queries import MessageQuotes, QuoteView, access_quotes
+from openvibe.chat.queries import MessageQuotes, QuoteView, access_quotes, read_link_previews
+from openvibe.engines.serving.fragments import render_fragment
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 
@@ -51,3 +53,12 @@ def _is_any_left(request: WorkspaceRequest, message_id: int) -> bool:
     except Missing:
         return False
     return True
+
+
+@workspace_view
+@require_safe
+def link_previews(request: WorkspaceRequest) -> HttpResponse:
+    """JSON: the HTML for each `?ref=` that the reader may see; the others are missing, as what does not exist."""
+    previews = read_link_previews(request.access, request.GET.getlist("ref"))
+    html = {text: render_fragment("chat/_link_preview.html", link=link) for text, link in previews.items()}
+    return JsonResponse({"previews": html})

@@ -15,7 +15,7 @@ from django.utils import timezone
 from openvibe.engines.database.fields import EncryptedTextField, secret_hint
 from openvibe.engines.database.models import TimestampedModel
 from openvibe.engines.llm.adaptations.adaptations import KINDS
-from openvibe.engines.llm.image_tokens import is_known_to_see
+from openvibe.engines.llm.images import is_known_to_see
 from openvibe.engines.llm.known_models import find_model
 from openvibe.engines.llm.retries import CallLimits
 from openvibe.engines.network.ssrf_guard import AddressRefused, check_url

@@ -22,7 +22,7 @@ from typing import Any
 import tiktoken
 
 from openvibe.engines.llm.answers.provider_fields import all_fields, count_field_tokens, iter_texts
-from openvibe.engines.llm.image_tokens import ImageRule, image_rule, open_patches
+from openvibe.engines.llm.images import ImageRule, image_rule, open_patches
 from openvibe.engines.llm.values import ChatMessage, Completion, ToolSpec, Usage
 
 MAX_WHOLE_CHARACTERS = 50_000  # characters; longer texts are counted in pieces

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from openvibe.engines.database.prepared_statements import fetch_prepared, fetch_unprepared
-from openvibe.engines.search.bm25 import idf
 from openvibe.engines.search.query import Query, QueryShape
-from openvibe.engines.search.ranking import rank
+from openvibe.engines.search.ranking import idf, rank
 from openvibe.engines.search.selection import select
 from openvibe.engines.search.values import Candidates, Floats, has_vectors
 

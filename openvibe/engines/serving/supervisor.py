@@ -1,4 +1,5 @@
-"""Keeps a handful of services running: starts, watches, restarts and stops them, and merges their logs.
+"""Keeps a handful of services running: starts, watches, restarts (after pauses that grow) and stops them, and merges
+their logs.
 
 Each runs in a process forked from this one, so that what was loaded here is shared by all; nothing here starts a
 thread, which a fork would not survive. Nothing outlives us, even when we are killed: every process holds the reading
@@ -14,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 
@@ -23,8 +24,39 @@ from django.conf import settings
 
 from openvibe.engines.database.embedded.server import forbid_restart, release_server
 from openvibe.engines.serving.logs import json_line
-from openvibe.engines.serving.restarts import Restarts
 from openvibe.engines.serving.service_states import ServiceState
+
+MIN_PAUSE_SECONDS = 0.5
+MAX_PAUSE_SECONDS = 60.0
+STEADY_SECONDS = 60.0
+"""A service that ran for so long starts with a short pause again."""
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """The ends of a service so far: in a row, none of them after a steady run. Times are seconds of one clock."""
+
+    started_at: float
+    consecutive_exits: int = 0
+    exit_code: int = 0
+    restart_at: float | None = None
+
+    def after_exit(self, now: float, exit_code: int) -> "Restarts":
+        """Returns the state of one that ended now, and is to be started again at `restart_at`."""
+        exits = 1 if self.is_steady(now) else self.consecutive_exits + 1
+        pause = min(MIN_PAUSE_SECONDS * 2 ** min(exits - 1, 10), MAX_PAUSE_SECONDS)
+        return replace(self, consecutive_exits=exits, exit_code=exit_code, restart_at=now + pause)
+
+    def after_start(self, now: float) -> "Restarts":
+        return replace(self, started_at=now, restart_at=None)
+
+    def after_steady_run(self) -> "Restarts":
+        """Returns the state of one that runs steadily: what was before does not count any more."""
+        return replace(self, consecutive_exits=0, exit_code=0)
+
+    def is_steady(self, now: float) -> bool:
+        return self.restart_at is None and now - self.started_at > STEADY_SECONDS
+
 
 MAX_FIRST_EXITS = 5  # of a service that is needed to begin, in a row: what it wants is not there
 STOP_SECONDS = 3.5  # to end by itself; Ctrl-C ends everything in 5 s

@@ -28,12 +28,14 @@ from openvibe.workspaces.services.invitations import (
     revoke_invitation,
 )
 from openvibe.workspaces.services.members import (
+    NOTE_SECONDS,
     add_member,
     check_handle,
     check_name,
     end_first_steps,
     generate_handle,
     note_opened_context,
+    note_presence,
     pause_notifications,
     remove_member,
     remove_picture,
@@ -43,7 +45,6 @@ from openvibe.workspaces.services.members import (
     update_member_role,
     update_profile,
 )
-from openvibe.workspaces.services.presence import NOTE_SECONDS, note_presence
 from openvibe.workspaces.services.sessions import describe_browser, end_sessions
 from openvibe.workspaces.services.spending import TOKENS_LEFT, meter_client
 from openvibe.workspaces.services.workspace import BUDGET_CHECK, create_workspace, update_workspace

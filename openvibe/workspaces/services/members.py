@@ -1,9 +1,11 @@
-"""Adds, changes and removes members: their handles, roles, own settings, hours and pictures."""
+"""Adds, changes and removes members: their handles, roles, own settings, hours and pictures; notes who has a
+page open."""
 
+from collections.abc import Collection
 from datetime import MAXYEAR, datetime, time
 
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.text import slugify
@@ -15,8 +17,16 @@ from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.engines.database.time_zones import is_time_zone
 from openvibe.engines.text.cleaning import MAX_HANDLE_CHARACTERS, TextRefused, clean_title
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Invitation, Member, Participant, Picture, User, Workspace, handle_validator
-from openvibe.workspaces.services.presence import forget_presence
+from openvibe.workspaces.models import (
+    Invitation,
+    Member,
+    Participant,
+    Picture,
+    Presence,
+    User,
+    Workspace,
+    handle_validator,
+)
 
 RESERVED_HANDLES = frozenset({"all", "channel", "everyone", "here", "system", "openvibe"})
 
@@ -265,3 +275,27 @@ def remove_picture(*, participant: Participant) -> None:
     """Removes the picture: the initial is shown instead. Nothing happens without a picture."""
     if Picture.objects.filter(participant=participant).delete()[0]:
         emit("members_changed", workspace_id=participant.workspace_id)
+
+
+NOTE_SECONDS = 60
+"""How often the same person is noted at most."""
+_UPSERT_PRESENCE = """
+INSERT INTO workspaces_presence (participant_id, seen_at)
+SELECT participant_id, now() FROM workspaces_member
+WHERE participant_id = ANY(%(ids)s) AND removed_at IS NULL AND NOT is_invisible ORDER BY participant_id
+ON CONFLICT (participant_id) DO UPDATE SET seen_at = EXCLUDED.seen_at
+WHERE workspaces_presence.seen_at <= EXCLUDED.seen_at - make_interval(secs => %(seconds)s)
+"""
+
+
+def note_presence(participant_ids: Collection[int]) -> None:
+    """Notes that these members have a page open now. Those who are invisible, or gone, are not noted. One statement,
+    none without ids."""
+    if participant_ids:
+        with connection.cursor() as cursor:
+            cursor.execute(_UPSERT_PRESENCE, {"ids": list(participant_ids), "seconds": NOTE_SECONDS})
+
+
+def forget_presence(member: Member) -> None:
+    """The member is here no longer, to everybody's knowledge."""
+    Presence.objects.filter(participant=member.participant_id).delete()

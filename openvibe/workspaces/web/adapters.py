@@ -1,4 +1,5 @@
-"""What allauth asks of us: who may sign up, who may try again, and where a sign-in leads."""
+"""What allauth asks of us: who may sign up, who may try again, where a sign-in leads, and that secrets
+of two-factor authentication are encrypted as models' keys are."""
 
 from typing import Any
 
@@ -7,6 +8,7 @@ from allauth.account.models import EmailAddress
 from allauth.core import context as current
 from allauth.core import ratelimit
 from allauth.core.internal.ratelimit import get_ip
+from allauth.mfa.adapter import DefaultMFAAdapter
 from django import forms
 from django.conf import settings
 from django.contrib import messages
@@ -16,9 +18,10 @@ from django.http import HttpRequest, HttpResponse
 
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.base.tasks import queue_mail
+from openvibe.engines.database.fields import decrypt, encrypt
 from openvibe.workspaces import services
-from openvibe.workspaces.known_browsers import browser_key, is_known_browser, remember_browser
 from openvibe.workspaces.models import User
+from openvibe.workspaces.services.sessions import browser_key, is_known_browser, remember_browser
 
 INVITATION_SESSION_KEY = "invitation"
 MAX_EMAIL_CHARACTERS = 254
@@ -137,3 +140,11 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
     def reauthenticate(self, user: User, password: str) -> bool:
         """Checks the password by the account's address, also where allauth keeps none of its own."""
         return bool(self.authenticate(self.request, email=user.email, password=password) == user)
+
+
+class TwoFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # allauth has no types
+    def encrypt(self, text: str) -> str:
+        return encrypt(text)
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return decrypt(encrypted_text)

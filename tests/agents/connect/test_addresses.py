@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.connect.addresses import base_urls
+from agents.connect.model_connection import base_urls
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pytest_django.fixtures import Settings
 from agents.models import Agent, KnowledgeUse, Run, RunStep
 from agents.prompts.snapshots.store import erase_calls_about, expire_records
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
-from agents.runs.run_steps import read_reasoning
+from agents.runs.steps import read_reasoning
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS, ThoughtWriter, bounded_thought
 from knowledge.services import erase_entry
 from memory.work.approvals import decide_approval

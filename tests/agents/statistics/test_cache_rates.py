@@ -12,8 +12,7 @@ from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 from agents.models import Agent, Run, Snapshot
 from agents.runs.executor import execute_run
 from agents.statistics.cache_rates import agent_cache, cache_history, thread_caches, visible_runs
-from agents.statistics.charts import build_rate_chart
-from agents.statistics.points import Rate, total_rate
+from agents.statistics.charts import Rate, build_rate_chart, total_rate
 from memory.models import Compaction
 from openvibe.chat.models import Thread
 from openvibe.engines.charts.charts import CHART_HEIGHT, CHART_WIDTH

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from agents.models import Agent, Snapshot
 from agents.runs.executor import execute_run
-from agents.statistics.charts import BARS_HEIGHT, MAX_BARS, build_prompt_chart
-from agents.statistics.points import PromptPoint, Rate
+from agents.statistics.charts import BARS_HEIGHT, MAX_BARS, PromptPoint, Rate, build_prompt_chart
 from openvibe.chat.models import Thread
 from openvibe.engines.charts.charts import CHART_WIDTH, even_ticks
 from openvibe.workspaces.models import Member

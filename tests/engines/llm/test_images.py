@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openvibe.engines.llm.anthropic.client import build_request
-from openvibe.engines.llm.image_tokens import image_rule, is_known_to_see
+from openvibe.engines.llm.images import image_rule, is_known_to_see
 from openvibe.engines.llm.openai.requests import encode_messages
 from openvibe.engines.llm.tokens import count_message, count_prompt_tokens, counter_for, with_usage
 from openvibe.engines.llm.values import ChatMessage, Completion, ImagePart, Usage

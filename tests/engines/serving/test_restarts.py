@@ -2,7 +2,7 @@
 
 import pytest
 
-from openvibe.engines.serving.restarts import MAX_PAUSE_SECONDS, STEADY_SECONDS, Restarts
+from openvibe.engines.serving.supervisor import MAX_PAUSE_SECONDS, STEADY_SECONDS, Restarts
 
 
 def ended(restarts: Restarts, *, lived: float, code: int = 1) -> tuple[Restarts, float]:

@@ -7,11 +7,11 @@ from django.db import DatabaseError, transaction
 from django.test import Client
 
 from agents.models import Agent
-from memory.plugins.correction import correct_summary
 from memory.plugins.lcm.integrity import find_violations
 from memory.plugins.lcm.models import STALE_CONTENT, Summary, SummaryCorrection
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import Compaction
+from memory.plugins.services import correct_summary
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Erasure, Message, Thread
 from openvibe.chat.services import delete_message, erase_texts

@@ -40,7 +40,7 @@ from openvibe.engines.llm.endpoint_errors.endpoint_errors import (
 from openvibe.engines.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelUnavailable
 from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.llm.http_client import Connection, ResponseHead, open_http_client
-from openvibe.engines.llm.image_parts import messages_blocks
+from openvibe.engines.llm.images import messages_blocks
 from openvibe.engines.llm.protocol import ModelStream
 from openvibe.engines.llm.retries import Retries, RetryPolicy
 from openvibe.engines.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, ToolSpec

@@ -1,7 +1,8 @@
 """Any endpoint that speaks the chat-completions protocol, through the official `openai` package.
 
 The package's own retries, environment variables and redirects are off: this module decides when to try again
-(only before the first piece of text), how long a call may take, and where it may connect. Endpoints differ in what
+(only before the first piece of text), how long a call may take, and where it may connect. What a server says that
+its model said, and refused to pass on (Groq), is read as an answer. Endpoints differ in what
 they leave out, so answers are read leniently: what is missing is taken as absent, and only what cannot be an answer
 at all is refused. Some stream though they were not asked to, some do not though they were: there is one way to read
 both.
@@ -9,11 +10,12 @@ both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import openai
@@ -27,12 +29,14 @@ from openvibe.engines.llm.adaptations.adapted_calls import (
     stream_adapted,
 )
 from openvibe.engines.llm.answers.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
-from openvibe.engines.llm.answers.thoughts import AnswerText
+from openvibe.engines.llm.answers.thoughts import AnswerText, read_answer
+from openvibe.engines.llm.answers.tool_calls import merge_calls, resolve_name
+from openvibe.engines.llm.answers.written_calls import read_calls
 from openvibe.engines.llm.endpoint_errors.endpoint_errors import empty_answer_error, no_answer_error
 from openvibe.engines.llm.errors import BadAnswer, EmptyAnswer, ModelError
+from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.llm.http_client import Connection, ResponseHead
 from openvibe.engines.llm.openai.answers import ChatAccumulator, adapt_event
-from openvibe.engines.llm.openai.failed_generations import read_failed_generation
 from openvibe.engines.llm.openai.requests import encode_request
 from openvibe.engines.llm.openai.sdk import SDK_ERRORS, open_client, to_model_error
 from openvibe.engines.llm.protocol import ModelStream
@@ -47,8 +51,47 @@ from openvibe.engines.llm.values import (
     TextDelta,
     TextReset,
     ToolSpec,
+    Usage,
 )
 from openvibe.engines.network.event_stream import EventStream
+from openvibe.engines.text.cleaning import has_visible_character
+
+MAX_CHARACTERS = 100_000
+_CODES = ("tool_use_failed", "output_parse_failed")
+_END = re.compile(r"\s*(?:</function>|<\|[a-z_]{1,20}\|>)\s*\Z")
+_MARKUP = re.compile(r"[{<\[]")
+
+
+def read_failed_generation(error: ModelError, tools: Sequence[ToolSpec]) -> Completion | None:
+    """The completion, without usage; None where the error is another, or what was said is no answer. The latter may be
+    otherwise the next time, so the error then says that it may pass."""
+    if (text := _text_in(error)) is None:
+        return None
+    text = clean_text(text[:MAX_CHARACTERS])
+    answer = read_answer(text, tools)
+    try:
+        calls = answer.all_calls(())
+    except EmptyAnswer:
+        calls = ()
+    said = answer.text
+    if not calls:
+        written = read_calls(_END.sub("", text)) or []
+        if written and all(resolve_name(call.name, tools) for call in written):
+            calls, said = tuple(merge_calls((), written, tools)), ""
+    if not calls and (not has_visible_character(said) or _MARKUP.search(said)):
+        error.may_pass = True
+        return None
+    return Completion(said, calls, Usage(0, 0), "tool_calls" if calls else "stop", {}, answer.reasoning)
+
+
+def _text_in(error: ModelError) -> str | None:
+    body: Any = error.report.body if error.report else None
+    inner = body.get("error") if isinstance(body, Mapping) else None
+    for place in (inner, body):
+        if isinstance(place, Mapping) and place.get("code") in _CODES:
+            text = place.get("failed_generation", "")
+            return text if isinstance(text, str) else ""
+    return None
 
 
 class OpenAIModel:

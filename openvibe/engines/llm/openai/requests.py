@@ -11,7 +11,7 @@ from openvibe.engines.llm.adaptations.request_options import chat_options
 from openvibe.engines.llm.answers.provider_fields import without_origin
 from openvibe.engines.llm.answers.tool_calls import arguments_object, clean_identifier
 from openvibe.engines.llm.fences import clean_text
-from openvibe.engines.llm.image_parts import chat_content, join_contents
+from openvibe.engines.llm.images import chat_content, join_contents
 from openvibe.engines.llm.values import ChatMessage, ToolCallRequest
 
 NO_WORDS = "(It begins here.)"

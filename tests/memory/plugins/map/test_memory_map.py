@@ -13,10 +13,10 @@ from django.utils import timezone
 
 from agents.models import Agent
 from memory.plugins.compaction import execute_compaction
-from memory.plugins.correction import correct_summary
 from memory.plugins.lcm.models import Summary, SummaryCorrection
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import Compaction, MemoryPlugin
+from memory.plugins.services import correct_summary
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, set_thread_access
 from openvibe.engines.llm.tokens import count_tokens

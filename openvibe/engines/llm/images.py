@@ -1,4 +1,5 @@
-"""Tokens of an image by the rules of those who bill for it, from its size alone, and whether a model sees at all.
+"""Images for models: as the protocols write them, their tokens by the rules of those who bill for them, from their size
+alone, and whether a model sees at all.
 
 By the providers' documentation as of November 2026: OpenAI counts tiles of 512 pixels, or patches of 32; Anthropic the
 pixels by 750; Gemini tiles of 768, since its third generation a flat number. Open models mostly make one token of 28 by
@@ -7,9 +8,13 @@ pixels by 750; Gemini tiles of 768, since its third generation a flat number. Op
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import ceil, floor, sqrt
+from typing import Any
+
+from openvibe.engines.llm.values import ImagePart
 
 ImageRule = Callable[[int, int], int]
 """Tokens of an image of this width and height in pixels."""
@@ -113,3 +118,45 @@ def is_known_to_see(model: str) -> bool | None:
 def _short_name(model: str) -> str:
     """The model's name without whose it is: `openai/gpt-4o` and `ft:gpt-4o:…` are gpt-4o."""
     return model.lower().rsplit("/", 1)[-1].removeprefix("ft:").removeprefix("us.anthropic.").removeprefix("anthropic.")
+
+
+ChatContent = str | list[dict[str, Any]] | None
+"""A message's content in chat completions: a text, or parts where it has images."""
+
+
+def chat_content(text: str | None, images: Sequence[ImagePart]) -> ChatContent:
+    """The text as it is where there are no images; else parts, the images first: the words ask about them."""
+    if not images:
+        return text
+    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in images]
+    return [*parts, {"type": "text", "text": text}] if text and text.strip() else parts
+
+
+def join_contents(before: ChatContent, after: ChatContent) -> ChatContent:
+    """Two messages of one role as one."""
+    if not before or not after:
+        return before or after
+    if isinstance(before, str) and isinstance(after, str):
+        gap = "" if before.endswith("\n") else "\n\n"
+        return f"{before}{gap}{after}"
+    return [*_parts(before), *_parts(after)]
+
+
+def _parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def messages_blocks(images: Iterable[ImagePart]) -> list[dict[str, Any]]:
+    """The images as blocks of the Messages protocol."""
+    return [
+        {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": _base64(image)}}
+        for image in images
+    ]
+
+
+def data_url(image: ImagePart) -> str:
+    return f"data:{image.media_type};base64,{_base64(image)}"
+
+
+def _base64(image: ImagePart) -> str:
+    return b64encode(image.data).decode("ascii")
