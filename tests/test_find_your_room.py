@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = (ROOT / "CONTRIBUTING.md", ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")))
+AT_THE_TOP = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
+DOCUMENTS = (*(ROOT / name for name in AT_THE_TOP), *sorted((ROOT / "docs").glob("*.md")))
 TOP_FOLDERS = ("openvibe/", "memory/", "knowledge/", "agents/", "templates/", "static/", "tests/", "docs/", ".ci/")
 PLUGIN_NAMES = ("memory/lcm", "memory/simple")  # these look like folders
 API_PATHS = ("memory/tool/",)
@@ -71,8 +72,8 @@ def defines(source: str, name: str) -> bool:
 
 def room_rows() -> list[tuple[str, str, str]]:
     """(question, file, name) for each row of "Find your room"."""
-    table = (ROOT / "docs/architecture.md").read_text().partition("## Find your room")[2]
-    return re.findall(r"^\| ([^|]+\?) \| `([^`]+)` \| `([^`]+)` \|$", table, re.M)
+    page = (ROOT / "docs/rooms.md").read_text()
+    return re.findall(r"^\| ([^|]+\?) \| `([^`]+)` \| `([^`]+)` \|$", page, re.M)
 
 
 def test_thirty_questions_have_a_room() -> None:
@@ -123,6 +124,36 @@ def test_every_decision_has_a_date_a_status_and_what_lost() -> None:
     assert [int(record.partition(".")[0]) for record in records] == list(range(1, len(records) + 1))
     ending = re.compile(r"\n +\*\d{4}-\d\d-\d\d · (?:stands|replaced by \d+) · lost: [^*]+\.\*\s*\Z")
     assert [record for record in records if not ending.search(record)] == []
+
+
+LONG_ROWS = {
+    "api-codes.md": "each row holds a sentence as the API says it",
+    "context.md": "each row names the files that make a section, and who may change it",
+    "interface.md": "each row names the tests that show a point",
+    "security.md": "each row names where a promise is kept and the tests that hold it",
+}
+"""Pages with rows of tables that may be longer, since a row cannot be broken. Elsewhere a long row is made a list."""
+
+
+def long_lines(page: Path) -> list[str]:
+    lines = enumerate(page.read_text().splitlines(), 1)
+    rows_may_be_long = page.name in LONG_ROWS
+    return [
+        f"{page.name}:{number}"
+        for number, line in lines
+        if len(line) > 160 and not (rows_may_be_long and line.startswith("|"))
+    ]
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
+def test_lines_of_a_page_can_be_read(page: Path) -> None:
+    """Code blocks are lines, too. What is told in `docs/history` was written once and is left as it is."""
+    assert long_lines(page) == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/history").glob("*.md")), ids=lambda page: page.stem)
+def test_history_is_left_out_of_the_search_of_the_site(page: Path) -> None:
+    assert page.read_text().startswith("---\nsearch:\n  exclude: true\n---\n# ")
 
 
 def test_template_lines_can_be_read() -> None:

@@ -1,5 +1,5 @@
-"""A module that one other module alone imports stands alone for a reason, which docs/architecture.md gives; an import
-inside a function has one, too, and gives it in its line."""
+"""A module that one other module alone imports stands alone for a reason, which docs/rooms.md gives; an import inside
+a function has one, too, and gives it in its line."""
 
 import ast
 import io
@@ -71,7 +71,7 @@ def test_imports_are_absolute() -> None:
 
 
 def test_each_has_its_reason() -> None:
-    section = (ROOT / "docs/architecture.md").read_text().partition(HEADING)[2].partition("\n## ")[0]
+    section = (ROOT / "docs/rooms.md").read_text().partition(HEADING)[2].partition("\n## ")[0]
     assert sorted(re.findall(r"`([\w.]+)`", section)) == sorted(lone_modules())
 
 

@@ -10,13 +10,17 @@ from psycopg import sql
 from openvibe.chat.models import Thread
 from openvibe.chat.services import post_message
 from openvibe.engines.llm.tokens import count_tokens
+from tests.bench.bare_sql import bare_sql_step
 from tests.bench.corpus import MESSAGE_COLUMNS, BenchWorkspace, make_bench_workspace, make_thread, vacuum_messages
 from tests.bench.measurement import Aim, Measurement, Report, Step, interleaved_medians, profile_shares
 from tests.bench.scratch_database import connect_bare
 
 SIZES = (100, 1_000, 10_000, 100_000)
-MAX_FLOOR_RATIO = 2.2
+MAX_FLOOR_RATIO = 4.0
 MAX_GROWTH = 1.15
+RECORDED_POSTS = 5
+"""Messages whose statements are sent again, in turn, by the bare connection."""
+
 PROFILED_FUNCTIONS = (
     ("SQL, driver included", "base/prepared_statements.py", "fetch_prepared"),
     ("the commit", "psycopg/connection.py", "commit"),
@@ -33,6 +37,7 @@ def measure_append(*, sizes: Sequence[int] = SIZES, repeats: int = 200, warm_up:
     In it: the message with its count, number and text index, the mention, the event for open pages, the author's
     reading place, and the draft that is done. A member is named, so no run is part of it.
     The floor is one INSERT in autocommit into a table of the same columns that has a primary key and nothing else.
+    Beside it stand the statements of a post in bare SQL, in one transaction each.
     """
     world = make_bench_workspace()
     threads = {size: make_thread(world, size) for size in sizes}
@@ -40,12 +45,17 @@ def measure_append(*, sizes: Sequence[int] = SIZES, repeats: int = 200, warm_up:
     with closing(connect_bare()) as connection:
         connection.execute(BARE_TABLE)
         steps: dict[str, Step] = {"floor": _insert_step(world, connection)}
-        steps |= {f"append {size}": _post_step(world, thread) for size, thread in threads.items()}
+        for size, thread in threads.items():
+            post = _post_step(world, thread)
+            steps[f"bare SQL {size}"] = bare_sql_step(connection, [post] * RECORDED_POSTS, is_transaction=True)
+            steps[f"append {size}"] = post
         medians = interleaved_medians(steps, repeats=repeats, warm_up=warm_up)
     floor = medians["floor"]
     rows = [Measurement("floor: one bare INSERT", floor, "ms")]
     for size in sizes:
-        milliseconds = medians[f"append {size}"]
+        milliseconds, sql_milliseconds = medians[f"append {size}"], medians[f"bare SQL {size}"]
+        statements = f"a thread of {size:,}: the statements of a message in bare SQL"
+        rows.append(Measurement(statements, sql_milliseconds, "ms", sql_milliseconds / floor))
         rows.append(Measurement(f"a message into a thread of {size:,}", milliseconds, "ms", milliseconds / floor))
     profiled_step = _post_step(world, threads[sizes[-1]])
     rows += profile_shares(

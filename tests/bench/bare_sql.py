@@ -1,9 +1,11 @@
-"""Floors in bare SQL, on a plain psycopg connection: one range read of as many bytes, and the very statements that a
-step of ours runs, with their values, and nothing else: the rest of the step is the price of our code."""
+"""Floors in bare SQL, on a plain psycopg connection: the very statements that a step of ours sends, with their values,
+and nothing else. What the step takes beyond them is the price of our code. Beside them stands one range read of as many
+bytes, which tells machines apart."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from django.db import connection
@@ -12,7 +14,14 @@ from openvibe.chat.models import Thread
 from openvibe.engines.database.prepared_statements import number_placeholders
 from tests.bench.measurement import Step
 
-Statement = tuple[bytes, list[Any]]
+
+class Statement(NamedTuple):
+    """What was sent, with its values. `is_prepared`: planned once, with `$1` for its first value; else planned anew for
+    these values, as ours is where they decide on the plan."""
+
+    text: Any
+    values: Any
+    is_prepared: bool
 
 
 def range_read_step(bare: psycopg.Connection[Any], thread: Thread, size: int) -> Step:
@@ -27,27 +36,35 @@ def range_read_step(bare: psycopg.Connection[Any], thread: Thread, size: int) ->
     return lambda: bare.execute(read, between).fetchall()
 
 
-def bare_sql_step(bare: psycopg.Connection[Any], steps: Sequence[Step]) -> Step:
-    """Runs what each of these steps ran just now, one step after the other."""
+def bare_sql_step(bare: psycopg.Connection[Any], steps: Sequence[Step], *, is_transaction: bool = False) -> Step:
+    """Sends what each of these steps sent just now, one step after the other; in one transaction where they write."""
     for step in steps:
         step()  # what a process looks up once, it looks up here
-    turn = cycle([_statements(step) for step in steps])
+    turn = cycle([record_statements(step) for step in steps])
     bare.execute("SET plan_cache_mode = force_generic_plan")  # as our own sessions: else long ones are planned anew
-    cursor = psycopg.RawCursor(bare)
+    prepared, planned_anew = psycopg.RawCursor(bare), psycopg.ClientCursor(bare)
 
     def run() -> None:
-        for statement, values in next(turn):
-            cursor.execute(statement, values, prepare=True).fetchall()
+        with bare.transaction() if is_transaction else nullcontext():
+            for text, values, is_prepared in next(turn):
+                cursor: psycopg.Cursor[Any] = prepared if is_prepared else planned_anew
+                cursor.execute(text, values, prepare=is_prepared)
+                if cursor.description:
+                    cursor.fetchall()
 
     return run
 
 
-def _statements(step: Step) -> list[Statement]:
+def record_statements(step: Step) -> list[Statement]:
+    """What the step sends to the database, in order."""
     statements: list[Statement] = []
 
     def note(execute: Callable[..., Any], statement: str, values: Any, many: bool, context: Any) -> Any:
-        numbered, keys = number_placeholders(statement)
-        statements.append((numbered, [values[key] for key in keys]))
+        if isinstance(context["cursor"].cursor, psycopg.RawCursor):  # the one of our prepared statements
+            numbered, keys = number_placeholders(statement)
+            statements.append(Statement(numbered, [values[key] for key in keys], True))
+        else:
+            statements.append(Statement(statement, values, False))
         return execute(statement, values, many, context)
 
     with connection.execute_wrapper(note):

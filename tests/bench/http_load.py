@@ -33,7 +33,7 @@ API_TOKENS = 24  # calls are counted per token and minute
 START_SECONDS = 600.0  # a deadline for slow machines, never a pause
 PAGE_OF_LIST, API_OF_LIST, VIEW_OF_VIEW = 0.4, 0.6, 0.6
 THREAD_OF_LIST = 0.25
-MIN_SCALING = 1.7
+MIN_SCALING = 1.35
 """Answers a second, in parts of the floor's; two processes against one."""
 FLOOR_LIST, FLOOR_VIEW = "a bare DRF list of 20 messages", "a bare view"
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)

@@ -146,7 +146,7 @@ def _represented_messages(prompt: Prompt) -> int:
 VARIANTS: dict[str, dict[str, int]] = {"conversation alone": {"P6": 0}, "as shipped": {}}
 """What a workspace allows P6: nothing recalled, or whatever is left."""
 
-MAX_READ_ANEW = {"short messages": (0.7, 12.0), "long messages": (7.0, 30.0)}
+MAX_READ_ANEW = {"short messages": (2.5, 12.0), "long messages": (9.0, 30.0)}
 """Percent of prompt tokens that may stand outside the common prefix, by talk, for each of VARIANTS."""
 
 

@@ -4,9 +4,11 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext, redirect_stdout
+from contextlib import ExitStack, closing, nullcontext, redirect_stdout
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connection
@@ -15,11 +17,13 @@ from pytest_django import DjangoDbBlocker
 from knowledge.models import Entry, EntryVector
 from openvibe.chat.models import Message, MessageVector
 from openvibe.chat.services import post_message
+from openvibe.engines.database.prepared_statements import fetch_prepared, fetch_unprepared
 from openvibe.settings.environment import database_settings
 from tests import bench
 from tests.bench import Aim, Measurement, Report, live
-from tests.bench.append import measure_append
+from tests.bench.append import RECORDED_POSTS, measure_append
 from tests.bench.assemble import measure_assemble
+from tests.bench.bare_sql import bare_sql_step, record_statements
 from tests.bench.budget import measure_budget
 from tests.bench.budget_worlds import Shape
 from tests.bench.chats import ChatWriter
@@ -29,12 +33,15 @@ from tests.bench.http_load import measure_http
 from tests.bench.languages import MAX_MISSED, measure_languages, read_subjects
 from tests.bench.mcp_calls import measure_mcp
 from tests.bench.measurement import interleaved_medians
-from tests.bench.memory import measure_cache, measure_compact
+from tests.bench.memory import MAX_READ_ANEW, measure_cache, measure_compact
 from tests.bench.prompt import ask_questions, measure_prompt
 from tests.bench.recall import measure_recall, recall_by_budget
 from tests.bench.scratch_database import DATABASE_PREFIX, connect_bare, database_url, scratch_database
+from tests.bench.search import measure_search
 from tests.bench.webhooks import measure_webhooks
 from tests.operations.processes import PATIENCE
+
+_ECHO = "SELECT %(word)s::text, '%%'"
 
 
 @pytest.fixture(scope="module")
@@ -67,19 +74,66 @@ def test_assemble_on_tiny_threads(scratch: None) -> None:
     rows = {row["what"]: row["value"] for row in report["rows"]}
     assert 0 < rows["of it, knowledge, with its searches"] < 100
     assert report["bench"] == "assemble"
-    assert [row["what"] for row in report["rows"][:2]] == ["20 messages: floor", report["rows"][1]["what"]]
-    assert all(row["value"] > 0 for row in report["rows"][:4])
-    assert report["rows"][1]["ratio"] == report["rows"][1]["value"] / report["rows"][0]["value"]
-    assert [aim["limit"] for aim in report["aims"]] == [1.5], "the other limits are of longer threads"
+    range_read, floor, prompt = report["rows"][:3]
+    assert range_read["what"] == "20 messages: one range read of the same bytes"
+    assert floor["what"] == "20 messages: floor, its statements in bare SQL"
+    assert prompt["what"].startswith("20 messages: prompt of ")
+    assert all(row["value"] > 0 for row in report["rows"][:6])
+    assert [row["ratio"] for row in (range_read, floor, prompt)] == [None, None, prompt["value"] / floor["value"]]
+    assert [aim["limit"] for aim in report["aims"]] == [2.0, 2.0, 1.5]
+    assert report["aims"][0]["value"] == prompt["ratio"]
     assert all(aim["holds"] == (aim["value"] <= aim["limit"]) for aim in report["aims"])
 
 
 def test_append_on_tiny_threads(scratch: None) -> None:
     report = measure_append(sizes=(5, 20), repeats=4, warm_up=1)
-    assert [row.ratio is None for row in report.rows[:4]] == [True, False, False, True]
-    assert {row.unit for row in report.rows[3:]} == {"%"}
-    assert report.aims[0].value == max(row.ratio or 0 for row in report.rows)
-    assert Message.objects.filter(mentions__participant__handle="dora").count() == 2 * (4 + 1) + 4
+    rows = {row.what: row for row in report.rows}
+    assert [row.ratio is None for row in report.rows[:6]] == [True, False, False, False, False, True]
+    assert {row.unit for row in report.rows[5:]} == {"%"}
+    ratios = [rows[f"a message into a thread of {size}"].ratio or 0 for size in (5, 20)]
+    assert [aim.limit for aim in report.aims] == [4.0, 1.15]
+    assert [aim.value for aim in report.aims] == [max(ratios), ratios[1] / ratios[0]]
+    posts, profiled = 2 * (4 + 1), 4
+    recorded = 2 * 2 * RECORDED_POSTS
+    in_bare_sql = posts
+    posted = Message.objects.filter(mentions__participant__handle="dora")
+    assert posted.count() == posts + profiled + recorded + in_bare_sql
+
+
+def test_search_in_tiny_threads(scratch: None) -> None:
+    report = measure_search(sizes=(20, 160), entries=30, repeats=3)
+    rows = {row.what: row for row in report.rows}
+    searches = ("20 messages", "160 messages", "30 entries")
+    floors = [rows[f"{what}: floor, its statements in bare SQL"].value for what in searches]
+    assert [rows[f"{what}: median"].ratio for what in searches] == [
+        rows[f"{what}: median"].value / floor for what, floor in zip(searches, floors, strict=True)
+    ]
+    assert rows["8,000 tokens in one range read"].ratio is None
+    assert [aim.limit for aim in report.aims] == [1.6] * 3 + [3.0] * 3
+    assert [aim.value for aim in report.aims[:3]] == [rows[f"{what}: median"].ratio for what in searches]
+
+
+def test_bare_sql_sends_what_a_step_sent(scratch: None) -> None:
+    """A post is written again with its mention; a search gives the same rows, planned as its own statements are."""
+    world = make_bench_workspace()
+    thread = make_thread(world, 5)
+
+    def post() -> None:
+        post_message(thread=thread, by=world.by, body="@dora Roses")
+
+    with closing(connect_bare()) as bare:
+        bare_sql_step(bare, [post], is_transaction=True)()
+        posts = Message.objects.filter(thread=thread, body="@dora Roses", mentions__participant__handle="dora")
+        assert list(posts.order_by("seq").values_list("seq", flat=True)) == [6, 7, 8]
+        values = {"word": "50 %"}
+        sent = record_statements(lambda: (fetch_prepared(_ECHO, values), fetch_unprepared(_ECHO, values)))
+        assert [statement.is_prepared for statement in sent] == [True, False]
+        cursors: list[psycopg.Cursor[Any]] = [psycopg.RawCursor(bare), psycopg.ClientCursor(bare)]
+        rows = [
+            cursor.execute(text, parameters).fetchall()
+            for cursor, (text, parameters, _) in zip(cursors, sent, strict=True)
+        ]
+        assert rows == [[("50 %", "%")]] * 2
 
 
 def test_mcp_with_few_calls(scratch: None) -> None:
@@ -121,6 +175,8 @@ def test_cache_on_a_short_talk(scratch: None) -> None:
     assert aims["long messages, as shipped: prompts over budget"].holds
     assert aims["short messages, conversation alone: % of history not represented"].value == 0
     assert len(aims) == 12
+    read_anew = [aims[f"{talk}, conversation alone: % of prompt tokens read anew"] for talk in MAX_READ_ANEW]
+    assert [aim.limit for aim in read_anew] == [2.5, 9.0]
 
 
 def test_cache_talks_through_meetings(scratch: None, tmp_path: Path) -> None:

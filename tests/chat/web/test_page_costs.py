@@ -134,7 +134,7 @@ def test_what_is_sent_whole_is_compressed_and_streams_are_not(
 def test_a_thread_page_weighs_25_kb_and_all_its_files_150(
     ana: Member, thread: Thread, home: str, signed_in: SignedIn
 ) -> None:
-    words = (Path(settings.BASE_DIR) / "docs/architecture.md").read_text().split()
+    words = (Path(settings.BASE_DIR) / "docs/security.md").read_text().split()
     say_all(thread, ana, [" ".join(words[n * 30 : n * 30 + 30]) for n in range(60)])
     page = signed_in(ana).get(f"{home}t/{thread.pk}/", headers={"Accept-Encoding": "gzip"})
     html = gzip.decompress(page.content).decode()
