@@ -28,6 +28,7 @@ urlpatterns = [
     path("", include("agents.mcp.urls")),
     path("v1/", include("agents.openai_api.urls")),
     path("", include("openvibe.workspaces.web.urls")),
+    path("help/", include("openvibe.help.urls")),
     path("unsubscribe/<str:token>/", unsubscribe, name="unsubscribe"),
     path("connect-model/", include("agents.web.home_urls")),
     path("w/<slug:slug>/", include("openvibe.chat.web.urls")),

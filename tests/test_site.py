@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from openvibe.help.pages import read_page
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -134,6 +136,14 @@ def test_a_page_of_the_site_holds_what_its_source_holds(page: Path, site: Path) 
     assert not changes, "\n".join(changes)
 
 
+@pytest.mark.parametrize("page", WRITTEN_PAGES, ids=lambda page: page.stem)
+def test_a_heading_has_the_same_address_on_the_site_and_in_the_app(page: Path, site: Path) -> None:
+    shown = read_page(page.relative_to(ROOT / "docs").with_suffix("").as_posix())
+    assert shown is not None
+    headings = re.compile(r'<h[1-6] id="([^"]+)"')
+    assert headings.findall(shown.html) == headings.findall(built_article(site / f"{page.stem}.html"))
+
+
 def test_the_search_of_the_site_leaves_history_out(site: Path) -> None:
     places = {item["location"].partition("#")[0] for item in json.loads((site / "search.json").read_text())["items"]}
     history = {page for page in PAGES if "history" in page.parts}
@@ -146,7 +156,7 @@ def test_the_search_of_the_site_leaves_history_out(site: Path) -> None:
         ("invite", "members.html#accept-an-invite"),
         ("invite", "admins.html#invite-people"),
         ("password", "members.html#a-lost-password"),
-        ("password", "operations.html#somebody-lost-a-password"),
+        ("password", "operations-troubleshoot.html#somebody-lost-a-password"),
         ("ollama", "getting-started.html#4-connect-a-model"),
     ],
 )

@@ -14,6 +14,26 @@ from django.utils.http import urlencode
 from openvibe.engines.registers import Register
 from openvibe.engines.serving.service_states import read_service_states
 
+HELP: dict[str, str] = {
+    "agents.agent": "admins/#agents",
+    "agents.mcpserver": "mcp/#other-programs-tools-for-your-agents",
+    "agents.run": "agents/#look-at-a-run",
+    "agents.snapshot": "context/",
+    "agents.trustchange": "admins/#trust",
+    "api.token": "api/#get-a-token",
+    "base.jobrun": "operations-monitor/#recurring-jobs",
+    "django_celery_beat.periodictask": "operations-monitor/#recurring-jobs",
+    "knowledge.entry": "knowledge/#knowledge",
+    "knowledge.contradiction": "knowledge/#review",
+    "llm.endpoint": "admins/#models-and-budgets",
+    "memory.memoryplugin": "memory/#plugins",
+    "search.vectorspace": "knowledge-engine/#the-embedder",
+    "webhooks.webhook": "webhooks/",
+    "workspaces.invitation": "admins/#invite-people",
+    "workspaces.member": "admins/#people",
+}
+"""Where the documentation speaks of a list, by its model: page and heading below /help/. Of others `admins/` does."""
+
 
 class ListPage(NamedTuple):
     """One list of the admin: its title, its icon (Material Symbols), its model and what it holds in one line."""
@@ -26,6 +46,10 @@ class ListPage(NamedTuple):
     @property
     def url_name(self) -> str:
         return self.model.replace(".", "_")
+
+    @property
+    def help_at(self) -> str:
+        return HELP.get(self.model, "admins/")
 
 
 LIST_GROUPS: dict[str, tuple[ListPage, ...]] = {

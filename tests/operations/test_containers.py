@@ -80,7 +80,7 @@ def test_whatever_ends_is_started_again_by_units_and_containers_alike() -> None:
     """A job that ends by itself, `migrate`, is the one exception."""
     services = COMPOSE["services"]
     assert {name for name, service in services.items() if service.get("restart") != "unless-stopped"} == {"migrate"}
-    page = (ROOT / "docs/operations.md").read_text()
+    page = "".join((ROOT / "docs" / f"operations-{subject}.md").read_text() for subject in ("install", "scale"))
     units = [block for block in re.findall(r"```\n(.*?)```", page, re.DOTALL) if "ExecStart=" in block]
     assert [re.findall(r"^(?:Restart|RestartSec)=(.*)$", unit, re.MULTILINE) for unit in units] == [
         ["always", "5"],

@@ -1,4 +1,4 @@
-"""The nginx of docs/operations.md, as it stands there but for ports and paths."""
+"""The nginx of docs/operations-install.md, as it stands there but for ports and paths."""
 
 import http.client
 import re
@@ -34,7 +34,7 @@ class Proxy:
         self.http, self.https, self.upstream = free_port(), free_port(), upstream
         write_certificate(folder / "vibe.pem")
         self.tls = ssl.create_default_context(cafile=str(folder / "vibe.pem"))
-        found = EXAMPLE.search((ROOT / "docs/operations.md").read_text())
+        found = EXAMPLE.search((ROOT / "docs/operations-install.md").read_text())
         assert found
         example = found[1]
         for words, here in {

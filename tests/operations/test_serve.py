@@ -130,7 +130,7 @@ def test_ctrl_c_ends_everything_whoever_still_listens(var: Path, settings: Setti
 def test_the_unit_of_systemd_counts_a_stop_in_the_first_second_as_success(var: Path) -> None:
     (var / "django.py").write_text(f"import os; os.kill(os.getpid(), {signal.SIGTERM})")  # while it loads
     done = manage("serve", var=var, PYTHONPATH=str(var))
-    unit = (ROOT / "docs/operations.md").read_text().partition("[Service]")[2].partition("```")[0]
+    unit = (ROOT / "docs/operations-install.md").read_text().partition("[Service]")[2].partition("```")[0]
     assert f"SuccessExitStatus={done.returncode}" in unit.splitlines()
 
 

@@ -60,7 +60,7 @@ _WORDS: dict[Cause, tuple[str, str]] = {
     ),
     Cause.FULL: (
         "the server at {address} answers, and has no connection left",
-        "Raise its max_connections, or run fewer processes and threads; docs/operations.md reckons how many there are.",
+        "Raise its max_connections, or run fewer processes and threads; docs/operations-scale.md counts them.",
     ),
     Cause.NOT_ALLOWED: (
         "the server at {address} answers, and does not let {user} in from here",

@@ -1,7 +1,7 @@
 """Advisory locks: a piece of work belongs to the worker whose database session holds its lock.
 
 PostgreSQL drops the lock the moment the worker dies, however it dies, so work that is said to be under way but whose
-lock is free has no owner. (A pooler in transaction mode would break this promise; docs/operations.md says so.)"""
+lock is free has no owner. (A pooler in transaction mode would break this promise; docs/operations-scale.md says so.)"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -146,20 +146,22 @@ class _Renderer(RendererHTML):
         return self.text(tokens, idx, options, env)
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return _render_code(tokens[idx], env)
+        return render_code(tokens[idx].content, tokens[idx].info, env)
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return _render_code(tokens[idx], env)
+        return render_code(tokens[idx].content, tokens[idx].info, env)
 
 
-def _render_code(token: Token, env: EnvType) -> str:
-    language = LANGUAGES.get(token.info.split()[0].lower()) if token.info.split() else None
+def render_code(code: str, info: str, env: EnvType) -> str:
+    """A block of code as HTML, coloured if its language, the first word of `info`, is known. `env` counts the coloured
+    characters of all blocks of a text."""
+    language = LANGUAGES.get(info.split()[0].lower()) if info.split() else None
     if language is None:
-        return f'<pre class="code" tabindex="0"><code>{html.escape(token.content)}</code></pre>\n'
-    code, total = html.escape(token.content), env.get(_HIGHLIGHTED_KEY, 0) + highlighting_cost(token.content, language)
+        return f'<pre class="code" tabindex="0"><code>{html.escape(code)}</code></pre>\n'
+    shown, total = html.escape(code), env.get(_HIGHLIGHTED_KEY, 0) + highlighting_cost(code, language)
     if total <= MAX_HIGHLIGHTED_TOTAL:
-        code, env[_HIGHLIGHTED_KEY] = highlight_code(token.content, language), total
-    return f'<pre class="code" tabindex="0"><code class="language-{language}">{code}</code></pre>\n'
+        shown, env[_HIGHLIGHTED_KEY] = highlight_code(code, language), total
+    return f'<pre class="code" tabindex="0"><code class="language-{language}">{shown}</code></pre>\n'
 
 
 _RENDERER = _Renderer()
