@@ -141,7 +141,7 @@ def test_a_heading_has_the_same_address_on_the_site_and_in_the_app(page: Path, s
     shown = read_page(page.relative_to(ROOT / "docs").with_suffix("").as_posix())
     assert shown is not None
     headings = re.compile(r'<h[1-6] id="([^"]+)"')
-    assert headings.findall(shown.html) == headings.findall(built_article(site / f"{page.stem}.html"))
+    assert headings.findall(shown.html) == headings.findall(built_article(site / built_name(page)))
 
 
 def test_the_search_of_the_site_leaves_history_out(site: Path) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from knowledge.contradictions.quantities import MONTHS, WEEKDAYS, Quantity, extract_quantities, word_map
+from knowledge.contradictions.quantities import Quantity, extract_quantities, word_map
 
 _STOP_TEXT = """
 a an the this that these those our your their its his her my we you they it he she i us them of in on at to for from
@@ -87,14 +87,6 @@ def _stem_set(words: Iterable[str]) -> frozenset[str]:
     return frozenset(map(stem, words))
 
 
-_GENERIC_TEXT = """
-price cost fee charge rate plan tier pricing budget limit deadline date time day number amount total policy rule
-period window term team people staff everyone value size length maximum minimum max min cap level status state
-setting default version thing item entry customer user member client employee company call
-"""
-GENERIC_STEMS = _stem_set(_GENERIC_TEXT.split())
-"""Nouns that name an attribute rather than the thing that has it."""
-
 _CONTRASTS_TEXT = """
 staging production development test testing sandbox demo preview prod dev;
 starter basic free pro plus premium business enterprise team standard gold silver bronze hobby scale;
@@ -111,7 +103,6 @@ revenue profit cost; open close; lower upper; start end
 CONTRAST_STEMS = tuple(_stem_set(group.split()) for group in _CONTRASTS_TEXT.split(";"))
 """Groups of which a thing is one or the other: what is said of one says nothing of the others."""
 
-_TIME_STEMS = _stem_set((*MONTHS, *WEEKDAYS))
 _CANONICAL_STEMS = _stem_set(CANONICAL_WORDS)
 _NEGATIVE_STEMS = _stem_set(NEGATIVES)
 
@@ -126,9 +117,11 @@ MAX_SENTENCE_CHARACTERS, MAX_CLAUSE_CHARACTERS = 4_000, 400
 
 _PAST = re.compile(
     r"\b(?:previously|formerly|used to|originally|in the past|before that|until recently|up to now|once was|was \S+ "
-    r"(?:until|till|before)|were \S+ (?:until|till|before)|at the time|back then|no longer true)\b",
+    r"(?:until|till|before)|were \S+ (?:until|till|before)|at the time|back then|no longer true)\b"
+    r"|\A(?:and )?then\b",
     re.IGNORECASE,
 )
+"""What was so once, and a step of several: neither says how things are."""
 _REPLACES = re.compile(
     r"\b(?:instead of|rather than|in place of|replaces|replaced|replacing|supersedes|superseding|stopped using|dropped"
     r"|retired|(?:moved|migrated|switched|changed)(?: away)? from"
@@ -149,7 +142,6 @@ _SENTENCE_BREAK = re.compile(r"(?<=[.!?。！？])(?:\s+|(?<=[。！？]))|\n+")
 _CLAUSE_BREAK = re.compile(
     r";\s*|,?\s+but\s+|,\s+(?:and\s+)?(?=\S)|\s+and\s+(?=[^.;,]*(?:\d|\bnot\b|\bno\b))|\s+[|]\s+"
 )
-_SEQUENCE_WORD = re.compile(r"\s*(?:and )?(?:then|afterwards|next)\b", re.IGNORECASE)
 _NUMBERED_OPENING = re.compile(
     r"\W*(?:(?:in|on|at|by|from|during|since|until|after|before|for|the)\s+){0,2}(?:day|week|month|sprint|step|phase|stage"
     r"|round|milestone|level|tier|room|floor|building|bed|chapter|section|page|lesson|module|option|experiment)\s+[0-9]",
@@ -164,15 +156,13 @@ _HEADING = re.compile(r"\A\s*#{1,6}\s+(.*)")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One clause. Words are stems; `names` are those written with a capital, `about` those of heading or list."""
+    """One clause. Words are stems; `about` are those of heading or list."""
 
     text: str
     subject: frozenset[str]
     words: frozenset[str]
-    names: frozenset[str]
     about: frozenset[str]
     is_negated: bool
-    labels: tuple[str, ...] = ()
     values: tuple[Quantity, ...] = ()
     subject_values: frozenset[str] = frozenset()
     replaced: frozenset[str] = frozenset()
@@ -206,9 +196,14 @@ def stems(text: str) -> frozenset[str]:
         word = "usa" if match[0] in ("US", "USA") else match[0].lower()
         if _CJK.search(word):
             word_stems.update(word[at : at + 2] for at in range(max(1, len(word) - 1)))
-        elif word not in STOP_WORDS and word not in NEGATIONS:
+        elif (word not in STOP_WORDS and word not in NEGATIONS) or _is_letter(match):
             word_stems.add(stem(word))
     return frozenset(word_stems)
+
+
+def _is_letter(match: re.Match[str]) -> bool:
+    """Whether it is a name of one letter: option A, plan B."""
+    return len(match[0]) == 1 and match[0].isupper() and match.start() > 0 and match[0] != "I"
 
 
 def _flatten_tables(lines: list[str]) -> Iterator[str]:
@@ -244,11 +239,8 @@ def _parse_sentence(sentence: str, about: frozenset[str]) -> Iterator[Statement]
     elif colon and rest:
         clauses = [f"{head} is {clauses[0]}"] if clauses else []
     subject: frozenset[str] = frozenset()
-    previous = ""
     for clause in clauses:
-        context = about | stems(previous) if _SEQUENCE_WORD.match(clause) else about
-        statement = _parse_clause(clause.strip()[:MAX_CLAUSE_CHARACTERS], context, subject)
-        previous = clause
+        statement = _parse_clause(clause.strip()[:MAX_CLAUSE_CHARACTERS], about, subject)
         if statement is not None:
             subject = statement.subject or subject
             yield statement
@@ -268,11 +260,9 @@ def _parse_clause(clause: str, about: frozenset[str], inherited_subject: frozens
         text=clause[:160],
         subject=subject or inherited_subject,
         words=words | (frozenset() if subject else inherited_subject),
-        names=_proper_names(text_left),
         about=about,
         is_negated=_is_negated(text_left),
         values=values,
-        labels=tuple(_quantity_label(clause, one) for one in values),
         subject_values=subject_values,
         replaced=replaced_stems,
     )
@@ -283,9 +273,7 @@ def _find_subject(clause: str, quantities: list[Quantity]) -> tuple[int, frozens
     part of it."""
     end = _find_verb(clause, quantities)
     if end is None:
-        names_it = len(quantities) > 1 and quantities[0].kind == "count" and _quantity_label(clause, quantities[0])
-        first = 1 if names_it and len(clause[: quantities[0].start].split()) <= 2 else 0
-        end = quantities[first].start if quantities else 0
+        end = quantities[0].start if quantities else 0
     if opening := _NUMBERED_OPENING.match(clause):
         end = max([end, *(one.end for one in quantities if one.start < opening.end())])
     date_kinds = ("date", "period") if "as of" in clause.lower() else ()  # "as of May" says when it began, not of what
@@ -302,7 +290,7 @@ def _find_verb(clause: str, quantities: list[Quantity]) -> int | None:
         word = match[0].lower().replace("’", "'")
         if has_subject and (word in VERBS or word.removesuffix("ed") in VERBS or word.removesuffix("d") in VERBS):
             return match.start()
-        has_subject = has_subject or word not in STOP_WORDS
+        has_subject = has_subject or word not in STOP_WORDS or word in ("it", "they")
     return None
 
 
@@ -325,27 +313,6 @@ def _is_negated(text: str) -> bool:
     times = sum(word in NEGATIONS for word in words) - joined.count("not only") - joined.count("no more than")
     times += len(_IS_DOWN.findall(joined))
     return (times + sum(word in NEGATIVES or stem(word) in _NEGATIVE_STEMS for word in words)) % 2 == 1
-
-
-def _proper_names(text: str) -> frozenset[str]:
-    """Words with a capital that do not begin the clause, or that hold one inside or a figure at the end."""
-    names = set()
-    for match in _WORD.finditer(text):
-        word = match[0]
-        is_mixed = any(letter.isupper() for letter in word[1:]) or word[-1].isdigit()
-        is_first = match.start() == 0
-        if (is_mixed or (word[0].isupper() and not is_first)) and (word.lower() not in STOP_WORDS or len(word) == 1):
-            names.add(stem(word))
-    return frozenset(names - _TIME_STEMS)
-
-
-def _quantity_label(clause: str, one: Quantity) -> str:
-    """The word just before a bare number, which says what it numbers: `Python` 3.11, `room` 4."""
-    if one.kind not in ("count", "version"):
-        return ""
-    before = re.findall(r"([^\W\d_][\w+#.-]*)[ ]*$", clause[: one.start])
-    word = before[0].lower() if before else ""
-    return "" if word in VERBS or word in STOP_WORDS or word in NEGATIONS else stem(word) if word else ""
 
 
 def _replaced_stems(clause: str) -> frozenset[str]:

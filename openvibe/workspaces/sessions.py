@@ -29,5 +29,5 @@ class SessionStore(db.SessionStore):
             raise UpdateError  # it was ended meanwhile
 
     def _get_session_from_db(self) -> Session | None:
-        self._stored = super()._get_session_from_db()
+        self._stored = super()._get_session_from_db()  # type: ignore[misc]  # the stubs lack it
         return self._stored

@@ -14,6 +14,7 @@ from openvibe.engines.llm.errors import ModelTimeout
 from openvibe.workspaces.models import Member
 from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access, make_entry
+from tests.knowledge.contradictions import team_pairs
 from tests.knowledge.fault_injection import killed_at
 
 
@@ -136,6 +137,17 @@ def test_a_model_overrules_the_rule(ana: Member, pair: tuple[Entry, Entry]) -> N
     detect_contradictions(client=ScriptedModel(['{"contradictions": []}']))
 
     assert open_pairs() == []
+
+
+@pytest.mark.parametrize("pair", team_pairs.CONTRADICT["words"])
+def test_a_model_finds_what_differs_in_words_alone(ana: Member, pair: tuple[team_pairs.Text, team_pairs.Text]) -> None:
+    """Owners, places, tools: the rule knows quantities, negation and replacement."""
+    entries = [make_entry(ana, *text) for text in pair]
+    assert (detect_contradictions(), open_pairs()) == (2, [])
+
+    update_entry(entry=entries[1], by=access(ana), content=f"{pair[1][1]} Still so.")
+    detect_contradictions(client=ScriptedModel(['{"contradictions": [{"entry": 1, "why": "Two answers."}]}']))
+    assert open_pairs() == [(entries[0].pk, entries[1].pk)]
 
 
 @pytest.mark.parametrize("reply", [ModelTimeout("too slow"), "I would say the second one.", '{"contradictions": 3}'])

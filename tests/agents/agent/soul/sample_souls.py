@@ -15,7 +15,7 @@ from agents.agent.soul import (
     Soul,
     soul_to_dict,
 )
-from agents.agent.soul.parser import UNPRINTABLE
+from agents.agent.soul.values import UNPRINTABLE
 
 FERN = """\
 identity:

@@ -106,6 +106,7 @@ never_do: []
         (MINIMAL + "behavior: {max_output_tokens: 0x10}\n", 4, "whole number"),
         (MINIMAL + "behavior: {max_output_tokens: true}\n", 4, "whole number"),
         (MINIMAL + "? [a, b]\n: c\n", 4, "not known"),
+        ('identity: {name: "\\UFFFFFFFF", role: x}', 1, "not readable"),
         ("[" * 2000, 1, "levels deep"),
         ("identity: " + "a" * 70_000, 1, "64 kB"),
     ],
