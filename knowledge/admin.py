@@ -77,7 +77,6 @@ class EntryAdmin(ReadOnlyAdmin):
 class RevisionAdmin(ReadOnlyAdmin):
     """Revisions cannot be changed or deleted, here or anywhere."""
 
-    workspace_path = "entry__workspace"
     list_display = ("created_at", "entry", "number", "action", "by", "how", "note")
     list_filter = ("action", "how")
     list_select_related = ("entry", "by")

@@ -21,10 +21,9 @@ from memory.plugins.lcm.models import Conversation
 from memory.plugins.models import DEFAULT_PLUGIN, Compaction, MemoryPlugin
 from memory.plugins.registry import PluginStatus, capability_diff, installed_plugins, plugin_statuses
 from memory.plugins.services import configure_plugin, enable_plugin
-from openvibe.base.admin import CHANNEL_READERS, ReadOnlyAdmin, WorkspaceScopedAdmin
+from openvibe.base.admin import BaseAdmin, ReadOnlyAdmin
 from openvibe.base.problems import Missing, Problem
-from openvibe.chat.models import Channel, Thread
-from openvibe.chat.queries import channels_for_admin
+from openvibe.chat.models import Thread
 from openvibe.workspaces.decorators import LAST_WORKSPACE_SESSION_KEY
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import admin_access
@@ -39,9 +38,7 @@ class MemoryPluginAdmin(ReadOnlyAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """GET shows; POST with `plugin` asks, and switches once confirmed; POST with `settings` stores settings.
         Without `workspace` it is about the one visited last."""
-        if not self.has_view_permission(request):
-            return redirect("admin:index")
-        workspaces = list(self.visible_choices(Workspace, request).order_by("name"))
+        workspaces = list(Workspace.objects.order_by("name"))
         requested_id = request.POST.get("workspace") or request.GET.get("workspace", "")
         last_slug = request.session.get(LAST_WORKSPACE_SESSION_KEY)
         workspace = next(
@@ -49,7 +46,7 @@ class MemoryPluginAdmin(ReadOnlyAdmin):
             None if requested_id else next(iter(workspaces), None),
         )
         if workspace is None:
-            self.message_user(request, "There is no such workspace among those you run.", messages.WARNING)
+            self.message_user(request, "There is no such workspace.", messages.WARNING)
             return redirect("admin:index")
         if request.method != "POST":
             return self._list_page(request, workspace, workspaces)
@@ -145,7 +142,6 @@ def _settings_form(status: PluginStatus) -> forms.Form:
 class CompactionAdmin(ReadOnlyAdmin):
     """No titles and no texts: threads are read in the app, with the reader's own access."""
 
-    workspace_path = "thread__workspace"
     list_display = (
         "id",
         "thread_id",
@@ -198,7 +194,6 @@ class StuckFilter(admin.SimpleListFilter):
 class ConversationAdmin(ReadOnlyAdmin):
     """No titles and no texts."""
 
-    workspace_path = "thread__workspace"
     list_display = ("thread_id", "messages", "is_stuck")
     list_filter = (StuckFilter,)
     list_select_related = ("thread",)
@@ -228,8 +223,6 @@ def thread_link(page: ReadOnlyAdmin, thread: Thread) -> str:
 
 @admin.register(Feedback)
 class FeedbackAdmin(ReadOnlyAdmin):
-    who_sees = CHANNEL_READERS
-    workspace_path = "participant__workspace"
     list_display = ("verdict", "participant", "answered_by", "text", "fate", "created_at")
     list_filter = ("verdict",)
     list_select_related = ("participant", "message__author", "episode__applied_by")
@@ -237,9 +230,10 @@ class FeedbackAdmin(ReadOnlyAdmin):
     ordering = ("-created_at",)
     fields = ("participant", "verdict", "tags", "text", "created_at", "updated_at")
 
-    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
-        channels = channels_for_admin(request, Channel.objects.all())
-        return super().visible_rows(request).filter(message__thread__channel__in=channels)
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        """Direct messages are nobody's but the two's."""
+        rows: models.QuerySet[Any] = super().get_queryset(request)
+        return rows.filter(message__thread__channel__first_participant=None)
 
     @admin.display(description="Agent")
     def answered_by(self, feedback: Feedback) -> str:
@@ -265,9 +259,7 @@ class SettledFilter(admin.SimpleListFilter):
 
 
 @admin.register(Episode)
-class EpisodeAdmin(WorkspaceScopedAdmin):
-    who_sees = CHANNEL_READERS
-    workspace_path = "agent__workspace"
+class EpisodeAdmin(BaseAdmin):
     list_display = ("summary_start", "agent", "kind", "fate", "prompt_count", "created_at", "expires_at")
     list_filter = ("kind", SettledFilter)
     list_select_related = ("agent", "applied_by")
@@ -290,9 +282,10 @@ class EpisodeAdmin(WorkspaceScopedAdmin):
     readonly_fields = fields
     actions = ("settle", "remove")
 
-    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
-        channels = channels_for_admin(request, Channel.objects.all())
-        return super().visible_rows(request).filter(Q(channel=None) | Q(channel__in=channels))
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        """Direct messages are nobody's but the two's."""
+        rows: models.QuerySet[Any] = super().get_queryset(request)
+        return rows.filter(Q(channel=None) | Q(channel__first_participant=None))
 
     @admin.display(description="Summary")
     def summary_start(self, episode: Episode) -> str:

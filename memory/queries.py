@@ -2,7 +2,13 @@
 
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.queries import blocks_context, is_public_thread, notes_context
-from memory.episodes.queries import access_workspace_episode, list_proposals, status_label
+from memory.episodes.queries import (
+    access_workspace_episode,
+    count_open_feedback,
+    list_feedback,
+    list_proposals,
+    status_label,
+)
 from memory.plugins.base import (
     ENVELOPE_TOKENS,
     FRESH_TAIL,
@@ -14,7 +20,7 @@ from memory.plugins.base import (
     Session,
     pair_tool_calls,
 )
-from memory.plugins.health import CompactionHealth, compaction_health
+from memory.plugins.health import CompactionHealth, compaction_health, workspace_compactions, workspace_memories
 from memory.plugins.registry import provider_by_name, provider_for
 from memory.plugins.sessions import context_budget, message_entries, messages_for_prompts, open_session
 from memory.plugins.tool import build_tool
@@ -36,7 +42,9 @@ __all__ = [
     "build_tool",
     "compaction_health",
     "context_budget",
+    "count_open_feedback",
     "is_public_thread",
+    "list_feedback",
     "list_proposals",
     "message_entries",
     "messages_for_prompts",
@@ -47,4 +55,6 @@ __all__ = [
     "provider_for",
     "row_text",
     "status_label",
+    "workspace_compactions",
+    "workspace_memories",
 ]

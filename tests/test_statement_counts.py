@@ -9,8 +9,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
 
-from agents.models import Agent, WorkspaceExport
+from agents.models import Agent, McpServer, WorkspaceExport
 from agents.schedules.services import ScheduleDraft, create_schedule
 from memory.services import record_failure
 from memory.work.services import create_work_item
@@ -91,6 +92,11 @@ def make_world(name: str, count: int) -> World:
         send_test(webhook=Webhook.objects.filter(workspace=owner.workspace).earliest("pk"), by=by)
         write_own_rows(owner, place)
         places.append(place)
+        server = McpServer.objects.create(
+            workspace=owner.workspace, name=f"shop{number}", url="https://shop.example/mcp"
+        )
+        for tool in range(count):
+            server.tools.create(name=f"buy{tool}", fingerprint="f", fetched_at=timezone.now()).agents.add(agent)
     first = places[0]
     for number in range(count - 1):
         same = make_place(owner, first.channel, owner.workspace.participants.get(handle=first.agent).agent, f"{number}")
@@ -139,6 +145,7 @@ def ids_in_addresses(owner: Member, place: Place) -> dict[str, object]:
         "item": place.work,
         "webhook": webhooks.earliest("pk").pk,
         "endpoint": endpoints.earliest("pk").pk,
+        "server": owner.workspace.mcp_servers.earliest("pk").pk,
     }
 
 

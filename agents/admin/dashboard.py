@@ -1,30 +1,21 @@
-"""The first page of the admin: what needs a look today, and how things went. Counts only, of workspaces the asker
-administers; each number leads to the rows it counts."""
+"""The first page of the admin: what needs a look today, and how things went. Counts only, of every workspace; each
+number leads to the rows it counts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from django.contrib import admin
-from django.db.models import Count, Q
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.http import urlencode
 
 from agents.agent.access import token_rows
-from agents.agent.models import Run
-from agents.statistics.cache_rates import daily_rates
-from agents.statistics.charts import total_rate
-from agents.statistics.statistics import period_days, sum_tokens, tokens_per_day
-from knowledge.models import Contradiction, Entry
-from knowledge.queries import EXPIRING_WITHIN, freshness_condition, review_condition
+from agents.statistics.overview import Overview, read_overview
+from agents.statistics.statistics import sum_tokens
+from knowledge.queries import EXPIRING_WITHIN
 from memory.models import Episode
-from memory.queries import CompactionHealth, compaction_health
-from openvibe.base.admin_site import administered_workspace_ids
-from openvibe.engines.charts.charts import DayChart, Series, bar_chart, line_chart
 from openvibe.workspaces.models import Workspace
 
 
@@ -39,22 +30,10 @@ class Tile(NamedTuple):
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Adds `cards`, `spend` and `charts` to the index page."""
-    user: Any = request.user
-    workspaces = Workspace.objects.all()
-    if not user.is_superuser:
-        workspaces = workspaces.filter(pk__in=administered_workspace_ids(request))
-    ids = list(workspaces.order_by("name").values_list("pk", flat=True)[:200])
-    days, rates = period_days(), daily_rates(run__workspace__in=ids)
-    health = compaction_health(ids, days[0])
-    tokens = {bar.day: float(bar.tokens) for bar in tokens_per_day(workspace_ids=ids)}
-    cards = [
-        *_run_tiles(ids),
-        *_knowledge_tiles(ids, user),
-        _feedback_tile(request),
-        *_memory_tiles(health, rates, days),
-    ]
-    charts = [_tokens_chart(days, tokens), _compactions_chart(days, health), _cache_chart(days, rates)]
-    return context | {"cards": cards, "spend": _token_spend(ids), "charts": charts}
+    ids = list(Workspace.objects.order_by("name").values_list("pk", flat=True)[:200])
+    overview = read_overview(ids)
+    cards = [*_run_tiles(overview), *_knowledge_tiles(overview), _feedback_tile(request), *_memory_tiles(overview)]
+    return context | {"cards": cards, "spend": _token_spend(ids), "charts": overview.charts}
 
 
 def _list_address(model: str, **filters: object) -> str:
@@ -62,55 +41,41 @@ def _list_address(model: str, **filters: object) -> str:
     return f"{reverse(f'admin:{model}_changelist')}?{urlencode(values)}"
 
 
-def _run_tiles(ids: list[int]) -> tuple[Tile, ...]:
-    day_ago = timezone.now() - timedelta(days=1)
-    runs = Run.objects.filter(workspace__in=ids).aggregate(
-        failed=Count("id", filter=Q(state="failed", queued_at__gte=day_ago)),
-        queued=Count("id", filter=Q(state="queued")),
-    )
-    failed = _list_address("agents_run", state__exact="failed", queued_at__gte=day_ago)
+def _run_tiles(overview: Overview) -> tuple[Tile, ...]:
+    failed = _list_address("agents_run", state__exact="failed", queued_at__gte=overview.day_ago)
     return (
-        Tile("Failed runs, 24 h", f"{runs['failed']:,}", failed),
-        Tile("Runs waiting", f"{runs['queued']:,}", _list_address("agents_run", state__exact="queued")),
+        Tile("Failed runs, 24 h", f"{overview.failed_runs:,}", failed),
+        Tile("Runs waiting", f"{overview.waiting_runs:,}", _list_address("agents_run", state__exact="queued")),
     )
 
 
 def _feedback_tile(request: HttpRequest) -> Tile:
-    """What the list of open feedback shows this reader."""
-    episodes: Any = admin.site._registry[Episode]
+    """What the list of open feedback shows."""
     is_open = {"kind": Episode.Kind.FEEDBACK_RECEIVED, "applied_at": None, "archived_at": None}
-    count = episodes.visible_rows(request).filter(**is_open).count()
+    count = admin.site._registry[Episode].get_queryset(request).filter(**is_open).count()
     return Tile("Open thumbs down", f"{count:,}", _list_address("memory_episode", settled="no"))
 
 
-def _knowledge_tiles(ids: list[int], user: Any) -> tuple[Tile, ...]:
-    """Entries and contradictions together where the review page in the app shows both, else each with its list."""
-    now = timezone.now()
-    counts = Entry.objects.filter(workspace__in=ids).aggregate(
-        expiring=Count("pk", filter=freshness_condition("expiring", now)),
-        waiting=Count("pk", filter=review_condition(now)),
-    )
-    pairs = Contradiction.objects.filter(workspace__in=ids, settled_at=None).count()
-    expiring = _list_address(
-        "knowledge_entry", status__exact="active", expires_at__gt=now, expires_at__lte=now + EXPIRING_WITHIN
-    )
-    soon = Tile("Knowledge expiring, 14 days", f"{counts['expiring']:,}", expiring)
-    own = Workspace.objects.filter(pk__in=ids, members__user=user, members__removed_at=None)
-    workspace = own.first() if len(ids) == 1 else None
-    if workspace is not None:
-        address = reverse("knowledge-review", args=[workspace.slug])
-        return soon, Tile("Knowledge to review", f"{counts['waiting'] + pairs:,}", address)
+def _knowledge_tiles(overview: Overview) -> tuple[Tile, ...]:
+    soon = {"expires_at__gt": overview.now, "expires_at__lte": overview.now + EXPIRING_WITHIN}
+    expiring = _list_address("knowledge_entry", status__exact="active", **soon)
     return (
-        soon,
-        Tile("Knowledge to review", f"{counts['waiting']:,}", _list_address("knowledge_entry", review="waits")),
-        Tile("Contradictions", f"{pairs:,}", _list_address("knowledge_contradiction", settled_at__isnull="True")),
+        Tile("Knowledge expiring, 14 days", f"{overview.expiring_entries:,}", expiring),
+        Tile(
+            "Knowledge to review", f"{overview.entries_to_review:,}", _list_address("knowledge_entry", review="waits")
+        ),
+        Tile(
+            "Contradictions",
+            f"{overview.contradictions:,}",
+            _list_address("knowledge_contradiction", settled_at__isnull="True"),
+        ),
     )
 
 
-def _memory_tiles(health: CompactionHealth, rates: Sequence[Any], days: Sequence[date]) -> tuple[Tile, ...]:
-    shared = total_rate(shared for _, shared, _ in rates).percent
+def _memory_tiles(overview: Overview) -> tuple[Tile, ...]:
+    health, shared, first_day = overview.health, overview.shared_percent, overview.first_day
     compactions, failed = "memory_compaction", sum(health.failed.values())
-    since = datetime(days[0].year, days[0].month, days[0].day, tzinfo=UTC)
+    since = datetime(first_day.year, first_day.month, first_day.day, tzinfo=UTC)
     summarised_share = "–" if health.summarised_percent is None else f"{health.summarised_percent:g} %"
     return (
         Tile("Compactions waiting", f"{health.waiting:,}", _list_address(compactions, state__in="queued,running")),
@@ -139,27 +104,6 @@ def _memory_tiles(health: CompactionHealth, rates: Sequence[Any], days: Sequence
             "What a cache can serve of prompts",
         ),
     )
-
-
-def _tokens_chart(days: Sequence[date], tokens: Mapping[date, float]) -> DayChart:
-    return bar_chart("Tokens per day", days, [Series("in and out", tokens, f"{sum(tokens.values()):,.0f}")])
-
-
-def _compactions_chart(days: Sequence[date], health: CompactionHealth) -> DayChart:
-    series = [
-        Series(name, {day: float(count) for day, count in counts.items()}, f"{sum(counts.values()):,}")
-        for name, counts in (("done", health.done), ("failed", health.failed))
-    ]
-    return bar_chart("Compactions per day", days, series)
-
-
-def _cache_chart(days: Sequence[date], rates: Sequence[Any]) -> DayChart:
-    series = []
-    for name, at in (("same beginning", 1), ("read from the provider's cache", 2)):
-        percent = total_rate(row[at] for row in rates).percent
-        words = "unknown" if percent is None else f"{percent:g} % in all"
-        series.append(Series(name, {row[0].date(): row[at].percent for row in rates}, words))
-    return line_chart("Cache rate per day", days, series, "%", top=100)
 
 
 def _token_spend(ids: list[int]) -> list[dict[str, Any]]:

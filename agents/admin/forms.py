@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -14,11 +13,11 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from agents.agent.models import Agent, McpTool
+from agents.agent.models import Agent
 from agents.agent.services import check_fallback
 from agents.agent.soul.plain import PlainSoul, soul_to_yaml
 from agents.prompts.assembler.validation import check_agent
-from agents.tools.mcp_servers.tools import offered_name
+from agents.tools.mcp_servers.forms import ToolsForm
 from openvibe.base.admin import SameWorkspaceForm
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel
@@ -84,22 +83,10 @@ class ChannelsForm(forms.Form):
     )
 
 
-class ToolsForm(forms.Form):
+class ToolsAdminForm(ToolsForm):
     tools = forms.MultipleChoiceField(
         required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget, label="It may use"
     )
-
-    def __init__(self, *args: Any, choices: Sequence[McpTool], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        field: Any = self.fields["tools"]
-        field.choices = [(tool.pk, _tool_label(tool)) for tool in choices]
-
-
-def _tool_label(tool: McpTool) -> str:
-    """The tool's name as agents call it, with what it does."""
-    asks = ", asks first" if tool.asks_first else ""
-    first_line = tool.description.partition("\n")[0][:120]
-    return f"{offered_name(tool)} ({tool.get_effect_display()}{asks}): {first_line}"
 
 
 class AgentForm(SameWorkspaceForm):

@@ -4,7 +4,6 @@ comes out."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from django import forms
@@ -15,31 +14,16 @@ from unfold.admin import TabularInline
 from unfold.decorators import action
 
 from agents.agent.models import McpServer, McpTool
-from agents.tools.mcp_servers.tools import FetchResult, refresh_tools
-from agents.tools.mcp_servers.values import MAX_TOOLS
-from openvibe.base.admin import AuditedAdmin, StoredSecretForm, secret_input
+from agents.tools.mcp_servers.forms import McpServerForm
+from agents.tools.mcp_servers.services import describe_arguments, describe_fetch
+from agents.tools.mcp_servers.tools import refresh_tools
+from openvibe.base.admin import AuditedAdmin, secret_input
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem
 
-MAX_UNUSABLE_NAMED = 10
-"""Tools that were left out, by name."""
 
-MAX_SHOWN_DEPTH = 4
-"""The deepest level of arguments inside of arguments that are named one by one."""
-
-
-class McpServerForm(StoredSecretForm):
+class McpServerAdminForm(McpServerForm):
     token = secret_input("Token")
-    secret_name, address_names = "token", frozenset(("url", "header"))
-
-    class Meta:
-        labels: ClassVar = {
-            "is_active": "In use",
-            "url": "Address",
-            "header": "Header that carries the token",
-            "timeout_seconds": "Time limit of a call, in seconds",
-            "max_bytes": "Size limit of an answer, in bytes",
-        }
 
 
 class McpToolForm(forms.ModelForm):  # type: ignore[type-arg]  # takes none when it runs
@@ -64,13 +48,6 @@ class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """The server's page says who may see it."""
-        return True
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return True
-
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """The field, named for screen readers: the head of its column is no label."""
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
@@ -82,7 +59,7 @@ class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
     def arguments(self, tool: McpTool) -> str:
         """The arguments, with what the server says of each, and the whole of what agents are given: a server may hide
         words for them anywhere in it."""
-        rows = "; ".join(f"{name}: {words}".rstrip(": ") for name, words in _described_arguments(tool.input_schema))
+        rows = "; ".join(f"{name}: {words}".rstrip(": ") for name, words in describe_arguments(tool.input_schema))
         whole = json.dumps(tool.input_schema, ensure_ascii=False)
         details = "<details><summary>As agents read them</summary><code class='break-words'>{}</code></details>"
         return format_html("{}" + details, rows or "–", whole)
@@ -100,7 +77,7 @@ class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
 class McpServerAdmin(AuditedAdmin):
     audit_action = AuditAction.MCP_SERVER
     may_add = may_change = may_delete = True
-    form = McpServerForm
+    form = McpServerAdminForm
     inlines = (McpToolInline,)
     list_display = ("name", "workspace", "url", "stored_token", "is_active", "fetched_at")
     list_filter = ("is_active",)
@@ -134,33 +111,7 @@ class McpServerAdmin(AuditedAdmin):
                 self.message_user(request, problem.message, messages.ERROR)
             else:
                 self.log_change(request, server, "Fetched its tools")
-                self.message_user(request, _fetch_message(server, result), messages.SUCCESS)
+                self.message_user(request, describe_fetch(server, result), messages.SUCCESS)
 
         title, verb = "Fetch the tools of {}", "Fetch tools now"
         return self.ask_then(request, object_id, fetch, "admin/mcp/fetch.html", title=title, verb=verb)
-
-
-def _described_arguments(schema: object, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Each argument, those inside of others by their path, with its description."""
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    for name, inner in properties.items() if isinstance(properties, dict) else ():
-        yield f"{path}{name}", str(inner.get("description", "")) if isinstance(inner, dict) else ""
-        if depth < MAX_SHOWN_DEPTH:
-            yield from _described_arguments(inner, f"{path}{name}.", depth + 1)
-
-
-def _fetch_message(server: McpServer, result: FetchResult) -> str:
-    count = server.tools.filter(is_listed=True).count()
-    parts = [f"{server.name} answered: {count} tools."]
-    if result.new:
-        parts.append(f"New: {', '.join(result.new)}.")
-    if result.changed:
-        parts.append(f"Changed, so no agent has them until you allow it anew: {', '.join(result.changed)}.")
-    if result.removed:
-        parts.append(f"Gone: {', '.join(result.removed)}.")
-    if result.unusable:
-        names = ", ".join(result.unusable[:MAX_UNUSABLE_NAMED])
-        parts.append(f"Left out, for no model can be given what the server says of them: {names}.")
-    if result.has_more:
-        parts.append(f"It has more; the first {MAX_TOOLS} are kept.")
-    return " ".join(parts)

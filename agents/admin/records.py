@@ -13,7 +13,6 @@ from openvibe.base.admin import ReadOnlyAdmin
 class SoulVersionAdmin(ReadOnlyAdmin):
     """Versions cannot be changed or deleted, here or anywhere."""
 
-    workspace_path = "agent__workspace"
     list_display = ("agent", "number", "note", "author", "token_count", "created_at")
     list_select_related = ("agent__participant", "author")
     search_fields = ("note", "agent__participant__handle")
@@ -23,7 +22,6 @@ class SoulVersionAdmin(ReadOnlyAdmin):
 
 @admin.register(TrustChange)
 class TrustChangeAdmin(ReadOnlyAdmin):
-    workspace_path = "agent__workspace"
     list_display = ("created_at", "agent", "level_before", "level_after", "note", "by_name")
     list_filter = ("level_after",)
     list_select_related = ("agent__participant",)
@@ -87,7 +85,6 @@ class RunAdmin(ReadOnlyAdmin):
 class SnapshotAdmin(ReadOnlyAdmin):
     """Counts only; the text is in the context viewer, as far as the reader's access goes."""
 
-    workspace_path = "run__workspace"
     list_display = ("run", "task", "model", "tokens", "budget", "prefix_shared", "included_count", "dropped_count")
     list_select_related = ("run",)
     search_fields = ("=run__id", "model", "task")

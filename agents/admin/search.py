@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.apps import apps
 from django.contrib import admin, messages
@@ -11,22 +11,11 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from agents.connect.embedder_options import embedder_options
 from openvibe.base.admin import ReadOnlyAdmin
 from openvibe.engines.search.embedder_choice import EmbedderRefused, try_embedder, use_embedder
 from openvibe.engines.search.models import VectorSpace
 from openvibe.engines.search.space_lifecycle import space_statuses
-from openvibe.engines.search.spaces import LOCAL_EMBEDDERS
-
-Kind = VectorSpace.Kind
-
-
-class EmbedderOption(NamedTuple):
-    """An embedder as the page offers it. `key` is what its buttons post; `state` "" where it is not in use."""
-
-    key: str
-    title: str
-    description: str
-    state: str
 
 
 @admin.register(VectorSpace)
@@ -37,16 +26,14 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """GET shows; POST with `use` switches, POST with `test` tries, each naming a choice of the page."""
-        if not self.has_view_permission(request):
-            return redirect("admin:index")
-        workspaces = list(self.visible_choices(apps.get_model("workspaces.Workspace"), request).order_by("name"))
+        workspaces = list(apps.get_model("workspaces.Workspace")._default_manager.order_by("name"))
         workspace_id = request.POST.get("workspace") or request.GET.get("workspace", "")
         workspace = next(
             (candidate for candidate in workspaces if str(candidate.pk) == workspace_id),
             None if workspace_id else next(iter(workspaces), None),
         )
         if workspace is None:
-            self.message_user(request, "There is no such workspace among those you run.", messages.WARNING)
+            self.message_user(request, "There is no such workspace.", messages.WARNING)
             return redirect("admin:index")
         if request.method == "POST":
             return self._handle_post(request, workspace)
@@ -55,7 +42,7 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
     def _handle_post(self, request: HttpRequest, workspace: Any) -> HttpResponse:
         key = request.POST.get("use") or request.POST.get("test", "")
         kind, _, endpoint_id = key.partition("-")
-        endpoint = next((one for one in self._endpoints(request, workspace) if str(one.pk) == endpoint_id), None)
+        endpoint = next((one for one in self._endpoints(workspace) if str(one.pk) == endpoint_id), None)
         if "test" in request.POST:
             result = try_embedder(kind=kind, endpoint=endpoint)
             self.message_user(request, result.message, messages.SUCCESS if result.ok else messages.ERROR)
@@ -75,8 +62,6 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
 
     def _render_page(self, request: HttpRequest, workspace: Any, workspaces: list[Any]) -> HttpResponse:
         statuses = space_statuses(workspace.pk)
-        spaces = [status.space for status in statuses]
-        states = {(space.kind, space.endpoint_id): space.get_state_display().lower() for space in spaces}
         context = {
             **self.admin_site.each_context(request),
             "title": "Search embedder",
@@ -84,51 +69,11 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
             "home": workspace,
             "homes": workspaces,
             "statuses": statuses,
-            "choices": _embedder_options(self._endpoints(request, workspace), states),
+            "choices": embedder_options(self._endpoints(workspace), statuses),
             "texts": max((status.embedded + status.pending for status in statuses), default=0),
         }
         return TemplateResponse(request, "admin/search/embedder.html", context)
 
-    def _endpoints(self, request: HttpRequest, workspace: Any) -> list[Any]:
-        rows = self.visible_choices(apps.get_model("llm.Endpoint"), request)
-        return list(rows.filter(workspace=workspace, kind__in=("openai", "responses")).order_by("name"))
-
-
-def _embedder_options(endpoints: list[Any], states: dict[tuple[str, int | None], str]) -> list[EmbedderOption]:
-    """Every embedder that the workspace can choose."""
-    return [
-        EmbedderOption(
-            "static",
-            "Built in",
-            "Vectors are made on this server; no text leaves it and no model is asked. Knows words and their kin.",
-            states.get((Kind.STATIC, None), ""),
-        ),
-        EmbedderOption(
-            "multilingual",
-            "Multilingual",
-            "Vectors are made on this server; no text leaves it and no model is asked. A question in one language "
-            "finds what stands in another: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish, "
-            "Russian, Turkish, Arabic, Chinese, Japanese, Korean or Thai. It takes some 30 times as long as the "
-            "built-in embedder, about 2 milliseconds for a short text, and 120 MB of memory in each process. "
-            + LOCAL_EMBEDDERS[Kind.MULTILINGUAL].missing,
-            states.get((Kind.MULTILINGUAL, None), ""),
-        ),
-        *(
-            EmbedderOption(
-                f"openai-{endpoint.pk}",
-                f"{endpoint.name}: {endpoint.model}",
-                "Every message and every knowledge entry of this workspace, with secrets masked, is sent to "
-                f"{endpoint.base_url} once, and so is every question that is searched for. That may cost money. "
-                "Its model has to be one that makes embeddings: Test tells.",
-                states.get((Kind.OPENAI, endpoint.pk), ""),
-            )
-            for endpoint in endpoints
-        ),
-        EmbedderOption(
-            "none",
-            "None",
-            "Search goes by words alone, at once, and all vectors are removed. An embedder that is chosen later makes "
-            "them anew.",
-            states.get((Kind.NONE, None), ""),
-        ),
-    ]
+    def _endpoints(self, workspace: Any) -> list[Any]:
+        rows = apps.get_model("llm.Endpoint")._default_manager.filter(workspace=workspace)
+        return list(rows.filter(kind__in=("openai", "responses")).order_by("name"))

@@ -76,9 +76,11 @@ def update_agent(
     is_active: bool,
     fallback: Endpoint | Literal["unchanged"] | None = "unchanged",
     effort: str | None = None,
+    proactive_cooldown: int | None = None,
 ) -> Agent:
     """Changes the agent's settings: model (None: the workspace's default), fallback (None: the workspace's), budget,
-    who writes its answers, where it is, whether it is active, how long its model may think (None: as it is).
+    who writes its answers, where it is, whether it is active, how long its model may think and how many minutes lie
+    between two messages that it posts unasked (None: as it is).
 
     Archived channels and those that `by` does not see stay as they are. Raises Problem when the window of either model
     is too small for the agent, or both are the same, and Refused for non-admins.
@@ -97,9 +99,13 @@ def update_agent(
     effort = current.effort if effort is None else check_effort(effort)
     _audit_settings(current, by, endpoint, daily_token_budget, answers_itself, effort)
     _audit_fallback(current, by, fallback)
+    cooldown = current.proactive_cooldown if proactive_cooldown is None else proactive_cooldown
+    _audit_cooldown(current, by, cooldown)
+    current.proactive_cooldown = cooldown
     current.endpoint, current.fallback = endpoint, fallback
     current.daily_token_budget, current.answers_itself, current.effort = daily_token_budget, answers_itself, effort
-    current.save(update_fields=["endpoint", "fallback", "daily_token_budget", "answers_itself", "effort", "updated_at"])
+    settings = ("endpoint", "fallback", "daily_token_budget", "answers_itself", "effort", "proactive_cooldown")
+    current.save(update_fields=[*settings, "updated_at"])
     if has_other_models:
         PROMPT_CHECK.only()(current)
     if is_active and not current.is_active:
@@ -169,6 +175,19 @@ def check_effort(effort: str) -> str:
     if effort and effort not in Effort.values:
         raise Problem(f"effort is one of {', '.join(Effort.values)}, or empty.", field="effort")
     return effort
+
+
+def _audit_cooldown(agent: Agent, by: Access, minutes: int) -> None:
+    """Records the change in the audit log where the pause between unasked messages is about to be another one."""
+    if minutes != agent.proactive_cooldown:
+        record_audit(
+            AuditAction.AGENT,
+            workspace_id=agent.workspace_id,
+            by=by,
+            subject=f"minutes between unasked messages of @{agent.handle}",
+            before=str(agent.proactive_cooldown),
+            after=str(minutes),
+        )
 
 
 def _audit_settings(

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents.agent.models import Agent, Effort
 from agents.agent.services import deactivate_agent, reactivate_agent, set_trust_level, update_agent
+from agents.agent.skills import OVERRIDE_FILES, folder_problems, read_override, skill_index
 from agents.agent.trust import TRUST_LEVELS
 from agents.statistics.statistics import agent_acceptance
 from agents.web.access import access_agent, check_may
@@ -71,12 +72,21 @@ class SettingsForm(PlaceForm):
         help_text="For models that reason. What they think is paid for like what they say. A model that cannot be told "
         "answers as it always does.",
     )
+    proactive_cooldown = forms.IntegerField(
+        min_value=0,
+        max_value=1_440,
+        label="Minutes between two messages that it posts unasked",
+        help_text="On its schedule, from L3 on. At most 1,440, which is a day.",
+    )
     is_active = forms.BooleanField(
         required=False,
         label="Active",
         help_text="An agent that is not active answers nobody, and its episodes are archived. All it wrote stays.",
     )
-    field_order = ("answers_itself", "endpoint", "fallback", "effort", "daily_token_budget", "channels", "is_active")
+    field_order = (
+        *("answers_itself", "endpoint", "fallback", "effort", "daily_token_budget", "proactive_cooldown"),
+        *("channels", "is_active"),
+    )
 
     def __init__(self, request: WorkspaceRequest, agent: Agent) -> None:
         initial = {
@@ -86,6 +96,7 @@ class SettingsForm(PlaceForm):
             "answers_itself": agent.answers_itself,
             "daily_token_budget": agent.daily_token_budget,
             "effort": agent.effort,
+            "proactive_cooldown": agent.proactive_cooldown,
             "is_active": agent.is_active,
         }
         super().__init__(request, initial=initial)
@@ -97,7 +108,7 @@ class SettingsForm(PlaceForm):
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_settings(request: WorkspaceRequest, handle: str) -> HttpResponse:
-    """Model, budget, channels, and whether it is active."""
+    """Model, budget, channels, and whether it is active; below it what its folder on the server gives it."""
     check_may(request, "change an agent's settings")
     agent = access_agent(request, handle)
     form = SettingsForm(request, agent)
@@ -108,7 +119,14 @@ def agent_settings(request: WorkspaceRequest, handle: str) -> HttpResponse:
             return redirect("agent", request.workspace.slug, agent.handle)
         except Problem as problem:
             form.add_problem(problem)
-    return render(request, "agents/settings.html", {"form": form, "agent": agent}, status=422 if form.errors else 200)
+    page = {
+        "form": form,
+        "agent": agent,
+        "file_names": [name for name in OVERRIDE_FILES if read_override(agent, name) is not None],
+        "skills": [skill.name for skill in skill_index(agent)],
+        "folder_problems": folder_problems(agent),
+    }
+    return render(request, "agents/settings.html", page, status=422 if form.errors else 200)
 
 
 @workspace_view

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from memory.episodes.models import Episode, Feedback, Proposal
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.queries import access_by
+from openvibe.chat.queries import access_by, visible_threads
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -120,6 +120,21 @@ def _feedback_status(feedback: Feedback, access: Access) -> FeedbackStatus | Non
         and not episode.suggested_at,
         soul_version=episode.soul_version,
     )
+
+
+def list_feedback(access: Access) -> QuerySet[Feedback]:
+    """Verdicts on answers in threads the asker sees, newest first, with who gave them and what became of them; none for
+    who does not administer the workspace."""
+    if not access.administers:
+        return Feedback.objects.none()
+    rows = Feedback.objects.filter(visible_threads(access, "message__thread__"))
+    return rows.select_related("participant", "message__author", "episode__applied_by").order_by("-id")
+
+
+def count_open_feedback(access: Access) -> int:
+    """How many thumbs down, in threads the asker sees, are neither applied nor archived."""
+    rows = Episode.objects.filter(visible_threads(access, "thread__"), kind=Episode.Kind.FEEDBACK_RECEIVED)
+    return rows.filter(applied_at=None, archived_at=None).count()
 
 
 def visible_episodes(access: Access) -> QuerySet[Episode]:

@@ -1,14 +1,17 @@
-"""How compaction is doing in some workspaces: what waits and what failed, over 30 days, and how much is summarised."""
+"""How compaction is doing in some workspaces: what waits and what failed, over 30 days, how much is summarised, and the
+rows of one workspace."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
-from django.db.models import Count, Q
+from django.db.models import BooleanField, Case, Count, F, Q, QuerySet, When
 from django.db.models.functions import TruncDate
 
+from memory.plugins.lcm.models import Conversation
 from memory.plugins.models import COMPACTIONS, Compaction
 from openvibe.engines.database.prepared_statements import fetch_unprepared
+from openvibe.workspaces.access import Access
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,24 @@ LEFT JOIN LATERAL (SELECT c.error FROM memory_compaction c JOIN chat_thread t ON
       WHERE c.state = 'failed' AND c.finished_at >= %(since)s AND t.workspace_id = ANY(%(ids)s)
       ORDER BY c.finished_at DESC LIMIT 1) failure ON true
 """
+
+
+def workspace_compactions(access: Access) -> QuerySet[Compaction]:
+    """Compactions of the workspace's threads, newest first; none for who does not administer it. No texts of threads:
+    their titles and messages are for who sees them."""
+    if not access.administers:
+        return Compaction.objects.none()
+    return Compaction.objects.filter(thread__workspace=access.workspace_id).order_by("-id")
+
+
+def workspace_memories(access: Access) -> QuerySet[Conversation]:
+    """Threads that lossless memory has taken in, the newest first, each with `is_stuck`: over its trigger, with nothing
+    left to summarise. None for who does not administer the workspace."""
+    if not access.administers:
+        return Conversation.objects.none()
+    rows = Conversation.objects.filter(thread__workspace=access.workspace_id).select_related("thread")
+    is_stuck = Case(When(exhausted_version=F("version"), then=True), default=False, output_field=BooleanField())
+    return rows.annotate(is_stuck=is_stuck).order_by("-id")
 
 
 def compaction_health(workspace_ids: Collection[int], since: date) -> CompactionHealth:

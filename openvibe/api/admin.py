@@ -3,18 +3,15 @@
 from typing import Any, ClassVar
 
 from django import forms
-from django.apps import apps
 from django.contrib import admin, messages
 from django.db import models
-from django.db.models import Q
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminIntegerFieldWidget
 
 from openvibe.api.models import SCOPE_WORDS, IdempotencyKey, Token
 from openvibe.api.services import MAX_TOKEN_DAYS, issue_token, revoke_token
-from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin, admin_actor
-from openvibe.base.admin_site import administered_workspace_ids
+from openvibe.base.admin import BaseAdmin, ReadOnlyAdmin, admin_actor
 from openvibe.base.problems import Problem
 
 
@@ -72,10 +69,9 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
 
 
 @admin.register(Token)
-class TokenAdmin(WorkspaceScopedAdmin):
-    """A secret is shown once, in the message after saving. Admins make tokens for agents and for themselves."""
+class TokenAdmin(BaseAdmin):
+    """A secret is shown once, in the message after saving."""
 
-    workspace_path = "participant__workspace"
     may_add = True
     form = TokenForm
     list_display = (
@@ -109,15 +105,6 @@ class TokenAdmin(WorkspaceScopedAdmin):
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         participants = db_field.remote_field.model._default_manager.filter(is_active=True)
-        user: Any = request.user
-        if not user.is_superuser:
-            own_or_agents = Q(kind="agent") | Q(member__user=user)
-            participants = participants.filter(own_or_agents, workspace__in=administered_workspace_ids(request))
-            # A token of an agent would open the private channels it reads, also those the person is not in.
-            private_channels: Any = apps.get_model("chat.Channel")._default_manager
-            private_channels = private_channels.filter(is_private=True, first_participant=None)  # as `token_owners`
-            closed_channels = private_channels.exclude(participants__member__user=user)
-            participants = participants.exclude(kind="agent", channels__in=closed_channels)
         kwargs["queryset"] = participants.filter(kind__in=["member", "agent"]).select_related("workspace")
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
@@ -146,7 +133,6 @@ class TokenAdmin(WorkspaceScopedAdmin):
 
 @admin.register(IdempotencyKey)
 class IdempotencyKeyAdmin(ReadOnlyAdmin):
-    superusers_only = True
     list_display = ("key", "participant", "status", "created_at")
     list_select_related = ("participant",)
     fields = ("key", "participant", "status", "created_at")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from django.apps import apps
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseRedirect
 from django.shortcuts import redirect
@@ -107,50 +107,40 @@ LIST_GROUPS: dict[str, tuple[ListPage, ...]] = {
 LIST_PAGES = {page.url_name: page for pages in LIST_GROUPS.values() for page in pages}
 
 
-def administered_workspace_ids(request: HttpRequest) -> list[int]:
-    """Ids of the workspaces the signed-in person runs, asked once per request."""
-    workspace_ids: list[int] | None = getattr(request, "_administered", None)
-    if workspace_ids is None:
-        user: Any = request.user
-        workspace_ids = []
-        if user.is_authenticated:
-            memberships = user.memberships.filter(role__in=("owner", "admin"), removed_at=None)
-            workspace_ids = list(memberships.values_list("workspace_id", flat=True))
-        request._administered = workspace_ids  # type: ignore[attr-defined]  # kept for the request
-    return workspace_ids
+NOT_FOR_OWNERS = (
+    "Only superusers use the administration. What you run is under “Workspace settings”, in the menu at the top left."
+)
+"""Said to who owns or administers a workspace and is sent away."""
 
 
 def may_use_admin(request: HttpRequest) -> bool:
-    """Superusers, and whoever runs a workspace; each sees only what `rows_of` gives."""
+    """Whether the asker runs the installation: superusers do."""
     user: Any = request.user
-    return bool(user.is_active and (user.is_superuser or administered_workspace_ids(request)))
+    return bool(user.is_active and user.is_superuser)
 
 
-def list_groups(request: HttpRequest) -> dict[str, list[dict[str, Any]]]:
-    """The lists that the asker may open, by the group's title, as the theme's sidebar wants them."""
+def list_groups() -> dict[str, list[dict[str, Any]]]:
+    """The lists by their group's title, as the theme's sidebar wants them."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for title, pages in LIST_GROUPS.items():
         for page in pages:
-            model_admin: Any = admin.site._registry.get(apps.get_model(page.model))
-            if model_admin is not None and model_admin.has_module_permission(request):
+            if admin.site.is_registered(apps.get_model(page.model)):
                 link = reverse(f"admin:{page.url_name}_changelist")
                 item = {"title": page.title, "icon": page.icon, "link": link, "about": page.about}
                 groups.setdefault(title, []).append(item)
-    user: Any = request.user
-    if user.is_superuser:
-        about = "How much room each table takes, and how long what grows by itself is kept."
-        tables = {"title": "Tables", "icon": "database", "link": reverse("admin-tables"), "about": about}
-        groups.setdefault("Server", []).append(tables)
+    about = "How much room each table takes, and how long what grows by itself is kept."
+    tables = {"title": "Tables", "icon": "database", "link": reverse("admin-tables"), "about": about}
+    groups.setdefault("Server", []).append(tables)
     return groups
 
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
-    """The sidebar as the theme wants it, with what the asker may open."""
+    """The sidebar as the theme wants it."""
     overview = [
         {"title": "Overview", "icon": "home", "link": reverse("admin:index")},
         {"title": "Back to the conversations", "icon": "arrow_back", "link": "/", "active": False},
     ]
-    lists = [{"title": title, "items": items} for title, items in list_groups(request).items()]
+    lists = [{"title": title, "items": items} for title, items in list_groups().items()]
     return [{"title": "", "items": overview}, *lists]
 
 
@@ -164,9 +154,6 @@ def page_context(context: dict[str, Any], request: HttpRequest) -> dict[str, Any
     # static/css/admin.css has the colours: no style stands in the page
     context |= {"theme": "" if theme == "system" else theme, "colors": None, "list_page": page}
     request.list_page = page  # type: ignore[attr-defined]  # the page's title is rendered without the context
-    if page is not None:
-        model_admin: Any = admin.site._registry[apps.get_model(page.model)]
-        context["who_sees"] = model_admin.who_sees
     return context
 
 
@@ -177,21 +164,24 @@ DASHBOARD: Register[Callable[[HttpRequest, dict[str, Any]], dict[str, Any]]] = R
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """The first page: what to repair, for who runs the server, and what upper floors show."""
-    user: Any = request.user
-    problems = [state.problem for state in read_service_states() if state.problem] if user.is_superuser else []
-    return DASHBOARD.only()(request, context | {"list_groups": list_groups(request), "service_problems": problems})
+    """The first page: what to repair, and what upper floors show."""
+    problems = [state.problem for state in read_service_states() if state.problem]
+    return DASHBOARD.only()(request, context | {"list_groups": list_groups(), "service_problems": problems})
 
 
 def redirect_to_login(request: HttpRequest, extra_context: object = None) -> HttpResponse:
-    """The admin has no sign-in of its own. Somebody signed in without the right to enter is sent home."""
-    if request.user.is_authenticated:
+    """The admin has no sign-in of its own. Somebody signed in without the right to enter is sent home, and who runs a
+    workspace is told where its pages are."""
+    user: Any = request.user
+    if user.is_authenticated:
+        if user.memberships.filter(role__in=("owner", "admin"), removed_at=None).exists():
+            messages.info(request, NOT_FOR_OWNERS)
         return redirect("/")
     target = request.GET.get("next") or reverse("admin:index")
     return HttpResponseRedirect(f"{reverse('account_login')}?{urlencode({'next': target})}")
 
 
 admin.site.login = redirect_to_login  # type: ignore[method-assign]  # there is one door
-admin.site.has_permission = may_use_admin  # type: ignore[method-assign]  # owners and admins, too
+admin.site.has_permission = may_use_admin  # type: ignore[method-assign]  # no flag for staff
 admin.site.extra_context = page_context  # type: ignore[attr-defined]  # a hook of the theme's site
 admin.site.index_title = "Overview"

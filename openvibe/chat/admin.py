@@ -13,17 +13,9 @@ from django.utils import timezone
 from unfold.admin import TabularInline
 from unfold.widgets import UnfoldBooleanSwitchWidget
 
-from openvibe.base.admin import (
-    CHANNEL_READERS,
-    ReadOnlyAdmin,
-    SameWorkspaceForm,
-    WorkspaceScopedAdmin,
-    admin_actor,
-    as_form_error,
-)
+from openvibe.base.admin import BaseAdmin, ReadOnlyAdmin, SameWorkspaceForm, admin_actor, as_form_error
 from openvibe.base.events import emit
 from openvibe.chat.models import Channel, ChannelMembership, Dive
-from openvibe.chat.queries import channels_for_admin
 from openvibe.chat.services import audit_membership, revoke_outsiders_tokens
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.services import clean_instructions
@@ -85,21 +77,15 @@ class MembershipInline(TabularInline):  # type: ignore[misc]  # the library has 
         kwargs["queryset"] = people.filter(workspace_id__in=home)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(admin.site._registry[Channel].has_view_permission(request, obj))
-
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return obj is not None and bool(admin.site._registry[Channel].has_change_permission(request, obj))
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(admin.site._registry[Channel].has_change_permission(request, obj))
+        return obj is not None and bool(super().has_add_permission(request, obj))
 
 
 @admin.register(Channel)
-class ChannelAdmin(WorkspaceScopedAdmin):
+class ChannelAdmin(BaseAdmin):
     may_add = may_change = True
     form = ChannelForm
     list_display = ("name", "workspace", "is_private", "created_at", "archived_at")
@@ -108,10 +94,11 @@ class ChannelAdmin(WorkspaceScopedAdmin):
     search_fields = ("name", "description")
     ordering = ("workspace", "name")
     inlines = (MembershipInline,)
-    who_sees = CHANNEL_READERS
 
-    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
-        return channels_for_admin(request, super().visible_rows(request))
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        """Direct messages are nobody's but the two's."""
+        rows: models.QuerySet[Any] = super().get_queryset(request)
+        return rows.filter(first_participant=None)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("workspace",) if obj else ()
@@ -138,8 +125,6 @@ class DiveAdmin(ReadOnlyAdmin):
     """An admin that shows whose dives there are and how they stand. No titles and no texts: threads are read in the
     app, with the reader's own access."""
 
-    workspace_path = "parent__workspace"
-    who_sees = CHANNEL_READERS
     list_display = ("created_at", "parent_id", "started_by", "agent", "state", "ended_at", "ended_by")
     list_filter = ("state",)
     list_select_related = ("parent", "started_by", "agent", "ended_by")
@@ -148,9 +133,9 @@ class DiveAdmin(ReadOnlyAdmin):
     fields = ("parent_id", "started_by", "agent", "state", "created_at", "ended_at", "ended_by", "its_page")
     readonly_fields = ("parent_id", "its_page")
 
-    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
-        rooms = channels_for_admin(request, Channel.objects.all())
-        return super().visible_rows(request).filter(parent__channel__in=rooms.order_by().values("pk"))
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        rows: models.QuerySet[Any] = super().get_queryset(request)
+        return rows.filter(parent__channel__first_participant=None)
 
     @admin.display(description="Thread", ordering="parent")
     def parent_id(self, dive: Dive) -> int:

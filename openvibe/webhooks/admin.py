@@ -25,7 +25,6 @@ class WebhookAdmin(ReadOnlyAdmin):
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin):
-    workspace_path = "webhook__workspace"
     list_display = ("uid", "webhook", "kind", "state", "attempts", "status", "attempted_at")
     list_filter = ("state", "kind")
     list_select_related = ("webhook",)

@@ -16,7 +16,7 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from openvibe.base.admin import AuditedAdmin, ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin, as_form_error
+from openvibe.base.admin import AuditedAdmin, BaseAdmin, ReadOnlyAdmin, SameWorkspaceForm, as_form_error
 from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem
 from openvibe.workspaces.models import Invitation, Member, Participant, Snippet, Spending, User, Workspace
@@ -70,7 +70,6 @@ class WorkspaceForm(SameWorkspaceForm):
 @admin.register(Workspace)
 class WorkspaceAdmin(AuditedAdmin):
     audit_action = AuditAction.SETTINGS
-    workspace_path = "pk"
     may_change = True
     form = WorkspaceForm
     list_display = ("name", "slug", "daily_token_budget", "created_at")
@@ -80,6 +79,9 @@ class WorkspaceAdmin(AuditedAdmin):
 
     def audit_action_of(self, field: str) -> AuditAction:
         return AuditAction.BUDGET if "budget" in field else AuditAction.SETTINGS
+
+    def workspace_id_of(self, row: Any) -> int | None:
+        return int(row.pk)
 
     fieldsets = (
         (None, {"fields": ("name", "slug", "description", "created_at")}),
@@ -131,7 +133,7 @@ class SnippetForm(SameWorkspaceForm):
 
 
 @admin.register(Snippet)
-class SnippetAdmin(WorkspaceScopedAdmin):
+class SnippetAdmin(BaseAdmin):
     """Snippets are deleted in the app, where it says what includes them."""
 
     may_add = may_change = True
@@ -162,7 +164,7 @@ class ParticipantAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Member)
-class MemberAdmin(WorkspaceScopedAdmin):
+class MemberAdmin(BaseAdmin):
     """Roles are changed here; members are removed in the app, and join by invitation."""
 
     may_change = True
@@ -237,12 +239,11 @@ class UserForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stu
 
     class Meta:
         model = User
-        fields = ("name", "email", "is_active", "is_staff", "is_superuser")
-        labels: ClassVar = {"is_active": "Active", "is_staff": "Uses the administration", "is_superuser": "Superuser"}
+        fields = ("name", "email", "is_active", "is_superuser")
+        labels: ClassVar = {"is_active": "Active", "is_superuser": "Superuser"}
         help_texts: ClassVar = {
             "is_active": "Off: nobody signs in with this account any more. What was said stays.",
-            "is_staff": "Opens these pages, for the workspaces this person owns or administers.",
-            "is_superuser": "Sees and changes everything on this server, in every workspace.",
+            "is_superuser": "Opens these pages: sees and changes everything on this server, in every workspace.",
         }
 
     def clean_email(self) -> str:
@@ -254,8 +255,8 @@ class UserForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stu
     def clean(self) -> dict[str, Any] | None:
         """A server that nobody can administer any more is mended at its command line alone."""
         cleaned = super().clean()
-        superusers = User.objects.filter(is_active=True, is_staff=True, is_superuser=True)
-        stays = all(self.cleaned_data.get(name) for name in ("is_active", "is_staff", "is_superuser"))
+        superusers = User.objects.filter(is_active=True, is_superuser=True)
+        stays = all(self.cleaned_data.get(name) for name in ("is_active", "is_superuser"))
         others = superusers.exclude(pk=self.instance.pk)
         if not stays and superusers.filter(pk=self.instance.pk).exists() and not others.exists():
             raise ValidationError("Nobody else can administer this server. Make another superuser first.")
@@ -293,17 +294,16 @@ class SpendingAdmin(ReadOnlyAdmin):
 
 @admin.register(User)
 class UserAdmin(AuditedAdmin):
-    """Accounts belong to the server, not to a workspace: only superusers see them."""
+    """Accounts belong to the server, not to a workspace."""
 
-    superusers_only = True
     audit_action = AuditAction.ACCOUNT
     may_add = may_change = True
     form = UserForm
-    list_display = ("email", "name", "is_active", "is_staff", "is_superuser", "date_joined")
-    list_filter = ("is_active", "is_staff", "is_superuser")
+    list_display = ("email", "name", "is_active", "is_superuser", "date_joined")
+    list_filter = ("is_active", "is_superuser")
     search_fields = ("email", "name")
     ordering = ("email",)
-    fields = ("name", "email", "new_password", "is_active", "is_staff", "is_superuser")
+    fields = ("name", "email", "new_password", "is_active", "is_superuser")
 
     actions = ("remove_second_factors",)
 

@@ -70,7 +70,7 @@ def _lacks_factor(request: HttpRequest) -> bool:
     user = request.user
     if not isinstance(user, User) or _is_strong(request, user):
         return False
-    if settings.TWO_FACTOR_REQUIRED == "everyone" or user.is_staff or user.is_superuser:
+    if settings.TWO_FACTOR_REQUIRED == "everyone" or user.is_superuser:
         return True
     roles = (Member.Role.OWNER, Member.Role.ADMIN)
     return Member.objects.filter(user=user, role__in=roles, removed_at=None).exists()

@@ -25,6 +25,7 @@ from openvibe.workspaces.models import (
     Participant,
     Presence,
     Snippet,
+    Spending,
     User,
     Workspace,
 )
@@ -131,7 +132,7 @@ def resolve_workspace(slug: str) -> Workspace:
 
 
 def admin_access(request: HttpRequest, workspace_id: int) -> Access:
-    """The access under which the signed-in person writes in this workspace. Superusers count as owners.
+    """The access under which a superuser writes in this workspace from the admin: an owner's.
 
     Raises Refused for somebody who is no member: what is written needs a name to stand under.
     """
@@ -142,9 +143,7 @@ def admin_access(request: HttpRequest, workspace_id: int) -> Access:
             "You are not a member of this workspace, so there is no name this could be written under. "
             "Let one of its owners invite you first."
         )
-    if user.is_superuser:
-        return role_access(workspace_id=workspace_id, participant_id=member.participant_id, role="owner")
-    return member_access(member)
+    return role_access(workspace_id=workspace_id, participant_id=member.participant_id, role="owner")
 
 
 class SnippetText(NamedTuple):
@@ -209,6 +208,13 @@ def audit_records(
     if until and until < date.max:
         rows = rows.filter(created_at__lt=_day_start(until + timedelta(days=1)))
     return rows.order_by("-id")
+
+
+def background_calls(access: Access) -> QuerySet[Spending]:
+    """Models that were asked while nobody waited, newest first; none for who does not administer the workspace."""
+    if not access.administers:
+        return Spending.objects.none()
+    return Spending.objects.filter(workspace=access.workspace_id).select_related("agent").order_by("-id")
 
 
 def _day_start(day: date) -> datetime:

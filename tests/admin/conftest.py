@@ -1,4 +1,4 @@
-"""Two gardens, each with everything in it; Ana and Cleo are staff of their own, Root is the superuser."""
+"""Two gardens, each with everything in it; Root is the superuser, and anybody can be made one."""
 
 import pytest
 from django.test import Client
@@ -62,8 +62,9 @@ def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
     PeriodicTask.objects.create(name=name, task="agents.sweep_runs", interval=interval)
 
 
-def staff(member: Member) -> Client:
-    member.user.is_staff = True
+def as_superuser(member: Member) -> Client:
+    """The member, who runs the installation from now on."""
+    member.user.is_superuser = True
     member.user.save()
     client = Client()
     client.force_login(member.user)

@@ -29,12 +29,12 @@ def test_the_last_superuser_stays(root: Client, ana: Member) -> None:
     owner = User.objects.get(email="root@example.org")
     address = f"/admin/workspaces/user/{owner.pk}/change/"
     form = {"name": "Root", "email": owner.email, "new_password": ""}
-    flags = ("is_active", "is_staff", "is_superuser")
+    flags = ("is_active", "is_superuser")
     for lost in flags:
         refused = root.post(address, form | {name: "on" for name in flags if name != lost})
         assert "Make another superuser first." in refused.content.decode()
     assert root.post(address, form | dict.fromkeys(flags, "on")).status_code == 302
-    User.objects.filter(pk=ana.user_id).update(is_staff=True, is_superuser=True)
+    User.objects.filter(pk=ana.user_id).update(is_superuser=True)
     assert root.post(address, form | {"is_active": "on"}).status_code == 302
     owner.refresh_from_db()
     assert not owner.is_superuser

@@ -6,7 +6,7 @@ from django.test import Client
 from agents.models import Agent, SoulVersion, TrustChange
 from openvibe.chat.models import ChannelMembership
 from openvibe.workspaces.models import Member
-from tests.admin.conftest import staff
+from tests.admin.conftest import as_superuser
 from tests.factories import SOUL, make_agent, make_channel
 
 GOOD = SOUL.format(name="Vibe").replace("Invent facts", "Guess")
@@ -17,7 +17,9 @@ def page(agent: Agent, name: str) -> str:
 
 
 def test_a_soul_is_saved_as_a_new_version(ana: Member, vibe: Agent) -> None:
-    response = staff(ana).post(page(vibe, "soul"), {"soul": GOOD, "note": "Clearer", "based_on": "1"}, follow=True)
+    response = as_superuser(ana).post(
+        page(vibe, "soul"), {"soul": GOOD, "note": "Clearer", "based_on": "1"}, follow=True
+    )
     assert response.status_code == 200
     vibe.refresh_from_db()
     assert vibe.soul is not None
@@ -27,7 +29,7 @@ def test_a_soul_is_saved_as_a_new_version(ana: Member, vibe: Agent) -> None:
 
 def test_problems_name_line_and_field_and_the_text_stays(ana: Member, vibe: Agent) -> None:
     text = GOOD.replace("role:", "rolle:") + "nonsense: 1\n"
-    response = staff(ana).post(page(vibe, "soul"), {"soul": text, "note": "Oops", "based_on": "1"})
+    response = as_superuser(ana).post(page(vibe, "soul"), {"soul": text, "note": "Oops", "based_on": "1"})
     html = response.content.decode()
     assert response.status_code == 422
     assert "line 3, identity.rolle" in html
@@ -46,7 +48,9 @@ def test_problems_name_line_and_field_and_the_text_stays(ana: Member, vibe: Agen
 )
 def test_wrong_types_name_line_and_field(good: str, bad: str, shown_as: str, ana: Member, vibe: Agent) -> None:
     assert good in GOOD
-    response = staff(ana).post(page(vibe, "soul"), {"soul": GOOD.replace(good, bad), "note": "Oops", "based_on": "1"})
+    response = as_superuser(ana).post(
+        page(vibe, "soul"), {"soul": GOOD.replace(good, bad), "note": "Oops", "based_on": "1"}
+    )
     html = response.content.decode()
     assert response.status_code == 422
     assert shown_as in html
@@ -56,13 +60,13 @@ def test_wrong_types_name_line_and_field(good: str, bad: str, shown_as: str, ana
 
 def test_a_soul_over_the_limit_is_refused_with_its_size(ana: Member, vibe: Agent) -> None:
     text = GOOD + "capabilities:\n  domains:\n" + "".join(f"    - Subject number {n} of many\n" for n in range(400))
-    html = staff(ana).post(page(vibe, "soul"), {"soul": text, "note": "More", "based_on": "1"}).content.decode()
+    html = as_superuser(ana).post(page(vibe, "soul"), {"soul": text, "note": "More", "based_on": "1"}).content.decode()
     assert "the limit is 2,000" in html
     assert SoulVersion.objects.count() == 1
 
 
 def test_a_stale_save_is_refused_and_keeps_the_text(ana: Member, vibe: Agent) -> None:
-    client = staff(ana)
+    client = as_superuser(ana)
     client.post(page(vibe, "soul"), {"soul": GOOD, "note": "First", "based_on": "1"})
     later = GOOD.replace("Guess", "Assume")
     response = client.post(page(vibe, "soul"), {"soul": later, "note": "Second", "based_on": "1"})
@@ -79,24 +83,24 @@ def test_a_stale_save_is_refused_and_keeps_the_text(ana: Member, vibe: Agent) ->
 def test_an_unchanged_soul_makes_no_version(ana: Member, vibe: Agent) -> None:
     assert vibe.soul is not None
     same = {"soul": vibe.soul.source, "note": "Nothing", "based_on": "1"}
-    html = staff(ana).post(page(vibe, "soul"), same, follow=True).content.decode()
+    html = as_superuser(ana).post(page(vibe, "soul"), same, follow=True).content.decode()
     assert "Nothing was changed, so there is no new version." in html
     assert SoulVersion.objects.count() == 1
 
 
 def test_a_save_needs_a_note(ana: Member, vibe: Agent) -> None:
-    response = staff(ana).post(page(vibe, "soul"), {"soul": GOOD, "note": " ", "based_on": "1"})
+    response = as_superuser(ana).post(page(vibe, "soul"), {"soul": GOOD, "note": " ", "based_on": "1"})
     assert "Say in a few words" in response.content.decode()
 
 
 def test_checking_saves_nothing(ana: Member, vibe: Agent) -> None:
-    response = staff(ana).post(page(vibe, "soul"), {"soul": GOOD, "based_on": "1", "check": "1"})
+    response = as_superuser(ana).post(page(vibe, "soul"), {"soul": GOOD, "based_on": "1", "check": "1"})
     assert "This text is in order." in response.content.decode()
     assert SoulVersion.objects.count() == 1
 
 
 def test_an_old_version_comes_back_as_a_new_one(ana: Member, vibe: Agent) -> None:
-    client = staff(ana)
+    client = as_superuser(ana)
     client.post(page(vibe, "soul"), {"soul": GOOD, "note": "Clearer", "based_on": "1"})
     assert "<ins>Guess</ins>" in client.get(page(vibe, "soul") + "?diff=2").content.decode()
     client.post(page(vibe, "soul"), {"restore": "1", "based_on": "2"})
@@ -112,7 +116,7 @@ def test_versions_cannot_be_deleted(root: Client, vibe: Agent) -> None:
 
 
 def test_a_change_of_trust_is_kept_with_its_note(ana: Member, vibe: Agent) -> None:
-    response = staff(ana).post(page(vibe, "trust"), {"level": "3", "note": "Ten good weeks"}, follow=True)
+    response = as_superuser(ana).post(page(vibe, "trust"), {"level": "3", "note": "Ten good weeks"}, follow=True)
     change = TrustChange.objects.get()
     assert (change.level_before, change.level_after, change.by_name) == (2, 3, "Ana")
     assert "Ten good weeks" in response.content.decode()
@@ -120,16 +124,16 @@ def test_a_change_of_trust_is_kept_with_its_note(ana: Member, vibe: Agent) -> No
 
 @pytest.mark.parametrize("data", [{"level": "3", "note": ""}, {"level": "9", "note": "Why not"}, {}])
 def test_no_change_of_trust_without_a_note_and_a_level(data: dict[str, str], ana: Member, vibe: Agent) -> None:
-    assert staff(ana).post(page(vibe, "trust"), data).status_code == 422
+    assert as_superuser(ana).post(page(vibe, "trust"), data).status_code == 422
     vibe.refresh_from_db()
     assert vibe.level == 2
 
 
 def test_making_an_agent(ana: Member) -> None:
-    form = staff(ana).get("/admin/agents/agent/add/").content.decode()
+    form = as_superuser(ana).get("/admin/agents/agent/add/").content.decode()
     assert "identity:" not in form
     data = {"workspace": ana.workspace_id, "handle": "@fern", "name": "Fern", "purpose": "Plans beds", "never": "Guess"}
-    response = staff(ana).post("/admin/agents/agent/add/", data)
+    response = as_superuser(ana).post("/admin/agents/agent/add/", data)
     fern = Agent.objects.get()
     assert fern.soul is not None
     assert fern.soul.content["constraints"]["never_do"] == ["Guess"]
@@ -145,20 +149,20 @@ def test_a_bad_first_soul_makes_no_agent(ana: Member) -> None:
         "purpose": "Plans",
         "never": "Guess. " * 2000,
     }
-    response = staff(ana).post("/admin/agents/agent/add/", data)
+    response = as_superuser(ana).post("/admin/agents/agent/add/", data)
     assert "the limit is 2,000" in response.content.decode()
     assert not Agent.objects.exists()
 
 
 def test_channels_are_joined_and_left(ana: Member, vibe: Agent) -> None:
     new = make_channel(ana, "second")
-    staff(ana).post(page(vibe, "channels"), {"channels": [new.pk]})
+    as_superuser(ana).post(page(vibe, "channels"), {"channels": [new.pk]})
     joined = ChannelMembership.objects.filter(participant=vibe.participant).values_list("channel__name", flat=True)
     assert list(joined) == ["second"]
 
 
 def test_deactivated_and_back(ana: Member, vibe: Agent) -> None:
-    client = staff(ana)
+    client = as_superuser(ana)
     client.get(page(vibe, "activity"))
     assert Agent.objects.get().is_active
     client.post(page(vibe, "activity"))
@@ -170,26 +174,10 @@ def test_deactivated_and_back(ana: Member, vibe: Agent) -> None:
 def test_settings_take_only_endpoints_of_its_workspace(ana: Member, vibe: Agent, other_garden: Member) -> None:
     foreign = other_garden.workspace.endpoints.get()
     address = f"/admin/agents/agent/{vibe.pk}/change/"
-    response = staff(ana).post(address, {"endpoint": foreign.pk, "daily_token_budget": 1000})
+    response = as_superuser(ana).post(address, {"endpoint": foreign.pk, "daily_token_budget": 1000})
     assert response.status_code == 200
     vibe.refresh_from_db()
     assert vibe.endpoint is None
-
-
-@pytest.mark.parametrize("name", ["soul", "trust", "channels", "activity"])
-def test_staff_of_another_workspace_neither_see_nor_post(name: str, vibe: Agent, cleo: Member) -> None:
-    client = staff(cleo)
-    assert client.get(page(vibe, name)).status_code == 302
-    data = {"soul": GOOD, "note": "Mine", "based_on": "1", "level": "4"}
-    assert client.post(page(vibe, name), data).status_code == 302
-    vibe.refresh_from_db()
-    assert (vibe.level, vibe.is_active, SoulVersion.objects.count()) == (2, True, 1)
-
-
-def test_agents_are_not_made_in_foreign_workspaces(ana: Member, cleo: Member) -> None:
-    data = {"workspace": ana.workspace_id, "handle": "spy", "name": "Spy", "purpose": "Spies"}
-    staff(cleo).post("/admin/agents/agent/add/", data)
-    assert not Agent.objects.exists()
 
 
 def test_a_superuser_who_is_no_member_is_told_why(root: Client, cleo: Member) -> None:

@@ -5,15 +5,14 @@ import re
 import pytest
 from pytest_django.fixtures import Settings
 
-from agents.models import Agent
 from memory.episodes.models import Episode
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Channel
 from openvibe.engines.llm.models import Endpoint
-from openvibe.workspaces.models import Invitation, Member
+from openvibe.workspaces.models import Member
 from tests import factories
-from tests.admin.conftest import KEY, staff
+from tests.admin.conftest import KEY, as_superuser
 from tests.engines.llm.model_server import Answer, serving
 from tests.factories import make_channel
 
@@ -25,7 +24,9 @@ def endpoint_form(endpoint: Endpoint, **changes: object) -> dict[str, object]:
 
 
 def save(member: Member, endpoint: Endpoint, **changes: object) -> Endpoint:
-    response = staff(member).post(f"/admin/llm/endpoint/{endpoint.pk}/change/", endpoint_form(endpoint, **changes))
+    response = as_superuser(member).post(
+        f"/admin/llm/endpoint/{endpoint.pk}/change/", endpoint_form(endpoint, **changes)
+    )
     assert response.status_code == 302, response.context["errors"]
     return Endpoint.objects.get(pk=endpoint.pk)
 
@@ -47,7 +48,7 @@ def test_a_new_key_replaces_it_and_can_be_forgotten(garden: Member, endpoint: En
 def test_one_default_per_workspace(garden: Member, endpoint: Endpoint) -> None:
     save(garden, endpoint, is_default="on")
     other = {**endpoint_form(endpoint, name="Second", is_default="on"), "api_key": KEY}
-    page = staff(garden).post("/admin/llm/endpoint/add/", other).content.decode()
+    page = as_superuser(garden).post("/admin/llm/endpoint/add/", other).content.decode()
     assert "is the default of this workspace" in page
     assert KEY not in page
 
@@ -55,7 +56,7 @@ def test_one_default_per_workspace(garden: Member, endpoint: Endpoint) -> None:
 def test_one_writer_of_summaries_per_workspace(garden: Member, endpoint: Endpoint) -> None:
     assert save(garden, endpoint, is_for_summaries="on").is_for_summaries
     other = {**endpoint_form(endpoint, name="Second", is_for_summaries="on"), "api_key": KEY}
-    page = staff(garden).post("/admin/llm/endpoint/add/", other).content.decode()
+    page = as_superuser(garden).post("/admin/llm/endpoint/add/", other).content.decode()
     assert "writes the summaries of this workspace already" in page
     assert Endpoint.objects.filter(workspace=garden.workspace).count() == 1
 
@@ -66,7 +67,7 @@ def test_a_key_does_not_follow_to_a_new_address(garden: Member, endpoint: Endpoi
 
 def test_a_test_asks_first_and_says_how_it_went(garden: Member, endpoint: Endpoint, settings: Settings) -> None:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
-    client, address = staff(garden), f"/admin/llm/endpoint/{endpoint.pk}/test/"
+    client, address = as_superuser(garden), f"/admin/llm/endpoint/{endpoint.pk}/test/"
     with serving(Answer("Hello!", cached_tokens=5)) as server:
         Endpoint.objects.filter(pk=endpoint.pk).update(base_url=server.base_url)
         client.get(address)
@@ -85,28 +86,22 @@ def test_a_preset_fills_the_form_and_a_stored_key_goes_to_its_own_address_only(
     garden: Member, endpoint: Endpoint, cleo: Member, settings: Settings
 ) -> None:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
-    page = staff(garden).get("/admin/llm/endpoint/add/").content.decode()
+    page = as_superuser(garden).get("/admin/llm/endpoint/add/").content.decode()
     assert 'href="?name=Anthropic&amp;kind=anthropic&amp;base_url=https%3A%2F%2Fapi.anthropic.com"' in page
-    filled = staff(garden).get("/admin/llm/endpoint/add/?name=Groq&base_url=https://api.groq.com/openai/v1").content
+    filled = (
+        as_superuser(garden).get("/admin/llm/endpoint/add/?name=Groq&base_url=https://api.groq.com/openai/v1").content
+    )
     assert b'value="https://api.groq.com/openai/v1"' in filled
     with serving(Answer("large small")) as server:
         form = {"kind": "openai", "base_url": server.base_url, "endpoint": endpoint.pk}
-        response = staff(garden).post("/admin/llm/endpoint/models/", form)
+        response = as_superuser(garden).post("/admin/llm/endpoint/models/", form)
         assert response.json()["models"] == ["large", "small"]
         Endpoint.objects.filter(pk=endpoint.pk).update(base_url=server.base_url)
-        staff(garden).post("/admin/llm/endpoint/models/", form)
-        staff(cleo).post("/admin/llm/endpoint/models/", form)
+        as_superuser(garden).post("/admin/llm/endpoint/models/", form)
+        as_superuser(cleo).post("/admin/llm/endpoint/models/", {**form, "endpoint": 0})
     lists = [asked for asked in server.asked if asked.path == "/v1/models"]
     assert [KEY in asked.headers["authorization"] for asked in lists] == [False, True, False]
     assert sum(KEY in asked.headers["authorization"] for asked in server.asked) == len(server.asked) // 3
-
-
-def test_foreign_endpoints_are_not_tested(garden: Member, endpoint: Endpoint, cleo: Member, settings: Settings) -> None:
-    settings.ALLOW_PRIVATE_ENDPOINTS = True
-    with serving(Answer("Hello!")) as server:
-        Endpoint.objects.filter(pk=endpoint.pk).update(base_url=server.base_url)
-        assert staff(cleo).post(f"/admin/llm/endpoint/{endpoint.pk}/test/").status_code == 302
-    assert not server.asked
 
 
 def workspace_form(member: Member, **changes: str) -> dict[str, str]:
@@ -116,7 +111,7 @@ def workspace_form(member: Member, **changes: str) -> dict[str, str]:
 
 def test_instructions_over_2000_tokens_are_refused(ana: Member) -> None:
     address = f"/admin/workspaces/workspace/{ana.workspace_id}/change/"
-    response = staff(ana).post(address, workspace_form(ana, instructions="word " * 2500))
+    response = as_superuser(ana).post(address, workspace_form(ana, instructions="word " * 2500))
     assert "at most 2,000 fit" in response.content.decode()
 
 
@@ -132,20 +127,20 @@ def test_instructions_over_2000_tokens_are_refused(ana: Member) -> None:
 )
 def test_budgets_that_cannot_work_are_refused(budgets: str, words: str, ana: Member) -> None:
     address = f"/admin/workspaces/workspace/{ana.workspace_id}/change/"
-    assert words in staff(ana).post(address, workspace_form(ana, budgets=budgets)).content.decode()
+    assert words in as_superuser(ana).post(address, workspace_form(ana, budgets=budgets)).content.decode()
     ana.workspace.refresh_from_db()
     assert ana.workspace.budgets == {}
 
 
 def test_good_budgets_are_kept(ana: Member) -> None:
     address = f"/admin/workspaces/workspace/{ana.workspace_id}/change/"
-    staff(ana).post(address, workspace_form(ana, budgets='{"thread": {"ceiling": 12000}}'))
+    as_superuser(ana).post(address, workspace_form(ana, budgets='{"thread": {"ceiling": 12000}}'))
     ana.workspace.refresh_from_db()
     assert ana.workspace.budgets == {"thread": {"ceiling": 12000}}
 
 
 def test_roles_follow_the_rules_of_the_app(ana: Member, dora: Member) -> None:
-    client = staff(ana)
+    client = as_superuser(ana)
     client.post(f"/admin/workspaces/member/{dora.pk}/change/", {"role": "admin"})
     dora.refresh_from_db()
     assert dora.role == "admin"
@@ -155,16 +150,8 @@ def test_roles_follow_the_rules_of_the_app(ana: Member, dora: Member) -> None:
     assert "keeps at least one owner" in page
 
 
-def test_an_admin_cannot_make_owners(ana: Member, dora: Member) -> None:
-    dora.role = "admin"
-    dora.save()
-    staff(dora).post(f"/admin/workspaces/member/{dora.pk}/change/", {"role": "owner"})
-    dora.refresh_from_db()
-    assert dora.role == "admin"
-
-
 def test_a_token_is_shown_once(ana: Member) -> None:
-    client = staff(ana)
+    client = as_superuser(ana)
     data = {"participant": ana.participant_id, "name": "Script", "scopes": ["read"], "days": "30"}
     page = client.post("/admin/api/token/add/", data, follow=True).content.decode()
     token = Token.objects.get()
@@ -181,16 +168,8 @@ def test_a_token_is_shown_once(ana: Member) -> None:
     assert "whoever runs the server" in client.get("/admin/api/token/").content.decode()
 
 
-def test_nobody_makes_a_token_for_another_person(ana: Member, dora: Member) -> None:
-    dora.role = "admin"
-    dora.save()
-    data = {"participant": ana.participant_id, "name": "Script", "scopes": ["read"], "days": "30"}
-    staff(dora).post("/admin/api/token/add/", data)
-    assert not Token.objects.exists()
-
-
 def test_bulk_actions_ask_with_names_first(garden: Member) -> None:
-    client, token = staff(garden), Token.objects.get()
+    client, token = as_superuser(garden), Token.objects.get()
     data = {"action": "revoke", "_selected_action": [token.pk]}
     page = client.post("/admin/api/token/", data).content.decode()
     assert token.name in page
@@ -201,30 +180,12 @@ def test_bulk_actions_ask_with_names_first(garden: Member) -> None:
     assert token.revoked_at is not None
 
 
-def test_bulk_actions_do_not_reach_foreign_rows(garden: Member, other_garden: Member) -> None:
-    foreign = Invitation.objects.get(workspace=other_garden.workspace)
-    data = {"action": "take_back", "_selected_action": [foreign.pk], "confirmed": "yes"}
-    staff(garden).post("/admin/workspaces/invitation/", data)
-    foreign.refresh_from_db()
-    assert foreign.revoked_at is None
-
-
 def test_feedback_is_settled_in_bulk(garden: Member) -> None:
     feedback = Episode.objects.get(kind="feedback_received")
     data = {"action": "settle", "_selected_action": [feedback.pk], "confirmed": "yes"}
-    staff(garden).post("/admin/memory/episode/", data)
+    as_superuser(garden).post("/admin/memory/episode/", data)
     feedback.refresh_from_db()
     assert feedback.applied_by == garden.participant
-
-
-def test_running_a_workspace_opens_no_private_channel(ana: Member, dora: Member) -> None:
-    dora.role = "admin"
-    dora.save()
-    secret = make_channel(ana, "secret", private=True)
-    client = staff(dora)
-    assert "secret" not in client.get("/admin/chat/channel/").content.decode()
-    assert client.get(f"/admin/chat/channel/{secret.pk}/change/").status_code == 302
-    assert "secret" in staff(ana).get("/admin/chat/channel/").content.decode()
 
 
 def test_channels_take_people_of_their_own_workspace(garden: Member, other_garden: Member, dora: Member) -> None:
@@ -237,7 +198,7 @@ def test_channels_take_people_of_their_own_workspace(garden: Member, other_garde
         "memberships-INITIAL_FORMS": "0",
         "memberships-0-participant": other_garden.participant_id,
     }
-    client, address = staff(garden), f"/admin/chat/channel/{channel.pk}/change/"
+    client, address = as_superuser(garden), f"/admin/chat/channel/{channel.pk}/change/"
     client.post(address, form)
     assert not channel.memberships.filter(participant=other_garden.participant).exists()
     client.post(address, {**form, "memberships-0-participant": dora.participant_id})
@@ -258,7 +219,9 @@ def test_tokens_end_here_too_when_an_agent_comes_to_read_without_their_maker(
     rows = {"memberships-TOTAL_FORMS": "1", "memberships-INITIAL_FORMS": "0"}
     added = {"memberships-0-participant": "" if becomes_private else agent.participant_id}
     form: dict[str, object] = {"name": "board", "description": "", "instructions": "", "is_private": "on"}
-    assert staff(ana).post(f"/admin/chat/channel/{room.pk}/change/", {**form, **rows, **added}).status_code == 302
+    assert (
+        as_superuser(ana).post(f"/admin/chat/channel/{room.pk}/change/", {**form, **rows, **added}).status_code == 302
+    )
     token.refresh_from_db()
     room.refresh_from_db()
     assert (room.is_private, agent.participant in room.participants.all()) == (True, True)
@@ -269,16 +232,4 @@ def test_tokens_end_here_too_when_an_agent_comes_to_read_without_their_maker(
 def test_ticks_made_by_hand_choose_nothing(garden: Member, model: str) -> None:
     action = {"workspaces/invitation": "take_back", "api/token": "revoke", "memory/episode": "settle"}
     made_up = {"action": action.get(model, "delete_selected"), "_selected_action": ["zz", "1" * 40], "confirmed": "yes"}
-    assert staff(garden).post(f"/admin/{model}/", made_up).status_code == 302
-
-
-def test_an_agent_that_reads_a_private_channel_gives_no_token_to_who_does_not(ana: Member, vibe: Agent) -> None:
-    dora = factories.make_member("Dora", ana.workspace, role="admin")
-    den = factories.make_channel(ana, "den", private=True)
-    den.memberships.create(participant=vibe.participant)
-    data = {"participant": vibe.participant_id, "name": "peek", "scopes": ["read"], "days": "7"}
-    staff(dora).post("/admin/api/token/add/", data)
-    assert not Token.objects.exists()
-    den.memberships.create(participant=dora.participant)
-    staff(dora).post("/admin/api/token/add/", data)
-    assert Token.objects.get().participant == vibe.participant
+    assert as_superuser(garden).post(f"/admin/{model}/", made_up).status_code == 302

@@ -10,7 +10,7 @@ from openvibe.base.problems import Problem
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Workspace
 from openvibe.workspaces.services import update_workspace
-from tests.admin.conftest import staff
+from tests.admin.conftest import as_superuser
 from tests.admin.test_permissions import endpoint_form, workspace_form
 from tests.engines.llm.factories import EndpointFactory
 from tests.factories import SOUL, access
@@ -46,7 +46,7 @@ def test_a_soul_too_large_for_the_models_window_is_refused(ana: Member, vibe: Ag
     assert vibe.soul is not None
     assert vibe.soul.number == 1
 
-    page = staff(ana).post(
+    page = as_superuser(ana).post(
         f"/admin/agents/agent/{vibe.pk}/soul/", {"soul": long_soul(900), "note": "Longer", "based_on": "1"}
     )
     assert "could not be given a prompt" in page.content.decode()
@@ -59,16 +59,16 @@ def test_instructions_too_large_are_refused_on_both_pages(ana: Member, vibe: Age
             workspace=ana.workspace, by=access(ana), name="Garden", description="", instructions=LONG_RULES
         )
     address = f"/admin/workspaces/workspace/{ana.workspace_id}/change/"
-    page = staff(ana).post(address, workspace_form(ana, instructions=LONG_RULES)).content.decode()
+    page = as_superuser(ana).post(address, workspace_form(ana, instructions=LONG_RULES)).content.decode()
     assert "the instructions 2," in page
     assert Workspace.objects.get(pk=ana.workspace_id).instructions == ""
-    settings = staff(ana).post(f"/w/{ana.workspace.slug}/settings/instructions/", {"instructions": LONG_RULES})
+    settings = as_superuser(ana).post(f"/w/{ana.workspace.slug}/settings/instructions/", {"instructions": LONG_RULES})
     assert "choose a model with a larger window" in settings.content.decode()
 
 
 def test_a_window_too_small_is_refused_for_new_and_changed_endpoints(ana: Member, vibe: Agent) -> None:
     save_soul(agent=vibe, by=access(ana), text=long_soul(900), note="Longer", based_on=1)
-    endpoint, client = make_endpoint(ana, 32_000), staff(ana)
+    endpoint, client = make_endpoint(ana, 32_000), as_superuser(ana)
     form = endpoint_form(endpoint, context_window=3_000, is_default="on")
     page = client.post(f"/admin/llm/endpoint/{endpoint.pk}/change/", form).content.decode()
     assert NUMBERS.search(page)
@@ -88,7 +88,7 @@ def test_a_window_too_small_is_refused_for_new_and_changed_endpoints(ana: Member
 def test_a_reserve_that_eats_the_window_is_refused_as_before(ana: Member, vibe: Agent) -> None:
     endpoint = make_endpoint(ana, 32_000)
     form = endpoint_form(endpoint, context_window=2_000, output_reserve=2_000, is_default="on")
-    page = staff(ana).post(f"/admin/llm/endpoint/{endpoint.pk}/change/", form).content.decode()
+    page = as_superuser(ana).post(f"/admin/llm/endpoint/{endpoint.pk}/change/", form).content.decode()
     assert "smaller than the context window" in page
 
 
@@ -98,7 +98,7 @@ def test_budgets_and_an_over_counted_soul_have_to_go_together(ana: Member, vibe:
     Workspace.objects.filter(pk=ana.workspace_id).update(instructions=LONG_RULES)
     address = f"/admin/workspaces/workspace/{ana.workspace_id}/change/"
     form = workspace_form(ana, instructions=LONG_RULES, budgets='{"mention": {"ceiling": 7500}}')
-    response = staff(ana).post(address, form)
+    response = as_superuser(ana).post(address, form)
     assert response.status_code == 302, response.content.decode()  # all that is legal by itself goes together
 
 

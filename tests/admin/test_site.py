@@ -19,7 +19,7 @@ from openvibe.base.admin_site import LIST_GROUPS
 from openvibe.chat.services import discard_dive, start_dive
 from openvibe.workspaces.models import Member, Spending
 from tests import factories
-from tests.admin.conftest import staff, superuser
+from tests.admin.conftest import as_superuser, superuser
 from tests.knowledge.factories import ContradictionFactory
 
 pytestmark = pytest.mark.django_db
@@ -39,21 +39,18 @@ def test_every_list_stands_in_the_order_once_with_a_line_on_it(ana: Member) -> N
     assert sorted(lines, key=index.index) == lines
 
 
-def test_a_list_is_named_once_and_says_what_it_is_and_who_sees_it(ana: Member) -> None:
-    page = staff(ana).get(reverse("admin:agents_agent_changelist")).content
+def test_a_list_is_named_once_and_says_what_it_is(ana: Member) -> None:
+    page = as_superuser(ana).get(reverse("admin:agents_agent_changelist")).content
     heading = re.search(rb"<h1.*?</h1>", page, re.DOTALL)
     assert heading
     assert words_of(heading[0]).split() == ["Agents"]
     assert "Who answers: SOUL, trust level" in words_of(page)
-    assert "Owners and admins see those of their workspace, superusers all." in words_of(page)
-    accounts = superuser(ana).get(reverse("admin:workspaces_user_changelist")).content
-    assert "Only superusers see it." in words_of(accounts)
 
 
 def test_the_theme_is_the_readers_and_its_colours_stand_in_files(ana: Member) -> None:
     ana.user.theme = "dark"
     ana.user.save()
-    page = staff(ana).get(reverse("admin:index")).content.decode()
+    page = as_superuser(ana).get(reverse("admin:index")).content.decode()
     assert 'class="dark"' in page
     assert "css/palette" in page
     assert "--color-" not in page
@@ -61,21 +58,21 @@ def test_the_theme_is_the_readers_and_its_colours_stand_in_files(ana: Member) ->
 
 def test_numbers_have_separators_in_lists_and_on_pages(ana: Member) -> None:
     call = Spending.objects.create(workspace=ana.workspace, purpose="review", model="m", input_tokens=20_177)
-    client = staff(ana)
+    client = as_superuser(ana)
     assert "20,177" in words_of(client.get(reverse("admin:workspaces_spending_changelist")).content)
     assert "20,177" in words_of(client.get(reverse("admin:workspaces_spending_change", args=[call.pk])).content)
 
 
-def test_the_review_tile_says_the_number_of_the_sidebar(ana: Member) -> None:
+def test_the_review_tiles_say_together_the_number_of_the_sidebar(ana: Member) -> None:
     first, second = (factories.make_entry(ana, f"Prices {n}", f"{n}0 a month.") for n in (1, 2))
     ContradictionFactory.create(
         workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="Sums differ."
     )
     overdue = factories.make_entry(ana, "Old", "It was so.")
     Entry.objects.filter(pk=overdue.pk).update(expires_at=timezone.now())
-    page = words_of(staff(ana).get(reverse("admin:index")).content)
+    page = words_of(as_superuser(ana).get(reverse("admin:index")).content)
     assert sidebar_counts(factories.access(ana))["to_review"] == 2
-    assert "Knowledge to review 2 " in page
+    assert "Knowledge to review 1 Contradictions 1 " in page
 
 
 def test_a_superuser_elsewhere_is_told_who_reads_a_dive(ana: Member) -> None:
@@ -91,7 +88,7 @@ def test_a_superuser_elsewhere_is_told_who_reads_a_dive(ana: Member) -> None:
     elsewhere = superuser(factories.make_member("Cleo")).get(address).content.decode()
     assert page not in elsewhere
     assert f"by members of {ana.workspace}" in words_of(elsewhere.encode()).replace("&#x27;", "'")
-    assert page in staff(ana).get(address).content.decode()
+    assert page in as_superuser(ana).get(address).content.decode()
 
 
 def test_nobody_reads_titles_of_private_channels_among_dives(ana: Member) -> None:
@@ -110,7 +107,7 @@ def test_nobody_reads_titles_of_private_channels_among_dives(ana: Member) -> Non
 
 def test_limits_of_an_mcp_server_have_names_for_people(ana: Member) -> None:
     server = McpServer.objects.create(workspace=ana.workspace, name="tools", url="https://tools.example/mcp")
-    client: Client = staff(ana)
+    client: Client = as_superuser(ana)
     page = words_of(client.get(reverse("admin:agents_mcpserver_change", args=[server.pk])).content)
     assert "Time limit of a call, in seconds" in page
     assert "Timeout seconds" not in page

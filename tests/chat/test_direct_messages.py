@@ -10,17 +10,12 @@ from knowledge.models import Entry
 from knowledge.services import pin_result
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Channel, ChannelMembership, Thread
-from openvibe.chat.queries import (
-    access_recipient,
-    channels_for_admin,
-    list_inbox_threads,
-    read_sidebar,
-    search_messages,
-)
+from openvibe.chat.queries import access_recipient, list_inbox_threads, read_sidebar, search_messages
 from openvibe.chat.services import add_to_channel, open_direct_messages, update_message, update_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.services import add_member, remove_member
+from tests.admin.conftest import as_superuser
 from tests.factories import access, make_agent, make_channel, make_member, say
 
 
@@ -65,11 +60,12 @@ def test_nobody_else_sees_it_nor_can_be_added(ana: Member, dora: Member, eve: Me
         add_to_channel(channel=thread.channel, participant=eve.participant, by=access(ana))
 
 
-def test_no_list_of_channels_has_it(ana: Member, dora: Member, rf: object) -> None:
+def test_no_list_of_channels_has_it(ana: Member, dora: Member) -> None:
     thread = begin(ana, dora.participant)
     assert not Channel.objects.visible_to(access(ana)).filter(pk=thread.channel_id).exists()
-    ana.user.is_superuser = True
-    assert not channels_for_admin(type("R", (), {"user": ana.user})(), Channel.objects.all()).exists()
+    root = as_superuser(ana)
+    assert not root.get("/admin/chat/channel/").context["cl"].result_count
+    assert root.get(f"/admin/chat/channel/{thread.channel_id}/change/").status_code == 302
     with pytest.raises(Refused, match="no settings"):
         update_thread(thread=thread, by=access(ana), title="Ours")
 

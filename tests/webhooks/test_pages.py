@@ -14,6 +14,7 @@ from openvibe.chat.services import add_to_channel
 from openvibe.webhooks.models import Delivery, Webhook, mask_url
 from openvibe.webhooks.services import create_webhook
 from openvibe.workspaces.models import Member, User
+from tests.admin.conftest import as_superuser
 from tests.api.client import Api
 from tests.factories import access, make_channel, make_member, signed_in
 
@@ -124,7 +125,7 @@ def test_of_an_address_its_host_and_how_the_path_begins_are_shown(url: str, mask
 
 def test_an_address_is_shown_masked_wherever_it_stands(ana: Member) -> None:
     _, token = issue_token(participant=ana.participant, name="Elsewhere", scopes=["admin"])
-    api, browser = Api(Client(), {"Authorization": f"Bearer {token}"}), signed_in(ana)
+    api, browser = Api(Client(), {"Authorization": f"Bearer {token}"}), as_superuser(ana)
     made = api.post("webhooks/", {"url": SECRET_URL, "kinds": ["mention"]})
     Webhook.objects.update(state="resting", reason="Nothing came through.")
     home, admin = f"/w/{ana.workspace.slug}/", "/admin/webhooks/webhook/"

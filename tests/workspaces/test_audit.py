@@ -44,7 +44,7 @@ from openvibe.workspaces.services import (
     update_workspace,
 )
 from tests import factories
-from tests.admin.conftest import staff
+from tests.admin.conftest import as_superuser
 from tests.agents.agent.soul.sample_souls import FERN
 
 pytestmark = pytest.mark.django_db
@@ -151,7 +151,7 @@ def test_rows_come_with_the_change_and_never_go(ana: Member) -> None:
 
 
 def test_edits_in_the_admin_are_in_it_without_secrets(ana: Member) -> None:
-    client = staff(ana)
+    client = as_superuser(ana)
     form = {"workspace": ana.workspace_id, "name": "Local", "kind": "openai", "model": "m", "context_window": 32_000}
     form |= {"output_reserve": 2_000, "timeout_seconds": 60, "price_in": 0, "price_out": 0}
     form |= {"base_url": "https://93.184.216.34/v1", "api_key": "sk-very-secret"}

@@ -12,6 +12,7 @@ from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, set_instructions, start_dive
 from openvibe.workspaces.models import Member, Snippet
 from openvibe.workspaces.services import create_snippet, delete_snippet, update_snippet, update_workspace
+from tests.admin.conftest import as_superuser
 from tests.factories import access, say, signed_in
 
 
@@ -166,7 +167,7 @@ def test_who_comes_second_sees_what_the_first_wrote_and_keeps_her_own_text(ana: 
 
 
 def test_the_admin_writes_them_by_the_same_rules(ana: Member) -> None:
-    browser = signed_in(ana)
+    browser = as_superuser(ana)
     form = {"workspace": ana.workspace_id, "name": "tone", "text": "@include tone", "version": 1}
     page = "/admin/workspaces/snippet/"
     assert "would include itself" in browser.post(f"{page}add/", form).content.decode()

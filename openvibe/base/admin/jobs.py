@@ -20,7 +20,7 @@ from django_celery_beat.models import (
 )
 from kombu.exceptions import OperationalError
 
-from openvibe.base.admin.model_admin import ReadOnlyAdmin, WorkspaceScopedAdmin
+from openvibe.base.admin.model_admin import BaseAdmin, ReadOnlyAdmin
 from openvibe.base.forms import SameWorkspaceForm
 from openvibe.engines.jobs.job_runs import OVER, JobBusy, next_run_at, request_job_run, schedule_in_words
 from openvibe.engines.jobs.models import JobRun
@@ -44,11 +44,10 @@ class RecurringJobForm(SameWorkspaceForm):
         return cleaned
 
 
-class ScheduleAdmin(WorkspaceScopedAdmin):
+class ScheduleAdmin(BaseAdmin):
     """What a recurring job may be set to; new ones are made beside the job."""
 
     form = RecurringJobForm
-    superusers_only = True
     may_add = True
 
 
@@ -60,7 +59,6 @@ admin.site.register(CrontabSchedule, ScheduleAdmin)
 class JobRunAdmin(ReadOnlyAdmin):
     """Results of recurring jobs, the newest first."""
 
-    superusers_only = True
     list_display = ("task", "started_at", "milliseconds", "result", "worker")
     list_filter = ("task", "state")
     search_fields = ("task", "problem")
@@ -74,10 +72,9 @@ class JobRunAdmin(ReadOnlyAdmin):
 
 
 @admin.register(PeriodicTask)
-class RecurringJobAdmin(WorkspaceScopedAdmin):
+class RecurringJobAdmin(BaseAdmin):
     """The times at which jobs run that nobody asks for. What is changed here stays as it is over new versions."""
 
-    superusers_only = True
     may_change = True
     list_display = ("name", "enabled", "schedule", "last_run", "last_result", "next_run", "runs", "description")
     list_filter = ("enabled",)

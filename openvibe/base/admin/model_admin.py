@@ -1,8 +1,5 @@
-"""The admin's one rule: superusers see every row, everybody else only rows of workspaces they administer.
-
-Every ModelAdmin of the project is a `WorkspaceScopedAdmin` that names the way from its rows to their workspace.
-Lists, choices, permissions and pages all ask `rows_of`, so that they cannot differ.
-"""
+"""The admin's base class: lists that hold their titles, numbers and searches alike, and actions that ask first. Whoever
+runs the installation enters (`openvibe.base.admin_site`), so no class asks whose rows they are."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,15 +19,10 @@ from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from openvibe.base.admin_site import LIST_PAGES, administered_workspace_ids, may_use_admin
+from openvibe.base.admin_site import LIST_PAGES
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.forms import SameWorkspaceForm, field_changes
 from openvibe.base.problems import Problem
-
-CHANNEL_READERS = (
-    "Owners and admins see those of their workspace, in private channels only where they were added; superusers all."
-)
-"""A sentence on who sees what belongs to a channel."""
 
 
 @contextmanager
@@ -58,12 +50,9 @@ def number_column(field: "models.Field[Any, Any]") -> Callable[[models.Model], s
     return column
 
 
-class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]  # the theme has no types
-    """Rows of the workspaces the asker administers. Set `workspace_path`, and what may be done."""
+class BaseAdmin(ModelAdmin):  # type: ignore[misc]  # the theme has no types
+    """Rows of every workspace. Set what may be done with them."""
 
-    workspace_path = "workspace"
-    superusers_only = False
-    who_sees = "Owners and admins see those of their workspace, superusers all."
     may_add = False
     may_change = False
     may_delete = False
@@ -72,11 +61,6 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]  # the theme has n
     compressed_fields = True
     show_full_result_count = False
     list_per_page = 50
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if cls.superusers_only:
-            cls.who_sees = "Only superusers see it."
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         page = LIST_PAGES.get(f"{self.opts.app_label}_{self.opts.model_name}")
@@ -119,52 +103,14 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]  # the theme has n
             return f"It is read in the app, by members of {workspace}. Its owners can invite you."
         return format_html('<a class="ov-link" href="{}">{}</a>', address, words)
 
-    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
-        """What the asker may see of this model, without order."""
-        rows: models.QuerySet[Any] = self.model._default_manager.all()
-        user: Any = request.user
-        if user.is_superuser:
-            return rows
-        if self.superusers_only:
-            return rows.none()
-        return rows.filter(**{f"{self.workspace_path}__in": administered_workspace_ids(request)})
-
-    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
-        ordering = self.get_ordering(request)
-        rows = self.visible_rows(request)
-        return rows.order_by(*ordering) if ordering else rows
-
-    def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        user: Any = request.user
-        if not may_use_admin(request) or (self.superusers_only and not user.is_superuser):
-            return False
-        if user.is_superuser or obj is None or obj.pk is None:
-            return True
-        return self.visible_rows(request).filter(pk=obj.pk).exists()
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
     def has_add_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_add and self.has_view_permission(request)
+        return self.may_add and super().has_add_permission(request)
 
     def has_change_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_change and self.has_view_permission(request, obj)
+        return self.may_change and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_delete and self.has_view_permission(request, obj)
-
-    def get_field_queryset(self, db: str | None, db_field: Any, request: HttpRequest) -> models.QuerySet[Any]:
-        return self.visible_choices(db_field.remote_field.model, request)
-
-    def visible_choices(self, model: type[models.Model], request: HttpRequest) -> models.QuerySet[Any]:
-        """What may be chosen of another model: what its own admin shows the asker."""
-        model_admin = self.admin_site._registry.get(model)
-        if isinstance(model_admin, WorkspaceScopedAdmin):
-            return model_admin.visible_rows(request)
-        user: Any = request.user
-        rows: models.QuerySet[Any] = model._default_manager.all()
-        return rows if user.is_superuser else rows.none()
+        return self.may_delete and super().has_delete_permission(request, obj)
 
     def response_action(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> Any:
         """What was ticked by hand and is no id chooses nothing."""
@@ -216,7 +162,7 @@ def admin_actor(request: HttpRequest) -> str:
     return f"{user} ({user.email}), in the admin"
 
 
-class AuditedAdmin(WorkspaceScopedAdmin):
+class AuditedAdmin(BaseAdmin):
     """Rows that forms of the admin save, each change of which stands in the audit log as `audit_action`."""
 
     audit_action: AuditAction
@@ -232,6 +178,10 @@ class AuditedAdmin(WorkspaceScopedAdmin):
 
     def audit_action_of(self, field: str) -> AuditAction:
         return self.audit_action
+
+    def workspace_id_of(self, row: Any) -> int | None:
+        """The workspace in whose audit log changes of the row stand; None for what belongs to the server."""
+        return getattr(row, "workspace_id", None)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         self.audit(request, obj, after="deleted")
@@ -255,7 +205,7 @@ class AuditedAdmin(WorkspaceScopedAdmin):
     ) -> None:
         record_audit(
             action or self.audit_action,
-            workspace_id=row.pk if self.workspace_path == "pk" else getattr(row, "workspace_id", None),
+            workspace_id=self.workspace_id_of(row),
             by=admin_actor(request),
             subject=f"{what} of {row}" if what else str(row),
             before=before,
@@ -263,7 +213,7 @@ class AuditedAdmin(WorkspaceScopedAdmin):
         )
 
 
-class ReadOnlyAdmin(WorkspaceScopedAdmin):
+class ReadOnlyAdmin(BaseAdmin):
     """An admin of what is looked at, never touched."""
 
     actions = None

@@ -14,7 +14,6 @@ from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
 from django.db.models import Exists, F, FilteredRelation, Func, Min, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
-from django.http import HttpRequest
 from django.utils import timezone
 
 from openvibe.base.params import MAX_ID
@@ -24,7 +23,6 @@ from openvibe.chat.models import (
     AccessQuery,
     Attachment,
     Channel,
-    ChannelMembership,
     Dive,
     Image,
     Mention,
@@ -387,14 +385,3 @@ def newest_agent_draft(dive: Dive) -> AgentDraft:
     if not bodies:
         return AgentDraft(request_seq)
     return AgentDraft(request_seq, extract_draft([("", bodies[-1])], note=EXTRACTED_NOTE), is_extracted=True)
-
-
-def channels_for_admin(request: HttpRequest, channels: models.QuerySet[Channel]) -> models.QuerySet[Channel]:
-    """Public ones, and private ones the asker was added to: running a workspace opens no private room. Direct messages
-    are nobody's but the two's, superusers included."""
-    user: Any = request.user
-    channels = channels.filter(first_participant=None)
-    if user.is_superuser:
-        return channels
-    added = ChannelMembership.objects.filter(participant__member__user_id=user.pk, participant__is_active=True)
-    return channels.filter(Q(is_private=False) | Q(pk__in=added.values("channel_id")))

@@ -1,8 +1,9 @@
-"""Tokens for the API, made in the app: an admin's own and those of agents."""
+"""Tokens for the API in the app: an admin makes her own and those of agents, and takes back any of the workspace's."""
 
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.html import format_html
@@ -74,8 +75,8 @@ def tokens(request: WorkspaceRequest) -> HttpResponse:
             form, new_token = TokenForm(request.access), {"token": token, "secret": secret, "owner": owner}
         except Problem as problem:
             form.add_problem(problem)
-    rows = Token.objects.filter(participant__in=token_owners(request.access), revoked_at=None)
-    page = {"form": form, "made": new_token, "tokens": rows.select_related("participant", "made_by").order_by("-id")}
+    rows = _tokens(request).filter(revoked_at=None).select_related("participant", "made_by").order_by("-id")
+    page = {"form": form, "made": new_token, "tokens": rows}
     return render(request, "workspaces/tokens.html", page, status=form.status)
 
 
@@ -84,9 +85,13 @@ def tokens(request: WorkspaceRequest) -> HttpResponse:
 def token_revoke(request: WorkspaceRequest, token_id: int) -> HttpResponse:
     """Revokes the token, which opens nothing any more."""
     _check_administers(request.access)
-    rows = Token.objects.filter(participant__in=token_owners(request.access))
-    revoke_token(token=get_object_or_404(rows, pk=min(token_id, MAX_ID)), by=request.access)
+    revoke_token(token=get_object_or_404(_tokens(request), pk=min(token_id, MAX_ID)), by=request.access)
     return redirect("tokens", request.workspace.slug)
+
+
+def _tokens(request: WorkspaceRequest) -> QuerySet[Token]:
+    """Every token of the workspace: whoever administers it shuts out what leaked, whose ever it is."""
+    return Token.objects.filter(participant__workspace=request.workspace)
 
 
 def _check_administers(access: Access) -> None:

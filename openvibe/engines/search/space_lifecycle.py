@@ -163,8 +163,8 @@ def diagnose_search() -> tuple[str, str, str]:
         summary = f"{wait} {texts} got no usable vector; words find them, and they are tried again every hour."
     for kind, embedder in LOCAL_EMBEDDERS.items():
         if embedder.missing and spaces.filter(kind=kind).exists():
-            return "search", summary, f"{embedder.missing} Or choose another one at “Search embedder” in the admin."
+            return ("search", summary, f"{embedder.missing} Or choose another one at “Search” in its settings.")
     if not failing:
         return "search", summary, ""
     problems = " ".join(f"{space.workspace}: {space.problem}" for space in failing[:3])
-    return "search", f"{summary} {problems}", "Search goes by words meanwhile; look at “Search embedder” in the admin."
+    return ("search", f"{summary} {problems}", "Search goes by words meanwhile; look at “Search” in its settings.")

@@ -47,7 +47,12 @@ from openvibe.workspaces.services.members import (
 )
 from openvibe.workspaces.services.sessions import describe_browser, end_sessions
 from openvibe.workspaces.services.spending import TOKENS_LEFT, meter_client
-from openvibe.workspaces.services.workspace import BUDGET_CHECK, create_workspace, update_workspace
+from openvibe.workspaces.services.workspace import (
+    BUDGET_CHECK,
+    create_workspace,
+    update_prompt_budgets,
+    update_workspace,
+)
 
 __all__ = [
     "ACCOUNT_CLEARERS",
@@ -91,6 +96,7 @@ __all__ = [
     "set_quiet_hours",
     "update_member_role",
     "update_profile",
+    "update_prompt_budgets",
     "update_snippet",
     "update_workspace",
 ]

@@ -1,7 +1,9 @@
 """Creates and changes workspaces."""
 
+import json
 from collections.abc import Callable
 from copy import copy
+from typing import Any
 
 from django.db import transaction
 from django.utils.text import slugify
@@ -75,6 +77,31 @@ def update_workspace(
     workspace.save(update_fields=[*values, "updated_at"])
     emit("workspace_changed", workspace_id=workspace.pk)
     return workspace
+
+
+@transaction.atomic
+def update_prompt_budgets(*, workspace: Workspace, by: Access, budgets: dict[str, Any]) -> Workspace:
+    """Changes how many tokens prompts may have, by task type and part, where they differ from the defaults.
+
+    Raises Problem, with nothing changed, for numbers that do not hold or leave an agent no room for a prompt, and
+    Refused for non-admins.
+    """
+    if not by.administers or by.workspace_id != workspace.pk:
+        raise Refused("Only owners and admins may change how large prompts are.")
+    current = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
+    try:
+        BUDGET_CHECK.only()(budgets)
+    except ValueError as error:
+        raise Problem(str(error), code="bad_budget", field="budgets") from None
+    before, current.budgets = current.budgets, budgets
+    if before != budgets:
+        WORKSPACE_CHECK.only()(current)
+        words = [json.dumps(value) if value else "the defaults" for value in (before, budgets)]
+        change = {"subject": "sizes of prompts", "before": words[0], "after": words[1]}
+        record_audit(AuditAction.BUDGET, workspace_id=workspace.pk, by=by, **change)
+        current.save(update_fields=["budgets", "updated_at"])
+        emit("workspace_changed", workspace_id=workspace.pk)
+    return current
 
 
 def _check_prompts(workspace: Workspace, instructions: str) -> None:

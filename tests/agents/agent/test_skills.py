@@ -133,6 +133,6 @@ def test_an_admin_reads_what_is_used_and_what_is_not(
     skill("pruning", "In March.")
     skill("long", LONG)
     client.force_login(ana.user)
-    page = client.get(f"/admin/agents/agent/{vibe.pk}/change/").content.decode()
+    page = client.get(f"/w/{ana.workspace.slug}/agents/{vibe.handle}/settings/").content.decode()
     assert "Skills: pruning" in page
     assert "The skill long is not used: it has" in page

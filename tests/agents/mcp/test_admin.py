@@ -1,15 +1,13 @@
 """An admin connects an MCP server, reads its tools, and says what they do and who may use them."""
 
 import pytest
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from agents.models import Agent, McpServer
 from openvibe.workspaces.models import Member
-from tests import factories
-from tests.admin.conftest import staff
+from tests.admin.conftest import as_superuser
 from tests.agents.mcp.remote_server import Remote, list_of
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +24,7 @@ def form_of(ana: Member, remote: Remote, **changed: object) -> dict[str, object]
 
 
 def test_a_server_is_connected_its_tools_fetched_and_allowed(ana: Member, vibe: Agent, remote: Remote) -> None:
-    client = staff(ana)
+    client = as_superuser(ana)
     client.post(reverse("admin:agents_mcpserver_add"), form_of(ana, remote))
     server = McpServer.objects.get()
     page = reverse("admin:agents_mcpserver_change", args=[server.pk])
@@ -51,14 +49,14 @@ def test_what_of_a_servers_tools_is_left_out_is_said(ana: Member, remote: Remote
     remote.misbehave = list_of(
         **{"<b>x": '{"type": "object", "properties": 5}', **{f"t{n}": '{"type": "object"}' for n in range(201)}}
     )
-    page = staff(ana).post(reverse("admin:agents_mcpserver_fetch_tools", args=[server.pk]), follow=True)
+    page = as_superuser(ana).post(reverse("admin:agents_mcpserver_fetch_tools", args=[server.pk]), follow=True)
     assert "what the server says of them: &lt;b&gt;x." in page.content.decode()
     assert "It has more; the first 200 are kept." in page.content.decode()
 
 
 def test_a_token_stays_with_its_address(ana: Member, remote: Remote) -> None:
     server = McpServer.objects.create(workspace=ana.workspace, name="shop", url=remote.url, token=TOKEN)
-    client, page = staff(ana), reverse("admin:agents_mcpserver_change", args=[server.pk])
+    client, page = as_superuser(ana), reverse("admin:agents_mcpserver_change", args=[server.pk])
 
     client.post(page, form_of(ana, remote, token="", max_bytes=200_000))
     old_token = McpServer.objects.get().token
@@ -71,22 +69,9 @@ def test_a_token_that_cannot_be_read_is_asked_for_again(ana: Member, settings: S
     server = McpServer.objects.create(workspace=ana.workspace, name="shop", url="https://shop.example/mcp", token=TOKEN)
     settings.SECRET_KEY = "another"
 
-    page = staff(ana).get(reverse("admin:agents_mcpserver_change", args=[server.pk])).content.decode()
+    page = as_superuser(ana).get(reverse("admin:agents_mcpserver_change", args=[server.pk])).content.decode()
 
     assert "Enter the token again." in page
-
-
-def test_other_workspaces_servers_and_tools_do_not_exist(ana: Member, cleo: Member, remote: Remote) -> None:
-    server = McpServer.objects.create(workspace=ana.workspace, name="shop", url=remote.url)
-    client: Client = staff(cleo)
-    fern = factories.make_agent(cleo, "fern")
-
-    response = client.post(reverse("admin:agents_mcpserver_fetch_tools", args=[server.pk]))
-    client.post(reverse("admin:agents_agent_tools_page", args=[fern.pk]), {"tools": [1]})
-
-    assert response["Location"] == reverse("admin:index")
-    assert not server.tools.exists()
-    assert not fern.mcp_tools.exists()
 
 
 def test_all_that_agents_read_of_a_tool_is_shown(ana: Member) -> None:
@@ -101,7 +86,7 @@ def test_all_that_agents_read_of_a_tool_is_shown(ana: Member) -> None:
     now = timezone.now()
     server.tools.create(name="buy", description="Buys.", input_schema=schema, fingerprint="f", fetched_at=now)
 
-    page = staff(ana).get(reverse("admin:agents_mcpserver_change", args=[server.pk])).content.decode()
+    page = as_superuser(ana).get(reverse("admin:agents_mcpserver_change", args=[server.pk])).content.decode()
 
     for words in ("Zero", "One", "Two", "Three", "Four", "Five"):
         assert words in page, words

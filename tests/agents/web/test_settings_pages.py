@@ -31,7 +31,10 @@ from tests.memory.plugins.third_party import installed_package
 
 pytestmark = pytest.mark.django_db
 KEY = "sk-very-secret-0123456789"
-PAGES = ("", "general", "agents", "memory", "instructions", "models", "models/new", "exports")
+PAGES = (
+    *("", "general", "agents", "memory", "instructions", "models", "models/new", "mcp-servers", "mcp-servers/new"),
+    *("search", "prompts", "activity", "exports"),
+)
 
 
 def address(member: Member, page: str) -> str:
@@ -42,7 +45,7 @@ def test_every_page_is_in_the_list_and_for_admins_alone(ana: Member, dora: Membe
     index = signed_in(ana).get(address(ana, "")).content.decode()
     for page in PAGES[1:]:
         assert signed_in(ana).get(address(ana, page)).status_code == 200, page
-        assert page == "models/new" or f'href="{address(ana, page)}"' in index
+        assert page.endswith("/new") or f'href="{address(ana, page)}"' in index
     for page in PAGES:
         assert signed_in(dora).get(address(ana, page)).status_code == 403, page
         assert signed_in(cleo).get(address(ana, page)).status_code == 404, page

@@ -23,6 +23,7 @@ from openvibe.engines.llm.endpoints.endpoints import endpoint_answered, try_endp
 from openvibe.engines.llm.errors import ModelUnavailable
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
+from tests.admin.conftest import as_superuser
 from tests.engines.llm.factories import EndpointFactory
 from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access, make_member, make_thread
@@ -94,8 +95,7 @@ def test_a_test_of_another_endpoint_or_in_another_workspace_leaves_it(
 
 
 def test_the_admins_test_button_lifts_it(long: Thread, paused: Compaction, ana: Member) -> None:
-    client = Client()
-    client.force_login(ana.user)
+    client = as_superuser(ana)
     address = reverse("admin:llm_endpoint_test_endpoint", args=[Endpoint.objects.get().pk])
     assert client.post(address).status_code == 302
     assert find_pause(long.workspace_id) is None
