@@ -1,5 +1,6 @@
 """Databases beside the tests' own: made from a dump or from another, and looked at in its place."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,7 +9,8 @@ from django.db import connection
 
 from openvibe.engines.search import candidates
 from openvibe.engines.search.spaces import clear_space_cache
-from tests.run_once import run_program
+from openvibe.runner.schema_upgrade import steps
+from tests.run_once import run_program, with_autovacuum
 
 
 def create_database(name: str, *, dump: str = "", template: str = "template0") -> None:
@@ -22,6 +24,24 @@ def create_database(name: str, *, dump: str = "", template: str = "template0") -
 def drop_database(name: str) -> None:
     with connection._nodb_cursor() as cursor:
         cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+
+
+def schema(database: str) -> str:
+    """The schema as it is printed once it was dumped and restored: PostgreSQL then prints some conditions in other
+    words."""
+    name = f"schema_{os.getpid()}"
+    create_database(name, dump=with_autovacuum(run_program("pg_dump", "--schema-only", "--no-owner", database)))
+    printed = run_program("pg_dump", "--schema-only", "--no-owner", "--schema=public", "--restrict-key=same", name)
+    drop_database(name)
+    return printed
+
+
+def convert_rows(app: str, migration: str) -> None:
+    """Carries out what a migration of before the squash did to rows, and nothing of what it did to tables."""
+    with connection.cursor() as cursor:
+        for statement in steps()[app, migration].strip().split(";\n"):
+            if statement.startswith(("UPDATE", "WITH", "INSERT", "DELETE")):
+                cursor.execute(statement)
 
 
 @contextmanager

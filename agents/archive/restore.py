@@ -12,7 +12,6 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +19,6 @@ from typing import IO, Any
 import pgtrigger
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, connection, connections, transaction
-from django.db.migrations.loader import MigrationLoader
 from django.db.models import Field, Model
 from django.utils import timezone
 from psycopg import Error as DriverError
@@ -32,6 +30,7 @@ from agents.archive.folders import MAX_FILE_BYTES, MAX_FILES, folder_writer, is_
 from agents.archive.json_columns import column_problem
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Table, archived_tables, is_number
 from openvibe.base.problems import Problem
+from openvibe.engines.database.migration_operations import known_migrations
 from openvibe.engines.search.indexing import VECTOR_TABLES
 from openvibe.engines.search.models import VectorSpace
 from openvibe.workspaces.models import Participant, User, Workspace
@@ -132,19 +131,13 @@ def _read_manifest(file: zipfile.ZipFile) -> Manifest:
 
 
 def _check_version(manifest: Mapping[str, Any]) -> None:
-    migration_keys = _migration_keys()
-    unknown = [f"{app}.{name}" for app, name in manifest["migrations"].items() if (app, name) not in migration_keys]
+    known = known_migrations()
+    unknown = [f"{app}.{name}" for app, name in manifest["migrations"].items() if (app, name) not in known]
     if manifest["version"] != FORMAT_VERSION or unknown:
         raise BadArchive(
             "The archive was written by a newer OpenVibe"
             f"{f' (it has {unknown[0]!s:.80})' if unknown else ''}. Update this one first. Nothing was changed."
         )
-
-
-@cache
-def _migration_keys() -> frozenset[tuple[str, str]]:
-    """App and name of every migration that this version has; they are read from disk."""
-    return frozenset(MigrationLoader(None).disk_migrations)
 
 
 class _Import:

@@ -20,10 +20,10 @@ from typing import IO, Any
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import connection
-from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from openvibe.engines.database.embedded.programs import database_name, run_program
+from openvibe.engines.database.migration_operations import known_migrations
 from openvibe.runner.bootstrap import BEFORE
 from openvibe.runner.restore_database import QUEUE_SCHEMA, restore_database
 
@@ -259,7 +259,7 @@ def _check_version(about: Path) -> None:
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CommandError("This is no backup of OpenVibe. Nothing was changed.") from None
-    newer = sorted(".".join(key) for key in migrations - set(MigrationLoader(None).disk_migrations) - BEFORE)
+    newer = sorted(".".join(key) for key in migrations - known_migrations() - BEFORE)
     if newer:
         raise CommandError(f"The backup was written by a newer OpenVibe (it has {newer[0]}). Nothing was changed.")
 

@@ -1,9 +1,8 @@
 """Prepares the database before serving; does nothing again while nothing has changed.
 
-The version before had 43 migrations, which are now one set of tables per app. Both make the same schema, so a database
-of that version is adopted by exchanging rows of `django_migrations`."""
-
-from typing import Any
+The version before had 43 migrations, which were then begun afresh with one set of tables per app. Both made the same
+schema, so a database of that version is adopted by exchanging rows of `django_migrations`; `schema_upgrade` brings it
+and every later one up to this version."""
 
 from django.core.management import CommandError, call_command
 from django.db import connection, connections, transaction
@@ -11,8 +10,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
 from openvibe.engines.jobs.queue import install_queue
-
-Migrations = frozenset[tuple[str, str]]  # app label, name
+from openvibe.runner.schema_upgrade import APPS, FRESH, Migrations, missing_steps, upgrade_schema
 
 BEFORE: Migrations = frozenset(
     (app, name)
@@ -33,11 +31,12 @@ BEFORE: Migrations = frozenset(
     }.items()
     for name in names.split()
 )
-APPS = frozenset(app for app, _ in BEFORE)
-FRESH: Migrations = frozenset((app, "0001_initial") for app in APPS) | {("workspaces", "0002_invitation")}
 
 
 def count_unapplied_migrations() -> int:
+    """Counts what `migrate` would carry out. Raises CommandError as `missing_steps` does."""
+    if missing := missing_steps():
+        return len(missing)  # Django reads no half of what a squashed migration replaces
     executor = MigrationExecutor(connection)
     return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
@@ -45,9 +44,10 @@ def count_unapplied_migrations() -> int:
 def prepare_database() -> None:
     """Tables and queue as this version expects them, also where the version before made them.
 
-    Raises django.db.Error, and CommandError when the database is of neither version.
+    Raises django.db.Error, and CommandError when the database is of no version that is known.
     """
     adopt_migrations()
+    upgrade_schema()
     if count_unapplied_migrations():
         call_command("migrate", interactive=False, verbosity=0)
     install_queue()
@@ -90,8 +90,8 @@ def adopt_migrations(using: str = "default") -> bool:
     return True
 
 
-def require_adopted_migrations(using: str, **_signal: Any) -> None:
-    """A receiver of `pre_migrate`. Raises CommandError, before anything is changed, while an adoption is due."""
+def require_adopted_migrations(using: str) -> None:
+    """Raises CommandError while an adoption is due."""
     if needs_adoption(using):
         raise CommandError(
             "This database was made by the version before, whose migrations have other names. Nothing was changed. "

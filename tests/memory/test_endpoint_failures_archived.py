@@ -1,15 +1,14 @@
 """Failures of endpoints that older versions kept as an agent's memory leave its prompts; all else stays."""
 
 from datetime import timedelta
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.utils import timezone
 
 from agents.models import Agent
 from memory.models import Episode
 from openvibe.chat.models import Thread
+from tests.databases import convert_rows
 from tests.memory.factories import EpisodeFactory
 
 OUTAGES = (
@@ -35,7 +34,7 @@ def test_only_failures_of_endpoints_are_archived(vibe: Agent, thread: Thread) ->
             archived_at=deactivated if number == 0 else None,
         )  # fmt: skip
     learned = EpisodeFactory.create(agent=vibe.participant, kind="learning_acquired", summary=OUTAGES[0])
-    import_module("memory.migrations.0008_archive_endpoint_failures").archive(apps, None)
+    convert_rows("memory", "0008_archive_endpoint_failures")
     standing = Episode.objects.of(vibe.participant)
     assert set(standing.values_list("summary", flat=True)) == {*ABOUT_TASKS, learned.summary}
     assert not Episode.objects.filter(archived_at=deactivated).exists(), "it does not come back with its agent"

@@ -12,32 +12,18 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.core.management.commands.migrate import Command as DjangoMigrate
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
-from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from pytest_django import DjangoDbBlocker
 from pytest_django.fixtures import Settings
 
-from openvibe.base.audit import AuditAction, record_audit
-from openvibe.chat.models import Channel
-from openvibe.runner.bootstrap import BEFORE, FRESH, count_unapplied_migrations, prepare_database
-from openvibe.runner.management.commands.migrate import single_model_rendering
-from openvibe.workspaces.models import Participant
-from tests.databases import connected_to, create_database, drop_database
-from tests.run_once import run_program, with_autovacuum
+from openvibe.engines.database.migration_operations import known_migrations
+from openvibe.runner.bootstrap import BEFORE, count_unapplied_migrations, prepare_database
+from openvibe.runner.schema_upgrade import FRESH, steps, upgrade_schema
+from tests.databases import connected_to, create_database, drop_database, schema
+from tests.run_once import run_program
 
 pytestmark = pytest.mark.django_db(transaction=True)  # where no test of a run has it, there is no test database
 DUMP = Path(__file__).parent.parent / "data/version_before.sql.gz"  # pg_dump; most of its messages left out
-
-
-def schema(database: str) -> str:
-    """The schema as it is printed once it was dumped and restored: PostgreSQL then prints some conditions in other
-    words."""
-    name = f"schema_{os.getpid()}"
-    create_database(name, dump=with_autovacuum(run_program("pg_dump", "--schema-only", "--no-owner", database)))
-    printed = run_program("pg_dump", "--schema-only", "--no-owner", "--schema=public", "--restrict-key=same", name)
-    drop_database(name)
-    return printed
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +54,38 @@ def old_database(restored: str, django_db_blocker: DjangoDbBlocker) -> Iterator[
                 yield name
         finally:
             drop_database(name)
+
+
+@pytest.fixture
+def empty_database(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """Connects Django meanwhile to it."""
+    name = f"empty_{os.getpid()}"
+    with django_db_blocker.unblock():
+        create_database(name)
+        try:
+            with connected_to(name):
+                yield name
+        finally:
+            drop_database(name)
+
+
+class Interruption:
+    """What is killed `before` it records this migration."""
+
+    before: tuple[str, str] | None = None
+
+
+@pytest.fixture
+def interruption(monkeypatch: pytest.MonkeyPatch) -> Interruption:
+    interruption, usual = Interruption(), MigrationRecorder.record_applied
+
+    def record_applied(self: MigrationRecorder, app: str, name: str) -> None:
+        if (app, name) == interruption.before:
+            raise KeyboardInterrupt
+        usual(self, app, name)
+
+    monkeypatch.setattr(MigrationRecorder, "record_applied", record_applied)
+    return interruption
 
 
 DJANGO_TABLES = ("django_migrations", "django_content_type", "auth_permission")
@@ -105,20 +123,6 @@ def adopt() -> str:
     return output.getvalue()
 
 
-def begin_direct_messages() -> None:
-    """Two conversations in one workspace: the version before knows no two channels of one name."""
-    first, *others = Participant.objects.order_by("workspace", "pk")[:3]
-    for other in others:
-        Channel.objects.create(
-            workspace_id=first.workspace_id,
-            name="direct-message",
-            is_private=True,
-            first_participant=first,
-            second_participant=other,
-        )
-    record_audit(AuditAction.SETTINGS, workspace_id=first.workspace_id, by=None, subject="the workspace")
-
-
 def test_what_the_version_before_made_becomes_what_a_fresh_migrate_makes(old_database: str, fresh_schema: str) -> None:
     rows = row_counts()
     assert rows["chat_message"] > 50
@@ -127,24 +131,62 @@ def test_what_the_version_before_made_becomes_what_a_fresh_migrate_makes(old_dat
     of_others = record() - BEFORE
     assert "was carried over" in adopt()
     assert record() == of_others | FRESH
+    upgrade_schema()
     call_command(DjangoMigrate(), verbosity=0)  # the fresh schema was made with `single_model_rendering`
     assert count_unapplied_migrations() == 0
     assert {table: count for table, count in row_counts().items() if table in rows} == rows
-    assert fetch(IMPORTED_BY_COUNT) == imported
-    begin_direct_messages()
-    executor = MigrationExecutor(connection)
-    back = (("chat", "0004"), ("knowledge", "0002"), ("workspaces", "0006"), ("base", "0001"))
-    with single_model_rendering():
-        executor.migrate([(app, executor.loader.get_migration_by_prefix(app, number).name) for app, number in back])
-    assert not {(app, name) for app, name in record() if (app, name[:4]) in {("chat", "0005"), ("base", "0002")}}
-    assert fetch(IMPORTED_BY_KEY) == imported
-    call_command("migrate", verbosity=0)
     assert fetch(IMPORTED_BY_COUNT) == imported
     assert not fetch(IMPORTED_BY_KEY)
     assert schema(old_database) == fresh_schema
     carried_over = record()
     assert "Nothing to do" in adopt()
     assert record() == carried_over
+
+
+def test_an_earlier_version_waits_for_what_it_lacks(old_database: str) -> None:
+    adopt()
+    before = record(), row_counts()
+    call_command("migrate", plan=True, stdout=(output := StringIO()))
+    assert "workspaces.0003_cached_tokens_unknown" in output.getvalue()
+    with pytest.raises(SystemExit, match="1"):
+        call_command("migrate", check_unapplied=True, stdout=StringIO())
+    assert count_unapplied_migrations() == len(steps())
+    assert (record(), row_counts()) == before
+
+
+def test_an_upgrade_that_is_interrupted_changes_nothing(old_database: str, interruption: Interruption) -> None:
+    adopt()
+    before = record(), row_counts()
+    interruption.before = next(reversed(list(steps())))
+    with pytest.raises(KeyboardInterrupt):
+        call_command("migrate", verbosity=0)
+    assert (record(), row_counts()) == before
+    interruption.before = None
+    call_command("migrate", verbosity=0)
+    assert count_unapplied_migrations() == 0
+
+
+def test_a_first_migrate_that_is_interrupted_goes_on_where_it_was(
+    empty_database: str, interruption: Interruption, fresh_schema: str
+) -> None:
+    """Django records what a migration replaces row by row, after its tables are there."""
+    interruption.before = ("chat", "0007_reactions_saved_pins")
+    with pytest.raises(KeyboardInterrupt):
+        call_command("migrate", verbosity=0)
+    interruption.before = None
+    call_command("migrate", verbosity=0)
+    assert count_unapplied_migrations() == 0
+    assert schema(empty_database) == fresh_schema
+
+
+def test_a_first_migrate_that_an_earlier_version_left_half_done_is_named(empty_database: str) -> None:
+    recorder = MigrationRecorder(connection)
+    recorder.ensure_schema()
+    recorder.record_applied("base", "0001_initial")
+    for attempt in (count_unapplied_migrations, prepare_database, lambda: call_command("migrate", verbosity=0)):
+        with pytest.raises(CommandError, match="Delete the database"):
+            attempt()
+    assert record() == {("base", "0001_initial")}
 
 
 def test_migrate_stops_before_it_and_names_the_command(old_database: str) -> None:
@@ -240,6 +282,5 @@ def test_a_fresh_database_has_nothing_to_adopt() -> None:
 
 
 def test_no_migration_has_a_name_by_which_the_version_before_is_known() -> None:
-    on_disk = set(MigrationLoader(None).disk_migrations)
-    assert on_disk >= FRESH
-    assert not on_disk & (BEFORE - FRESH)
+    assert known_migrations() >= FRESH
+    assert not known_migrations() & (BEFORE - FRESH)

@@ -251,6 +251,8 @@ def _value(field: Field[Any, Any]) -> Any:
         return HalfVector([0.5] * 256)
     if kind == "JSONField":
         return {}
+    if kind == "ArrayField":
+        return []
     if kind == "BinaryField":
         return b"x"
     return json.dumps({}) if field.name == "value" else f"some {field.name}"[: field.max_length]

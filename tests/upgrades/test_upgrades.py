@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from django.apps import apps
+from django.db import connection
 from django.db.models import Model, Q
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
@@ -21,13 +22,13 @@ from memory.models import Approval, Compaction, Episode, Handoff, Proposal, Work
 from memory.plugins.lcm.models import Summary
 from openvibe.api.models import SCOPES, Token
 from openvibe.api.services import issue_token
-from openvibe.chat.models import Attachment, Channel, Dive, Message, Thread
+from openvibe.chat.models import Attachment, Channel, Dive, Image, Message, Thread
 from openvibe.engines.llm.models import Endpoint
 from openvibe.runner.bootstrap import prepare_database
 from openvibe.settings import AUTHENTICATION_BACKENDS
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.workspaces.models import Invitation, Member, Participant, Snippet, User, Workspace
-from tests.databases import connected_to, create_database, drop_database
+from tests.databases import connected_to, create_database, drop_database, schema
 from tests.upgrades.write_state import SECRET_KEY, STATES
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -42,7 +43,14 @@ MAX_ROWS = 6
 NAMES: dict[str, type[Model]] = {
     **{"approval": Approval, "attachment": Attachment, "channel": Channel, "compaction": Compaction, "dive": Dive},
     **{"contradiction": Contradiction, "delivery": Delivery, "endpoint": Endpoint, "entry": Entry, "episode": Episode},
-    **{"export": WorkspaceExport, "handoff": Handoff, "invitation": Invitation, "item": WorkItem, "member": Member},
+    **{
+        "export": WorkspaceExport,
+        "handoff": Handoff,
+        "image": Image,
+        "invitation": Invitation,
+        "item": WorkItem,
+        "member": Member,
+    },
     **{"message": Message, "participant": Participant, "proposal": Proposal, "run": Run, "schedule": Schedule},
     **{"snippet": Snippet, "summary": Summary, "thread": Thread, "token": Token, "webhook": Webhook},
     **{"session": Thread, "summarie": Summary, "knowledge": Entry, "work": WorkItem, "number": Delivery},
@@ -88,6 +96,13 @@ def state(upgraded: tuple[str, str], django_db_blocker: DjangoDbBlocker, setting
     settings.SECRET_KEY = SECRET_KEY
     with django_db_blocker.unblock(), connected_to(upgraded[1]):
         yield upgraded[0]
+
+
+@pytest.fixture(scope="module")
+def new_schema(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> str:
+    """The schema of the test database, which this version made."""
+    with django_db_blocker.unblock():
+        return schema(connection.settings_dict["NAME"])
 
 
 def newest_state() -> str:
@@ -247,8 +262,30 @@ UNOPENED = """
 /w/<slug>/tokens/<token_id>/revoke/ /w/<slug>/images/<image_id>/ /w/<slug>/images/<image_id>/description/
 /w/<slug>/images/<image_id>/small/ /api/v1/images/<pk>/ /api/v1/images/<pk>/content/
 """
-"""Need a secret, a file, two arguments that belong together, or images, which no kept state has yet; what they say of
-no such row is read all the same."""
+"""Need a secret, a file, two arguments that belong together, or an image that its reader may see; what they say of no
+such row is read all the same."""
+
+EMPTY_TABLES = {
+    "auth_group": "OpenVibe has no groups of accounts",
+    "auth_group_permissions": "OpenVibe has no groups of accounts",
+    "workspaces_user_groups": "OpenVibe has no groups of accounts",
+    "workspaces_user_user_permissions": "only superusers see the admin",
+    "socialaccount_socialapp": "providers stand in the settings",
+    "socialaccount_socialtoken": "no token of a provider is kept",
+}
+"""Tables that nobody writes to, and why."""
+TABLE_OF_DUMP = re.compile(r"^COPY public\.(\w+) .*?;\n(.*?)^\\\.$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_newest_state_has_every_kind_of_row() -> None:
+    dump = gzip.decompress(STATE_FILES[newest_state()].read_bytes()).decode()
+    tables = dict(TABLE_OF_DUMP.findall(dump))
+    assert len(tables) > len(apps.get_models()) / 2
+    assert {name for name, rows in tables.items() if not rows} == set(EMPTY_TABLES)
+
+
+def test_tables_are_those_of_a_new_installation(upgraded: tuple[str, str], new_schema: str) -> None:
+    assert schema(upgraded[1]) == new_schema
 
 
 def test_every_page_opens(state: str) -> None:

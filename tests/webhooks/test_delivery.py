@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from runpy import run_path
 from threading import Event
@@ -54,6 +53,7 @@ from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.api.client import Api
 from tests.concurrency import at_once
+from tests.databases import convert_rows
 from tests.factories import access, make_channel, make_member, make_thread, say, signed_in
 from tests.webhooks.receiver import Received, Receiver, receiving, receiving_over_connections
 
@@ -223,8 +223,7 @@ def test_of_an_older_webhook_the_audit_log_says_who_made_it(ana: Member, vibe: A
     hook(make_member("Eve", ana.workspace, role="admin"), url, agent=vibe)
     hook(ana, url)
     Webhook.objects.update(made_by=None)
-    with connection.cursor() as cursor:
-        cursor.execute(import_module("openvibe.webhooks.migrations.0002_webhook_maker").MAKERS)
+    convert_rows("webhooks", "0002_webhook_maker")
     assert list(Webhook.objects.order_by("pk").values_list("made_by__handle", flat=True)) == [None, "eve", "ana"]
 
 

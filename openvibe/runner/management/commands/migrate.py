@@ -1,13 +1,18 @@
-"""Django's migrate, several times as fast."""
+"""Django's migrate, for databases of earlier versions, too, and several times as fast."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
-from django.db import Error
+from django.db import Error, transaction
+from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import ProjectState
+
+from openvibe.runner.bootstrap import require_adopted_migrations
+from openvibe.runner.schema_upgrade import missing_steps, upgrade_schema
 
 NO_PGVECTOR = (
     "The database has no pgvector, and it could not be created ({}). Install pgvector on the database server, have a "
@@ -17,8 +22,18 @@ NO_PGVECTOR = (
 
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
+        using = options["database"]
+        require_adopted_migrations(using)
+        if options["plan"] or options["check_unapplied"]:
+            if missing := missing_steps(using):
+                self.stdout.write("\n".join(["Planned operations:", *(f"{app}.{name}" for app, name in missing)]))
+                if options["check_unapplied"]:
+                    sys.exit(1)
+                return
+        else:
+            upgrade_schema(using)
         try:
-            with single_model_rendering():
+            with single_model_rendering(), recorded_with_changes():
                 super().handle(*args, **options)
         except Error as error:
             if "vector" in str(error) and "extension" in str(error):
@@ -47,3 +62,22 @@ def single_model_rendering() -> Iterator[None]:
         yield
     finally:
         ProjectState.reload_model = usual  # type: ignore[method-assign]  # Django's own again
+
+
+@contextmanager
+def recorded_with_changes() -> Iterator[None]:
+    """Records a migration in the transaction that carries it out, and all that it replaces: Django does so afterwards,
+    a row at a time, and a database of which it was killed in between could never be migrated again."""
+    usual = MigrationExecutor.apply_migration
+
+    def apply_and_record(self: MigrationExecutor, state: Any, migration: Any, **options: Any) -> Any:
+        if not migration.atomic:
+            return usual(self, state, migration, **options)
+        with transaction.atomic(self.connection.alias):
+            return usual(self, state, migration, **options)
+
+    MigrationExecutor.apply_migration = apply_and_record  # type: ignore[assignment,method-assign]  # no other way
+    try:
+        yield
+    finally:
+        MigrationExecutor.apply_migration = usual  # type: ignore[method-assign]  # Django's own again

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
 from threading import Event
 from threading import Thread as Strand
@@ -24,6 +23,7 @@ from openvibe.engines.llm.fences import parse_fences
 from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
 from tests.api.client import Api
+from tests.databases import convert_rows
 from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.factories import access, say
 from tests.memory.plugins.lcm.compactions import BUDGET, TEXT
@@ -211,10 +211,7 @@ def test_what_is_cut_from_its_source_depends_on_nothing_else(
 
 
 def run_upgrade() -> None:
-    migration = importlib.import_module("memory.plugins.lcm.migrations.0002_what_summaries_were_made_from")
-    with connection.cursor() as cursor:
-        cursor.execute(migration.TRACE_OLD_SUMMARIES)
-        cursor.execute(migration.FORGET_WHAT_LEAKED)
+    convert_rows("lcm", "0002_what_summaries_were_made_from")
 
 
 @pytest.fixture
