@@ -2,7 +2,7 @@
 # `make PORT=8080 run` another port, OPENVIBE_VAR another folder for the data.
 
 IS_SUPPORTED := -c 'import sys; print((3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null
-# A Python that is named is taken; else one of the system's may be, which is the same version in a faster build.
+# A .venv of another Python than the one that is named is made anew.
 ifeq ($(origin PYTHON),undefined)
 PYTHON := $(shell for candidate in python3 python3.13 python3.12 python3.11 python3.14; do \
 	if [ "$$($$candidate $(IS_SUPPORTED))" = True ]; then echo $$candidate; break; fi; done)

@@ -1,7 +1,7 @@
 // What events of the stream change on the page. They hold what the page needs of them: messages of the thread that is
 // shown as HTML, what the sidebar marks as data. The little that they do not hold is fetched, not by all pages at once.
 
-import { all, getFragment, getOwn, isAnswered, one, oneAtATime, refocus, spread, workspace } from "./page.js";
+import { all, elements, getFragment, getOwn, isAnswered, one, oneAtATime, refocus, spread, workspace } from "./page.js";
 import { arrive, catchUp, conversation, refetch, threadId } from "./feed.js";
 import { forgetNames, showProblem } from "./composer.js";
 import { reloadIfSaved } from "./drafts.js";
@@ -102,37 +102,26 @@ const MAX_COUNTED = 200;  // as the server counts mentions
 const countText = (count) => (count >= MAX_COUNTED ? `${MAX_COUNTED}+` : String(count));
 const countOf = (link) => Number.parseInt(one(".count", link)?.textContent ?? "0", 10) || 0;
 
-function hidden(text) {
-  const words = document.createElement("span");
-  words.className = "visually-hidden";
-  words.textContent = text;
-  return words;
-}
-
-/** `says`: whether the words tell that there is something new, as the page does for channels and the inbox. */
-function mark(link, isUnread, count, of, says = true) {
-  if (!link) return;
+function mark(row, isUnread, count = 0) {
+  if (!row) return;
   marked += 1;
-  link.classList.toggle("is-unread", isUnread);
-  one(".count", link)?.remove();
-  all(".visually-hidden", link).filter((words) => words.textContent.includes("something new")).forEach((words) => words.remove());
-  if (isUnread && says) link.append(hidden(", something new"));
-  if (!count) return;
-  const number = document.createElement("span");
-  number.className = "count";
-  number.append(countText(count), hidden(of));
-  link.append(number);
+  row.classList.toggle("is-unread", isUnread);
+  all("[data-news]", row).forEach((words) => { words.hidden = !isUnread; });
+  all(".count", row).forEach((number) => {
+    number.hidden = count === 0;
+    number.firstChild.data = countText(count);
+  });
 }
 
 /** A channel has something new, or was read. */
 function markChannel(id, isUnread, count) {
   const link = channelItem(id);
   if (!link) return;
-  mark(link, isUnread, count, " mentions");
+  mark(link, isUnread, count);
   const mentions = channels().reduce((sum, each) => sum + countOf(each), 0);
   const inbox = item("");
-  mark(inbox, channels().some((each) => each.classList.contains("is-unread")) || Number(inbox?.dataset.notices) > 0, 0, "");
-  mark(item("mentions/"), mentions > 0, mentions, " unread", false);
+  mark(inbox, channels().some((each) => each.classList.contains("is-unread")) || Number(inbox?.dataset.notices) > 0);
+  mark(item("mentions/"), mentions > 0, mentions);
 }
 
 function onPosted(event) {
@@ -148,20 +137,10 @@ function onPosted(event) {
 /** The thread of a post moves to the top of the list that is shown; whether it is in it. */
 function moveUp(event) {
   const line = one(`[data-refresh] .thread-item a[href="${workspace}t/${event.thread}/"]`)?.closest(".thread-item");
-  const count = line && one("[data-count]", line);
-  if (!count) return false;
-  marked += 1;
-  count.textContent = `${event.seq} message${event.seq === 1 ? "" : "s"}`;
-  one("time", line).textContent = new Date().toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
-  const author = one("[data-author]", line);
-  if (author && event.preview !== undefined) {
-    author.textContent = event.author;
-    one("[data-preview]", line).textContent = event.preview;
-  }
-  if (!event.mine && !event.muted && !line.classList.contains("is-unread")) {
-    line.classList.add("is-unread");
-    one(".thread-name", line).append(hidden(", something new"));
-  }
+  if (!line || !event.row) return false;
+  const [fresh] = elements(event.row);
+  for (const part of ["time", ".thread-preview", "[data-count]"]) one(part, line)?.replaceWith(one(part, fresh));
+  mark(line, line.classList.contains("is-unread") || !(event.mine || event.muted));
   // What was read stands below what was not, in the inbox: there the server says where one's own words lead.
   if (event.mine && line.closest("#inbox")) return false;
   if (line.matches(".is-pinned") || line.contains(document.activeElement)) return true;

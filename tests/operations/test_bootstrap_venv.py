@@ -1,5 +1,5 @@
-"""The choice of the Python that `.venv` is made with. Pythons are shell scripts here: they say how fast they are, and
-make a folder."""
+"""What `.venv` is made with and when. Python is a shell script here, which makes a folder and writes down what it was
+asked for."""
 
 import os
 import platform
@@ -11,102 +11,94 @@ from pathlib import Path
 import pytest
 
 from openvibe.runner import bootstrap_venv
-from openvibe.runner.bootstrap_venv import ensure_packages, fastest_python, speed_test_seconds, venv_python
+from openvibe.runner.bootstrap_venv import LOCK_FILES, ensure_packages, venv_setting
 from tests.operations.processes import ROOT
 
 FAKE_PYTHON = """#!/bin/sh
 case "$*" in
   "-m venv --clear "*)
     rm -rf "$4" && mkdir -p "$4/bin" && cp "$0" "$4/bin/python" && echo "executable = $0" > "$4/pyvenv.cfg" ;;
-  "-I -c "*) {says} ;;
+  "-m uv --version") test -e {folder}/uv ;;
+  "-m pip install "*) cat > {folder}/uv; echo "$*" >> {folder}/asked ;;
+  "-m uv pip install "*) echo "$*" >> {folder}/asked; {fails} ;;
 esac
 """
 
 
 @dataclass(frozen=True)
 class Machine:
-    """`own`: the Python that runs the script; others stand in the system's folders."""
+    """`own`: the Python that runs the script; it writes into `folder`."""
 
     own: Path
-    folders: tuple[Path, Path]
     venv: Path
+    folder: Path
 
-    def add(self, folder: int, says: str) -> Path:
-        return make_python(self.folders[folder] / self.own.name, says)
+    def installs(self) -> list[str]:
+        """The locks that uv was asked to install, in order, since the last time."""
+        asked = self.folder / "asked"
+        lines = asked.read_text().splitlines() if asked.exists() else []
+        asked.write_text("")
+        return [Path(line.split("--requirement ")[1].split()[0]).name for line in lines if " uv " in line]
 
-
-def make_python(path: Path, says: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(FAKE_PYTHON.format(says=says))
-    path.chmod(0o755)
-    return path
+    def make_python(self, name: str, fails: str = ":") -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(FAKE_PYTHON.format(folder=self.folder, fails=fails))
+        path.chmod(0o755)
+        return path
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    minor = sys.version_info.minor
-    own = make_python(tmp_path / "compiled" / f"python3.{minor}", "echo 0.0030")
-    machine = Machine(own, (tmp_path / "first", tmp_path / "second"), tmp_path / ".venv")
-    monkeypatch.setattr(sys, "executable", str(own))
-    monkeypatch.setattr(bootstrap_venv, "SYSTEM_FOLDERS", tuple(map(str, machine.folders)))
+    machine = Machine(tmp_path / "own/python", tmp_path / ".venv", tmp_path)
+    monkeypatch.setattr(sys, "executable", str(machine.make_python("own/python")))
     monkeypatch.setattr(bootstrap_venv, "VENV", machine.venv)
-    monkeypatch.setattr(bootstrap_venv, "PYTHON", machine.venv / "bin" / "python")
-    monkeypatch.setattr(bootstrap_venv, "STAMP", machine.venv / "installed.json")
     return machine
 
 
-def test_a_faster_build_of_the_same_version_is_taken(machine: Machine) -> None:
-    machine.add(0, "echo 0.0024")
-    faster = machine.add(1, "echo 0.0021")
-    assert fastest_python() == str(faster)
+@pytest.mark.parametrize("profile", LOCK_FILES)
+def test_each_set_is_installed_once(machine: Machine, profile: str) -> None:
+    ensure_packages(profile)
+    ensure_packages(profile)
+    assert machine.installs() == [LOCK_FILES[profile]]
+
+
+def test_the_set_of_the_tests_holds_the_others(machine: Machine) -> None:
+    for profile in ("test", "run", "multilingual"):
+        ensure_packages(profile)
+    assert machine.installs() == ["requirements-dev.txt"]
+
+
+def test_uv_itself_is_the_locked_one_with_its_hashes(machine: Machine) -> None:
     ensure_packages("run")
-    assert venv_python() == str(faster)
+    first, *_ = (machine.folder / "asked").read_text().splitlines()
+    assert first == "-m pip install --quiet --only-binary :all: --require-hashes --requirement /dev/stdin"
+    first, *hashes = (machine.folder / "uv").read_text().splitlines()
+    assert first.startswith("uv==")
+    assert len(hashes) > 10
+    assert all("--hash=sha256:" in line for line in hashes)
 
 
-@pytest.mark.parametrize(
-    "says",
-    [
-        "echo 0.0029",
-        "echo 0.0040",
-        "exit 1",
-        "echo 0.0010; exit 1",
-        "echo nan",
-        "echo No module named ensurepip >&2; exit 1",
-        "echo ready",
-    ],
-)
-def test_one_that_is_hardly_faster_or_does_not_work_is_not(machine: Machine, says: str) -> None:
-    machine.add(0, says)
-    assert fastest_python() == str(machine.own)
-
-
-def test_a_system_without_another_one_takes_what_there_is(machine: Machine) -> None:
-    assert fastest_python() == str(machine.own)
-
-
-def test_one_of_the_systems_is_compared_with_no_other(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = machine.add(0, "echo 0.0030")
-    machine.add(1, "echo 0.0010")
-    monkeypatch.setattr(sys, "executable", str(own))
-    assert fastest_python() == str(own)
-
-
-def test_an_environment_that_is_there_stays(machine: Machine) -> None:
+def test_a_changed_lock_is_installed_into_what_is_there(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     ensure_packages("run")
-    machine.add(0, "echo 0.0010")
-    (machine.venv / "installed.json").write_text("{}")
+    (machine.venv / "of the first").touch()
+    monkeypatch.setattr(bootstrap_venv, "ROOT", tmp_path)
+    (tmp_path / "requirements.txt").write_text("another==1\n")
     ensure_packages("run")
-    assert venv_python() == str(machine.own)
+    assert machine.installs() == ["requirements.txt", "requirements.txt"]
+    assert (machine.venv / "of the first").exists()
 
 
 def test_what_is_installed_stays_whichever_patch_level_asks(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two people, or a service and its administrator, have another `python3` each."""
-    machine.add(0, "echo 0.0010")
     ensure_packages("run")
     assert "Installing" in capsys.readouterr().out
     monkeypatch.setattr(platform, "python_version", lambda: "3.11.99")
+    monkeypatch.setattr(sys, "executable", str(machine.make_python("another/python")))
     ensure_packages("run")
     assert capsys.readouterr().out == ""
 
@@ -115,29 +107,52 @@ def test_what_is_installed_stays_whichever_patch_level_asks(
     ("reason", "words"),
     [
         ("[Errno 30] Read-only file system", r"its disk is read-only\. Put OpenVibe into a folder"),
+        ("failed to create directory: Permission denied (os error 13)", r"Make it yours \(`chown`\)"),
+        ("failed to copy file: No space left on device (os error 28)", "The disk is full"),
+        ("error: Hash mismatch for `anyio==4.9.0`", "differs from the locked one"),
         ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.", "differs from the locked one"),
-        ("No matching distribution found", r"no ready-made file for the Python of .*\.venv on .*: `make PYTHON="),
+        ("No solution found when resolving dependencies", r"no ready-made file for the Python of .*: `make PYTHON="),
+        ("invalid peer certificate: UnknownIssuer", "certificate is not trusted here"),
+        ("error sending request for url: operation timed out", "did not answer in time"),
+        ("error sending request for url: dns error", "cannot be reached. Check the network"),
+        ("Something new.", "could not be installed. The last words were:\nSomething new."),
     ],
 )
 def test_why_a_package_cannot_be_installed_is_said(machine: Machine, reason: str, words: str) -> None:
-    ensure_packages("run")
-    (machine.venv / "installed.json").unlink()
-    refuse = f"case $2 in pip) test $3 = --version || {{ echo '{reason}'; exit 1; }};; esac"
-    (machine.venv / "bin/python").write_text(f"#!/bin/sh\n{refuse}\n")
+    machine.make_python("own/python", fails=f"echo '{reason}' >&2; exit 2")
     with pytest.raises(SystemExit, match=words):
         ensure_packages("run")
+    machine.make_python(".venv/bin/python")
+    ensure_packages("run")
+    assert machine.installs() == ["requirements.txt", "requirements.txt"], "no more than that is done again"
+
+
+def test_what_was_killed_half_way_is_made_anew(machine: Machine) -> None:
+    machine.make_python("own/python", fails="kill -9 $$")
+    with pytest.raises(SystemExit, match="could not be installed"):
+        ensure_packages("run")
+    (machine.venv / "half a package").touch()
+    machine.make_python("own/python")
+    ensure_packages("run")
+    assert not (machine.venv / "half a package").exists()
+
+
+def test_a_python_without_venv_says_how_to_install_it(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.own.write_text("#!/bin/sh\necho ensurepip is not available\nexit 1\n")
+    monkeypatch.setenv("PATH", str(machine.folder))  # no apt-get, no sudo
+    with pytest.raises(SystemExit, match=r"`sudo apt-get install python3\.\d+-venv`, then run it again"):
+        ensure_packages("run")
+    assert not machine.venv.exists()
 
 
 def test_a_python_that_was_named_is_taken_whatever_was_there(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    faster = machine.add(0, "echo 0.0010")
     ensure_packages("run")
-    assert venv_python() == str(faster)
-    ensure_packages("run", this_python=True)
-    assert venv_python() == str(machine.own)
-    named = make_python(machine.own.parents[1] / "named" / "python", "echo 0.0030")
+    named = machine.make_python("named/python")
     monkeypatch.setattr(sys, "executable", str(named))
+    ensure_packages("run")
+    assert venv_setting("executable") == str(machine.own)
     ensure_packages("run", this_python=True)
-    assert venv_python() == str(named)
+    assert venv_setting("executable") == str(named)
 
 
 @pytest.mark.parametrize(
@@ -176,41 +191,14 @@ def test_a_promised_machine_is_not_refused(system: str, name: str, minor: int, m
     assert bootstrap_venv.unsupported() == ""
 
 
-REAL = sys.executable
-PRETEND = """
-{real} -I -c "import platform, sys
-{words}
-$3" "$4"
-"""
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "sys.implementation.cache_tag = 'pypy311-pp73'",
-        "sys.abiflags = 't'",
-        "sys.maxsize = 2**31 - 1",
-        "platform.machine = lambda: 'riscv64'",
-    ],
-)
-def test_one_for_which_packages_are_others_is_not(machine: Machine, words: str) -> None:
-    assert speed_test_seconds(str(machine.add(0, PRETEND.format(real=REAL, words="")))) < 10
-    assert speed_test_seconds(str(machine.add(0, PRETEND.format(real=REAL, words=words)))) == float("inf")
-
-
-def test_one_that_makes_no_environment_is_passed_over(machine: Machine) -> None:
-    faster = machine.add(0, "echo 0.0010")
-    faster.write_text(faster.read_text().replace("rm -rf", "exit 1; rm -rf"))
+@pytest.mark.parametrize("damage", ["pyvenv.cfg", "installed.json", "bin/python"])
+def test_a_damaged_environment_is_made_anew(machine: Machine, damage: str) -> None:
     ensure_packages("run")
-    assert venv_python() == str(machine.own)
-
-
-def test_a_damaged_environment_is_made_anew(machine: Machine) -> None:
-    (machine.venv / "bin").mkdir(parents=True)
-    (machine.venv / "pyvenv.cfg").write_bytes(b"executable = \xff")
-    (machine.venv / "installed.json").write_text("[1]")
+    (machine.venv / damage).write_bytes(b"executable = \xff")
     ensure_packages("run", this_python=True)
-    assert venv_python() == str(machine.own)
+    assert venv_setting("executable") == str(machine.own)
+    ensure_packages("run")
+    assert machine.installs() == ["requirements.txt", "requirements.txt"]
 
 
 @pytest.mark.parametrize("target", ["", "nowhere", ".venv"])
@@ -237,7 +225,7 @@ def test_a_python3_that_is_none_is_asked_once_and_passed_over(tmp_path: Path) ->
     for name in ("python3", "python3.13"):
         (tmp_path / name).write_text(f"#!/bin/sh\necho {name} >> {tmp_path}/asked\necho This is not installed.\n")
         (tmp_path / name).chmod(0o755)
-    (tmp_path / "python3.12").symlink_to(REAL)
+    (tmp_path / "python3.12").symlink_to(sys.executable)
     done = make("-n", "setup", path=f"{tmp_path}:{os.environ['PATH']}")
     assert "\npython3.12 -I openvibe/runner/bootstrap_venv.py run" in done.stdout
     assert (tmp_path / "asked").read_text().split() == ["python3", "python3.13"]

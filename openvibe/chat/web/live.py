@@ -1,5 +1,5 @@
 """Frames of the event stream as pages take them: a message as its row's HTML, a reply that is being written as its new
-words, and what the sidebar says as data.
+words, the row of a thread in a list as HTML, and what the sidebar says as data.
 
 HTML is made once for all who see the same: their workspace, role and time zone, and for those to whom the message
 shows something of their own (who wrote it, is named in it, judged it, reacted to it or saved it), once more."""
@@ -12,9 +12,10 @@ from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 
-from openvibe.chat.live.batch import EventBatch, LiveEvent
+from openvibe.chat.live.batch import EventBatch, LiveEvent, MessageFacts
 from openvibe.chat.live.viewers import Viewer, is_muted, is_notified
 from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import ThreadItem
 from openvibe.chat.web.presenters import (
     ListedMessage,
     decorate_messages,
@@ -24,6 +25,7 @@ from openvibe.chat.web.presenters import (
     render_safe_html,
     result_cards,
 )
+from openvibe.chat.web.thread_lists import thread_rows
 from openvibe.chat.wiring import PERSONAL_MESSAGE_VIEWS
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
@@ -58,8 +60,6 @@ class PageFrames:
         if event.is_superseded:
             return b""
         facts, personal = _sidebar_facts(event, viewer, batch), 0
-        if not self.thread_ids and event.kind == "message_posted" and event.message is not None:
-            facts |= {"author": event.message.author, "preview": event.message.preview}
         message = batch.messages.get(event.message_id or 0) if self.shows(event) and event.is_first else None
         if message is not None and not batch.ids_only:
             personal = viewer.participant_id if _is_personal(message, viewer, event, batch) else 0
@@ -89,6 +89,8 @@ class PageFrames:
         data = {**event.ids, **facts}
         if "notify" in facts:
             data["notify"] = batch.notification_texts[event.message_id or 0]._asdict()
+        if not self.thread_ids and event.kind == "message_posted" and event.message is not None:
+            data["row"] = self._thread_row(event, event.message)
         if message is None:
             return _encode(event.position, data)
         row = {"fetch": True} if batch.ids_only else self._row(event, message, viewer, personal, batch)
@@ -105,6 +107,23 @@ class PageFrames:
         if words.finished:
             return {**place, "done": render_safe_html(words.finished), "tail": words.tail}
         return {**place, "words": words.words}
+
+    def _thread_row(self, event: LiveEvent, message: MessageFacts) -> str:
+        """The thread's row in a list, as the post left it: only what all see alike, which the page takes from it."""
+        assert event.thread is not None
+        thread = ThreadItem(
+            pk=event.thread_id or 0,
+            title="",
+            channel="",
+            last_seq=event.thread.last_seq,
+            access=event.thread.access,
+            at=event.created_at or timezone.now(),
+            unread=False,
+            author=message.author,
+            preview=message.preview,
+        )
+        with timezone.override(ZoneInfo(self.zone)):
+            return thread_rows([thread], slug=self.slug)
 
     def _html(self, event: LiveEvent, message: Message, viewer: Viewer, personal: int, batch: EventBatch) -> str:
         assert viewer.access is not None

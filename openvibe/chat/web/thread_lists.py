@@ -6,9 +6,10 @@ from typing import Any, Generic, TypeVar
 
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.safestring import SafeString
 
 from openvibe.base.params import int_param
-from openvibe.chat.queries import ThreadList
+from openvibe.chat.queries import ThreadItem, ThreadList
 from openvibe.engines.serving.fragments import render_fragments
 from openvibe.workspaces.decorators import WorkspaceRequest
 
@@ -66,10 +67,14 @@ def thread_list_context(
     if not thread_list.items and number > 1:
         number, thread_list = 1, list_threads(offset=0, limit=PAGE_SIZE)
     page = OpenEndedPage(thread_list.items, number, thread_list.has_more)
-    today = timezone.localdate()
-    shared = {"slug": request.workspace.slug, "show_channel": show_channel}
-    rows = ({**shared, "thread": item, "is_today": timezone.localdate(item.at) == today} for item in thread_list.items)
     others = request.GET.copy()
     others.pop("page", None)
-    items = render_fragments("chat/_thread_item.html", rows)
+    items = thread_rows(thread_list.items, slug=request.workspace.slug, show_channel=show_channel)
     return {"threads": page, "items": items, "imports": thread_list.imports, "query": others.urlencode()}
+
+
+def thread_rows(items: Sequence[ThreadItem], *, slug: str, show_channel: bool = False) -> SafeString:
+    """The HTML of these threads, each a row of a list; times are those of the current time zone."""
+    today, shared = timezone.localdate(), {"slug": slug, "show_channel": show_channel}
+    rows = ({**shared, "thread": item, "is_today": timezone.localdate(item.at) == today} for item in items)
+    return render_fragments("chat/_thread_item.html", rows)

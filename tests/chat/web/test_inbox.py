@@ -12,6 +12,7 @@ from openvibe.chat.services import delete_message, mark_read, update_message
 from openvibe.chat.services.conversation_import import import_thread
 from openvibe.chat.web import thread_lists
 from openvibe.workspaces.models import Member
+from tests.chat.web.visible_words import visible_words
 from tests.factories import access, make_channel, make_thread, say
 
 SignedIn = Callable[[Member], Client]
@@ -20,7 +21,7 @@ SignedIn = Callable[[Member], Client]
 def lines(page: bytes) -> list[str]:
     """The threads of a page, each as its words in order."""
     items = re.findall(r'<li class="thread-item.*?</li>', page.decode(), flags=re.DOTALL)
-    return [" ".join(re.sub(r"<[^>]+>", " ", item).split()) for item in items]
+    return [visible_words(item) for item in items]
 
 
 def titles(page: bytes) -> list[str]:

@@ -25,6 +25,7 @@ from openvibe.engines.serving.streams import STREAMS_KEY
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.chat.web.event_stream_reader import Frame, Reader
+from tests.chat.web.visible_words import visible_words
 from tests.factories import access, make_agent, make_channel, make_thread, say
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,13 +46,15 @@ def told(frame: Frame) -> tuple[str, int | None]:
     return data["kind"], data["message"]
 
 
-def test_what_is_said_is_told_to_a_page_of_lists_as_ids_facts_and_first_words(
+def test_what_is_said_is_told_to_a_page_of_lists_as_ids_facts_and_the_row_it_leaves(
     ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn
 ) -> None:
     with Reader(signed_in(dora), path, query=f"after={last_position()}") as reader:
         assert (reader.status, reader.content_type) == (200, "text/event-stream")
         message = say(thread, ana, "words for @dora")
-        assert json.loads(reader.next().data) == {
+        data = json.loads(reader.next().data)
+        row = data.pop("row")
+        assert data == {
             "kind": "message_posted",
             "channel": thread.channel_id,
             "thread": thread.pk,
@@ -61,9 +64,13 @@ def test_what_is_said_is_told_to_a_page_of_lists_as_ids_facts_and_first_words(
             "dive": False,
             "seq": message.seq,
             "notify": {"title": "Ana · Pruning", "body": "words for @dora"},
-            "author": "Ana",
-            "preview": "words for @dora",
         }
+        listed = signed_in(dora).get(path.removesuffix("events/")).content.decode()
+        for part in ("<time.*?</time>", r"<span class=.thread-preview.*?</span></span>", "<span data-count>.*?</span>"):
+            told_words, listed_words = (visible_words(re.findall(part, html, re.DOTALL)[0]) for html in (row, listed))
+            assert told_words == listed_words
+        assert "Pruning" not in row
+        assert ("words for @dora" in row, "something new" in visible_words(row)) == (True, False)
         update_message(message=message, by=access(ana), body="other words")
         assert told(reader.next()) == ("message_changed", message.pk)
         thread.refresh_from_db()
