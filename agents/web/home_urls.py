@@ -2,6 +2,6 @@
 
 from django.urls import path
 
-from agents.web.connect_model import connect_model_home
+from agents.web.settings.connect_model import connect_model_home
 
 urlpatterns = [path("", connect_model_home, name="connect-model-home")]

@@ -3,26 +3,28 @@
 from django.urls import path
 
 from agents.web import (
-    activity,
     agent_page,
     agent_settings,
     agent_tools,
-    budgets,
-    connect_model,
     context_preview,
     context_viewer,
-    embedder,
-    endpoints,
-    exports,
     feedback_rules,
     knowledge_uses,
-    mcp_servers,
     new_agent,
-    prompt_sizes,
     runs,
     schedules,
     soul_editor,
     view_as,
+)
+from agents.web.settings import (
+    activity,
+    budgets,
+    connect_model,
+    embedder,
+    endpoints,
+    exports,
+    mcp_servers,
+    prompt_sizes,
 )
 
 urlpatterns = [

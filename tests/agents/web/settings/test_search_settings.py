@@ -9,7 +9,7 @@ from openvibe.engines.search.models import VectorSpace
 from openvibe.engines.search.space_lifecycle import advance_spaces
 from openvibe.workspaces.models import Member
 from tests import factories
-from tests.agents.web.test_settings_pages import address
+from tests.agents.web.settings.test_settings_pages import address
 from tests.engines.llm.factories import EndpointFactory
 from tests.engines.search.fakes import FakeEmbedder, Trouble
 from tests.factories import signed_in

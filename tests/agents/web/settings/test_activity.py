@@ -7,14 +7,14 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agents.models import Agent, Run, Snapshot
-from agents.web.activity import LISTS, PAGE_SIZE
+from agents.web.settings.activity import LISTS, PAGE_SIZE
 from memory.episodes.services import give_feedback
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member, Spending
 from tests import factories
 from tests.agents.prompts.test_history import answered
 from tests.agents.runs.scripted_runs import ask
-from tests.agents.web.test_settings_pages import address
+from tests.agents.web.settings.test_settings_pages import address
 from tests.factories import signed_in
 from tests.memory.factories import CompactionFactory
 from tests.memory.plugins.lcm.factories import leaf, taken_in

@@ -7,7 +7,7 @@ from django.urls import reverse
 from agents.models import Agent
 from openvibe.base.models import AuditRecord
 from openvibe.workspaces.models import Member, Workspace
-from tests.agents.web.test_settings_pages import address
+from tests.agents.web.settings.test_settings_pages import address
 from tests.engines.llm.factories import EndpointFactory
 from tests.factories import signed_in
 
