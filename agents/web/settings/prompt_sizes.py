@@ -37,7 +37,7 @@ class PromptSizesForm(ServiceForm):
         for task, budget in BUDGETS.items():
             for part, title in PARTS:
                 default = _default(budget, part)
-                words = "what is left" if default is None else f"{default:,}"
+                words = "the rest" if default is None else f"{default:,}"
                 widget = forms.NumberInput(
                     attrs={"placeholder": words, "aria-label": f"{title}, {Run.Task(task).label}, in tokens"}
                 )
