@@ -14,7 +14,7 @@ from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Problem
 from openvibe.base.rate_limits import check_rate
 from openvibe.engines.llm.endpoints.endpoints import TOO_MANY_TESTS
-from openvibe.engines.search.embedder_choice import EmbedderChange, try_embedder, use_embedder
+from openvibe.engines.search.embedder_choice import EmbedderChange, EmbedderRefused, try_embedder, use_embedder
 from openvibe.engines.search.space_lifecycle import space_statuses
 from openvibe.engines.search.spaces import clear_space_cache
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
@@ -28,8 +28,8 @@ def embedder(request: WorkspaceRequest) -> HttpResponse:
     if request.method == "POST":
         try:
             _act(request)
-        except Problem as problem:
-            messages.error(request, problem.message)
+        except (EmbedderRefused, Problem) as refusal:
+            messages.error(request, refusal.message)
         return redirect("settings-search", request.workspace.slug)
     statuses = space_statuses(request.workspace.pk)
     page = {
@@ -41,7 +41,7 @@ def embedder(request: WorkspaceRequest) -> HttpResponse:
 
 
 def _act(request: WorkspaceRequest) -> None:
-    """Does what the button says and tells how it went. Raises Problem."""
+    """Does what the button says and tells how it went. Raises EmbedderRefused and Problem."""
     key = request.POST.get("use") or request.POST.get("test", "")
     kind, _, endpoint_id = key.partition("-")
     endpoint = next((one for one in _endpoints(request) if str(one.pk) == endpoint_id), None)
