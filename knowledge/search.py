@@ -412,10 +412,8 @@ def _load_texts(ids: Sequence[int], locked: bool) -> dict[int, EmbeddableText]:
 
 ENTRY_VECTORS = VectorTable(
     label="knowledge entries",
-    vector_table=ENTRIES.vector_table,
+    corpus=ENTRIES,
     queue_table="knowledge_entrytoembed",
-    item_column=ENTRIES.item_column,
-    index_prefix=ENTRIES.index_prefix,
     lock_kind=LockKind.ENTRY_VECTORS,
     eligible_sql="SELECT id FROM knowledge_entry WHERE workspace_id = %(workspace)s",
     load_texts=_load_texts,

@@ -26,7 +26,7 @@ MESSAGE_COLUMNS = {
     "id": "i8",
     "seq": "i8",
     "author": "i8",
-    "seconds": "f8",
+    "microseconds": "i8",
     "tokens": "i4",
     "fingerprint": "i4",
     "held": "i4",
@@ -34,12 +34,13 @@ MESSAGE_COLUMNS = {
     "pair_similarity": "f4",
     "passage_bytes": "i4",
 }
-"""What is read of a message. `held`: bits of the terms; a similarity is NaN where there is no vector."""
+"""What is read of a message, and the type. `microseconds` since 2000, as PostgreSQL keeps a time; `held`: bits of the
+terms; a similarity is NaN where there is no vector."""
 
 # Inner products of unit vectors are cosines; pgvector gives them negative. Passages are compared here, not there.
 # Columns come as arrays: taking thousands of rows apart costs more than finding them.
 _CANDIDATES = """WITH {nearby} m AS MATERIALIZED (SELECT id, seq, author_id AS author, token_count AS tokens,
-extract(epoch FROM created_at)::float8 AS seconds, hashtext(body) AS fingerprint, {bits} AS held
+created_at AS microseconds, hashtext(body) AS fingerprint, {bits} AS held
 FROM chat_message e WHERE {in_question} AND {condition}),
 v AS MATERIALIZED (SELECT seq, -(own <#> %(vector)s::halfvec)::float4 AS own,
 -(pair <#> %(vector)s::halfvec)::float4 AS pair, parts FROM chat_messagevector
@@ -96,7 +97,7 @@ MESSAGES = Corpus(
     index_prefix="message_vector_hnsw",
 )
 
-OLDER = Lookup(nearest=_BY_SIGNS, max_lexical_hits=25, max_vector_hits=20, with_frequent_words=False)
+OLDER = Lookup(nearest=_BY_SIGNS, max_lexical_hits=25, max_vector_hits=20, rare_words_only=True)
 """How messages before the newest are looked up."""
 
 

@@ -146,7 +146,7 @@ def _build_candidates(
         similarity=messages["similarity"] if has_vector else None,
         pair_similarity=messages["pair_similarity"] if has_vector else None,
         fingerprints=messages["fingerprint"],
-        seconds=messages["seconds"],
+        seconds=messages["microseconds"] / 1e6,
         by_named=names[:, 1] != 0,
         by_person=names[:, 2] != 0,
     )

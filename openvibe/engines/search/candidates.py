@@ -147,11 +147,6 @@ _IS_VALID_INDEX = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND i
 _SPACE_SIZE = """SELECT count(*) FROM (SELECT FROM {vectors} WHERE space_id = %(space)s LIMIT {most}) counted"""
 
 
-def is_valid_index(name: str) -> bool:
-    """Whether an index of this name stands, whole."""
-    return bool(fetch_prepared(_IS_VALID_INDEX, [name]))
-
-
 class WordLookup(NamedTuple):
     """A tsquery for the terms of a question. `are_rare`: it is expected to match few texts of all."""
 
@@ -160,12 +155,12 @@ class WordLookup(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """How texts are looked up, of each condition: at most so many by words, `with_frequent_words` or by rare ones alone,
-    and so many by meaning.
+    """How texts are looked up: for each condition so many by words (`rare_words_only`: not by words that many texts
+    hold, nor by parts of words) and so many by meaning.
 
     `filtered_ids`: where the conditions may leave few texts, a SELECT of the ids of these; its first 1,000 are compared
-    one by one, whatever else is found. `is_large`: whether more vectors stand in question than are compared, None where
-    the size of the space tells; where they are not many, or have no index, `nearest` is the statement that compares.
+    one by one, whatever else is found. `is_large`: whether vectors are found by the HNSW index, where it stands; None:
+    as the size of the space says. Else `nearest` is run, a SELECT of ids with `{condition}` and `{most}`.
     """
 
     filtered_ids: str = ""
@@ -173,7 +168,7 @@ class Lookup(NamedTuple):
     is_large: bool | None = None
     max_lexical_hits: int = MAX_LEXICAL_HITS
     max_vector_hits: int = MAX_VECTOR_HITS
-    with_frequent_words: bool = True
+    rare_words_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -208,10 +203,14 @@ class Corpus:
         `is_fixed`: the conditions are the same for the next search.
         """
         words = self._word_lookup(query)
-        if words and not (words.are_rare or lookup.with_frequent_words):
+        if words and lookup.rare_words_only and not words.are_rare:
             words = None
         space_id = query.embedding.space_id if query.embedding else None
-        if by_index := space_id is not None and self._is_large(space_id, lookup) and self.has_index(query.dimension):
+        by_index = False
+        if space_id is not None:
+            is_large = self._is_large_space(space_id) if lookup.is_large is None else lookup.is_large
+            by_index = is_large and self.has_index(query.dimension)
+        if by_index:
             lookup = lookup._replace(nearest=_BY_INDEX)
         are_rare = words.are_rare if words else None
         statement = _candidates_statement(self, columns, conditions, query.shape, are_rare, query.dimension, lookup)
@@ -221,9 +220,6 @@ class Corpus:
         if rows and space_id is not None and not by_index and lookup.is_large is None:
             self._record_space_size(space_id, rows[0][-1])
         return rows
-
-    def _is_large(self, space_id: int, lookup: Lookup) -> bool:
-        return self._is_large_space(space_id) if lookup.is_large is None else lookup.is_large
 
     def _word_lookup(self, query: Query) -> WordLookup | None:
         """What to look up so that about MAX_MATCHES texts of all match; the rarest word where all match more."""
@@ -254,7 +250,11 @@ class Corpus:
 
     def has_index(self, dimension: int) -> bool:
         """Whether the HNSW index of this dimension stands; many texts at once take it away until they have vectors."""
-        return is_valid_index(f"{self.index_prefix}_{dimension}")
+        return bool(fetch_prepared(_IS_VALID_INDEX, [self.index_name(dimension)]))
+
+    def index_name(self, dimension: int) -> str:
+        """The name of the HNSW index of this dimension."""
+        return f"{self.index_prefix}_{dimension}"
 
     def space_size(self, space_id: int) -> int:
         """How many vectors a space has, as counted by the last search in it; at most a minute ago."""
@@ -322,7 +322,7 @@ def _candidates_statement(
         elif has_rare_words is not None:
             parts.append(sql.SQL(_BY_FREQUENT_WORD).format(**names, condition=condition, most=lookup.max_lexical_hits))
         for index, is_indexed in enumerate(shape):
-            if lookup.with_frequent_words and not is_indexed:
+            if not (is_indexed or lookup.rare_words_only):
                 substring = sql.Placeholder(f"term{index}")
                 parts.append(
                     sql.SQL(_BY_SUBSTRING).format(
