@@ -26,7 +26,7 @@ from knowledge.models import Entry
 from knowledge.relevance import bears_on, coverage, touches
 from openvibe.engines.database.locks import LockKind
 from openvibe.engines.search.calibration import chance_level
-from openvibe.engines.search.candidates import Corpus, standalone_scores, term_idfs
+from openvibe.engines.search.candidates import Corpus, Lookup, standalone_scores, term_idfs
 from openvibe.engines.search.indexing import EmbeddableText, VectorTable, embed_pending
 from openvibe.engines.search.passages import similarity_with_passages
 from openvibe.engines.search.query import Query, QueryShape, embed_question, parse_terms, term_bits_sql
@@ -340,7 +340,7 @@ def _load_candidates(question: Question, scope: EntryScope, *, with_unusable: bo
     known = known_sql(scope.access) if with_unusable else "TRUE"
     columns = _columns_sql(query.shape, known, usable if with_unusable else "TRUE", has_request_vector)
     candidate_rows = ENTRIES.fetch_candidates(
-        columns, query, tuple(conditions), values, is_fixed=scope.filtered is None, filtered_ids=scope.filtered_ids
+        columns, query, tuple(conditions), values, is_fixed=scope.filtered is None, lookup=Lookup(scope.filtered_ids)
     )
     rows = [CandidateEntry(*row) for row in candidate_rows]
     content_bits, topics, tokens, keys = (
@@ -412,10 +412,8 @@ def _load_texts(ids: Sequence[int], locked: bool) -> dict[int, EmbeddableText]:
 
 ENTRY_VECTORS = VectorTable(
     label="knowledge entries",
-    vector_table=ENTRIES.vector_table,
+    corpus=ENTRIES,
     queue_table="knowledge_entrytoembed",
-    item_column=ENTRIES.item_column,
-    index_prefix=ENTRIES.index_prefix,
     lock_kind=LockKind.ENTRY_VECTORS,
     eligible_sql="SELECT id FROM knowledge_entry WHERE workspace_id = %(workspace)s",
     load_texts=_load_texts,

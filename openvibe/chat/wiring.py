@@ -18,6 +18,7 @@ from psycopg import sql
 
 from openvibe.base.quotation import Quotation
 from openvibe.chat.models import DiveResult, Message, Quote, Thread
+from openvibe.chat.search.rows import MESSAGES
 from openvibe.engines.database.locks import LockKind
 from openvibe.engines.registers import Register
 from openvibe.engines.search.indexing import VECTOR_TABLES, EmbeddableText, VectorTable, embed_pending
@@ -326,10 +327,8 @@ def _select_messages(
 
 MESSAGE_VECTORS = VectorTable(
     label="messages",
-    vector_table="chat_messagevector",
+    corpus=MESSAGES,
     queue_table="chat_messagetoembed",
-    item_column="message_id",
-    index_prefix="message_vector_hnsw",
     lock_kind=LockKind.MESSAGE_VECTORS,
     eligible_sql=(
         "SELECT m.id FROM chat_message m JOIN chat_thread t ON t.id = m.thread_id"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openvibe.chat.models import Message
-from openvibe.chat.search.rows import MessageColumns, load_texts, name_tokens, read_messages, visible_last_seq
+from openvibe.chat.search.rows import Author, load_texts, name_tokens, read_messages, visible_last_seq
 from openvibe.engines.search.query import Query, parse_query
 from openvibe.engines.search.ranking import rank
 from openvibe.engines.search.selection import select
@@ -96,11 +96,12 @@ def find_messages(
         return MessageSearchResult()
     visible_kinds = [kind for kind in kinds if access.reads_dive_results or kind != Message.Kind.DIVE_RESULT]
     end = min(before or last_seq + 1, last_seq + 1)
-    columns, document_frequencies = _read_candidates(thread_id, query, visible_kinds, end)
-    columns = _exclude(columns, exclude_seqs)
-    if not len(columns.messages):
+    messages, authors, document_frequencies = _read_candidates(thread_id, query, visible_kinds, end)
+    if exclude_seqs:
+        messages = messages[~np.isin(messages["seq"], np.fromiter(exclude_seqs, np.int64))]
+    if not len(messages):
         return MessageSearchResult()
-    candidates = _build_candidates(columns, query, max_message_tokens)
+    candidates = _build_candidates(messages, authors, query, max_message_tokens)
     corpus_size = None if document_frequencies is None else end - 1
     scores = rank(
         candidates,
@@ -114,42 +115,38 @@ def find_messages(
 
 def _read_candidates(
     thread_id: int, query: Query, kinds: Sequence[str], end: int
-) -> tuple[MessageColumns, list[float] | None]:
+) -> tuple[NDArray[Any], Mapping[int, Author], list[float] | None]:
     """The messages that come into question, and, where these are not all, about how many of all hold each term."""
     since = 1 if end <= MAX_FULL_SCAN_MESSAGES + 1 else end - RECENT_MESSAGES
     use_index = end > MAX_EXACT_SCAN_MESSAGES
-    columns = read_messages(
+    messages, authors = read_messages(
         thread_id, query, kinds, since=since, before=end, distance=NEIGHBOUR_DISTANCE, use_index=use_index
     )
     if since == 1:
-        return columns, None
-    hits, is_recent = query.hits(columns.messages["bits"].astype(np.int64)), columns.messages["seq"] >= since
+        return messages, authors, None
+    hits, is_recent = query.hits(messages["held"].astype(np.int64)), messages["seq"] >= since
     recent_counts = hits[is_recent].sum(axis=0)
     frequencies = recent_counts * (end - 1) / max(np.count_nonzero(is_recent), 1)
-    return columns, np.maximum(frequencies, hits.sum(axis=0)).tolist()
+    return messages, authors, np.maximum(frequencies, hits.sum(axis=0)).tolist()
 
 
-def _exclude(columns: MessageColumns, seqs: Collection[int]) -> MessageColumns:
-    if not seqs:
-        return columns
-    return columns.only(~np.isin(columns.messages["seq"], np.fromiter(seqs, np.int64)))
-
-
-def _build_candidates(columns: MessageColumns, query: Query, max_message_tokens: int | None) -> Candidates:
-    messages = columns.messages
-    authors, which = np.unique(messages["author"], return_inverse=True)
-    names = np.array([columns.authors[author] for author in authors.tolist()], np.int64).reshape(-1, 3)[which]
+def _build_candidates(
+    messages: NDArray[Any], authors: Mapping[int, Author], query: Query, max_message_tokens: int | None
+) -> Candidates:
+    ids, which = np.unique(messages["author"], return_inverse=True)
+    names = np.array([authors[author] for author in ids.tolist()], np.int64).reshape(-1, 3)[which]
     tokens = messages["tokens"].astype(np.int64) + names[:, 0]
+    has_vector = query.embedding is not None
     return Candidates(
         keys=messages["id"].tolist(),
-        positions=messages["seq"].astype(np.int64),
+        positions=messages["seq"],
         tokens=tokens if max_message_tokens is None else np.minimum(tokens, max_message_tokens),
         words=tokens,
-        hits=query.hits(messages["bits"].astype(np.int64)),
-        similarity=columns.own_similarity,
-        pair_similarity=columns.pair_similarity,
-        fingerprints=messages["print"].astype(np.int64),
-        seconds=messages["at"] / 1e6,
+        hits=query.hits(messages["held"].astype(np.int64)),
+        similarity=messages["similarity"] if has_vector else None,
+        pair_similarity=messages["pair_similarity"] if has_vector else None,
+        fingerprints=messages["fingerprint"],
+        seconds=messages["microseconds"] / 1e6,
         by_named=names[:, 1] != 0,
         by_person=names[:, 2] != 0,
     )

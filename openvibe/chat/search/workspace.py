@@ -13,7 +13,7 @@ from psycopg import sql
 from openvibe.chat.models import Message
 from openvibe.chat.search.rows import MESSAGES
 from openvibe.chat.search.thread import SEARCHED_KINDS
-from openvibe.engines.search.candidates import inline_ids_sql
+from openvibe.engines.search.candidates import Lookup, inline_ids_sql
 from openvibe.engines.search.passages import similarity_with_passages
 from openvibe.engines.search.query import Query, parse_query, term_bits_sql
 from openvibe.engines.search.values import Candidates
@@ -58,7 +58,7 @@ def best_messages(
 def _load_candidates(query: Query, condition: str, filtered_ids: str) -> Candidates:
     """What the ranking needs of the messages that may bear on the question."""
     columns = sql.SQL(_CANDIDATES).format(bits=term_bits_sql(query.shape)).as_string()
-    rows = MESSAGES.fetch_candidates(columns, query, (condition,), {}, is_fixed=False, filtered_ids=filtered_ids)
+    rows = MESSAGES.fetch_candidates(columns, query, (condition,), {}, is_fixed=False, lookup=Lookup(filtered_ids))
     numbers = np.array([row[:4] for row in rows], np.int64).reshape(len(rows), 4)
     return Candidates(
         keys=numbers[:, 0].tolist(),

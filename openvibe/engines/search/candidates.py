@@ -114,8 +114,8 @@ MIN_COSINE = 0.25
 this share of the nearest where none does; and by this cosine in any case, since unrelated texts have one near 0."""
 
 # The words are looked up first, whatever else is asked: a plan made for any words would begin elsewhere.
-_BY_RARE_WORDS = """SELECT {key} FROM (SELECT * FROM {texts} WHERE search @@ %(words)s::tsquery LIMIT {max_reads}) e
-WHERE {condition} ORDER BY {weight} DESC, {key} DESC LIMIT {most}"""
+_BY_RARE_WORDS = """SELECT id FROM (SELECT * FROM {texts} WHERE search @@ %(words)s::tsquery LIMIT {max_reads}) e
+WHERE {condition} ORDER BY {weight} DESC, id DESC LIMIT {most}"""
 
 _BY_FREQUENT_WORD = """SELECT id FROM {texts} e WHERE search @@ %(words)s::tsquery AND {condition}
 ORDER BY id DESC LIMIT {most}"""
@@ -147,11 +147,6 @@ _IS_VALID_INDEX = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND i
 _SPACE_SIZE = """SELECT count(*) FROM (SELECT FROM {vectors} WHERE space_id = %(space)s LIMIT {most}) counted"""
 
 
-def is_valid_index(name: str) -> bool:
-    """Whether an index of this name stands, whole."""
-    return bool(fetch_prepared(_IS_VALID_INDEX, [name]))
-
-
 class WordLookup(NamedTuple):
     """A tsquery for the terms of a question. `are_rare`: it is expected to match few texts of all."""
 
@@ -159,11 +154,21 @@ class WordLookup(NamedTuple):
     are_rare: bool
 
 
-class Nearest(NamedTuple):
-    """How texts are looked up by meaning: `statement` for each condition, besides those that `filtered_ids` selects."""
+class Lookup(NamedTuple):
+    """How texts are looked up: for each condition so many by words (`rare_words_only`: not by words that many texts
+    hold, nor by parts of words) and so many by meaning.
 
-    statement: LiteralString
+    `filtered_ids`: where the conditions may leave few texts, a SELECT of the ids of these; its first 1,000 are compared
+    one by one, whatever else is found. `is_large`: whether vectors are found by the HNSW index, where it stands; None:
+    as the size of the space says. Else `nearest` is run, a SELECT of ids with `{condition}` and `{most}`.
+    """
+
     filtered_ids: str = ""
+    nearest: LiteralString = _BY_COMPARING
+    is_large: bool | None = None
+    max_lexical_hits: int = MAX_LEXICAL_HITS
+    max_vector_hits: int = MAX_VECTOR_HITS
+    rare_words_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,30 +193,35 @@ class Corpus:
         values: Mapping[str, object],
         *,
         is_fixed: bool = True,
-        filtered_ids: str = "",
+        lookup: Lookup = Lookup(),  # noqa: B008  # never changed
     ) -> list[tuple[Any, ...]]:
         """Rows of a bounded number of texts that fulfil one of the conditions and bear on the question by words or
         meaning: so many for each condition. One statement.
 
         `columns`: a SELECT whose `{ids}` are those of the texts. Its last column is the size of the space, None where
         that is known. `values`: of the placeholders in `columns` and `conditions`, besides those of the query.
-        `is_fixed`: the conditions are the same for the next search. `filtered_ids`: where they may leave few texts, a
-        SELECT of the ids of these; its first 1,000 are compared one by one, whatever else is found.
+        `is_fixed`: the conditions are the same for the next search.
         """
-        lookup = self.word_lookup(query)
+        words = self._word_lookup(query)
+        if words and lookup.rare_words_only and not words.are_rare:
+            words = None
         space_id = query.embedding.space_id if query.embedding else None
-        by_index = space_id is not None and self._is_large_space(space_id) and self.has_index(query.dimension)
-        nearest = Nearest(_BY_INDEX, filtered_ids) if by_index else Nearest(_BY_COMPARING)
-        are_rare = lookup.are_rare if lookup else None
-        statement = _candidates_statement(self, columns, conditions, query.shape, are_rare, query.dimension, nearest)
+        by_index = False
+        if space_id is not None:
+            is_large = self._is_large_space(space_id) if lookup.is_large is None else lookup.is_large
+            by_index = is_large and self.has_index(query.dimension)
+        if by_index:
+            lookup = lookup._replace(nearest=_BY_INDEX)
+        are_rare = words.are_rare if words else None
+        statement = _candidates_statement(self, columns, conditions, query.shape, are_rare, query.dimension, lookup)
         has_generic_plan = is_fixed and are_rare is not False
-        values = {**query.values, **query.vector_parameters, **self.word_values(query, lookup), **values}
+        values = {**query.values, **query.vector_parameters, **self._word_values(query, words), **values}
         rows = (fetch_prepared if has_generic_plan else fetch_unprepared)(statement, values)
-        if rows and space_id is not None and not by_index:
+        if rows and space_id is not None and not by_index and lookup.is_large is None:
             self._record_space_size(space_id, rows[0][-1])
         return rows
 
-    def word_lookup(self, query: Query) -> WordLookup | None:
+    def _word_lookup(self, query: Query) -> WordLookup | None:
         """What to look up so that about MAX_MATCHES texts of all match; the rarest word where all match more."""
         lexemes = [term.text for term in query.terms if term.is_indexed]
         if not lexemes:
@@ -221,8 +231,8 @@ class Corpus:
             return WordLookup(tsquery, True)
         return WordLookup(min(lexemes, key=statistics.document_frequency), False)
 
-    def word_values(self, query: Query, lookup: WordLookup | None) -> dict[str, object]:
-        """Values of the placeholders in `rare_words_sql`: squares, so that two rare words outweigh one and any number
+    def _word_values(self, query: Query, lookup: WordLookup | None) -> dict[str, object]:
+        """Values of the placeholders in `_BY_RARE_WORDS`: squares, so that two rare words outweigh one and any number
         of frequent ones. A word too rare for the statistics is taken for the rarest."""
         if lookup is None:
             return {}
@@ -230,26 +240,6 @@ class Corpus:
         frequencies = [statistics.document_frequencies.get(term.text.strip("'"), 0.0) for term in query.terms]
         weights = np.square(idf(frequencies, statistics.corpus_size)).tolist()
         return {"words": lookup.tsquery, **{f"weight{index}": round(each, 3) for index, each in enumerate(weights)}}
-
-    def rare_words_sql(
-        self, shape: QueryShape, condition: sql.Composable, *, key: LiteralString, most: int
-    ) -> sql.Composed:
-        """The `most` texts with the rarest words, the newest first among equals."""
-        weights = [
-            sql.SQL("CASE WHEN search @@ {}::tsquery THEN {}::float4 ELSE 0 END").format(
-                sql.Placeholder(f"term{index}"), sql.Placeholder(f"weight{index}")
-            )
-            for index, is_indexed in enumerate(shape)
-            if is_indexed
-        ]
-        return sql.SQL(_BY_RARE_WORDS).format(
-            texts=sql.Identifier(self.table),
-            key=sql.Identifier(key),
-            condition=condition,
-            weight=sql.SQL(" + ").join(weights),
-            max_reads=MAX_READ_MATCHES,
-            most=most,
-        )
 
     def top_hits(self, candidates: Candidates, *, max_hits: int) -> list[tuple[int, float]]:
         """Places and scores of those that bear on the question, the best first."""
@@ -260,7 +250,11 @@ class Corpus:
 
     def has_index(self, dimension: int) -> bool:
         """Whether the HNSW index of this dimension stands; many texts at once take it away until they have vectors."""
-        return is_valid_index(f"{self.index_prefix}_{dimension}")
+        return bool(fetch_prepared(_IS_VALID_INDEX, [self.index_name(dimension)]))
+
+    def index_name(self, dimension: int) -> str:
+        """The name of the HNSW index of this dimension."""
+        return f"{self.index_prefix}_{dimension}"
 
     def space_size(self, space_id: int) -> int:
         """How many vectors a space has, as counted by the last search in it; at most a minute ago."""
@@ -291,10 +285,17 @@ def _candidates_statement(
     shape: QueryShape,
     has_rare_words: bool | None,
     dimension: int,
-    nearest: Nearest,
+    lookup: Lookup,
 ) -> str:
-    """`has_rare_words`: None where no words are looked up; `dimension`: 0 where no vectors are, and `nearest` how."""
+    """`has_rare_words`: None where no words are looked up; `dimension`: 0 where no vectors are."""
     parts: list[sql.Composable] = []
+    weight = sql.SQL(" + ").join(
+        sql.SQL("CASE WHEN search @@ {}::tsquery THEN {}::float4 ELSE 0 END").format(
+            sql.Placeholder(f"term{index}"), sql.Placeholder(f"weight{index}")
+        )
+        for index, is_indexed in enumerate(shape)
+        if is_indexed
+    )
     names = {
         "texts": sql.Identifier(corpus.table),
         "vectors": sql.Identifier(corpus.vector_table),
@@ -303,34 +304,42 @@ def _candidates_statement(
         "dimension": sql.Literal(dimension),
         "settings": sql.SQL(_HNSW_SETTINGS),
     }
-    if is_filtered := bool(dimension and nearest.filtered_ids):
+    if is_filtered := bool(dimension and lookup.filtered_ids and lookup.nearest == _BY_INDEX):
         names["settings"] = sql.SQL(_HNSW_SETTINGS_IF_MANY).format(
             settings=names["settings"], compared=MAX_FILTERED_SCAN
         )
     for condition in map(sql.SQL, conditions):
         if has_rare_words:
-            parts.append(corpus.rare_words_sql(shape, condition, key="id", most=MAX_LEXICAL_HITS))
+            parts.append(
+                sql.SQL(_BY_RARE_WORDS).format(
+                    **names,
+                    condition=condition,
+                    weight=weight,
+                    max_reads=MAX_READ_MATCHES,
+                    most=lookup.max_lexical_hits,
+                )
+            )
         elif has_rare_words is not None:
-            parts.append(sql.SQL(_BY_FREQUENT_WORD).format(**names, condition=condition, most=MAX_LEXICAL_HITS))
+            parts.append(sql.SQL(_BY_FREQUENT_WORD).format(**names, condition=condition, most=lookup.max_lexical_hits))
         for index, is_indexed in enumerate(shape):
-            if not is_indexed:
+            if not (is_indexed or lookup.rare_words_only):
                 substring = sql.Placeholder(f"term{index}")
                 parts.append(
                     sql.SQL(_BY_SUBSTRING).format(
-                        **names, substring=substring, condition=condition, most=MAX_LEXICAL_HITS // 2
+                        **names, substring=substring, condition=condition, most=lookup.max_lexical_hits // 2
                     )
                 )
         if dimension:
-            parts.append(sql.SQL(nearest.statement).format(**names, condition=condition, most=MAX_VECTOR_HITS))
-    texts = sql.SQL(" UNION ").join(sql.SQL("({})").format(part) for part in parts)
+            parts.append(sql.SQL(lookup.nearest).format(**names, condition=condition, most=lookup.max_vector_hits))
+    texts = sql.SQL(" UNION ").join(sql.SQL("({})").format(part) for part in parts or [sql.SQL("SELECT NULL::bigint")])
     if is_filtered:
         filtered_texts = sql.SQL(_FILTERED_SQL).format(
-            **names, filtered_ids=sql.SQL(nearest.filtered_ids), compared=MAX_FILTERED_SCAN, most=MAX_VECTOR_HITS
+            **names, filtered_ids=sql.SQL(lookup.filtered_ids), compared=MAX_FILTERED_SCAN, most=lookup.max_vector_hits
         )
         texts = sql.SQL("{} UNION {}").format(filtered_texts, texts)
     ids = sql.SQL("ARRAY({})").format(texts)
     size: sql.Composable = sql.SQL("NULL")
-    if dimension and nearest.statement == _BY_COMPARING:
+    if dimension and lookup.nearest == _BY_COMPARING:
         size = sql.SQL("({})").format(sql.SQL(_SPACE_SIZE).format(**names, most=MAX_COUNTED_VECTORS))
     return sql.SQL(columns).format(ids=ids, space_size=size).as_string()
 

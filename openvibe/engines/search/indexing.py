@@ -26,7 +26,7 @@ from psycopg.types.numeric import Int2, Int8
 
 from openvibe.engines.database.locks import LockKind, advisory_lock
 from openvibe.engines.registers import Register
-from openvibe.engines.search.candidates import is_valid_index
+from openvibe.engines.search.candidates import Corpus
 from openvibe.engines.search.embedders import EmbedderUnavailable
 from openvibe.engines.search.models import VectorSpace
 from openvibe.engines.search.passages import binary_quantize, is_long, split_passages
@@ -62,20 +62,17 @@ set aside while the clock was ahead, and is due."""
 
 @dataclass(frozen=True)
 class VectorTable:
-    """The vectors of one kind of text (`label`, for people), and the queue of texts without one.
+    """The vectors of the texts of a corpus (`label`, for people), and the queue of texts without one.
 
-    `vector_table` and `queue_table` name their texts in the column `item_column`; `extra_columns` are more columns of
-    `vector_table`; `index_prefix` begins the names of its HNSW indexes, which end in the dimension; `lock_kind` is
-    owned by whoever works off the queue. `eligible_sql` is SQL for the ids of all texts of the workspace %(workspace)s
-    that want vectors. `load_texts(ids, locked)` gives these texts as they are now, with all rows they come from locked
-    FOR SHARE when asked; what it leaves out wants no vector.
+    `queue_table` names its texts in the same column as the vectors; `extra_columns` are more columns of these;
+    `lock_kind` is owned by whoever works off the queue. `eligible_sql` is SQL for the ids of all texts of the workspace
+    %(workspace)s that want vectors. `load_texts(ids, locked)` gives these texts as they are now, with all rows they
+    come from locked FOR SHARE when asked; what it leaves out wants no vector.
     """
 
     label: str
-    vector_table: LiteralString
+    corpus: Corpus
     queue_table: LiteralString
-    item_column: LiteralString
-    index_prefix: LiteralString
     lock_kind: LockKind
     eligible_sql: LiteralString
     load_texts: Callable[[Sequence[int], bool], dict[int, EmbeddableText]]
@@ -89,9 +86,9 @@ class VectorTable:
         """
         now = timezone.now()
         return sql.SQL(statement).format(
-            vectors=sql.Identifier(self.vector_table),
+            vectors=sql.Identifier(self.corpus.vector_table),
             queue=sql.Identifier(self.queue_table),
-            item=sql.Identifier(self.item_column),
+            item=sql.Identifier(self.corpus.item_column),
             eligible=sql.SQL(self.eligible_sql),
             due=sql.SQL("coalesce(try_again_at <= {} OR try_again_at > {}, true)").format(now, now + SET_ASIDE_PERIOD),
             **identifiers,
@@ -147,10 +144,6 @@ class VectorTable:
             {"space": space_id, "workspace": workspace_id},
         )
 
-    def has_index(self, dimension: int) -> bool:
-        """Whether the HNSW index of this dimension stands, whole."""
-        return is_valid_index(self._index_name(dimension))
-
     def build_index(self, dimension: int) -> None:
         """Builds that index of the vectors there are, without stopping anybody; one left half made is made anew.
 
@@ -168,18 +161,15 @@ class VectorTable:
                 self.execute(
                     "CREATE INDEX CONCURRENTLY {index} ON {vectors}"
                     " USING hnsw ((own::halfvec({size})) halfvec_cosine_ops) WHERE dimension = {size}",
-                    index=sql.Identifier(self._index_name(dimension)),
+                    index=sql.Identifier(self.corpus.index_name(dimension)),
                     size=sql.Literal(dimension),
                 )
             finally:
                 cursor.execute("RESET maintenance_work_mem; RESET max_parallel_maintenance_workers")
 
     def drop_index(self, dimension: int) -> None:
-        index = sql.Identifier(self._index_name(dimension))
+        index = sql.Identifier(self.corpus.index_name(dimension))
         self.execute("DROP INDEX CONCURRENTLY IF EXISTS {index}", index=index)
-
-    def _index_name(self, dimension: int) -> str:
-        return f"{self.index_prefix}_{dimension}"
 
     def delete_batch(self, space_id: int, limit: int) -> int:
         """Removes up to `limit` vectors of a space, and as many texts from its queue. Returns how many rows went."""
@@ -189,7 +179,7 @@ class VectorTable:
                 [space_id, limit],
                 table=sql.Identifier(table),
             )
-            for table in (self.queue_table, self.vector_table)
+            for table in (self.queue_table, self.corpus.vector_table)
         )
 
 
@@ -383,7 +373,7 @@ def _store_batch(
         table.execute("DELETE FROM {vectors} WHERE space_id + 0 = %s AND {item} = ANY(%s)", [space.pk, finished])
         table.execute("DELETE FROM {queue} WHERE space_id = %s AND {item} = ANY(%s)", [space.pk, finished])
         pair = ["pair"] if table.has_pairs else []
-        names = ["space_id", table.item_column, *table.extra_columns, "dimension", "own", *pair, "parts"]
+        names = ["space_id", table.corpus.item_column, *table.extra_columns, "dimension", "own", *pair, "parts"]
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
         with cursor.copy(
             table.compose("COPY {vectors} ({columns}) FROM STDIN (FORMAT binary)", columns=columns)
@@ -407,7 +397,7 @@ def drop_outgrown_index(table: VectorTable, space_id: int) -> None:
     """
     pending_count = table.count_pending(space_id)
     dimension = VectorSpace.objects.filter(pk=space_id).values_list("dimension", flat=True).first()
-    if pending_count <= MAX_INSERTED_VECTORS or not dimension or not table.has_index(dimension):
+    if pending_count <= MAX_INSERTED_VECTORS or not dimension or not table.corpus.has_index(dimension):
         return
     count = "SELECT count(*) FROM (SELECT FROM {vectors} WHERE dimension = %s LIMIT %s) counted"
     with advisory_lock(LockKind.VECTOR_SPACES, 0) as is_mine:  # nobody builds it meanwhile
@@ -424,7 +414,7 @@ def build_missing_indexes() -> None:
     for dimension in serving.values_list("dimension", flat=True).distinct().order_by():
         for table in VECTOR_TABLES:
             spaces = serving.filter(dimension=dimension).values_list("pk", flat=True)
-            if not table.has_index(dimension) and all(
+            if not table.corpus.has_index(dimension) and all(
                 table.count_pending(space_id) <= MAX_INSERTED_VECTORS for space_id in spaces
             ):
                 table.build_index(dimension)
@@ -433,7 +423,7 @@ def build_missing_indexes() -> None:
 def create_hnsw_indexes(dimension: int) -> None:
     """The HNSW indexes of a dimension, where they do not stand."""
     for table in VECTOR_TABLES:
-        if not table.has_index(dimension):
+        if not table.corpus.has_index(dimension):
             table.build_index(dimension)
 
 

@@ -26,7 +26,7 @@ def small_numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(indexing, "MAX_INSERTED_VECTORS", 5)
     monkeypatch.setattr(candidates, "MAX_EXACT_SCAN", 3)
     yield
-    if not MESSAGE_VECTORS.has_index(256):
+    if not MESSAGE_VECTORS.corpus.has_index(256):
         MESSAGE_VECTORS.build_index(256)
 
 
@@ -42,13 +42,13 @@ def found_by_meaning(ana: Member) -> int:
 
 
 def test_many_that_wait_are_indexed_together(ana: Member, imported: Thread) -> None:
-    assert MESSAGE_VECTORS.has_index(256)
+    assert MESSAGE_VECTORS.corpus.has_index(256)
     embed_pending_messages(limit=8)
-    assert not MESSAGE_VECTORS.has_index(256), "most vectors were still to be made"
+    assert not MESSAGE_VECTORS.corpus.has_index(256), "most vectors were still to be made"
     assert found_by_meaning(ana) == 8, "what has its vector is found without the index"
 
     advance_spaces()
-    assert MESSAGE_VECTORS.has_index(256)
+    assert MESSAGE_VECTORS.corpus.has_index(256)
     embed_pending_messages()
     assert found_by_meaning(ana) == 12
 
@@ -56,7 +56,7 @@ def test_many_that_wait_are_indexed_together(ana: Member, imported: Thread) -> N
 def test_it_is_not_built_while_many_wait(ana: Member, imported: Thread) -> None:
     embed_pending_messages(limit=1)
     advance_spaces()
-    assert not MESSAGE_VECTORS.has_index(256)
+    assert not MESSAGE_VECTORS.corpus.has_index(256)
     assert found_by_meaning(ana) == 1
 
 
@@ -66,7 +66,7 @@ def test_few_that_wait_go_into_the_index_that_stands(ana: Member, thread: Thread
     for number in range(8):
         say(thread, ana, f"Tulips {number}")
     embed_pending_messages()
-    assert MESSAGE_VECTORS.has_index(256), "more vectors stand than waited"
+    assert MESSAGE_VECTORS.corpus.has_index(256), "more vectors stand than waited"
     assert MessageVector.objects.count() == 20
 
 
@@ -75,7 +75,7 @@ def test_an_index_left_half_made_is_built_again(ana: Member, imported: Thread) -
     advance_spaces()
     with connection.cursor() as cursor:
         cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'message_vector_hnsw_256'::regclass")
-    assert not MESSAGE_VECTORS.has_index(256)
+    assert not MESSAGE_VECTORS.corpus.has_index(256)
     advance_spaces()
-    assert MESSAGE_VECTORS.has_index(256)
+    assert MESSAGE_VECTORS.corpus.has_index(256)
     assert found_by_meaning(ana) == 12
