@@ -3,11 +3,12 @@ index, before the planner has any statistics and after."""
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoDbBlocker
@@ -99,10 +100,9 @@ class Statement:
         if self.name:
             values = [self.values[key] for key in number_placeholders(self.sql)[1]]
             runnable = f"EXECUTE {self.name}({', '.join(['%s'] * len(values))})" if values else f"EXECUTE {self.name}"
-        with transaction.atomic(), connection.cursor() as cursor:
+        with _taken_back(), connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {runnable}", values)
             (answer,) = cursor.fetchone()
-            transaction.set_rollback(True)
         plan: dict[str, Any] = (json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"]
         return plan
 
@@ -121,6 +121,17 @@ class Statement:
     def indexes(self) -> set[str]:
         """Those that the plan reads."""
         return {node["Index Name"] for node in _nodes(self.plan()) if "Index Name" in node}
+
+
+@contextmanager
+def _taken_back() -> Iterator[None]:
+    """Runs in a transaction that is rolled back unknown to the driver, which would forget all that is prepared."""
+    pgconn = connection.connection.pgconn
+    pgconn.exec_(b"BEGIN")
+    try:
+        yield
+    finally:
+        pgconn.exec_(b"ROLLBACK")
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
