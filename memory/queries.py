@@ -21,7 +21,7 @@ from memory.plugins.base import (
     pair_tool_calls,
 )
 from memory.plugins.health import CompactionHealth, compaction_health, workspace_compactions, workspace_memories
-from memory.plugins.registry import provider_by_name, provider_for
+from memory.plugins.registry import provider_for
 from memory.plugins.sessions import context_budget, message_entries, messages_for_prompts, open_session
 from memory.plugins.tool import build_tool
 from memory.work.queries import row_text
@@ -51,7 +51,6 @@ __all__ = [
     "notes_context",
     "open_session",
     "pair_tool_calls",
-    "provider_by_name",
     "provider_for",
     "row_text",
     "status_label",

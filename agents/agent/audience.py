@@ -144,26 +144,25 @@ def agents_reading(workspace_id: int, threads: QuerySet[Thread], *, other_than: 
     return others.exclude(participant=other_than).filter(Q(reads) | reads_public, sees_dives)
 
 
-def learned_unseen(access: Access) -> Q:
-    """The condition, inside a query of threads, for episodes that were learned where somebody who reads the thread does
-    not read though it is no private channel: a guest another public one, another agent a thread that does not list it.
-    """
+def learned_unseen(access: Access, thread_id: int, channel_id: int) -> Q:
+    """The condition for episodes that were learned where somebody who reads the thread, in this channel, does not read
+    though it is no private channel: a guest another public one, another agent a thread that does not list it."""
     guests = ChannelMembership.objects.filter(
         participant__member__role=Member.Role.GUEST,
         participant__member__removed_at=None,
         participant__member__user__is_active=True,
     ).order_by()
-    here = guests.filter(channel=OuterRef(OuterRef("channel_id")))
+    here = guests.filter(channel=channel_id)
     there = ChannelMembership.objects.filter(
         channel=OuterRef(OuterRef("channel_id")), participant=OuterRef("participant_id")
     ).order_by()
-    is_elsewhere = Q(channel__is_private=False) & ~Q(channel=OuterRef("channel_id"))
+    is_elsewhere = Q(channel__is_private=False) & ~Q(channel=channel_id)
     in_public = is_elsewhere & Q(Exists(here)) & Q(Exists(here.filter(~Exists(there))))  # the first is asked once
     listing = Thread.allowed_agents.through.objects.filter(participant=OuterRef("participant_id")).order_by()
     is_listed = Exists(listing.filter(thread=OuterRef(OuterRef("thread_id")))) | Exists(
         listing.filter(thread=OuterRef(OuterRef("thread__parent_id")))
     )
-    threads = Thread.objects.filter(pk=OuterRef(OuterRef(OuterRef("pk"))))
+    threads = Thread.objects.filter(pk=thread_id)
     others = agents_reading(access.workspace_id, threads, other_than=access.participant_id).order_by()
     from_listed = Q(thread__access=Thread.Access.AGENT_RESTRICTED) & Q(Exists(others.filter(~is_listed)))
     return in_public | from_listed

@@ -143,8 +143,10 @@ def active_plugin_name(workspace_id: int) -> str:
 
 
 def provider_for(workspace_id: int) -> MemoryProvider:
-    """The workspace's memory."""
+    """The workspace's memory; the default one, with its own defaults, when the enabled one cannot be loaded."""
     active = active_plugin(workspace_id)
+    if active.problem:
+        logger.error("%s %s is used instead.", active.problem, active.name)
     return provider_by_name(active.name, active.config)
 
 

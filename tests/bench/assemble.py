@@ -23,8 +23,8 @@ MAX_SQL_RATIO = 2.0
 
 MAX_GROWTH = 1.5
 PROFILED_FUNCTIONS = (
-    ("SQL, driver included", "base/prepared_statements.py", "fetch_prepared"),
-    ("reading thread, history and episodes", "agents/prompts/assembler/prompt_rows.py", "read_prompt_rows"),
+    ("SQL, driver included", "openvibe/engines/database/prepared_statements.py", "fetch_prepared"),
+    ("work of the thread", "agents/prompts/assembler/sections/work.py", "work_candidates"),
     ("making items of history", "agents/prompts/assembler/sections/history.py", "history_candidates"),
     ("episodes and feedback", "agents/prompts/assembler/sections/episodes.py", "episode_candidates"),
     ("knowledge, with its searches", "agents/prompts/assembler/sections/knowledge.py", "knowledge_candidates"),

@@ -12,9 +12,8 @@ from pathlib import Path
 from statistics import mean
 
 from agents.agent.access import visible_to
-from agents.prompts.assembler.prompt_rows import read_prompt_rows
 from agents.prompts.assembler.sections.recall import recall_messages
-from agents.prompts.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
+from agents.prompts.assembler.sections.request import PromptRequest, RequestMessage, read_thread
 from agents.prompts.assembler.stack import BUDGETS
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.search.thread import find_messages
@@ -105,16 +104,12 @@ def _shipped_share(
 def _prompt_request(world: BenchWorkspace, thread: Thread, question: Question) -> PromptRequest:
     """A question that Ana asks and has not posted."""
     access, asker = visible_to(world.vibe), world.ana.participant
-    rows = read_prompt_rows(access, thread_id=thread.pk, person_id=asker.pk)
-    if rows is None:
-        raise LookupError(f"@{world.vibe.participant.handle} does not see thread {thread.pk}.")
     return PromptRequest(
         agent=world.vibe,
         access=access,
-        thread=ThreadContext._make(rows["thread"]),
+        thread=read_thread(access, thread.pk),
         task="mention",
         message=RequestMessage(question.text, asker, FIRST_MESSAGE_AT),
         counter=counter_for("offline"),
         budget=BUDGETS["mention"],
-        rows=rows,
     )

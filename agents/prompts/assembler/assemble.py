@@ -9,7 +9,7 @@ from typing import cast, get_args
 
 from django.utils import timezone
 
-from agents.agent.access import visible_to
+from agents.agent.access import endpoint_for, visible_to
 from agents.agent.audience import shown_to_readers
 from agents.agent.models import Agent
 from agents.agent.soul import TaskType
@@ -23,7 +23,6 @@ from agents.prompts.assembler.items import (
     reachable_tools,
     section_candidates,
 )
-from agents.prompts.assembler.prompt_rows import DEFAULT_ENDPOINT, ModelWindow, read_prompt_rows
 from agents.prompts.assembler.render import render, sent_tokens
 from agents.prompts.assembler.sections import (
     blocks,
@@ -40,7 +39,13 @@ from agents.prompts.assembler.sections import (
     work,
 )
 from agents.prompts.assembler.sections.recall_blocks import RecallBlock
-from agents.prompts.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext, request_candidates
+from agents.prompts.assembler.sections.request import (
+    PromptRequest,
+    RequestMessage,
+    ThreadContext,
+    read_thread,
+    request_candidates,
+)
 from agents.prompts.assembler.stack import (
     BUDGETS,
     MIN_REQUEST_TOKENS,
@@ -121,19 +126,11 @@ def assemble(
     if task not in get_args(TaskType):
         raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")
     message = _request_message(request, thread, asked_by, now)
-    access = shown_to_readers(visible_to(agent), thread.pk)
-    person_id = message.author.pk if message.author else None
-    is_draft = task == "publish"
-    request_seq = message.row.seq if message.row else 0
-    rows = None
-    if agent.is_active:
-        rows = read_prompt_rows(
-            access, thread_id=thread.pk, person_id=person_id, request_seq=request_seq, is_draft=is_draft
-        )
-    if rows is None:
+    if not agent.is_active:
         raise Missing
-    context = ThreadContext._make(rows["thread"])
-    window = endpoint or agent.endpoint or DEFAULT_ENDPOINT.first(rows)
+    access = shown_to_readers(visible_to(agent), thread.pk)
+    context = read_thread(access, thread.pk)
+    window = endpoint or endpoint_for(agent)
     is_small = window is not None and is_small_window(window.usable_window, window.usable_reserve)
     task_budget = _task_budget(cast(TaskType, task), context, window, budget)
     model_name = model or (window.model if window and window.model else OFFLINE_MODEL)
@@ -147,7 +144,6 @@ def assemble(
             message=message,
             counter=counter_for(model_name),
             budget=scale_caps(task_budget) if is_small else task_budget,
-            rows=rows,
             has_small_window=is_small,
         ),
         model_name,
@@ -157,7 +153,7 @@ def assemble(
     )
 
 
-def _may_see(agent: Agent, endpoint: Endpoint | ModelWindow | None, model: str) -> bool:
+def _may_see(agent: Agent, endpoint: Endpoint | None, model: str) -> bool:
     """Whether the prompt holds images: not for what answers elsewhere, which asks for those that it wants."""
     if agent.answers_itself:
         return False
@@ -230,7 +226,7 @@ def _lay_basis(
 ) -> tuple[PromptRequest, tuple[ToolSpec, ...], list[SectionCandidates]]:
     """What stands in every prompt (P0 and the situation), before there is room for anything else: the request with the
     ceiling that this needs at least, the tools that are offered, and the sections."""
-    has_constraints = bool(constraints.CONSTRAINTS.all(request.rows))
+    has_constraints = bool(constraints.standing_constraints(request))
     has_tools = bool(_usable_tools(request, tools, may_drop_tools))
     basis = [
         *basic_candidates(request),
@@ -246,7 +242,8 @@ def _lay_basis(
 
 
 def basic_candidates(request: PromptRequest) -> list[SectionCandidates]:
-    """P0 without tools: what stands in every prompt of the agent for this task, whatever else does. No queries."""
+    """P0 without tools: what stands in every prompt of the agent for this task, whatever else does. No queries, but one
+    of snippets where instructions include some."""
     return [
         identity.policy_candidates(request),
         identity.soul_candidates(request),
@@ -281,9 +278,7 @@ def needed_tokens(request: PromptRequest, sections: Iterable[SectionCandidates])
     return request.budget.ceiling - room_beside(request, sections) + MIN_REQUEST_TOKENS
 
 
-def _task_budget(
-    task: TaskType, thread: ThreadContext, endpoint: Endpoint | ModelWindow | None, limit: int | None
-) -> TaskBudget:
+def _task_budget(task: TaskType, thread: ThreadContext, endpoint: Endpoint | None, limit: int | None) -> TaskBudget:
     stored = thread.budgets if isinstance(thread.budgets, dict) else {}
     budget = with_stored_overrides(BUDGETS[task], stored.get(task))
     if endpoint is not None:

@@ -106,5 +106,5 @@ def _empty_request(
         message=RequestMessage("", agent.participant, timezone.now()),
         counter=counter_for(endpoint.model if endpoint and endpoint.model else OFFLINE_MODEL),
         budget=budget,
-        rows={situation.ASKER.name: [], identity.SNIPPETS.name: snippets},
+        reads={identity.included_snippets: snippets},
     )

@@ -5,24 +5,21 @@ For reads whose condition is a queryset's (`visible_to`). Where a page joins and
 written out where it is read, and run by `fetch_prepared`.
 
 The query is built with placeholder numbers for what differs from one call to the next, or for whole arrays of them
-(`pk__any_of`). Its SQL keeps parameters for them, so that values only ever travel as parameters.
-
-`JsonRows` lets one statement bring rows of many tables: each table is a sub-select that arrives as one JSON list."""
+(`pk__any_of`). Its SQL keeps parameters for them, so that values only ever travel as parameters."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 from inspect import signature
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.contrib.postgres.expressions import ArraySubquery
 from django.core.exceptions import EmptyResultSet, ValidationError
 from django.db import DEFAULT_DB_ALIAS
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BigAutoField, Func, JSONField, Lookup, Model, QuerySet, Value
+from django.db.models import BigAutoField, Lookup, Model, QuerySet
 from django.db.models.query import get_related_populators
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
@@ -251,74 +248,3 @@ def _with_literals(statement: str, literals: Iterable[str | None]) -> str:
         return match[0] if literal is None else literal.replace("%", "%%")
 
     return _PLACEHOLDER.sub(replace, statement)
-
-
-Scope = TypeVar("Scope")
-Row = TypeVar("Row", bound=NamedTuple)
-
-
-class JsonRows(Generic[Scope, Row]):
-    """A sub-select that arrives as one JSON list of rows, its columns taken from the fields of the row type by name.
-
-    `build_query` makes the sub-select of a scope: what differs from one statement to another, placeholders included.
-    `columns`: for a field that the query calls otherwise, its path or annotation. `parse`: for a field that JSON has no
-    type for (times), what makes it of the JSON value. Raises TypeError for a name that is no field of the row.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        row: type[Row],
-        build_query: Callable[[Scope], QuerySet[Any, Any]],
-        *,
-        columns: Mapping[str, str] | None = None,
-        parse: Mapping[str, Callable[[Any], Any]] | None = None,
-    ) -> None:
-        self.name = name
-        self._make = row._make
-        self._build_query = build_query
-        self._columns = row_columns(row, columns or {})
-        _check_fields(row, parse or {})
-        self._parsers = [(row._fields.index(field), function) for field, function in (parse or {}).items()]
-
-    def expression(self, scope: Scope) -> Func:
-        """The rows of this scope as one JSON list of lists, in the order of the query."""
-        rows = self._build_query(scope).values(row=json_array(self._columns))
-        return Func(ArraySubquery(rows), function="to_json", output_field=JSONField())
-
-    def all(self, answer: Mapping[str, Any]) -> list[Row]:
-        """The rows in the answer of a statement made with `json_object`."""
-        return [self._row(values) for values in answer[self.name]]
-
-    def first(self, answer: Mapping[str, Any]) -> Row | None:
-        """The first row in the answer; None where there is none."""
-        return next((self._row(values) for values in answer[self.name]), None)
-
-    def _row(self, values: list[Any]) -> Row:
-        row = list(values)  # an answer may be read twice
-        for index, function in self._parsers:
-            row[index] = function(row[index])
-        return self._make(row)
-
-
-def row_columns(row: type[NamedTuple], columns: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns of the fields of a row type, in their order: `columns[field]`, or what is called as the field is."""
-    _check_fields(row, columns)
-    return tuple(columns.get(field, field) for field in row._fields)
-
-
-def _check_fields(row: type[NamedTuple], names: Iterable[str]) -> None:
-    unknown = [name for name in names if name not in row._fields]
-    if unknown:
-        raise TypeError(f"{row.__name__} has no field {', '.join(unknown)}.")
-
-
-def json_array(columns: Iterable[str]) -> Func:
-    """The columns as one JSON list, in their order."""
-    return Func(*columns, function="json_build_array", output_field=JSONField())
-
-
-def json_object(parts: Mapping[str, Func]) -> Func:
-    """The parts as one JSON object, by name. Not Django's JSONObject, which sorts and casts: that costs time."""
-    pairs = [each for name, part in parts.items() for each in (Value(name), part)]
-    return Func(*pairs, function="json_build_object", output_field=JSONField())

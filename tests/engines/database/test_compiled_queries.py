@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from inspect import signature
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from openvibe.chat.models import AccessQuery, Message, Thread
-from openvibe.engines.database.compiled_queries import CompiledQuery, JsonRows, array_literal, json_array, json_object
+from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.queries import member_access
 from tests.factories import say
@@ -65,48 +65,6 @@ def test_times_are_the_present_or_the_one_that_is_given(said: list[Message]) -> 
     ids = array_literal(message.pk for message in said)
     assert len(earlier.rows(ids)) == 3
     assert earlier.rows(ids, now=said[0].created_at - timedelta(seconds=1)) == []
-
-
-class SaidRow(NamedTuple):
-    pk: int
-    author: str
-    created_at: datetime
-
-
-def said_in(thread_id: int) -> QuerySet[Message]:
-    return Message.objects.filter(thread=thread_id).order_by("seq")
-
-
-def read_said(rows: JsonRows[int, SaidRow], thread: Thread) -> dict[str, Any]:
-    def statement(thread_id: int) -> QuerySet[Any, Any]:
-        parts = {"title": json_array(["title"]), rows.name: rows.expression(thread_id)}
-        return Thread.objects.filter(pk=thread_id).order_by().values_list(json_object(parts))
-
-    answer: dict[str, Any] = CompiledQuery(statement).rows(thread.pk)[0][0]
-    return answer
-
-
-def test_json_rows_take_their_columns_by_name(said: list[Message], thread: Thread) -> None:
-    rows = JsonRows(
-        "said", SaidRow, said_in, columns={"author": "author__name"}, parse={"created_at": datetime.fromisoformat}
-    )
-    answer = read_said(rows, thread)
-    assert answer["title"] == [thread.title]
-    assert rows.first(answer) == SaidRow(pk=said[0].pk, author="Ana", created_at=said[0].created_at)
-    assert rows.all(answer) == rows.all(answer), "an answer may be read twice"
-    assert rows.first({"said": []}) is None
-
-
-def test_json_rows_come_in_the_order_of_the_query(said: list[Message], thread: Thread) -> None:
-    rows = JsonRows("said", SaidRow, said_in, columns={"author": "author__name"})
-    assert [row.pk for row in rows.all(read_said(rows, thread))] == [message.pk for message in said]
-
-
-def test_a_field_that_the_row_has_not_is_refused_at_once() -> None:
-    with pytest.raises(TypeError, match="SaidRow has no field auhtor"):
-        JsonRows("said", SaidRow, said_in, columns={"auhtor": "author__name"})
-    with pytest.raises(TypeError, match="SaidRow has no field at"):
-        JsonRows("said", SaidRow, said_in, parse={"at": datetime.fromisoformat})
 
 
 def test_a_condition_that_nothing_meets_asks_nothing() -> None:

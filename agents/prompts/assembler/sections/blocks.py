@@ -3,14 +3,14 @@
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from django.db.models import OuterRef, QuerySet
+from django.db.models import QuerySet
 
 from agents.agent.models import LoadedSkill
 from agents.agent.skills import skill_index, skill_text
 from agents.prompts.assembler.items import Item, SectionCandidates, make_item, section_candidates
-from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
+from agents.prompts.assembler.sections.request import PromptRequest
 from memory.models import Block, ProfileNote
-from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import TokenCounter
 from openvibe.engines.llm.transcripts import one_line
@@ -27,17 +27,16 @@ class BlockRow(NamedTuple):
     readonly: bool = False
 
 
-def _filled_blocks(scope: QueryScope) -> QuerySet[Any, Any]:
-    return Block.objects.filter(agent=scope.participant_id).exclude(content="").order_by("label")
-
-
-BLOCKS = JsonRows("blocks", BlockRow, _filled_blocks)
+@CompiledQuery
+def _filled_blocks(agent_id: int) -> QuerySet[Any, Any]:
+    blocks = Block.objects.filter(agent=agent_id).exclude(content="").order_by("label")
+    return blocks.values_list(*BlockRow._fields)
 
 
 def block_candidates(request: PromptRequest) -> SectionCandidates:
     """Every block that says something, sorted by label; limited where it is written, not by P2."""
-    blocks = enumerate(BLOCKS.all(request.rows))
-    entries = (_block_item(request.counter, block, order) for order, block in blocks)
+    blocks = map(BlockRow._make, _filled_blocks.rows(request.agent.participant_id))
+    entries = (_block_item(request.counter, block, order) for order, block in enumerate(blocks))
     return section_candidates("blocks", entries, beyond_layer_cap=True)
 
 
@@ -72,17 +71,16 @@ class ProfileNoteRow(NamedTuple):
     content: str
 
 
-def _notes_about_asker(scope: QueryScope) -> QuerySet[Any, Any]:
-    notes = ProfileNote.objects.filter(agent=scope.participant_id, person=scope.person_id)
-    return notes.exclude(content="").order_by()
-
-
-PROFILE_NOTES = JsonRows("profile_notes", ProfileNoteRow, _notes_about_asker, columns={"person": "person__label"})
+@CompiledQuery
+def _notes_about_asker(agent_id: int, asker_id: int) -> QuerySet[Any, Any]:
+    notes = ProfileNote.objects.filter(agent=agent_id, person=asker_id).exclude(content="").order_by()
+    return notes.values_list("pk", "person_id", "person__label", "content")
 
 
 def profile_candidates(request: PromptRequest) -> SectionCandidates:
     """What the agent noted about whoever asks. It stands late: another asker does not change what stands before."""
-    entries = (_profile_item(request.counter, note) for note in PROFILE_NOTES.all(request.rows))
+    notes = map(ProfileNoteRow._make, _notes_about_asker.rows(request.agent.participant_id, request.asker_id))
+    entries = (_profile_item(request.counter, note) for note in notes)
     return section_candidates("profile", entries, beyond_layer_cap=True)
 
 
@@ -103,23 +101,17 @@ def _profile_item(counter: TokenCounter, note: ProfileNoteRow) -> Item:
     )
 
 
-class LoadedSkillRow(NamedTuple):
-    """A skill the agent has taken up in the thread."""
-
-    name: str
-
-
-def _loaded_skills(scope: QueryScope) -> QuerySet[Any, Any]:
-    return LoadedSkill.objects.filter(agent__participant=scope.participant_id, thread=OuterRef("pk")).order_by("id")
-
-
-LOADED_SKILLS = JsonRows("loaded_skills", LoadedSkillRow, _loaded_skills)
+@CompiledQuery
+def _loaded_skills(agent_id: int, thread_id: int) -> QuerySet[Any, Any]:
+    skills = LoadedSkill.objects.filter(agent=agent_id, thread=thread_id).order_by("id")
+    return skills.values_list("name")
 
 
 def skill_candidates(request: PromptRequest) -> tuple[SectionCandidates, SectionCandidates]:
     """The index of what the agent can load, and the text of what it has taken up in this thread."""
     index = tuple((skill.name, skill.line) for skill in skill_index(request.agent))
-    texts = ((skill.name, skill_text(request.agent, skill.name)) for skill in LOADED_SKILLS.all(request.rows))
+    loaded_names = (name for (name,) in _loaded_skills.rows(request.agent.pk, request.thread.thread_id))
+    texts = ((name, skill_text(request.agent, name)) for name in loaded_names)
     loaded_items = (_loaded_skill_item(request.counter, name, text) for name, text in texts if text)
     return (
         section_candidates("skills", [_skill_index_item(request.counter, index)] if index else []),

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from django.db.models import OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from agents.prompts.assembler.items import Item, SectionCandidates, make_item, section_candidates
-from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
+from agents.prompts.assembler.sections.request import PromptRequest, read_once
 from memory.models import WorkItem
-from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.text.masking import mask_secrets
@@ -36,18 +36,17 @@ class ConstraintRow(NamedTuple):
     confirmed_by: str
 
 
-def _standing_constraints(_scope: QueryScope) -> QuerySet[Any, Any]:
+@read_once
+def standing_constraints(request: PromptRequest) -> list[ConstraintRow]:
     """Those of the thread, and for a dive those of the thread it started in, the oldest first."""
-    threads = Q(thread=OuterRef("pk")) | Q(thread=OuterRef("parent"))
-    return WorkItem.objects.binding().filter(threads).order_by("id")[:MAX_CONSTRAINTS]
+    rows = _standing_constraints.rows(request.thread.thread_id, request.thread.parent_id or 0)
+    return list(map(ConstraintRow._make, rows))
 
 
-CONSTRAINTS = JsonRows(
-    "constraints",
-    ConstraintRow,
-    _standing_constraints,
-    columns={"author": "author__label", "confirmed_by": "confirmed_by__label"},
-)
+@CompiledQuery
+def _standing_constraints(thread_id: int, parent_id: int) -> QuerySet[Any, Any]:
+    constraints = WorkItem.objects.binding().filter(Q(thread=thread_id) | Q(thread=parent_id)).order_by("id")
+    return constraints.values_list("pk", "text", "author__label", "confirmed_by__label")[:MAX_CONSTRAINTS]
 
 
 def constraint_candidates(request: PromptRequest, room: int) -> tuple[SectionCandidates, SectionCandidates]:
@@ -57,7 +56,7 @@ def constraint_candidates(request: PromptRequest, room: int) -> tuple[SectionCan
     model, ask for cuts: the longest ones first. `room` (tokens) is what other required parts leave.
     """
     room = min(room, request.budget.ceiling // CONSTRAINTS_DIVISOR)
-    counter, rows = request.counter, CONSTRAINTS.all(request.rows)
+    counter, rows = request.counter, standing_constraints(request)
     fitting = rows[: max(room, 0) // MIN_CONSTRAINT_TOKENS]
     limits = _fair_shares([_constraint_item(counter, row).tokens for row in fitting], room)
     items = [_constraint_item(counter, row, limit) for row, limit in zip(fitting, limits, strict=True)]

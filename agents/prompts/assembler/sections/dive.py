@@ -5,10 +5,11 @@ A dive's context is its source message and its own messages, not the thread arou
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from django.db.models import OuterRef, QuerySet
+from django.db.models import QuerySet
 
 from agents.prompts.assembler.items import (
     FitResult,
@@ -21,9 +22,9 @@ from agents.prompts.assembler.items import (
     section_candidates,
     shorten_message,
 )
-from agents.prompts.assembler.sections.request import PromptRequest, QueryScope, author_trust
+from agents.prompts.assembler.sections.request import PromptRequest, author_trust
 from openvibe.chat.models import DiveResult, Message
-from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.llm.offline.drafts import DRAFT_FORMAT, render_draft
 from openvibe.engines.llm.tokens import TokenCounter
 from openvibe.engines.llm.transcripts import message_line, one_line, opening
@@ -93,31 +94,26 @@ class DiveResultRow(NamedTuple):
     seq: int
     headline: str
     publisher: str
-    at: str
+    at: datetime
 
 
-def _dive_results(scope: QueryScope) -> QuerySet[Any, Any]:
-    """What dives of this thread brought; nothing for those whose level keeps results out."""
-    results = DiveResult.objects.filter(dive__parent=OuterRef("pk"), message__deleted_at=None)
-    visible = results if scope.access.reads_dive_results else results.filter(pk__lt=0)
-    return visible.order_by("-message_id")[:MAX_DIVE_RESULTS]
-
-
-DIVE_RESULTS = JsonRows(
-    "dive_results",
-    DiveResultRow,
-    _dive_results,
-    columns={"seq": "message__seq", "publisher": "published_by__label", "at": "published_at"},
-)
+@CompiledQuery
+def _dive_results(thread_id: int) -> QuerySet[Any, Any]:
+    """What dives of this thread brought, the newest first."""
+    results = DiveResult.objects.filter(dive__parent=thread_id, message__deleted_at=None).order_by("-message_id")
+    columns = ("message_id", "message__seq", "headline", "published_by__label", "published_at")
+    return results.values_list(*columns)[:MAX_DIVE_RESULTS]
 
 
 def headline_candidates(request: PromptRequest) -> SectionCandidates:
     """Results of this thread's dives that stand before the request, the newest first.
 
-    A result whose message is in view itself is not named a second time: the two share their key.
+    A result whose message is in view itself is not named a second time: the two share their key. Nothing for those
+    whose level keeps results out.
     """
-    visible = (result for result in DIVE_RESULTS.all(request.rows) if result.seq < request.end_seq)
-    return section_candidates("dives", (_headline_item(request.counter, result) for result in visible))
+    rows = _dive_results.rows(request.thread.thread_id) if request.access.reads_dive_results else []
+    earlier = (result for result in map(DiveResultRow._make, rows) if result.seq < request.end_seq)
+    return section_candidates("dives", (_headline_item(request.counter, result) for result in earlier))
 
 
 def without_headlines(
@@ -144,7 +140,7 @@ def _headline_item(counter: TokenCounter, result: DiveResultRow) -> Item:
         ref=ref,
         author=result.publisher,
         trust="semi_trusted",
-        time=result.at[:16].replace("T", " "),
+        time=format_minute(result.at),
     )
     return make_item(
         counter,

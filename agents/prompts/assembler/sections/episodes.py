@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Value, When
@@ -21,14 +22,15 @@ from agents.prompts.assembler.items import (
     relative_time,
     section_candidates,
 )
-from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
-from agents.prompts.assembler.sections.work import APPROVALS, approval_key
+from agents.prompts.assembler.sections.request import PromptRequest
+from agents.prompts.assembler.sections.work import approval_key, latest_approvals
 from agents.prompts.assembler.stack import SectionName
 from memory.models import Episode
-from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.chat.queries import AccessQuery
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.llm.transcripts import clean_name, one_line
 from openvibe.engines.text.masking import mask_secrets
+from openvibe.workspaces.access import Access
 
 MAX_EPISODES = 40
 """The most open episodes looked at beside the feedback, the newest first."""
@@ -55,41 +57,41 @@ class EpisodeRow(NamedTuple):
     channel_id: int | None
 
 
-def _bears_on_task(scope: QueryScope) -> Q:
+def _bears_on_task(thread_id: int, *, is_draft: bool) -> Q:
     """Feedback on an answer is for answers, feedback on a draft for drafts; for a draft also what was said in its dive.
 
     What is no feedback bears on everything.
     """
     on_draft = Q(feedback__message__run__task=Run.Task.PUBLISH)
-    if scope.is_draft:
-        return Q(feedback=None) | on_draft | Q(feedback__message__thread=OuterRef("pk"))
+    if is_draft:
+        return Q(feedback=None) | on_draft | Q(feedback__message__thread=thread_id)
     return ~on_draft
 
 
-def _open_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
-    own = Episode.objects.of(scope.participant_id).without_praise().filter(_bears_on_task(scope), applied_at=None)
-    usable = Episode.objects.usable_in(OuterRef(OuterRef("channel_id")), scope.access)  # type: ignore[arg-type]  # for an id
-    return own.order_by("-created_at", "-id").annotate(
+def _newest_first(request: PromptRequest) -> list[EpisodeRow]:
+    """The newest open episodes, and beyond them the newest feedback that this audience may know."""
+    rows = _open_episodes.rows(
+        request.access, request.thread.thread_id, request.thread.channel_id, is_draft=request.task == "publish"
+    )
+    return sorted(map(EpisodeRow._make, rows), key=lambda row: (row.created_at, row.pk), reverse=True)
+
+
+@AccessQuery
+def _open_episodes(access: Access, thread_id: int, channel_id: int, *, is_draft: bool) -> QuerySet[Any, Any]:
+    bearing = _bears_on_task(thread_id, is_draft=is_draft)
+    own = Episode.objects.of(access.participant_id).without_praise().filter(bearing, applied_at=None)
+    usable = Episode.objects.usable_in(channel_id, access).filter(pk=OuterRef("pk"))
+    unseen = learned_unseen(access, thread_id, channel_id)
+    episodes = own.order_by("-created_at", "-id").annotate(
         text=Case(When(learning="", then=F("summary")), default=F("learning")),
         feedback_author=Coalesce("feedback__participant__label", Value("")),
         from_feedback=Q(feedback__isnull=False),
-        is_unseen=Case(When(learned_unseen(scope.access), then=Value(True)), default=Value(False)),
-        is_usable=Case(When(Exists(usable.filter(pk=OuterRef("pk"))), then=~F("is_unseen")), default=Value(False)),
+        is_unseen=Case(When(unseen, then=Value(True)), default=Value(False)),
+        is_usable=Case(When(Exists(usable), then=~F("is_unseen")), default=Value(False)),
     )
-
-
-def _newest_feedback(scope: QueryScope) -> QuerySet[Any, Any]:
-    feedback = _open_episodes(scope).filter(kind=Episode.Kind.FEEDBACK_RECEIVED, is_usable=True)
-    return feedback[:MAX_FEEDBACK_ITEMS]
-
-
-def _newest_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
-    return _open_episodes(scope)[:MAX_EPISODES]
-
-
-_TIMES = {"created_at": datetime.fromisoformat}
-FEEDBACK = JsonRows("feedback", EpisodeRow, _newest_feedback, parse=_TIMES)
-EPISODES = JsonRows("episodes", EpisodeRow, _newest_episodes, parse=_TIMES)
+    feedback = episodes.filter(kind=Episode.Kind.FEEDBACK_RECEIVED, is_usable=True)
+    columns = EpisodeRow._fields
+    return episodes.values_list(*columns)[:MAX_EPISODES].union(feedback.values_list(*columns)[:MAX_FEEDBACK_ITEMS])
 
 
 def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
@@ -100,14 +102,15 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
     older_texts: set[str] = set()
     counter, sent_at = request.counter, request.message.sent_at
     max_tokens = max(40, (request.budget.caps["P2"] or 500) // MAX_FEEDBACK_ITEMS - 45)  # so that five fit into P2
-    feedback_rows = FEEDBACK.all(request.rows)
+    rows = _newest_first(request)
+    usable_feedback = (row for row in rows if row.kind == Episode.Kind.FEEDBACK_RECEIVED and row.is_usable)
+    feedback_rows = list(islice(usable_feedback, MAX_FEEDBACK_ITEMS))
     feedback = [
         _episode_item(counter, "feedback", row, relative_time(row.created_at, sent_at), max_tokens)
         for row in feedback_rows
     ]  # as "2 days ago": how fresh a wish is counts; everything else in a prompt has its day
     feedback_ids = {row.pk for row in feedback_rows}
-    approval_keys = {approval_key(row) for row in APPROVALS.all(request.rows)}
-    rows = EPISODES.all(request.rows)
+    approval_keys = {approval_key(row) for row in latest_approvals(request)}
     unseen_ids = _unseen_places(request, rows)
     for row in rows:
         if row.pk in feedback_ids:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db.models import BigIntegerField, Case, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
-from django.db.models.functions import Coalesce, NullIf
+from django.db.models import Case, Q, QuerySet, TextField, Value, When
 
 from agents.prompts.assembler.items import (
     Item,
@@ -19,9 +18,9 @@ from agents.prompts.assembler.items import (
     opening_tokens,
     section_candidates,
 )
-from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
-from openvibe.chat.models import EXTRACT_TOKENS, Attachment, Dive, Message
-from openvibe.engines.database.compiled_queries import JsonRows
+from agents.prompts.assembler.sections.request import PromptRequest
+from openvibe.chat.models import EXTRACT_TOKENS, Attachment, Message
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.llm.transcripts import message_line, opening
 from openvibe.engines.text.masking import mask_secrets
 
@@ -39,7 +38,6 @@ SHOWN_CAP, SHOWN_DIVISOR, NAMES_CAP = 2_400, 3, 700
 
 READ_TOOL = "read_file"
 
-_NUMBER = BigIntegerField()
 _OPENING = opening("untrusted", attached="yes")
 
 
@@ -55,33 +53,22 @@ class FileRow(NamedTuple):
     message_id: int
     seq: int
     author: str
-    at: str
+    at: datetime
 
 
-def _newest_files(scope: QueryScope) -> QuerySet[Any, Any]:
-    is_of_source = Q(message=Subquery(Dive.objects.filter(thread=OuterRef(OuterRef("pk"))).values("source")[:1]))
-    request_seq = Coalesce(NullIf(Value(scope.request_seq, _NUMBER), Value(0, _NUMBER)), OuterRef("last_seq") + 1)
-    is_near = Q(message__seq__gte=request_seq - NEAR_MESSAGES) | is_of_source
+@CompiledQuery
+def _newest_files(thread_id: int, source_id: int, near_seq: int) -> QuerySet[Any, Any]:
+    """Files of the thread and of the message it started from; whole those of that message, and from `near_seq` on."""
     files = Attachment.objects.filter(
-        Q(thread=OuterRef("pk")) | is_of_source, message__kind=Message.Kind.TEXT, message__deleted_at=None
+        Q(thread=thread_id) | Q(message=source_id), message__kind=Message.Kind.TEXT, message__deleted_at=None
     )
+    is_near = Q(message__seq__gte=near_seq) | Q(message=source_id)
     whole = When(is_near, token_count__lte=WHOLE_FILE_TOKENS, then="content")
     newest = files.annotate(whole=Case(whole, default=Value(""), output_field=TextField()))
-    return newest.order_by("-message_id", "position")[:MAX_FILES]
-
-
-FILES = JsonRows(
-    "files",
-    FileRow,
-    _newest_files,
-    columns={
-        "tokens": "token_count",
-        "content": "whole",
-        "seq": "message__seq",
-        "author": "message__author__label",
-        "at": "message__created_at",
-    },
-)
+    return newest.order_by("-message_id", "position").values_list(
+        *("pk", "name", "token_count", "extract", "whole", "thread_id"),
+        *("message_id", "message__seq", "message__author__label", "message__created_at"),
+    )[:MAX_FILES]
 
 
 def file_candidates(request: PromptRequest, tools: Collection[str]) -> list[SectionCandidates]:
@@ -89,7 +76,8 @@ def file_candidates(request: PromptRequest, tools: Collection[str]) -> list[Sect
 
     `tools`: the names of those offered.
     """
-    rows = FILES.all(request.rows)
+    thread, near_seq = request.thread, request.end_seq - NEAR_MESSAGES
+    rows = list(map(FileRow._make, _newest_files.rows(thread.thread_id, thread.dive_source_id or 0, near_seq)))
     rest = f"[… read on with {READ_TOOL} …]" if READ_TOOL in tools else "[… the rest is not shown …]"
     forms = [_item(request, row, text) for row in rows for text in _shown_texts(row, rest)]
     names = [_item(request, row, rest) for row in rows]
@@ -114,7 +102,7 @@ def _item(request: PromptRequest, row: FileRow, text: str) -> Item:
     """The file as a line of a transcript: who attached it and its name stand where a speaker's name does."""
     is_here = row.thread_id == request.thread.thread_id
     place = f"message {row.seq}" if is_here else "the message this dive started from"
-    note = f"file of {place}, {format_minute(datetime.fromisoformat(row.at))}, {row.tokens:,} tokens"
+    note = f"file of {place}, {format_minute(row.at)}, {row.tokens:,} tokens"
     return make_item(
         request.counter,
         section="files",

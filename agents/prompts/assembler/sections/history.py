@@ -3,11 +3,11 @@
 Which messages and summaries there are is the plugin's business; how they stand in a prompt is decided here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
@@ -29,9 +29,8 @@ from agents.prompts.assembler.items import (
     summarised_messages,
     trust_drop_reason,
 )
-from agents.prompts.assembler.sections.request import PromptRequest, QueryScope, author_trust
+from agents.prompts.assembler.sections.request import PromptRequest, author_trust
 from agents.prompts.assembler.stack import SMALL_WINDOW_SHARE, SectionName
-from memory.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.queries import (
     FRESH_TAIL,
     MAX_ENTRY_TOKENS,
@@ -40,10 +39,10 @@ from memory.queries import (
     Session,
     messages_for_prompts,
     pair_tool_calls,
-    provider_by_name,
+    provider_for,
 )
 from openvibe.chat.models import Message
-from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.chat.queries import AccessQuery
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import OVERCOUNT_FACTOR, TokenCounter
@@ -83,37 +82,10 @@ MAX_HIDDEN_RESULTS = 20
 """Dive results the level hides that are named, the newest first."""
 
 
-class MemoryPluginRow(NamedTuple):
-    """The memory plugin that is switched on in the workspace, and its settings."""
-
-    name: str
-    config: dict[str, Any]
-
-
-def _enabled_plugins(_scope: QueryScope) -> QuerySet[Any, Any]:
-    return MemoryPlugin.objects.filter(workspace_id=OuterRef("workspace_id"), enabled=True).order_by()
-
-
-MEMORY_PLUGIN = JsonRows("memory_plugin", MemoryPluginRow, _enabled_plugins)
-
-
-def enabled_plugin(rows: Mapping[str, Any]) -> MemoryPluginRow:
-    """The plugin that is switched on; the default one where none is."""
-    return MEMORY_PLUGIN.first(rows) or MemoryPluginRow(DEFAULT_PLUGIN, {})
-
-
-class SeqRow(NamedTuple):
-    """A message of the thread, by its number."""
-
-    seq: int
-
-
-def _first_message(scope: QueryScope) -> QuerySet[Any, Any]:
+@AccessQuery
+def _first_message(access: Access, thread_id: int) -> QuerySet[Any, Any]:
     """The oldest that a prompt may hold: what stands before it is deleted, or a line of ours."""
-    return messages_for_prompts(scope.access, thread=OuterRef("pk")).order_by("seq")[:1]
-
-
-FIRST_MESSAGE = JsonRows("first_message", SeqRow, _first_message)
+    return messages_for_prompts(access, thread=thread_id).order_by("seq").values_list("seq")[:1]
 
 
 def count_unsaid(request: PromptRequest, spans: Sequence[range]) -> tuple[int, int]:
@@ -143,12 +115,12 @@ def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry
     if request.task == "mention" and request.end_seq > max(SHORT_THREAD_MESSAGES, room // WHOLE_MESSAGE_TOKENS):
         room = min(room, request.budget.caps["P1"] or room)
     budget = room if request.counter.exact else int(room / OVERCOUNT_FACTOR)
-    message, plugin = request.message, enabled_plugin(request.rows)
-    session = memory_session(request.thread.thread_id, request.access, before=message.row, asker=message.author)
+    message, thread_id = request.message, request.thread.thread_id
+    session = memory_session(thread_id, request.access, before=message.row, asker=message.author)
     tail = MENTION_TAIL if request.task == "mention" else FRESH_TAIL
-    entries = provider_by_name(plugin.name, plugin.config).assemble(session, max(budget, 0), tail)
-    oldest = FIRST_MESSAGE.first(request.rows)
-    first_seq = min(oldest.seq, request.end_seq) if oldest else request.end_seq
+    entries = provider_for(request.access.workspace_id).assemble(session, max(budget, 0), tail)
+    oldest = _first_message.rows(request.access, thread_id)
+    first_seq = min(oldest[0][0], request.end_seq) if oldest else request.end_seq
     return entries, min((entry.ordinal for entry in entries), default=request.end_seq) <= first_seq
 
 
@@ -338,52 +310,31 @@ def _summary_item(counter: TokenCounter, entry: ContextEntry) -> Item:
     )
 
 
-class LaterMessageRow(NamedTuple):
-    """A message that was posted after the request."""
-
-    seq: int
-    kind: str
-    body: str
-    tokens: int
-    at: str
-    pk: int
-    author_id: int
-    author_name: str
-    author_kind: str
-    state: str
-
-
-def _later_messages(scope: QueryScope) -> QuerySet[Any, Any]:
+@AccessQuery
+def _later_messages(access: Access, thread_id: int, request_seq: int) -> QuerySet[Any, Any]:
     """The newest that stand above the answer, the agent's own included, except its answers to this very request."""
-    later_messages = messages_for_prompts(scope.access, thread=OuterRef("pk"), seq__gt=scope.request_seq)
+    later_messages = messages_for_prompts(access, thread=thread_id, seq__gt=request_seq)
     answers = Run.objects.filter(
-        reply=OuterRef("pk"), agent__participant=scope.participant_id, trigger__seq=scope.request_seq
+        reply=OuterRef("pk"), agent__participant=access.participant_id, trigger__seq=request_seq
     )
-    return later_messages.exclude(Exists(answers)).order_by("-seq")[:MAX_LATER_MESSAGES]
-
-
-LATER_MESSAGES = JsonRows(
-    "later_messages",
-    LaterMessageRow,
-    _later_messages,
-    columns={
-        "tokens": "token_count",
-        "at": "created_at",
-        "author_name": "author__label",
-        "author_kind": "author__kind",
-    },
-)
+    columns = ("seq", "kind", "body", "token_count", "created_at", "pk", "author_id", "author__label", "author__kind")
+    newest = later_messages.exclude(Exists(answers)).order_by("-seq")
+    return newest.values_list(*columns, "state")[:MAX_LATER_MESSAGES]
 
 
 def later_candidates(request: PromptRequest) -> SectionCandidates:
     """What was posted between the request and the answer, the newest first: nobody answers blind to it."""
-    counter, own_id = request.counter, request.agent.participant_id
+    counter, own_id, row = request.counter, request.agent.participant_id, request.message.row
+    rows = _later_messages.rows(request.access, request.thread.thread_id, row.seq) if row else []
     items = []
-    for row in LATER_MESSAGES.all(request.rows) if request.message.row else ():
-        entry = ContextEntry(row.seq, *row[:-1], is_unfinished=row.state == Message.State.STOPPED)
-        body = shorten_message(row.body, LATER_MESSAGE_TOKENS, counter, ref=str(row.seq))
-        note = format_minute(datetime.fromisoformat(row.at))
-        is_own = row.author_id == own_id
+    for seq, kind, text, tokens, at, pk, author_id, author_name, author_kind, state in rows:
+        entry = ContextEntry(
+            *(seq, seq, kind, text, tokens, at.isoformat(), pk, author_id, author_name, author_kind),
+            is_unfinished=state == Message.State.STOPPED,
+        )
+        body = shorten_message(text, LATER_MESSAGE_TOKENS, counter, ref=str(seq))
+        note = format_minute(at)
+        is_own = author_id == own_id
         items.append(
             message_line_item(
                 counter, entry, body, section="later", is_own=is_own, note=note, posted="after the request"

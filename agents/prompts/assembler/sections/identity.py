@@ -1,13 +1,10 @@
-"""Identity (P0, P4): policy, SOUL and instructions, and what the workspace and the channel are. No queries."""
+"""Identity (P0, P4): policy, SOUL and instructions, and what the workspace and the channel are."""
 
 import json
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
-
-from django.db.models import OuterRef, QuerySet, TextField, Value
-from django.db.models.functions import Coalesce, Concat, StrIndex
+from typing import NamedTuple
 
 from agents.agent.skills import read_override
 from agents.agent.soul import TaskType, render_soul
@@ -20,15 +17,13 @@ from agents.prompts.assembler.items import (
     make_item,
     section_candidates,
 )
-from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
+from agents.prompts.assembler.sections.request import PromptRequest, read_once
 from agents.prompts.assembler.stack import SectionName
-from openvibe.engines.database.compiled_queries import JsonRows
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.llm.transcripts import indent_text, one_line
 from openvibe.engines.text.cleaning import text_version
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.workspaces.models import Snippet
-from openvibe.workspaces.queries import SnippetText, expand_instructions
+from openvibe.workspaces.queries import SnippetText, expand_instructions, read_snippets
 
 POLICY_TEMPLATE = """\
 You are {name}, the agent @{handle} of a workspace where people and agents talk in threads.
@@ -120,15 +115,7 @@ def _soul_items(counter: TokenCounter, task: TaskType, number: int, content: str
     )
 
 
-def _including_snippets(_scope: QueryScope) -> QuerySet[Any, Any]:
-    """All snippets of the workspace where any instructions of the prompt include one, else none."""
-    paths = ("workspace__instructions", "channel__instructions", "parent__instructions", "instructions")
-    texts = (Coalesce(OuterRef(path), Value("", TextField())) for path in paths)
-    snippets = Snippet.objects.filter(workspace_id=OuterRef("workspace_id"))
-    return snippets.annotate(place=StrIndex(Concat(*texts), Value("@include"))).filter(place__gt=0).order_by("name")
-
-
-SNIPPETS = JsonRows("snippets", SnippetText, _including_snippets, columns={"snippet_id": "pk"})
+_INCLUDE = "@include"
 
 
 class _Scope(NamedTuple):
@@ -151,6 +138,13 @@ def _instruction_scopes(request: PromptRequest) -> list[_Scope]:
     ]
 
 
+@read_once
+def included_snippets(request: PromptRequest) -> tuple[SnippetText, ...]:
+    """All snippets of the workspace where any instructions of the prompt include one, else none."""
+    includes_any = any(_INCLUDE in scope.text for scope in _instruction_scopes(request))
+    return read_snippets(request.access.workspace_id) if includes_any else ()
+
+
 def instruction_candidates(request: PromptRequest) -> SectionCandidates:
     """The organisation's instructions; trusted, since only admins write them, at most 2,000 tokens. Always there."""
     organisation, *_ = _instruction_items(request)
@@ -166,7 +160,7 @@ def narrower_instruction_candidates(request: PromptRequest) -> list[SectionCandi
 
 def dropped_includes(request: PromptRequest) -> list[DroppedItem]:
     """What instructions include and prompts cannot hold: snippets that were changed behind their back."""
-    snippets = tuple(SNIPPETS.all(request.rows))
+    snippets = included_snippets(request)
     return [
         DroppedItem(
             f"include:{scope.name}:{include.name}",
@@ -184,9 +178,9 @@ def dropped_includes(request: PromptRequest) -> list[DroppedItem]:
 
 def _instruction_items(request: PromptRequest) -> list[tuple[Item, ...]]:
     """The instructions of each scope as an item, none where nothing is written."""
-    snippets = tuple(SNIPPETS.all(request.rows))
+    snippets = included_snippets(request)
     return [
-        _scope_items(request.counter, scope, snippets if "@include" in scope.text else (), order)
+        _scope_items(request.counter, scope, snippets if _INCLUDE in scope.text else (), order)
         for order, scope in enumerate(_instruction_scopes(request))
     ]
 

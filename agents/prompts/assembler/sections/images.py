@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import Q, QuerySet
 
 from agents.prompts.assembler.items import AtomicGroup, FitResult, Item, SectionCandidates, begin_transcript, make_item
-from agents.prompts.assembler.sections.request import PromptRequest, QueryScope, author_trust
+from agents.prompts.assembler.sections.request import PromptRequest, author_trust
 from agents.prompts.assembler.stack import SectionName
-from openvibe.chat.models import Dive, Image, Message
-from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.chat.models import Image, Message
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.llm.tokens import TokenCounter
 from openvibe.engines.llm.transcripts import message_line, opening
 from openvibe.engines.llm.values import ImagePart
@@ -51,25 +51,16 @@ class ImageRow(NamedTuple):
     author_kind: str
 
 
-def _newest_images(scope: QueryScope) -> QuerySet[Any, Any]:
-    is_of_source = Q(message=Subquery(Dive.objects.filter(thread=OuterRef(OuterRef("pk"))).values("source")[:1]))
+@CompiledQuery
+def _newest_images(thread_id: int, source_id: int) -> QuerySet[Any, Any]:
+    """Images of the thread and of the message it started from."""
     images = Image.objects.filter(
-        Q(thread=OuterRef("pk")) | is_of_source, message__kind=Message.Kind.TEXT, message__deleted_at=None
+        Q(thread=thread_id) | Q(message=source_id), message__kind=Message.Kind.TEXT, message__deleted_at=None
     )
-    return images.order_by("-message_id", "position")[:MAX_IMAGES]
-
-
-IMAGES = JsonRows(
-    "images",
-    ImageRow,
-    _newest_images,
-    columns={
-        "seq": "message__seq",
-        "author_id": "message__author",
-        "author": "message__author__label",
-        "author_kind": "message__author__kind",
-    },
-)
+    return images.order_by("-message_id", "position").values_list(
+        *("pk", "name", "width", "height", "description", "thread_id", "message_id"),
+        *("message__seq", "message__author", "message__author__label", "message__author__kind"),
+    )[:MAX_IMAGES]
 
 
 class _Place(NamedTuple):
@@ -82,7 +73,8 @@ class _Place(NamedTuple):
 
 def image_candidates(request: PromptRequest, *, may_see: bool) -> list[SectionCandidates]:
     """The newest first: with its pixels where the model may see and there is room, else its line alone."""
-    rows = IMAGES.all(request.rows)
+    thread = request.thread
+    rows = list(map(ImageRow._make, _newest_images.rows(thread.thread_id, thread.dive_source_id or 0)))
     if not rows:
         return []
     named = tuple(AtomicGroup((_line_item(request, row, UNSEEN),)) for row in rows)

@@ -13,8 +13,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from django.db.models import OuterRef, QuerySet, Value
-from django.db.models.functions import Coalesce, Left, NullIf
+from django.db.models import QuerySet
+from django.db.models.functions import Left
 
 from agents.prompts.assembler.items import (
     DroppedItem,
@@ -27,8 +27,8 @@ from agents.prompts.assembler.items import (
     section_candidates,
     trust_drop_reason,
 )
-from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
-from agents.prompts.assembler.sections.work import WORK_ITEMS
+from agents.prompts.assembler.sections.request import PromptRequest
+from agents.prompts.assembler.sections.work import open_work
 from knowledge.models import Entry
 from knowledge.queries import (
     CandidateEntry,
@@ -42,12 +42,14 @@ from knowledge.queries import (
 )
 from memory.queries import messages_for_prompts
 from openvibe.chat.models import Message
-from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.chat.queries import AccessQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.llm.transcripts import message_line, one_line
 from openvibe.engines.text.cleaning import pluralize
 from openvibe.engines.text.masking import mask_secrets
+from openvibe.workspaces.access import Access
 
 MAX_ENTRIES = 12
 """Entries that may stand in one prompt, as far as they fit."""
@@ -56,7 +58,6 @@ RECENT_MESSAGES, MAX_RECENT_CHARACTERS = 4, 400
 """Messages before the request whose words say what the thread is about, and what is read of each."""
 
 SUBJECT_KINDS = (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)
-MAX_SEQ = 2**31 - 1
 
 MAX_LEFT_OUT = 3
 """Entries that are named as left out."""
@@ -76,35 +77,19 @@ RESTRICTED_INDEX = f"topics:{Entry.Visibility.RESTRICTED.value}"
 _CUT_MARKER = "\n[… cut here: knowledge_search gives the whole entry …]\n"
 
 
-class AnyEntryRow(NamedTuple):
-    """An entry of the workspace: it knows something."""
-
-    pk: int
-
-
-def _any_entry(_scope: QueryScope) -> QuerySet[Any, Any]:
+@CompiledQuery
+def _any_entry(workspace_id: int) -> QuerySet[Any, Any]:
     """One entry of the workspace. Its order is that of an index: without one, PostgreSQL expects to meet an entry soon
     and reads the entries of all others where this workspace has none."""
-    return Entry.objects.filter(workspace_id=OuterRef("workspace_id")).order_by("status", "-id")[:1]
+    return Entry.objects.filter(workspace=workspace_id).order_by("status", "-id").values_list("pk")[:1]
 
 
-ANY_ENTRY = JsonRows("any_entry", AnyEntryRow, _any_entry)
-
-
-class RecentMessageRow(NamedTuple):
-    """The beginning of a message before the request."""
-
-    start: str
-
-
-def _recent_messages(scope: QueryScope) -> QuerySet[Any, Any]:
-    """The newest before the request, or of the whole thread for text not sent yet."""
-    end_seq = Coalesce(NullIf(Value(scope.request_seq), Value(0)), Value(MAX_SEQ))
-    recent_messages = messages_for_prompts(scope.access, thread=OuterRef("pk"), seq__lt=end_seq, kind__in=SUBJECT_KINDS)
-    return recent_messages.annotate(start=Left("body", MAX_RECENT_CHARACTERS)).order_by("-seq")[:RECENT_MESSAGES]
-
-
-RECENT = JsonRows("recent_messages", RecentMessageRow, _recent_messages)
+@AccessQuery
+def _recent_messages(access: Access, thread_id: int, end_seq: int) -> QuerySet[Any, Any]:
+    """The beginnings of the newest messages before the request."""
+    recent_messages = messages_for_prompts(access, thread=thread_id, seq__lt=end_seq, kind__in=SUBJECT_KINDS)
+    starts = recent_messages.annotate(start=Left("body", MAX_RECENT_CHARACTERS)).values_list("start")
+    return starts.order_by("-seq")[:RECENT_MESSAGES]
 
 
 def knowledge_candidates(
@@ -115,7 +100,7 @@ def knowledge_candidates(
     Entries that expired by `now` (UTC) are out, whether or not a job has marked them.
     """
     cap = request.budget.caps["P3"] or 0
-    if cap == 0 or ANY_ENTRY.first(request.rows) is None:
+    if cap == 0 or not _any_entry.rows(request.access.workspace_id):
         return section_candidates("topics", ()), section_candidates("knowledge", ()), []
     limit = int(cap * MAX_ENTRY_SHARE)
     hits, unusable = find_usable_entries(
@@ -147,10 +132,10 @@ def _request_text(request: PromptRequest) -> str:
 
 def _subject(request: PromptRequest) -> Subject:
     """What the thread is about: its title and objective, and what was said last."""
-    objectives = [item.text for item in WORK_ITEMS.all(request.rows) if item.kind == "objective"]
+    objectives = [item.text for item in open_work(request) if item.kind == "objective"]
+    recent_starts = _recent_messages.rows(request.access, request.thread.thread_id, request.end_seq)
     return Subject(
-        about="\n".join([request.thread.title, *objectives]),
-        recent="\n".join(message.start for message in RECENT.all(request.rows)),
+        about="\n".join([request.thread.title, *objectives]), recent="\n".join(start for (start,) in recent_starts)
     )
 
 

@@ -17,7 +17,7 @@ from agents.prompts.assembler.excerpts import join_passages
 from agents.prompts.assembler.items import Item, TrustLabel, begin_transcript, format_minute, opening_tokens
 from agents.prompts.assembler.sections.history import MESSAGE_LABELS, message_line_item, time_note
 from agents.prompts.assembler.sections.request import PromptRequest
-from agents.prompts.assembler.sections.work import PREVIOUS_ANSWER
+from agents.prompts.assembler.sections.work import previous_answer
 from memory.queries import ContextEntry, message_entries, messages_for_prompts
 from openvibe.engines.llm.tokens import TokenCounter
 from openvibe.engines.llm.transcripts import opening
@@ -64,7 +64,7 @@ def standing_blocks(
     `history`: the items in view in their order; nothing that stands there, before or since `window_start`, is recalled
     as well. One query where there are any.
     """
-    previous = PREVIOUS_ANSWER.first(request.rows)
+    previous = previous_answer(request)
     stored = map(RecallBlock._make, previous.recall if previous else ())
     unchanged_blocks = list(
         takewhile(

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from agents.prompts.assembler.items import SectionCandidates, make_item, section_candidates
 from agents.prompts.assembler.sections.request import PromptRequest
 from agents.prompts.assembler.sections.work import (
-    APPROVALS,
-    PREVIOUS_ANSWER,
-    WORK_ITEMS,
     ApprovalRow,
     WorkItemRow,
     approval_key,
+    latest_approvals,
+    open_work,
+    previous_answer,
 )
 from memory.models import Approval, WorkItem
 from openvibe.engines.llm.fences import fence
@@ -35,9 +35,9 @@ def reminder_candidates(
 ) -> SectionCandidates:
     """One block with the lines that apply, none where none does. `tools`: the names of those the agent has now;
     `has_feedback`: the prompt may have some."""
-    names, work = set(tools), WORK_ITEMS.all(request.rows)
-    approvals = APPROVALS.all(request.rows)
-    before, own_id = PREVIOUS_ANSWER.first(request.rows), request.agent.participant_id
+    names, work = set(tools), open_work(request)
+    approvals = latest_approvals(request)
+    before, own_id = previous_answer(request), request.agent.participant_id
     lines = [
         FEEDBACK_LINE if has_feedback else "",
         APPROVALS_LINE if approvals else "",

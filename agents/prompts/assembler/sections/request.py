@@ -5,10 +5,14 @@ situation right before it. A member's words need no fence, since the message of 
 would open or close a fence is escaped in them as everywhere, so they pass for nothing but words. What nobody here
 vouches for (another agent's words, an import) stands in a fence also where it is asked."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar
+
+from django.db.models import QuerySet
 
 from agents.agent.models import Agent
 from agents.agent.soul import TaskType
@@ -22,8 +26,9 @@ from agents.prompts.assembler.items import (
     shorten_message,
 )
 from agents.prompts.assembler.stack import MIN_REQUEST_TOKENS, TaskBudget
-from openvibe.chat.models import Message
-from openvibe.engines.database.compiled_queries import row_columns
+from openvibe.base.problems import Missing
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import AccessQuery
 from openvibe.engines.llm.tokens import TokenCounter
 from openvibe.engines.llm.transcripts import bare_text, message_line, request_block
 from openvibe.engines.text.masking import mask_secrets
@@ -57,36 +62,23 @@ class ThreadContext(NamedTuple):
     """One of the two participants that direct messages are between."""
 
 
-THREAD_COLUMNS = row_columns(
-    ThreadContext,
-    {
-        "thread_id": "pk",
-        "channel_name": "channel__name",
-        "channel_description": "channel__description",
-        "channel_instructions": "channel__instructions",
-        "workspace_name": "workspace__name",
-        "workspace_description": "workspace__description",
-        "workspace_instructions": "workspace__instructions",
-        "budgets": "workspace__budgets",
-        "parent_instructions": "parent__instructions",
-        "dive_source_id": "dive__source",
-        "direct_participant_id": "channel__first_participant",
-    },
-)
+def read_thread(access: Access, thread_id: int) -> ThreadContext:
+    """The place, as it is now. Raises Missing where the agent may not see the thread."""
+    for row in _visible_thread.rows(access, thread_id):
+        context = ThreadContext._make(row)
+        return context._replace(budgets=json.loads(context.budgets))
+    raise Missing
 
 
-class QueryScope(NamedTuple):
-    """The scope that a section's sub-select reads in: whose prompt it is, who asks, in which message of the thread,
-    whether a result is to be drafted, and what may be read.
-
-    The sub-select stands in a query of threads: `OuterRef("pk")` is the thread of the prompt.
-    """
-
-    participant_id: int
-    person_id: int
-    request_seq: int
-    is_draft: bool
-    access: Access
+@AccessQuery
+def _visible_thread(access: Access, thread_id: int) -> QuerySet[Any, Any]:
+    threads = Thread.objects.visible_to(access).filter(pk=thread_id).order_by()
+    return threads.values_list(
+        *("pk", "title", "instructions", "last_seq"),
+        *("channel__name", "channel__description", "channel__instructions"),
+        *("workspace__name", "workspace__description", "workspace__instructions", "workspace__budgets"),
+        *("parent__instructions", "dive__source", "channel_id", "parent_id", "channel__first_participant"),
+    )
 
 
 @dataclass(frozen=True)
@@ -101,10 +93,7 @@ class RequestMessage:
 
 @dataclass(frozen=True)
 class PromptRequest:
-    """What every section is given: who answers what, where, in how many tokens, and what was read of the database.
-
-    `rows` is the answer of the prompt's one statement; each section takes its own rows of it (`JsonRows`).
-    """
+    """What every section is given: who answers what, where, in how many tokens."""
 
     agent: Agent
     access: Access
@@ -113,14 +102,36 @@ class PromptRequest:
     message: RequestMessage
     counter: TokenCounter
     budget: TaskBudget
-    rows: Mapping[str, Any]
     has_small_window: bool = False
     """Whether the model reads so little that its prompt leaves out what it could not use (`stack.SMALL_WINDOW`)."""
+    reads: dict[Callable[..., Any], Any] = field(default_factory=dict, compare=False, repr=False)
+    """What was read of the database for this prompt (`read_once`), a copy with another budget included."""
+
+    @property
+    def asker_id(self) -> int:
+        """The participant who asks; 0 where nobody is known."""
+        return self.message.author.pk if self.message.author else 0
 
     @property
     def end_seq(self) -> int:
         """History is what stands before this seq: all of the thread for text not sent yet."""
         return self.message.row.seq if self.message.row else self.thread.last_seq + 1
+
+
+Rows = TypeVar("Rows")
+
+
+def read_once(read: Callable[[PromptRequest], Rows]) -> Callable[[PromptRequest], Rows]:
+    """Decorates what several sections read: asked for once in a prompt, so that all of them go by the same rows."""
+
+    @wraps(read)
+    def known_rows(request: PromptRequest) -> Rows:
+        if known_rows not in request.reads:
+            request.reads[known_rows] = read(request)
+        rows: Rows = request.reads[known_rows]
+        return rows
+
+    return known_rows
 
 
 def author_trust(author_kind: str, *, is_own: bool) -> TrustLabel:

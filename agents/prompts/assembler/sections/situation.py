@@ -6,9 +6,9 @@ before the question: nothing before it changes with it."""
 
 from dataclasses import replace
 from datetime import UTC
-from typing import Any, NamedTuple
+from typing import Any
 
-from django.db.models import OuterRef, QuerySet
+from django.db.models import QuerySet
 
 from agents.prompts.assembler.items import (
     FitResult,
@@ -18,23 +18,24 @@ from agents.prompts.assembler.items import (
     make_item,
     section_candidates,
 )
-from agents.prompts.assembler.sections.request import PromptRequest, QueryScope
-from openvibe.engines.database.compiled_queries import JsonRows
+from agents.prompts.assembler.sections.request import PromptRequest, read_once
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.llm.fences import fence
 from openvibe.workspaces.models import Member, Participant
 
 
-class AskerRow(NamedTuple):
-    """The role of a member who asks."""
+@read_once
+def asker_role(request: PromptRequest) -> str | None:
+    """The role of a member who asks; None of everybody else."""
+    asker = request.message.author
+    if asker is None or asker.kind != Participant.Kind.MEMBER:
+        return None
+    return next((role for (role,) in _member_role.rows(asker.pk, request.access.workspace_id)), None)
 
-    role: str
 
-
-def _asker(scope: QueryScope) -> QuerySet[Any, Any]:
-    return Member.objects.filter(participant=scope.person_id, workspace_id=OuterRef("workspace_id")).order_by()
-
-
-ASKER = JsonRows("asker", AskerRow, _asker)
+@CompiledQuery
+def _member_role(participant_id: int, workspace_id: int) -> QuerySet[Any, Any]:
+    return Member.objects.filter(participant=participant_id, workspace=workspace_id).order_by().values_list("role")
 
 
 def view_line(newest_count: int, recalled_count: int, total: int) -> str:
@@ -90,7 +91,7 @@ def _situation_item(request: PromptRequest, view: str) -> Item:
         weekday=f"{at:%A}",
         asked_by=asker.name if asker else None,
         handle=f"@{asker.handle}" if asker else None,
-        role=_role_name(asker, ASKER.first(request.rows)),
+        role=_role_name(asker, asker_role(request)),
         message=request.end_seq,
         trust="semi_trusted",
     )
@@ -108,9 +109,9 @@ def _place_line(request: PromptRequest) -> str:
     return ""
 
 
-def _role_name(asker: Participant | None, row: AskerRow | None) -> str | None:
+def _role_name(asker: Participant | None, role: str | None) -> str | None:
     """The role of a member, the former one of somebody who left, else what kind of participant it is."""
     if asker is None:
         return None
-    role = row.role if row else str(asker.get_kind_display()).lower()
+    role = role or str(asker.get_kind_display()).lower()
     return role if asker.is_active else f"former {role}"

@@ -3,17 +3,18 @@
 It comes as far as it fits: objective, plan, goals, what not to do again, to-dos, constraints that nobody confirmed yet,
 approvals, then what tools answered last and whether the tools have changed. What binds is `sections.constraints`."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 
 from agents.agent.audience import reusable_calls
-from agents.agent.models import Agent, Run, Snapshot, ToolCall
+from agents.agent.models import Run, Snapshot, ToolCall
 from agents.prompts.assembler.items import (
     DroppedItem,
     Item,
@@ -24,16 +25,18 @@ from agents.prompts.assembler.items import (
     make_item,
     section_candidates,
 )
-from agents.prompts.assembler.sections.request import PromptRequest, QueryScope, author_trust
+from agents.prompts.assembler.sections.request import PromptRequest, author_trust, read_once
 from agents.prompts.assembler.stack import MORE_TOOLS
 from memory.models import Approval, Compaction, ProgressEntry, WorkItem
 from memory.queries import row_text
-from openvibe.chat.models import Dive, Message
-from openvibe.engines.database.compiled_queries import JsonRows
+from openvibe.chat.models import Message
+from openvibe.chat.queries import AccessQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.llm.transcripts import indent_text, one_line
 from openvibe.engines.text.masking import mask_secrets
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 MAX_WORK_ITEMS = 100
@@ -90,21 +93,20 @@ class WorkItemRow(NamedTuple):
     updated_at: datetime
 
 
-def _open_work(_scope: QueryScope) -> QuerySet[Any, Any]:
+@read_once
+def open_work(request: PromptRequest) -> list[WorkItemRow]:
     """What still holds and binds nobody, kinds in the order prompts show them."""
+    rows = map(WorkItemRow._make, _open_work.rows(request.thread.thread_id))
+    return [row._replace(data=json.loads(row.data)) for row in rows]
+
+
+@CompiledQuery
+def _open_work(thread_id: int) -> QuerySet[Any, Any]:
     place = Case(*[When(kind=kind, then=Value(at)) for at, kind in enumerate(WORK_KIND_ORDER)], default=Value(99))
-    rows = WorkItem.objects.filter(thread=OuterRef("pk"), state=WorkItem.State.OPEN)
+    rows = WorkItem.objects.filter(thread=thread_id, state=WorkItem.State.OPEN)
     rows = rows.exclude(kind=WorkItem.Kind.CONSTRAINT, confirmed_by__isnull=False)
-    return rows.annotate(place=place).order_by("place", "id")[:MAX_WORK_ITEMS]
-
-
-WORK_ITEMS = JsonRows(
-    "work_items",
-    WorkItemRow,
-    _open_work,
-    columns={"author": "author__label", "author_kind": "author__kind"},
-    parse={"updated_at": datetime.fromisoformat},
-)
+    columns = ("pk", "kind", "text", "data", "author__label", "author_id", "author__kind", "updated_at")
+    return rows.order_by(place, "id").values_list(*columns)[:MAX_WORK_ITEMS]
 
 
 class ApprovalRow(NamedTuple):
@@ -118,27 +120,28 @@ class ApprovalRow(NamedTuple):
     requested_by_kind: str
     decided_by: str
     note: str
-    at: str
+    at: datetime
 
     def is_of_another_agent(self, own_id: int) -> bool:
         """What it asked for is allowed to it alone; what people ask for is everybody's."""
         return self.requested_by_kind == Participant.Kind.AGENT and self.requested_by_id != own_id
 
 
-def _latest_approvals(_scope: QueryScope) -> QuerySet[Any, Any]:
-    """Those that wait first."""
+@read_once
+def latest_approvals(request: PromptRequest) -> list[ApprovalRow]:
+    """Those that wait first, then the newest."""
+    return list(map(ApprovalRow._make, _latest_approvals.rows(request.thread.thread_id)))
+
+
+@CompiledQuery
+def _latest_approvals(thread_id: int) -> QuerySet[Any, Any]:
     waiting_first = Case(When(state=Approval.State.REQUESTED, then=Value(0)), default=Value(1))
-    rows = Approval.objects.filter(thread=OuterRef("pk")).order_by(waiting_first, "-id")
-    decider = Coalesce("decided_by__label", Value(""))
-    return rows.annotate(decider=decider, at=Coalesce("decided_at", "created_at"))[:MAX_APPROVALS]
-
-
-APPROVALS = JsonRows(
-    "approvals",
-    ApprovalRow,
-    _latest_approvals,
-    columns={"requested_by": "requested_by__label", "requested_by_kind": "requested_by__kind", "decided_by": "decider"},
-)
+    rows = Approval.objects.filter(thread=thread_id).order_by(waiting_first, "-id")
+    decider, at = Coalesce("decided_by__label", Value("")), Coalesce("decided_at", "created_at")
+    return rows.annotate(decider=decider, at=at).values_list(
+        *("pk", "what", "state", "requested_by__label", "requested_by_id", "requested_by__kind"),
+        *("decider", "note", "at"),
+    )[:MAX_APPROVALS]
 
 
 class ProgressRow(NamedTuple):
@@ -156,24 +159,13 @@ class ProgressRow(NamedTuple):
     created_at: datetime
 
 
-def _latest_progress(_scope: QueryScope) -> QuerySet[Any, Any]:
-    return ProgressEntry.objects.filter(thread=OuterRef("pk")).order_by("-id")[:MAX_PROGRESS_ENTRIES]
-
-
-PROGRESS_ENTRIES = JsonRows(
-    "progress_entries",
-    ProgressRow,
-    _latest_progress,
-    columns={"author": "author__label", "author_kind": "author__kind"},
-    parse={"created_at": datetime.fromisoformat},
-)
-
-
-def _own_runs_in_thread(participant_id: int) -> Q:
-    """The condition for the agent's runs in the thread. The agent is looked up apart, so that an index has them in
-    order."""
-    agent = Agent.objects.filter(participant=participant_id).values("pk")[:1]
-    return Q(run__agent=agent, run__thread=OuterRef("pk"))
+@CompiledQuery
+def _latest_progress(thread_id: int) -> QuerySet[Any, Any]:
+    entries = ProgressEntry.objects.filter(thread=thread_id).order_by("-id")
+    return entries.values_list(
+        *("pk", "checkpoint", "changed", "evidence", "open_issues", "next_action"),
+        *("author__label", "author_id", "author__kind", "created_at"),
+    )[:MAX_PROGRESS_ENTRIES]
 
 
 class ToolResultRow(NamedTuple):
@@ -189,26 +181,22 @@ class ToolResultRow(NamedTuple):
     created_at: datetime
 
 
-def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
+@AccessQuery
+def _tool_results(access: Access, agent_id: int, asker_id: int, thread_id: int, source_id: int) -> QuerySet[Any, Any]:
     """The newest tool calls that were executed, of those that may be shown again (`agents.agent.audience`) and whose
     answers are still kept. What quotes a message that changed since is not."""
-    calls = reusable_calls(scope.access.shown_to(""), scope.person_id)
+    calls = reusable_calls(access.shown_to(""), asker_id)
     is_for_all: Any = Value(True)
-    if scope.access.knowledge == "restricted":
-        is_for_all = Exists(reusable_calls(scope.access, scope.person_id).filter(pk=OuterRef("pk")).order_by())
-    calls = calls.filter(_own_runs_in_thread(scope.participant_id), decision=ToolCall.Decision.ALLOWED)
+    if access.knowledge == "restricted":
+        is_for_all = Exists(reusable_calls(access, asker_id).filter(pk=OuterRef("pk")).order_by())
+    calls = calls.filter(run__agent=agent_id, run__thread=thread_id, decision=ToolCall.Decision.ALLOWED)
     calls = calls.exclude(name__in=SELF_REPORTING_TOOLS).exclude(result="")  # an empty answer is kept as "(empty)"
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
-    source = Dive.objects.filter(thread=OuterRef(OuterRef(OuterRef("pk")))).values("source")
-    quoted = Q(thread=OuterRef(OuterRef("pk"))) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used
-    changed_messages = Message.objects.filter(ever_changed, quoted).filter(
+    changed_messages = Message.objects.filter(ever_changed, Q(thread=thread_id) | Q(pk=source_id)).filter(
         Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))
     )
     calls = calls.annotate(is_changed=Exists(changed_messages), is_for_all=is_for_all)
-    return calls.order_by("-run_id", "-id")[:MAX_TOOL_RESULTS]
-
-
-TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results, parse={"created_at": datetime.fromisoformat})
+    return calls.order_by("-run_id", "-id").values_list(*ToolResultRow._fields)[:MAX_TOOL_RESULTS]
 
 
 class PreviousAnswerRow(NamedTuple):
@@ -220,35 +208,45 @@ class PreviousAnswerRow(NamedTuple):
     was_compacted: bool
 
 
-def _newest_snapshot(scope: QueryScope) -> QuerySet[Any, Any]:
-    """The snapshot of the agent's last answer: for a draft it has no tools."""
-    answers = Snapshot.objects.filter(_own_runs_in_thread(scope.participant_id)).exclude(task=Run.Task.PUBLISH)
+@read_once
+def previous_answer(request: PromptRequest) -> PreviousAnswerRow | None:
+    """The agent's last answer here that was no draft: for those it has no tools."""
+    for tool_names, recall, was_compacted in _newest_snapshot.rows(request.agent.pk, request.thread.thread_id):
+        return PreviousAnswerRow(json.loads(tool_names), json.loads(recall), was_compacted)
+    return None
+
+
+@CompiledQuery
+def _newest_snapshot(agent_id: int, thread_id: int) -> QuerySet[Any, Any]:
+    answers = Snapshot.objects.filter(run__agent=agent_id, run__thread=thread_id).exclude(task=Run.Task.PUBLISH)
     since = Compaction.objects.filter(
         thread=OuterRef("run__thread"), state=Compaction.State.DONE, finished_at__gt=OuterRef("created_at")
     )
     compacted = since.exclude(trigger=Compaction.Trigger.CHANGED).order_by()
-    return answers.annotate(was_compacted=Exists(compacted)).order_by("-run_id")[:1]
-
-
-PREVIOUS_ANSWER = JsonRows("previous_answer", PreviousAnswerRow, _newest_snapshot)
+    newest = answers.annotate(was_compacted=Exists(compacted)).order_by("-run_id")
+    return newest.values_list(*PreviousAnswerRow._fields)[:1]
 
 
 def work_candidates(request: PromptRequest, tools: Iterable[str]) -> tuple[SectionCandidates, list[DroppedItem]]:
     """All work in the order of its weight, and what tools answered that not everybody here may see. `tools`: the names
     of those the agent has now, or could ask for."""
-    counter, own_id = request.counter, request.agent.participant_id
-    before = None if request.task == "publish" else PREVIOUS_ANSWER.first(request.rows)
+    counter, own_id, thread = request.counter, request.agent.participant_id, request.thread
+    before = None if request.task == "publish" else previous_answer(request)
+    progress = map(ProgressRow._make, reversed(_latest_progress.rows(thread.thread_id)))
+    result_rows = _tool_results.rows(
+        request.access, request.agent.pk, request.asker_id, thread.thread_id, thread.dive_source_id or 0
+    )
     results = [
         (row, _tool_result_item(counter, row, format_minute(row.created_at)))
-        for row in reversed(TOOL_RESULTS.all(request.rows))
+        for row in map(ToolResultRow._make, reversed(result_rows))
     ]
     items = [
-        *(_work_item(counter, row, is_own=row.author_id == own_id) for row in WORK_ITEMS.all(request.rows)),
-        *(_approval_item(counter, row, own_id) for row in reversed(APPROVALS.all(request.rows))),
+        *(_work_item(counter, row, is_own=row.author_id == own_id) for row in open_work(request)),
+        *(_approval_item(counter, row, own_id) for row in reversed(latest_approvals(request))),
         *_tool_change_items(counter, before, tools),
         *(
             _progress_item(counter, row, format_minute(row.created_at), is_own=row.author_id == own_id)
-            for row in reversed(PROGRESS_ENTRIES.all(request.rows))
+            for row in progress
         ),
         *(item for row, item in results if row.is_for_all),
     ]
@@ -301,7 +299,7 @@ def _approval_item(counter: TokenCounter, row: ApprovalRow, own_id: int) -> Item
         state=row.state,
         asked_by=row.requested_by + (", another agent" if row.is_of_another_agent(own_id) else ""),
         decided_by=row.decided_by or None,
-        time=row.at[:16].replace("T", " "),
+        time=format_minute(row.at),
         trust=trust,
     )
     return make_item(

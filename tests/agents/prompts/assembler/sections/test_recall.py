@@ -9,9 +9,8 @@ from django.utils import timezone
 from agents.agent.access import visible_to
 from agents.models import Agent, Run, Snapshot
 from agents.prompts.assembler.assemble import assemble
-from agents.prompts.assembler.prompt_rows import read_prompt_rows
 from agents.prompts.assembler.sections.recall import packing_order, recall_messages
-from agents.prompts.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
+from agents.prompts.assembler.sections.request import PromptRequest, RequestMessage, read_thread
 from agents.prompts.assembler.stack import BUDGETS
 from agents.prompts.snapshots.redaction import read_snapshot
 from agents.prompts.snapshots.store import load_content
@@ -164,17 +163,14 @@ def prompt_request(vibe: Agent, ana: Member, thread: Thread, question: str) -> P
     """A mention that Ana has not posted yet."""
     access, asker = visible_to(vibe), ana.participant
     thread.refresh_from_db()
-    rows = read_prompt_rows(access, thread_id=thread.pk, person_id=asker.pk)
-    assert rows is not None
     return PromptRequest(
         agent=vibe,
         access=access,
-        thread=ThreadContext._make(rows["thread"]),
+        thread=read_thread(access, thread.pk),
         task="mention",
         message=RequestMessage(question, asker, thread.created_at),
         counter=counter_for("offline"),
         budget=BUDGETS["mention"],
-        rows=rows,
     )
 
 
