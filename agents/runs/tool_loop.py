@@ -15,10 +15,12 @@ from django.db.models import Count, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Extract
 from django.utils import timezone
 
-from agents.agent.access import budget_denial, reply_denied_reason, tokens_used_by_agent, visible_to
+from agents.agent.access import visible_to
 from agents.agent.audience import has_new_readers, shown_to_readers
 from agents.agent.models import RUNS, Agent, Run, RunStep, ToolCall
 from agents.agent.models.run import ERASED_FIELDS
+from agents.agent.permissions import reply_denied_reason
+from agents.agent.token_budgets import check_budgets_left
 from agents.prompts.assembler.assemble import Prompt
 from agents.prompts.assembler.sections.work import CHANGED_NOTICE
 from agents.prompts.assembler.stack import MORE_TOOLS
@@ -295,18 +297,8 @@ class RunSession:
             )
 
     def _check_budget(self) -> int | None:
-        """Tokens left of the budgets of today, the agent's and the workspace's; None where the model costs nothing.
-
-        Raises Problem once one of them is used up: by this run, or by others meanwhile.
-        """
-        if self.client.is_free:
-            return None
-        agent = self.run.agent
-        tokens_by_agent = tokens_used_by_agent(agent.workspace_id)
-        if denial := budget_denial(agent, tokens_by_agent):
-            raise Problem(f"@{agent.handle} did not go on: {denial.reason}", code="budget_used_up")
-        own = agent.daily_token_budget - tokens_by_agent.get(agent.participant_id, 0)
-        return min(own, agent.workspace.daily_token_budget - sum(tokens_by_agent.values()))
+        """Tokens left of the budgets of today; None where the model costs nothing. Raises Problem where none are."""
+        return None if self.client.is_free else check_budgets_left(self.run.agent)
 
     def _stream_turn(self, turn: ModelTurn, round_number: int) -> Completion | None:
         """One turn, its words saved as they come; None when a person stopped it."""
