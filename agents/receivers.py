@@ -37,7 +37,8 @@ def start_runs(
     following_agents: tuple[int, ...],
     **_: Any,
 ) -> None:
-    """Two agents mentioned: two runs. Agents that follow the thread answer too, each once.
+    """Two agents mentioned: two runs. Agents that follow the thread answer too, each once. What an agent writes wakes
+    nobody: `_insert_message` in `openvibe/chat/services/messages.py` rings `agent_posted` for it, not this bell.
 
     In a dive its agent answers everything, and nobody else: who is named there besides gets a note.
     """

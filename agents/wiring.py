@@ -8,18 +8,12 @@ from contextlib import suppress
 from django.db.models import Exists, OuterRef
 
 from agents.admin.dashboard import dashboard
-from agents.agent.access import (
-    agent_access,
-    agent_accesses,
-    answers_for_free,
-    endpoint_for,
-    reply_denials,
-    tokens_used_today,
-    visible_to,
-)
+from agents.agent.access import agent_access, agent_accesses, answers_for_free, endpoint_for, visible_to
 from agents.agent.audience import shown_while_answering, visible_calls
 from agents.agent.models import Agent, LoadedSkill, ToolCall
+from agents.agent.permissions import reply_denials
 from agents.agent.services import PROMPT_CHECK
+from agents.agent.token_budgets import tokens_used_today
 from agents.connect.first_steps import list_first_steps, sample_questions
 from agents.prompts.assembler.stack import check_budgets
 from agents.prompts.assembler.validation import check_agent, check_endpoint, check_workspace

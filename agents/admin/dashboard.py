@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from agents.agent.access import token_rows
+from agents.agent.token_budgets import token_rows
 from agents.statistics.overview import Overview, read_overview
 from agents.statistics.statistics import sum_tokens
 from knowledge.queries import EXPIRING_WITHIN

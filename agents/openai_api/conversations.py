@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from django.db import transaction
 from django.db.models import F, QuerySet
 
-from agents.agent.access import reply_denied_reason
 from agents.agent.models import Agent, ClientConversation, ClientTurn, Run
+from agents.agent.permissions import reply_denied_reason
 from agents.agent.trust import may_respond
 from agents.openai_api.formats import WAITS
 from agents.openai_api.options import invalid

@@ -20,10 +20,11 @@ from agents.agent.models import RUNS, ClientTurn, Run
 from agents.prompts.assembler.assemble import Prompt, assemble
 from agents.runs.answer_format import AnswerFormat, answer_format
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds, options_of
+from agents.runs.fallback import MAX_FAILURES, Fallback
 from agents.runs.provider_fields import forget_fields
 from agents.runs.steps import add_step
 from agents.runs.store import Prices, begin_reply, claimable_run, fail_run, finish_run, save_unfinished_turn
-from agents.runs.tool_loop import MAX_FAILURES, Fallback, RunSession, read_message_changes, readers_of, toolbox_for_run
+from agents.runs.tool_loop import RunSession, read_message_changes, readers_of, toolbox_for_run
 from agents.runs.transcript import Reassembly, Transcript
 from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.base.problems import Problem

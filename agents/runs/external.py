@@ -16,8 +16,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from agents.agent.access import reply_denied_reason, visible_to
+from agents.agent.access import visible_to
 from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
+from agents.agent.permissions import reply_denied_reason
 from agents.prompts.assembler.assemble import Prompt
 from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.programs import programs_heard_at

@@ -4,8 +4,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from agents.agent.access import reply_denied_reason
 from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run
+from agents.agent.permissions import reply_denied_reason
 from agents.runs.external import queue_external_run, stop_external_run
 from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step
 from agents.runs.store import emit_reply_changed, has_later_answer

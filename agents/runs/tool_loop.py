@@ -3,8 +3,6 @@
 `RunSession` asks what the `Transcript` holds, has a `CallExecutor` execute each call, and saves the answer."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import monotonic
@@ -15,16 +13,19 @@ from django.db.models import Count, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Extract
 from django.utils import timezone
 
-from agents.agent.access import budget_denial, reply_denied_reason, tokens_used_by_agent, visible_to
+from agents.agent.access import visible_to
 from agents.agent.audience import has_new_readers, shown_to_readers
 from agents.agent.models import RUNS, Agent, Run, RunStep, ToolCall
 from agents.agent.models.run import ERASED_FIELDS
-from agents.prompts.assembler.assemble import Prompt
+from agents.agent.permissions import reply_denied_reason
+from agents.agent.token_budgets import check_budgets_left
 from agents.prompts.assembler.sections.work import CHANGED_NOTICE
 from agents.prompts.assembler.stack import MORE_TOOLS
 from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
+from agents.runs.context_window import MAX_SHORTENINGS, fit_prompt, window_after
+from agents.runs.fallback import Fallback, both_failed, choose_fallback, no_fallback
 from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of
 from agents.runs.provider_fields import dump_fields
 from agents.runs.store import (
@@ -68,9 +69,8 @@ from openvibe.engines.llm.answers.structured_output import UnparsableAnswer
 from openvibe.engines.llm.answers.tool_calls import read_call
 from openvibe.engines.llm.endpoints.endpoints import save_adaptations
 from openvibe.engines.llm.endpoints.windows import learn_window, note_unread, unread_sentence, unread_tokens
-from openvibe.engines.llm.errors import BudgetExceeded, ContextTooLong, EmptyAnswer, ModelError, ModelTimeout
+from openvibe.engines.llm.errors import BudgetExceeded, ContextTooLong, EmptyAnswer, ModelError
 from openvibe.engines.llm.fences import clean_text
-from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.protocol import ModelClient
 from openvibe.engines.llm.values import (
     NO_OPTIONS,
@@ -100,31 +100,7 @@ MAX_CALLS_PER_ROUND = 16
 MAX_CALLS_ON_RECORD = 64
 """Calls of one round that are answered and kept, refused ones included."""
 
-MAX_SHORTENINGS = 3
-"""Times in a run that a prompt which was too long is made shorter; each time a third shorter at least."""
-
-MAX_FAILURES = 2
-"""The most failures of a run's first model; then its fallback is asked."""
-
 MessageChanges = list[tuple[Any, ...]]
-
-
-@dataclass(frozen=True)
-class Fallback:
-    """The model that is asked when the first one fails. `assemble` makes the run's prompt for it."""
-
-    endpoint: Endpoint
-    client: ModelClient
-    max_output_tokens: int | None
-    assemble: Callable[..., Prompt]
-
-    @property
-    def model(self) -> str:
-        return self.client.model
-
-
-def no_fallback() -> Fallback | None:
-    return None
 
 
 @dataclass
@@ -295,18 +271,8 @@ class RunSession:
             )
 
     def _check_budget(self) -> int | None:
-        """Tokens left of the budgets of today, the agent's and the workspace's; None where the model costs nothing.
-
-        Raises Problem once one of them is used up: by this run, or by others meanwhile.
-        """
-        if self.client.is_free:
-            return None
-        agent = self.run.agent
-        tokens_by_agent = tokens_used_by_agent(agent.workspace_id)
-        if denial := budget_denial(agent, tokens_by_agent):
-            raise Problem(f"@{agent.handle} did not go on: {denial.reason}", code="budget_used_up")
-        own = agent.daily_token_budget - tokens_by_agent.get(agent.participant_id, 0)
-        return min(own, agent.workspace.daily_token_budget - sum(tokens_by_agent.values()))
+        """Tokens left of the budgets of today; None where the model costs nothing. Raises Problem where none are."""
+        return None if self.client.is_free else check_budgets_left(self.run.agent)
 
     def _stream_turn(self, turn: ModelTurn, round_number: int) -> Completion | None:
         """One turn, its words saved as they come; None when a person stopped it."""
@@ -381,40 +347,30 @@ class RunSession:
         needs does not fit into that, another model is asked, if there is one."""
         self.shortenings += 1
         limit = self.max_output_tokens
-        window = error.smaller_window(turn.tokens, limit or 0)
-        reserve = max(min(limit or window // 4, window // 4), 1)
+        window = window_after(error, turn, limit)
         if (endpoint := getattr(self.client, "endpoint", None)) is not None:
-            learn_window(endpoint, window, str(error))
-        ceiling = min(transcript.ceiling, window - reserve)
+            learn_window(endpoint, window.tokens, str(error))
         try:
-            prompt = self._fit(transcript, ceiling, turn if error.window is None else None)
+            prompt = fit_prompt(transcript, window, turn if error.window is None else None)
         except Problem as problem:
-            too_little = f"The model takes {window:,} tokens at most, prompt and answer together, which is too few. "
-            self._ask_another(transcript, ContextTooLong(f"{too_little}{problem.message}", window=window))
+            too_little = (
+                f"The model takes {window.tokens:,} tokens at most, prompt and answer together, which is too few. "
+            )
+            self._ask_another(transcript, ContextTooLong(f"{too_little}{problem.message}", window=window.tokens))
             return
-        self.max_output_tokens = limit and reserve
-        text = f"The model takes {window:,} tokens at most: the prompt was made shorter, and asked again."
+        self.max_output_tokens = limit and window.reserve
+        text = f"The model takes {window.tokens:,} tokens at most: the prompt was made shorter, and asked again."
         with transaction.atomic():
             shorten_prompt(self.run, prompt, CallNotice("window_learned", text))
-
-    def _fit(self, transcript: Transcript, ceiling: int, refused: ModelTurn | None) -> Prompt:
-        """The prompt within so many tokens; a third below what was refused, as far as that is possible, where nobody
-        knows what would be taken. Raises Problem."""
-        if refused is not None and refused.tokens * 2 // 3 < ceiling:
-            with suppress(Problem):
-                return transcript.fit(refused.tokens * 2 // 3)
-        return transcript.fit(ceiling)
 
     def _ask_another(self, transcript: Transcript, error: ModelError) -> None:
         """Asks the model once more where that may help; after its second failure, its fallback. Raises the error where
         there is none, with both reasons where that fails, too."""
-        if self.first_error is not None:
-            raise _both_failed(self.run, self.first_error, error)
-        fallback = self.find_fallback()
-        if fallback is None:
-            raise error
         self.failures += error.attempts
-        if self.failures < MAX_FAILURES and (error.may_pass or isinstance(error, ModelTimeout)):
+        fallback = choose_fallback(
+            self.run, error, self.find_fallback, failures=self.failures, first_error=self.first_error
+        )
+        if fallback is None:
             return
 
         def may_drop_tools() -> bool:
@@ -423,7 +379,7 @@ class RunSession:
         try:
             prompt = fallback.assemble(tools=self.tools, may_drop_tools=may_drop_tools())
         except Problem as problem:
-            raise _both_failed(self.run, error, problem, fallback.model) from error
+            raise both_failed(self.run, error, problem, fallback.model) from error
         with transaction.atomic():
             switch_model(
                 self.run,
@@ -438,7 +394,7 @@ class RunSession:
         try:
             transcript.tokens_left_today = self._check_budget()
         except Problem as problem:
-            raise _both_failed(self.run, error, problem) from error
+            raise both_failed(self.run, error, problem) from error
 
     def _end_round(
         self, completion: Completion, turn: ModelTurn, round_number: int, first_word_at: datetime | None
@@ -535,15 +491,6 @@ def with_read_calls(completion: Completion, tools: Sequence[ToolSpec]) -> Comple
     """The completion with its calls by the names and schemas of the tools that were offered, whichever client read
     it."""
     return replace(completion, tool_calls=tuple(read_call(call, tools) for call in completion.tool_calls))
-
-
-def _both_failed(run: Run, first: ModelError, second: ModelError | Problem, second_model: str = "") -> ModelError:
-    """What people are told where the fallback failed, too: both reasons, under the code of the first."""
-    first_model, second_model = (run.first_model, run.model) if run.first_model else (run.model, second_model)
-    words = second.message if isinstance(second, Problem) else str(second)
-    error = copy(first)
-    error.args = (f"{first_model}: {first} {second_model}, its fallback: {words}",)
-    return error
 
 
 def read_message_changes(thread_id: int) -> MessageChanges:

@@ -8,8 +8,9 @@ import structlog
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents.agent.access import schedule_denied_reasons, visible_to
+from agents.agent.access import visible_to
 from agents.agent.models import Agent, Run, Schedule
+from agents.agent.permissions import schedule_denied_reasons
 from agents.schedules.recurrence import next_times, parse_time_zone
 from openvibe.base.events import emit
 from openvibe.base.problems import Missing, Problem, Refused

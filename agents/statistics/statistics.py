@@ -10,8 +10,8 @@ from django.db import connection
 from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
-from agents.agent.access import TOTAL_TOKENS, token_rows
 from agents.agent.models import Agent
+from agents.agent.token_budgets import TOTAL_TOKENS, token_rows
 from memory.models import Feedback
 from openvibe.engines.charts.charts import DayChart, Series, bar_chart, format_value, line_chart
 

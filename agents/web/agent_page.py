@@ -11,10 +11,10 @@ from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from agents.agent.access import tokens_used_today
 from agents.agent.models import Agent, Run, SoulVersion
 from agents.agent.soul import FieldDiff, diff_souls, render_soul
 from agents.agent.soul.parser import soul_from_dict
+from agents.agent.token_budgets import tokens_used_today
 from agents.agent.trust import trust_level
 from agents.prompts.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
 from agents.runs.programs import programs_heard_at

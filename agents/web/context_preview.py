@@ -6,8 +6,9 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from agents.agent.access import model_takes_tools, reply_denied_reason
+from agents.agent.access import model_takes_tools
 from agents.agent.models import Agent
+from agents.agent.permissions import reply_denied_reason
 from agents.prompts.assembler.assemble import Prompt, assemble
 from agents.prompts.assembler.fit import RequiredPartsTooLarge
 from agents.prompts.snapshots.redaction import view_of_prompt

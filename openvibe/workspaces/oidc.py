@@ -1,7 +1,8 @@
 """Sign-in by a provider of the operator's own (OpenID Connect): what is fetched from it, and who it may speak for.
 
 The provider named in `OPENVIBE_OIDC_URL` may stand on a private address, for the operator chose it. What its discovery
-document names besides is checked like any address (`base.ssrf_guard`); redirects are not followed."""
+document names besides is checked like any address (`openvibe.engines.network.ssrf_guard`);
+redirects are not followed."""
 
 from contextlib import suppress
 from types import TracebackType

@@ -15,7 +15,8 @@ from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from agents.agent.access import reply_denied_reason, visible_to
+from agents.agent.access import visible_to
+from agents.agent.permissions import reply_denied_reason
 from agents.agent.services import set_trust_level
 from agents.api.serializers import AssembledOut
 from agents.models import Agent, Run

@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agents.agent.access import tokens_used_today
 from agents.agent.services import deactivate_agent
+from agents.agent.token_budgets import tokens_used_today
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import stop_run

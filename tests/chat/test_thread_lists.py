@@ -17,7 +17,7 @@ from openvibe.chat.queries import (
     read_channel_unread,
     read_sidebar,
 )
-from openvibe.chat.queries.sidebar import MAX_COUNTED_MENTIONS, RECENT_THREADS
+from openvibe.chat.queries.unread import MAX_COUNTED_MENTIONS, RECENT_THREADS
 from openvibe.chat.services import create_channel, mark_all_read, mark_read, mark_unread_from, pin_thread
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_thread, say

@@ -11,9 +11,9 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from agents.agent.access import token_rows
 from agents.agent.models import Agent
 from agents.agent.services import MAX_DAILY_TOKENS, update_daily_budgets
+from agents.agent.token_budgets import token_rows
 from agents.statistics.statistics import PERIOD_DAYS, sum_tokens
 from openvibe.base.forms import ServiceForm
 from openvibe.base.problems import Problem, Refused

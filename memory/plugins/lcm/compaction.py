@@ -34,9 +34,9 @@ from memory.plugins.lcm.items import (
 )
 from memory.plugins.lcm.models import Conversation, Item, Summary
 from memory.plugins.lcm.pause import check_not_paused, forget_failures, record_endpoint_failure, summary_endpoint
-from memory.plugins.lcm.planner import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, plan_summary, write_summary
 from memory.plugins.lcm.stale_summaries import rebuild_stale_summaries
 from memory.plugins.lcm.summarizer import entry_cost, summarize
+from memory.plugins.lcm.summary_plan import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, plan_summary, write_summary
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Thread

@@ -61,7 +61,8 @@ class Summary(models.Model):
     (`stale`), or a person corrects it.
 
     What it was made from are its messages or constituents, and the earlier summaries that were shown with them. All of
-    that are messages from `source_from_seq` on, up to `last_seq`: whatever is changed there makes it stale.
+    that are messages from `source_from_seq` on, up to `last_seq`: whatever is changed there makes it stale, and takes
+    its words out of it, by triggers on chat's messages (`FORGET_CHANGED` in the migrations).
     """
 
     class Kind(models.TextChoices):

@@ -8,8 +8,8 @@ from django.db import connection, transaction
 
 from memory.plugins.lcm.items import fetch_rows
 from memory.plugins.lcm.models import Summary
-from memory.plugins.lcm.planner import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter
 from memory.plugins.lcm.summarizer import NO_MODEL, SummaryDraft, SummarySource, strip_headers, summarize
+from memory.plugins.lcm.summary_plan import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter
 from memory.plugins.lcm.summary_sources import (
     BUMP_VERSION,
     DELETED_CONTENT,

@@ -25,7 +25,6 @@ from openvibe.chat.queries.conversations import (
     access_message,
     access_thread,
     attachments_of_thread,
-    filter_unread,
     has_attachments,
     list_messages,
     message_page,
@@ -38,28 +37,19 @@ from openvibe.chat.queries.conversations import (
     with_authors_and_mentions,
     with_last_read_seq,
 )
+from openvibe.chat.queries.direct_messages import access_recipient, find_direct_thread, list_recipients
 from openvibe.chat.queries.export import EXPORT_TYPES, export_filename, export_thread
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.link_previews import read_link_previews
-from openvibe.chat.queries.places import (
-    chosen_notification_level,
-    find_places,
-    notification_level,
-    notification_preferences,
-    parse_recent,
-)
+from openvibe.chat.queries.notifications import chosen_notification_level, notification_level, notification_preferences
+from openvibe.chat.queries.places import find_places, parse_recent
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
-    MAX_COUNTED_MENTIONS,
     Sidebar,
     SidebarChannel,
     SidebarDirect,
     SidebarParticipant,
     SidebarWorkspace,
-    access_recipient,
-    find_direct_thread,
-    list_recipients,
-    read_channel_unread,
     read_sidebar,
 )
 from openvibe.chat.queries.thread_lists import (
@@ -73,6 +63,7 @@ from openvibe.chat.queries.thread_lists import (
     message_preview,
 )
 from openvibe.chat.queries.thread_page import NamedAgent, ThreadSurroundings, read_surroundings
+from openvibe.chat.queries.unread import MAX_COUNTED_MENTIONS, filter_unread, read_channel_unread
 from openvibe.chat.search.thread import MessageHit, find_messages
 from openvibe.chat.search.workspace import best_messages
 

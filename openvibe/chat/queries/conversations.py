@@ -34,11 +34,10 @@ from openvibe.chat.models import (
     Thread,
     break_long_words,
 )
-from openvibe.chat.queries.places import muted_threads
 from openvibe.engines.llm.offline.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Member, Participant
+from openvibe.workspaces.models import Participant
 
 Row = TypeVar("Row", bound=models.Model)
 ATTACHMENT_FIELDS = ("id", "name", "media_type", "size", "token_count", "sha256")
@@ -93,18 +92,6 @@ def with_last_read_seq(threads: QuerySet[Thread], access: Access) -> QuerySet[Th
     """Threads with how far the asker has read each, 0 for not at all."""
     marker = ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id)
     return threads.annotate(last_read_seq=Coalesce(Subquery(marker.values("last_read_seq")), 0))
-
-
-def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
-    """The threads, of those with `last_read_seq`, that have something new, as the inbox lists them: nothing put away,
-    and to a member nothing from before she joined unless she opened it, and nothing that she muted."""
-    threads = threads.filter(archived_at=None, channel__archived_at=None, last_seq__gt=F("last_read_seq"))
-    if access.is_agent:
-        return threads
-    threads = threads.exclude(muted_threads(access))
-    joined_at = Member.objects.filter(participant_id=access.participant_id).values("joined_at")
-    is_opened = Exists(ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id))
-    return threads.filter(Q(is_opened) | Q(last_message_at__gte=Subquery(joined_at)))
 
 
 def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:

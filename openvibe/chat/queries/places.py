@@ -1,18 +1,16 @@
 """Places by their names, for the command palette: threads by title, channels, people by name or handle; other floors
-add theirs through `openvibe.chat.wiring.PLACE_SOURCES`. And which of them somebody is notified of."""
+add theirs through `openvibe.chat.wiring.PLACE_SOURCES`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
-from openvibe.chat.models import Channel, NotificationPreference, Thread, visibility_of
+from openvibe.chat.models import visibility_of
 from openvibe.chat.wiring import PLACE_SOURCES, Place, PlaceQuery
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Member, NotificationLevel
 
 _SELECT_NAMED = """
 SELECT to_json(ARRAY(
@@ -107,37 +105,3 @@ def parse_recent(text: str) -> Sequence[str]:
     out."""
     keys = (key for key in text.split(",") if key[1:].isascii() and key[1:].isdigit() and len(key) < 18)
     return tuple(dict.fromkeys(keys))[:12]
-
-
-def muted_threads(access: Access) -> Q:
-    """The condition, for rows of threads, that the asker muted them, or their channel and not them."""
-    own = NotificationPreference.objects.filter(participant_id=access.participant_id)
-    of_thread = own.filter(thread=OuterRef("pk"))
-    muting_channel = own.filter(channel=OuterRef("channel_id"), level=NotificationLevel.NOTHING)
-    is_muted = Q(Exists(of_thread.filter(level=NotificationLevel.NOTHING)))
-    return is_muted | (Q(Exists(muting_channel)) & ~Q(Exists(of_thread)))
-
-
-def notification_preferences(access: Access) -> QuerySet[NotificationPreference]:
-    """The asker's choices for what she still sees: channels first, by name."""
-    is_visible = Q(channel__in=Channel.objects.visible_to(access)) | Q(thread__in=Thread.objects.visible_to(access))
-    rows = NotificationPreference.objects.filter(is_visible, participant_id=access.participant_id)
-    return rows.select_related("channel", "thread__channel").order_by(
-        "channel__name", "thread__channel__name", "thread__title", "pk"
-    )
-
-
-def chosen_notification_level(access: Access, scope: Channel | Thread) -> str:
-    """What the asker chose for it; empty where nothing."""
-    own = NotificationPreference.objects.filter(participant_id=access.participant_id)
-    rows = own.filter(thread=scope) if isinstance(scope, Thread) else own.filter(channel=scope)
-    return rows.values_list("level", flat=True).first() or ""
-
-
-def notification_level(access: Access, scope: Channel | Thread | None = None) -> str:
-    """What holds: the thread's choice, its channel's, the asker's default."""
-    level = chosen_notification_level(access, scope) if scope else ""
-    if not level and isinstance(scope, Thread):
-        level = chosen_notification_level(access, scope.channel)
-    default = Member.objects.filter(participant=access.participant_id).values_list("notify_level", flat=True)
-    return level or default[0]

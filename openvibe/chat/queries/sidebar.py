@@ -1,91 +1,21 @@
-"""What the sidebar of every workspace page shows: one statement for a page, one for all who are told of a change;
-and reads of direct messages."""
+"""What the sidebar of every workspace page shows: one statement for a page."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
-from typing import LiteralString
 
-from django.db.models import QuerySet
 from psycopg import sql
 
-from openvibe.base.problems import Missing
-from openvibe.chat.models import Thread, is_channel_readable, participants_known_to, visibility_of
+from openvibe.chat.models import visibility_of
+from openvibe.chat.queries.unread import with_unread
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import PRESENCE_SECONDS, Participant
-from openvibe.workspaces.queries import name_like
+from openvibe.workspaces.models import PRESENCE_SECONDS
 
 MAX_PEOPLE = 40
 MAX_DIRECT = 20
 """Direct messages: those of the newest. Others are found by *New message*, in the inbox and by search."""
-RECENT_THREADS = 100
-"""The most threads of each channel, those last written in: a channel is unread, and the inbox puts a thread first, for
-what is new in them, in threads that the reader marked as unread or follows, and in those where she is named. A page
-costs the same however many threads there are."""
-MAX_COUNTED_MENTIONS = 200
-"""The most mentions that are counted of somebody, the newest in channels that she reads: what is counted of them is not
-read yet."""
-_IS_NEW = """(r.id IS NOT NULL OR t.last_message_at >=
-    (SELECT joined_at FROM workspaces_member WHERE participant_id = {asker}))
-    AND NOT EXISTS (SELECT FROM chat_notificationpreference n
-        WHERE n.participant_id = {asker} AND n.thread_id = t.id AND n.level = 'nothing')
-    AND (
-        NOT EXISTS (SELECT FROM chat_notificationpreference n
-            WHERE n.participant_id = {asker} AND n.channel_id = t.channel_id AND n.level = 'nothing')
-        OR EXISTS (SELECT FROM chat_notificationpreference n
-            WHERE n.participant_id = {asker} AND n.thread_id = t.id)
-    )"""
-
-
-def is_new_to(asker: LiteralString) -> sql.Composed:
-    """Whether what was not read of a thread `t`, whose read marker is `r`, counts as new to somebody: what was said
-    before she joined does not, unless she has opened the thread, nor what is said where she muted it."""
-    return sql.SQL(_IS_NEW).format(asker=sql.SQL(asker))
-
-
-_RECENT_THREADS = """(
-        SELECT t.* FROM chat_thread t
-        WHERE t.channel_id = {channel} AND t.parent_id IS NULL AND t.archived_at IS NULL AND t.last_seq > 0
-        AND t.id <> ALL(ARRAY(
-            SELECT n.thread_id FROM chat_notificationpreference n
-            WHERE n.participant_id = {asker} AND n.thread_id IS NOT NULL AND n.level = 'nothing'
-        ))
-        ORDER BY coalesce(t.last_message_at, t.created_at) DESC, t.id DESC LIMIT {recent_threads}
-    )"""
-# OFFSET: looked up for each thread, never all that she has for each channel.
-_MARKER = "SELECT * FROM chat_readmarker r WHERE r.thread_id = t.id AND r.participant_id = {asker} OFFSET 0"
-# Whether anything among the newest of a channel is new to somebody.
-_IS_UNREAD = """EXISTS (
-    SELECT FROM {recent} t LEFT JOIN LATERAL ({marker}) r ON true
-    WHERE t.last_seq > coalesce(r.last_read_seq, 0) AND {is_new}
-)"""
-# A row for each unread mention, where `is_new` says whether the thread is unread for them, too; and one for each thread
-# with something new that somebody marked as unread or follows.
-_NEWS = """
-    SELECT t.channel_id, 1 AS mentions, t.archived_at IS NULL AND {is_new} AS is_new
-    FROM (
-        SELECT t.id, t.channel_id, t.archived_at, t.last_message_at, m.seq
-        FROM chat_mention n JOIN chat_message m ON m.id = n.message_id JOIN chat_thread t ON t.id = m.thread_id
-        WHERE n.participant_id = {asker} AND t.parent_id IS NULL AND m.deleted_at IS NULL AND {is_readable}
-        ORDER BY n.message_id DESC LIMIT {max_mentions}
-    ) t LEFT JOIN LATERAL ({marker}) r ON true
-    WHERE t.seq > coalesce(r.last_read_seq, 0)
-    UNION ALL
-    SELECT t.channel_id, 0, true
-    FROM (
-        SELECT thread_id FROM chat_readmarker
-        WHERE participant_id = {asker} AND marked_unread_seq = last_read_seq
-        UNION
-        SELECT thread_id FROM chat_notificationpreference
-        WHERE participant_id = {asker} AND thread_id IS NOT NULL AND level <> 'nothing'
-    ) k
-    CROSS JOIN LATERAL (SELECT * FROM chat_thread t WHERE t.id = k.thread_id OFFSET 0) t
-    LEFT JOIN LATERAL ({marker}) r ON true
-    WHERE t.parent_id IS NULL AND t.archived_at IS NULL AND t.last_seq > coalesce(r.last_read_seq, 0) AND {is_new}
-"""
 
 _SELECT_SIDEBAR = """
 WITH news AS (
@@ -135,19 +65,6 @@ SELECT to_json(ARRAY(
     WHERE b.user_id = %(user)s AND b.removed_at IS NULL ORDER BY w.name, w.id
 ))
 """
-
-# The same of one channel each for many readers.
-_SELECT_CHANNEL_UNREAD = """
-SELECT asker.id, asker.channel, coalesce(n.is_new, false) OR {is_unread}, coalesce(n.mentions, 0)
-FROM unnest(%s::bigint[], %s::bigint[]) AS asker(id, channel) CROSS JOIN LATERAL (
-    SELECT sum(mentions) AS mentions, bool_or(is_new) AS is_new FROM ({news}) n WHERE n.channel_id = asker.channel
-) n
-"""
-# Whether the asker, a member, reads the channel of a thread `t`.
-_IS_NO_GUEST = "EXISTS (SELECT FROM workspaces_member b WHERE b.participant_id = asker.id AND b.role <> 'guest')"
-_IS_READABLE_TO_MEMBER = sql.SQL(
-    "EXISTS (SELECT FROM chat_channel c WHERE c.id = t.channel_id AND {is_channel_readable})"
-).format(is_channel_readable=is_channel_readable(_IS_NO_GUEST))
 
 
 @dataclass(frozen=True)
@@ -254,52 +171,4 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
 @cache
 def _sidebar_statement() -> str:
     is_readable = sql.SQL("t.channel_id = ANY(%(channels)s::bigint[])")
-    return _format(_SELECT_SIDEBAR, asker="%(asker)s", channel="c.id", is_readable=is_readable)
-
-
-@cache
-def _channel_unread_statement() -> str:
-    is_readable = _IS_READABLE_TO_MEMBER
-    return _format(_SELECT_CHANNEL_UNREAD, asker="asker.id", channel="asker.channel", is_readable=is_readable)
-
-
-def _format(
-    statement: LiteralString, *, asker: LiteralString, channel: LiteralString, is_readable: sql.Composable
-) -> str:
-    names = {"asker": sql.SQL(asker), "channel": sql.SQL(channel)}
-    recent = sql.SQL(_RECENT_THREADS).format(**names, recent_threads=RECENT_THREADS)
-    is_new, marker = is_new_to(asker), sql.SQL(_MARKER).format(**names)
-    is_unread = sql.SQL(_IS_UNREAD).format(**names, recent=recent, marker=marker, is_new=is_new)
-    news = sql.SQL(_NEWS).format(
-        asker=names["asker"], marker=marker, is_new=is_new, is_readable=is_readable, max_mentions=MAX_COUNTED_MENTIONS
-    )
-    return sql.SQL(statement).format(is_unread=is_unread, news=news).as_string()
-
-
-def read_channel_unread(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[bool, int]]:
-    """The unread state by participant and channel: whether anything is unread there, and how often they are named in
-    it. One statement, none without pairs."""
-    if not pairs:
-        return {}
-    rows = fetch_prepared(_channel_unread_statement(), [list(numbers) for numbers in zip(*pairs, strict=True)])
-    return {(participant, channel): (unread, mentions) for participant, channel, unread, mentions in rows}
-
-
-def list_recipients(access: Access, words: str = "") -> QuerySet[Participant]:
-    """The people and agents whom the asker may write to: people and agents she knows, without herself, by name; with
-    words, who has them in name or handle."""
-    return participants_known_to(access).exclude(pk=access.participant_id).filter(name_like(words))
-
-
-def access_recipient(by: Access, participant_id: int) -> Participant:
-    """An active person or agent that the asker knows, other than herself. Raises Missing."""
-    recipient = participants_known_to(by).exclude(pk=by.participant_id).filter(pk=participant_id).first()
-    if recipient is None:
-        raise Missing
-    return recipient
-
-
-def find_direct_thread(*, by: Access, participant_id: int) -> Thread | None:
-    """The conversation of the asker with somebody, whether they are still there or not; None when there is none yet."""
-    thread: Thread | None = Thread.objects.direct_between(by.participant_id, participant_id).first()
-    return thread
+    return with_unread(_SELECT_SIDEBAR, asker="%(asker)s", channel="c.id", is_readable=is_readable)

@@ -11,7 +11,7 @@ from typing import Literal, LiteralString
 from psycopg import sql
 
 from openvibe.chat.models import Channel, Message, visibility_of
-from openvibe.chat.queries.sidebar import RECENT_THREADS, is_new_to
+from openvibe.chat.queries.unread import RECENT_THREADS, is_new_to
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.database.timestamps import parse_stored_time
 from openvibe.engines.text.markdown import plain_text

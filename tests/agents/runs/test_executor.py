@@ -10,7 +10,7 @@ import pytest
 from django.db import InterfaceError, OperationalError, connection, connections
 from psycopg.errors import DeadlockDetected
 
-from agents.agent.access import tokens_used_today
+from agents.agent.token_budgets import tokens_used_today
 from agents.models import RUNS, Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from agents.agent.access import tokens_used_today
+from agents.agent.token_budgets import tokens_used_today
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run, retry_run

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 
-from agents.agent.access import tokens_used_today
+from agents.agent.token_budgets import tokens_used_today
 from agents.models import Agent, Run, ToolCall
 from agents.prompts.assembler.stack import MORE_TOOLS
 from agents.runs.executor import execute_run

@@ -6,7 +6,7 @@ from openvibe.engines.database.migration_operations import CreateModels, create_
 
 # When the text of a message changes, or a reply takes the place of another, every summary that stands for it loses its
 # words in the same transaction. The triggers stand on chat's table, which knows nothing of memory: whatever changes a
-# text, by whatever way, cannot leave it in a summary. The words are those of `models.REWRITING`. A summary is made from
+# text, by whatever way, cannot leave it in a summary. The words are those of `models.STALE_CONTENT`. A summary is made from
 # everything between `source_from_seq` and `last_seq`, earlier context included; corrections of it may quote the words,
 # so they are emptied. The conversation's lock, taken after the message's own as everywhere, waits for a condensed
 # summary that is about to commit, so that this one is wiped, too.
