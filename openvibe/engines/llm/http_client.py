@@ -1,21 +1,19 @@
-"""The HTTP connection below the vendors' packages: guarded, bounded in time, and what came first over it on record."""
+"""The HTTP connection to an endpoint: guarded, bounded in time, and what came first over it on record."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 
 import httpx2
 
 from openvibe.engines.database.fields import UnreadableSecret
 from openvibe.engines.llm.errors import AuthRefused
-from openvibe.engines.network.event_stream import EventStream
 from openvibe.engines.network.ssrf_guard import GuardedTransport
 
-_HEADERS = {"Accept-Encoding": "identity"}  # what comes is as big as it looks
+_HEADERS = {"User-Agent": "OpenVibe", "Accept-Encoding": "identity"}  # what comes is as big as it looks
 _HEAD_BYTES = 8_192
 
 
@@ -27,6 +25,16 @@ class Connection:
     api_key: str = field(repr=False)
     allow_private: bool = False
     clock: Callable[[], float] = time.monotonic
+
+
+def api_root(connection: Connection, *, is_anthropic: bool = False) -> tuple[str, dict[str, str]]:
+    """The address that an API's paths go on from, and the headers that tell the key.
+
+    Anthropic documents `x-api-key` for keys, and an address with or without `/v1`."""
+    root, key = connection.base_url.rstrip("/"), connection.api_key or "none"
+    if is_anthropic:
+        return f"{root.removesuffix('/v1')}/v1", {"X-Api-Key": key, "Anthropic-Version": "2023-06-01"}
+    return root, {"Authorization": f"Bearer {key}"}
 
 
 class ResponseHead:
@@ -42,23 +50,18 @@ class ResponseHead:
     def record(self, response: httpx2.Response) -> None:
         self.content = b""
         if isinstance(response.stream, httpx2.SyncByteStream):
-            response.stream = _Body(response.stream, self._record_chunks)
-
-    def _record_chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        for chunk in chunks:
-            if len(self.content) < _HEAD_BYTES:
-                self.content += chunk[:_HEAD_BYTES]
-            yield chunk
+            response.stream = _RecordedBody(response.stream, self)
 
 
-class _Body(httpx2.SyncByteStream):
-    """What another body holds, read through a function."""
-
-    def __init__(self, body: httpx2.SyncByteStream, read: Callable[[Iterable[bytes]], Iterator[bytes]]) -> None:
-        self._body, self._read = body, read
+class _RecordedBody(httpx2.SyncByteStream):
+    def __init__(self, body: httpx2.SyncByteStream, head: ResponseHead) -> None:
+        self._body, self._head = body, head
 
     def __iter__(self) -> Iterator[bytes]:
-        return self._read(self._body)
+        for chunk in self._body:
+            if len(self._head.content) < _HEAD_BYTES:
+                self._head.content += chunk[:_HEAD_BYTES]
+            yield chunk
 
     def close(self) -> None:
         self._body.close()
@@ -66,12 +69,12 @@ class _Body(httpx2.SyncByteStream):
 
 @contextmanager
 def open_http_client(
-    connection: Connection, *, read_timeout: float, total_seconds: float, events: EventStream | None = None
+    connection: Connection, *, read_timeout: float, total_seconds: float
 ) -> Iterator[tuple[httpx2.Client, ResponseHead]]:
     """A client for one call: `read_timeout` seconds for anything to come, `total_seconds` in all.
 
-    It follows no redirect, reads no environment, and refuses compressed answers (DecodingError). An answer passes
-    through `events`, if given. Raises AuthRefused where the stored key cannot be read."""
+    It follows no redirect, reads no environment, and refuses compressed answers (DecodingError). Raises AuthRefused
+    where the stored key cannot be read."""
     if isinstance(connection.api_key, UnreadableSecret):
         raise AuthRefused(
             "The stored key of this endpoint cannot be read: the server's secret key is another one now.",
@@ -82,7 +85,7 @@ def open_http_client(
     )
     head = ResponseHead()
     timeout = httpx2.Timeout(read_timeout, connect=min(10.0, read_timeout))
-    hooks = {"response": [_refuse_compressed, head.record, *([partial(_read_events, events)] if events else ())]}
+    hooks = {"response": [_refuse_compressed, head.record]}
     with httpx2.Client(
         transport=transport, trust_env=False, timeout=timeout, headers=_HEADERS, event_hooks=hooks
     ) as client:
@@ -92,8 +95,3 @@ def open_http_client(
 def _refuse_compressed(response: httpx2.Response) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.DecodingError("The endpoint compresses its answers, which was not asked for.")
-
-
-def _read_events(events: EventStream, response: httpx2.Response) -> None:
-    if response.is_success and isinstance(response.stream, httpx2.SyncByteStream):
-        response.stream = _Body(response.stream, events.read)

@@ -1,16 +1,17 @@
-"""Server-sent events as endpoints really write them, put into the form that the vendors' packages read.
+"""Server-sent events of JSON as endpoints really write them: events without data, without the blank line that ends
+them, and one whole JSON object in place of a stream.
 
-Pure: bytes in, bytes out. The packages stop at an event without data, lose an event whose blank line is missing, and
-read nothing at all where one whole JSON object stands in place of a stream.
+Pure: bytes in, objects out.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -21,20 +22,24 @@ _FIELDS = ("data", "event", "id", "retry")
 
 @dataclass(frozen=True)
 class Event:
-    """One event: its data, which may have several lines, and its name, which may be empty."""
+    """One event: the JSON object that its data are, and its name, which may be empty."""
+
+    data: dict[str, Any]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class _Text:
+    """One event as it was written: its data may have several lines."""
 
     data: str
     name: str = ""
 
 
 class EventStream:
-    """Reads the body of one answer. `adapt` says how the vendor writes the event.
+    """Reads the body of one answer. One whole JSON object is one event without a name."""
 
-    One whole JSON object is one event without a name.
-    """
-
-    def __init__(self, adapt: Callable[[Event], Event]) -> None:
-        self._adapt = adapt
+    def __init__(self) -> None:
         self._has_fields = self._has_events = False
         self.is_done = False  # the endpoint said `[DONE]`
 
@@ -43,21 +48,25 @@ class EventStream:
         """Whether it is a stream that was over before its first event was whole."""
         return self._has_fields and not self._has_events
 
-    def read(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same events, each whole, without comments, ids, a byte order mark and what has no data."""
+    def read(self, chunks: Iterable[bytes]) -> Iterator[Event]:
+        """The events whose data are an object, up to `[DONE]`. Raises ValueError for data that are no JSON."""
         start, rest = _read_start(iter(chunks))
         if start.startswith(b"{"):
-            events: Iterable[Event] = _whole_or_lines(_decode(start + b"".join(rest)))
+            events: Iterable[_Text] = _whole_or_lines(_decode(start + b"".join(rest)))
         else:
             events = map(_with_plain_words, self._split_events(_split_lines(chain((start,), rest))))
         for event in events:
             self._has_events = True
             if event.data.lower() in _SIGNS_OF_LIFE:
                 continue
-            self.is_done = self.is_done or event.data.startswith("[DONE]")
-            yield _encode(self._adapt(event))
+            if event.data.startswith("[DONE]"):
+                self.is_done = True
+                return
+            data = json.loads(event.data)
+            if isinstance(data, dict):
+                yield Event(data, event.name)
 
-    def _split_events(self, lines: Iterator[str]) -> Iterator[Event]:
+    def _split_events(self, lines: Iterator[str]) -> Iterator[_Text]:
         name, data = "", list[str]()
         for line in lines:
             field, colon, value = line.partition(":")
@@ -66,7 +75,7 @@ class EventStream:
             is_data = field == "data" and value.lstrip().startswith(("{", "[DONE]"))
             is_next = field == "event" or is_data or is_error
             if data and (not line or (is_next and _is_whole(data))):
-                yield Event("\n".join(data), name)
+                yield _Text("\n".join(data), name)
                 name, data = "", []
             if not line:
                 name = ""
@@ -77,29 +86,29 @@ class EventStream:
             elif field == "event":
                 name = value.strip()
         if data and _is_whole(data):
-            yield Event("\n".join(data), name)
+            yield _Text("\n".join(data), name)
 
 
-def _whole_or_lines(text: str) -> list[Event]:
+def _whole_or_lines(text: str) -> list[_Text]:
     """One object, or one on each line: so some stream that have no events."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) < 2 or not _is_whole([lines[0]]) or not _is_whole([lines[1]]):
-        return [Event(text)]
-    return [Event(line) for line in lines]
+        return [_Text(text)]
+    return [_Text(line) for line in lines]
 
 
-def _with_plain_words(event: Event) -> Event:
+def _with_plain_words(event: _Text) -> _Text:
     """An event whose data are words, as what they are: a sign that it is alive, the end, or an error. Garbage stays."""
     if event.data[:1] in ("{", '"') or event.data.startswith("[DONE]"):
         return event
     if event.data.strip().upper() == "[DONE]":
-        return Event("[DONE]", event.name)
+        return _Text("[DONE]", event.name)
     try:
         json.loads(event.data)
     except (ValueError, RecursionError):
         if event.data.lower() in _SIGNS_OF_LIFE or "\ufffd" in event.data or not _WORD.search(event.data):
             return event
-        return Event(json.dumps({"error": {"message": event.data}}), "error")
+        return _Text(json.dumps({"error": {"message": event.data}}), "error")
     return event
 
 
@@ -146,9 +155,3 @@ def _is_whole(data: list[str]) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _encode(event: Event) -> bytes:
-    name = f"event: {event.name}\n" if event.name else ""
-    data = "".join(f"data: {line}\n" for line in re.split(r"\r\n|\r|\n", event.data))
-    return f"{name}{data}\n".encode()

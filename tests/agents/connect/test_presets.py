@@ -1,7 +1,5 @@
 """Providers by the shape of their keys, and which of their models to begin with."""
 
-import sys
-
 import pytest
 
 from agents.connect.presets import PRESETS, Preset, choose_model, find_local_servers, recognize_preset
@@ -69,18 +67,3 @@ def test_servers_of_this_machine_are_found_by_their_list_of_models() -> None:
         ("vLLM", ()),
     ]
     assert own.asked == []
-
-
-@pytest.mark.parametrize("package", ["openai", "anthropic"])
-def test_a_look_needs_no_vendors_package(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package's import takes longer than a look may, the first time in a process."""
-    monkeypatch.setitem(sys.modules, package, None)  # importing it fails
-    for module in (
-        "openvibe.engines.llm.openai.client",
-        "openvibe.engines.llm.openai.sdk",
-        "openvibe.engines.llm.anthropic.client",
-    ):
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    with serving(Answer("bge-m3 qwen3:8b")) as server:
-        (found,) = find_local_servers([Preset("Mine", server.base_url, is_local=True)])
-    assert (found.model, found.models) == ("qwen3:8b", ("qwen3:8b",))

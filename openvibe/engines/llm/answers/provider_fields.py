@@ -80,9 +80,9 @@ class FieldMerger:
 
 
 def extra_fields(part: Any, known: Iterable[str] = _OUTPUT_ONLY) -> dict[str, Any]:
-    """The fields of a message or call, as an object of the vendor's package or as JSON, that nothing here reads."""
-    extra = part if isinstance(part, Mapping) else getattr(part, "model_extra", None) or {}
-    return {name: value for name, value in extra.items() if name not in known and value is not None}
+    """The fields of a message or call that nothing here reads."""
+    fields = part if isinstance(part, Mapping) else {}
+    return {name: value for name, value in fields.items() if name not in known and value is not None}
 
 
 def reasoning_texts(fields: Mapping[str, Any]) -> dict[str, str]:

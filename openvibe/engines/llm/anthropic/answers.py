@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 from openvibe.engines.llm import tokens
@@ -13,11 +12,14 @@ from openvibe.engines.llm.answers.provider_fields import extra_fields
 from openvibe.engines.llm.answers.streamed_text import Gain, StreamedText
 from openvibe.engines.llm.answers.thoughts import AnswerEvent, AnswerText
 from openvibe.engines.llm.answers.tool_calls import join_arguments, make_call, stop_reason_of
-from openvibe.engines.llm.endpoint_errors.endpoint_errors import content_filter_error, empty_answer_error
+from openvibe.engines.llm.endpoint_errors.endpoint_errors import content_filter_error
 from openvibe.engines.llm.errors import BadAnswer, ContextTooLong, ModelUnavailable
 from openvibe.engines.llm.fences import IncrementalCleaner, clean_text
 from openvibe.engines.llm.values import Completion, TextReset, ToolCallRequest, Usage
 from openvibe.engines.network.event_stream import Event, EventStream
+from openvibe.engines.text.cleaning import has_visible_character
+
+Fields = Mapping[str, Any]
 
 _STOP_REASONS = {
     "end_turn": "stop",
@@ -35,22 +37,18 @@ _BLOCKS_OF_DELTAS = {
     "signature_delta": "thinking",
     "input_json_delta": "tool_use",
 }
+_CALL_FIELDS = ("type", "id", "name", "input", "cache_control", "caller", "toolset_name")
 _USAGE_NAMES = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def adapt_event(event: Event) -> Event:
-    """An event by the name of its type, which the official package goes by; a whole message as one that has begun."""
-    if event.name and event.name != "message":
-        return event
-    try:
-        value = json.loads(event.data)
-    except (ValueError, RecursionError):
-        return event
-    if not isinstance(value, dict):
-        return event
-    if value.get("type") == "message":
-        return Event(json.dumps({"type": "message_start", "message": value}), "message_start")
-    return Event(event.data, "error" if value.get("error") else str(value.get("type") or ""))
+def read_event(event: Event) -> Fields:
+    """An event whose type stands in its data; a whole message as one that begins, an error where it is looked for."""
+    value, name = event.data, event.name
+    if not name or name == "message":
+        if value.get("type") == "message":
+            return {"type": "message_start", "message": value}
+        name = "error" if value.get("error") else ""
+    return {"error": value} if name == "error" else {"type": name, **value}
 
 
 @dataclass
@@ -58,7 +56,7 @@ class _Block:
     """One block of an answer as it grows: text, thinking or a call. `start` is what it began with."""
 
     type: str
-    start: Any = None
+    start: Fields = field(default_factory=dict)
     text: StreamedText = field(default_factory=StreamedText)
     pieces: list[str] = field(default_factory=list)  # of a call's arguments
     signature: str | None = None
@@ -74,6 +72,8 @@ class _Block:
 class MessageAccumulator:
     """A streamed answer as it grows. Endpoints count blocks anew, begin them twice, or not at all."""
 
+    read = staticmethod(read_event)
+
     answer: AnswerText = field(default_factory=AnswerText)
     _blocks: list[_Block] = field(default_factory=list)
     _numbered: dict[Any, _Block] = field(default_factory=dict)
@@ -82,26 +82,26 @@ class MessageAccumulator:
     _stop_reason: str | None = None
     _explanation: str = ""
 
-    def add(self, event: Any) -> Iterator[AnswerEvent]:
+    def add(self, event: Fields) -> Iterator[AnswerEvent]:
         """Takes in one event; returns what it brings to the answer, which may be nothing."""
-        match getattr(event, "type", None):
+        match event.get("type"):
             case "message_start":
                 self._has_begun = True
-                self._add_usage(event.message.usage)
-                self._add_end(event.message)
-                yield from self._add_whole(event.message)  # an endpoint that does not stream has all in it
+                self._add_usage(event["message"].get("usage"))
+                self._add_end(event["message"])
+                yield from self._add_whole(event["message"])  # an endpoint that does not stream has all in it
             case "content_block_start":
-                yield from self._start_block(event.index, event.content_block)
+                yield from self._start_block(event.get("index"), event["content_block"])
             case "content_block_delta":
-                yield from self._add_delta(event.index, event.delta)
+                yield from self._add_delta(event.get("index"), event.get("delta"))
             case "content_block_stop":
                 yield from self._stop_block(event)
             case "message_delta":
-                self._add_end(event.delta)
-                self._add_usage(event.usage)
+                self._add_end(event.get("delta"))
+                self._add_usage(event.get("usage"))
             case "message_stop":
-                message = extra_fields(event, ()).get("message")
-                yield from self._add_whole(_as_object(message)) if isinstance(message, dict) else ()
+                message = event.get("message")
+                yield from self._add_whole(message) if isinstance(message, dict) else ()
 
     def end(self) -> Iterator[AnswerEvent]:
         """What is known of the answer once all of it has come; to be read to its end."""
@@ -122,77 +122,74 @@ class MessageAccumulator:
         reason = stop_reason_of(reason, calls)
         if reason == "content_filter":
             raise content_filter_error(self._explanation)
-        empty = empty_answer_error(self.answer.text, reason, has_thought=bool(self.answer.reasoning))
-        if empty and not calls:
-            if self._stop_reason == "model_context_window_exceeded":
-                raise ContextTooLong("The prompt leaves the model no room for an answer.")
-            raise empty
+        is_empty = not calls and not has_visible_character(self.answer.text)
+        if is_empty and self._stop_reason == "model_context_window_exceeded":
+            raise ContextTooLong("The prompt leaves the model no room for an answer.")
         fields = _message_fields(self._blocks)
         return Completion(self.answer.text, calls, self._total_usage(), reason, fields, self.answer.reasoning)
 
     def _add_end(self, end: Any) -> None:
-        self._stop_reason = getattr(end, "stop_reason", None) or self._stop_reason
-        details = getattr(end, "stop_details", None)
-        self._explanation = getattr(details, "explanation", None) or self._explanation
+        self._stop_reason = _get(end, "stop_reason") or self._stop_reason
+        self._explanation = _get(_get(end, "stop_details"), "explanation") or self._explanation
 
-    def _add_whole(self, message: Any) -> Iterator[AnswerEvent]:
+    def _add_whole(self, message: Fields) -> Iterator[AnswerEvent]:
         """A whole message, which may come after its blocks: what they lack of it."""
-        starts = list(getattr(message, "content", None) or ())
+        starts = list(message.get("content") or ())
         if not self._blocks:
             for index, start in enumerate(starts):
                 yield from self._start_block(index, start)
             return
         for block, start in zip(self._blocks, starts, strict=False):
-            if block.type == str(getattr(start, "type", None)):
+            if block.type == str(start.get("type")):
                 yield from self._complete_block(block, start)
         for index, start in enumerate(starts[len(self._blocks) :], start=len(self._blocks)):
             yield from self._start_block(index, start)
 
-    def _start_block(self, index: Any, start: Any) -> Iterator[AnswerEvent]:
+    def _start_block(self, index: Any, start: Fields) -> Iterator[AnswerEvent]:
         """A block begins, or begins once more."""
-        before, start_type = self._numbered.get(index), str(start.type)
+        before, start_type = self._numbered.get(index), str(start.get("type"))
         is_repeated = before is not None and before.type == start_type and _is_same_block(before, start)
         block = before if before is not None and is_repeated else _Block(start_type)
         if block is not before:
             self._numbered[index] = block
             self._blocks.append(block)
         block.start = block.start or start
-        signature = getattr(start, "signature", None)
+        signature = start.get("signature")
         block.signature = signature if isinstance(signature, str) else block.signature
         text = block.cleaner.clean(_block_text(start))
         yield from self._gain(block, block.text.add_whole(text) if is_repeated else block.text.add_start(text))
 
-    def _complete_block(self, block: _Block, whole: Any) -> Iterator[AnswerEvent]:
+    def _complete_block(self, block: _Block, whole: Fields) -> Iterator[AnswerEvent]:
         """The same block once more, as a whole."""
-        signature = getattr(whole, "signature", None)
+        signature = whole.get("signature")
         block.signature = signature if isinstance(signature, str) and signature else block.signature
-        tool_input = getattr(whole, "input", None)
+        tool_input = whole.get("input")
         if isinstance(tool_input, dict) and tool_input:
             block.pieces = [json.dumps(tool_input, ensure_ascii=False)]
         yield from self._gain(block, block.text.add_whole(clean_text(_block_text(whole)), may_go_on=False))
 
-    def _stop_block(self, event: Any) -> Iterator[AnswerEvent]:
-        block = self._numbered.get(event.index)
+    def _stop_block(self, event: Fields) -> Iterator[AnswerEvent]:
+        block = self._numbered.get(event.get("index"))
         if block is None:
             return
         block.is_over = True
-        whole = extra_fields(event, ()).get("content_block")
+        whole = event.get("content_block")
         if isinstance(whole, dict):
-            yield from self._complete_block(block, _as_object(whole))
+            yield from self._complete_block(block, whole)
 
     def _add_delta(self, index: Any, delta: Any) -> Iterator[AnswerEvent]:
         if delta is None:
             return
-        kind = str(delta.type)
+        kind = str(delta.get("type"))
         block = self._find_block(index, _BLOCKS_OF_DELTAS.get(kind))
         if block is None:
             return
         if kind == "signature_delta":
-            block.signature = str(delta.signature)
+            block.signature = str(delta.get("signature"))
         elif kind == "input_json_delta":
-            block.pieces.append(decode_text(delta.partial_json, block.cleaner.clean))
+            block.pieces.append(decode_text(delta.get("partial_json"), block.cleaner.clean))
         elif kind in ("text_delta", "thinking_delta"):
-            text = decode_text(getattr(delta, kind.removesuffix("_delta"), None), block.cleaner.clean)
+            text = decode_text(delta.get(kind.removesuffix("_delta")), block.cleaner.clean)
             yield from self._gain(block, block.text.add(text))
 
     def _find_block(self, index: Any, block_type: str | None) -> _Block | None:
@@ -225,10 +222,10 @@ class MessageAccumulator:
             yield from self._gain(block, Gain(block.text.text))
 
     def _add_usage(self, usage: Any) -> None:
-        details = getattr(usage, "output_tokens_details", None)
+        details = _get(usage, "output_tokens_details")
         for part, names in ((usage, _USAGE_NAMES), (details, ("thinking_tokens",))):
             for name in names:
-                if (count := tokens.read_count(getattr(part, name, None))) is not None:
+                if (count := tokens.read_count(_get(part, name))) is not None:
                     self._usage[name] = count
 
     def _total_usage(self) -> Usage:
@@ -243,26 +240,22 @@ class MessageAccumulator:
         return Usage(total, output, cache_reads, cache_writes, thinking)
 
 
-def _is_same_block(block: _Block, start: Any) -> bool:
+def _is_same_block(block: _Block, start: Fields) -> bool:
     """Whether a block that begins where one has begun is that one again."""
     if block.type == "tool_use":
-        return getattr(block.start, "id", None) == getattr(start, "id", None)
+        return bool(block.start.get("id") == start.get("id"))
     if block.type == "redacted_thinking":
-        return bool(getattr(block.start, "data", None) == getattr(start, "data", None))
+        return bool(block.start.get("data") == start.get("data"))
     return not block.is_over
 
 
-def _as_object(value: Any) -> Any:
-    """JSON in the form that the vendor's package gives: objects with attributes."""
-    if isinstance(value, dict):
-        return SimpleNamespace(
-            **{str(name): each if name == "input" else _as_object(each) for name, each in value.items()}
-        )
-    return [_as_object(each) for each in value] if isinstance(value, list) else value
+def _get(part: Any, name: str) -> Any:
+    """A field of an object; None of what is none, though one is wanted."""
+    return part.get(name) if isinstance(part, Mapping) else None
 
 
-def _block_text(block: Any) -> str:
-    return decode_text(getattr(block, "text" if str(block.type) == "text" else "thinking", None), str)
+def _block_text(block: Fields) -> str:
+    return decode_text(block.get("text" if block.get("type") == "text" else "thinking"), str)
 
 
 def _message_fields(blocks: Sequence[_Block]) -> dict[str, Any]:
@@ -283,14 +276,15 @@ def _thinking(blocks: Iterable[_Block]) -> Iterator[dict[str, Any]]:
             signature = {} if block.signature is None else {"signature": block.signature}
             yield {"type": "thinking", "thinking": block.text.text, **signature, **more}
         elif block.type == "redacted_thinking":
-            yield {"type": "redacted_thinking", "data": str(block.start.data), **more}
+            yield {"type": "redacted_thinking", "data": str(block.start.get("data")), **more}
 
 
 def _tool_call(number: int, block: _Block) -> ToolCallRequest:
-    tool_input = getattr(block.start, "input", None)
+    tool_input = block.start.get("input")
     whole = json.dumps(tool_input) if isinstance(tool_input, dict) else ""
-    fields = extra_fields(block.start, ("type", "id", "name", "input", "cache_control"))
-    return make_call(number, block.start.id, block.start.name, join_arguments(block.pieces).strip() or whole, fields)
+    call_id, name = block.start.get("id"), block.start.get("name")
+    fields = extra_fields(block.start, _CALL_FIELDS)
+    return make_call(number, call_id, name, join_arguments(block.pieces).strip() or whole, fields)
 
 
 def decode_text(text: Any, clean: Callable[[str], str] = clean_text) -> str:

@@ -1,50 +1,22 @@
-"""Anthropic's Messages protocol, through the official `anthropic` package.
-
-As in `openai`: the package's own retries and redirects are off, nothing is tried again after the first piece of text,
-and answers are read leniently. Every answer is streamed, whole ones too: there is one way to read them.
-"""
+"""Anthropic's Messages protocol. Every answer is streamed, whole ones too."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, ClassVar
 
-import anthropic
-
-from openvibe.engines.llm import tokens
 from openvibe.engines.llm.adaptations.adaptations import CallPlan
-from openvibe.engines.llm.adaptations.adapted_calls import (
-    AdaptationMemory,
-    AdaptedCall,
-    last_completion,
-    stream_adapted,
-)
 from openvibe.engines.llm.adaptations.request_options import MESSAGES_LACKS, THINKING_LACKS, messages_options
-from openvibe.engines.llm.answers.special_tokens import break_in_messages, break_in_tools, may_read_special_tokens
 from openvibe.engines.llm.answers.thoughts import AnswerText
 from openvibe.engines.llm.answers.tool_calls import arguments_object, clean_identifier
-from openvibe.engines.llm.anthropic.answers import THINKING_BLOCKS, MessageAccumulator, adapt_event
-from openvibe.engines.llm.endpoint_errors.cold_starts import loading_error
-from openvibe.engines.llm.endpoint_errors.endpoint_errors import (
-    DECODE_ERRORS,
-    connection_error,
-    no_answer_error,
-    read_error,
-    read_response,
-)
-from openvibe.engines.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelUnavailable
+from openvibe.engines.llm.anthropic.answers import THINKING_BLOCKS, MessageAccumulator
 from openvibe.engines.llm.fences import clean_text
-from openvibe.engines.llm.http_client import Connection, ResponseHead, open_http_client
+from openvibe.engines.llm.http_model import Accumulator, HttpModel
 from openvibe.engines.llm.images import messages_blocks
-from openvibe.engines.llm.protocol import ModelStream
-from openvibe.engines.llm.retries import Retries, RetryPolicy
-from openvibe.engines.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Completion, StreamEnd, ToolSpec
-from openvibe.engines.network.event_stream import EventStream
+from openvibe.engines.llm.values import ChatMessage, ToolSpec
 
 MAX_BREAKPOINTS = 4
 """Cache breakpoints of one request, by the protocol."""
@@ -59,132 +31,38 @@ DEFAULT_OUTPUT_TOKENS = 4_096
 _CACHE_CONTROL = {"type": "ephemeral"}
 
 
-class AnthropicModel:
-    """A ModelClient for one endpoint. Opens a connection per call and keeps none. `adaptations` and `hands_back_tools`
-    as in `openai`."""
+class AnthropicModel(HttpModel):
+    """A ModelClient for one endpoint."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        *,
-        model: str,
-        retry_policy: RetryPolicy | None = None,
-        is_free: bool = False,
-        adaptations: AdaptationMemory | None = None,
-        hands_back_tools: bool = False,
-    ) -> None:
-        base_url = connection.base_url.rstrip("/").removesuffix("/v1")  # the package adds it
-        self.model, self.is_free = model, is_free
-        self.adaptations = AdaptationMemory() if adaptations is None else adaptations
-        self._connection = replace(connection, base_url=base_url)
-        self._retry_policy = retry_policy or RetryPolicy()
-        self._hands_back_tools = hands_back_tools
+    path: ClassVar[str] = "/messages"
+    is_anthropic: ClassVar[bool] = True
+    streams_whole_answers: ClassVar[bool] = True
 
-    def complete(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
-        options: CallOptions = NO_OPTIONS,
-    ) -> Completion:
-        stream = self.stream(messages, tools=tools, max_output_tokens=max_output_tokens, options=options)
-        return last_completion(stream).completion
-
-    def stream(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
-        options: CallOptions = NO_OPTIONS,
-    ) -> ModelStream:
-        if may_read_special_tokens(self._connection.base_url):
-            messages, tools = break_in_messages(messages), break_in_tools(tools)
-        limit = max_output_tokens or DEFAULT_OUTPUT_TOKENS
-        plan = CallPlan(
-            tuple(messages),
-            tuple(tools),
-            limit,
-            options,
+    def _plan(self, plan: CallPlan) -> CallPlan:
+        return replace(
+            plan,
+            max_output_tokens=plan.max_output_tokens or DEFAULT_OUTPUT_TOKENS,
             limit_names=(),
             asks_for_usage=False,
             thinks_adaptively=True,
             marks_cache=True,
         )
-        lacks = MESSAGES_LACKS
-        if options.effort not in (None, "off") and "no_effort" not in self.adaptations.values():
-            lacks = lacks | THINKING_LACKS
-        retries = Retries(self._retry_policy)
-        call = AdaptedCall(plan, self.adaptations, hands_back_tools=self._hands_back_tools, protocol_lacks=lacks)
-        yield from stream_adapted(call, retries, partial(self._read, retries), key=self._connection.api_key)
 
-    def _read(self, retries: Retries, plan: CallPlan) -> ModelStream:
-        """One request: the pieces of its answer, then the whole."""
-        events, accumulator = EventStream(adapt_event), MessageAccumulator(AnswerText(plan.tools))
-        request = build_request(
-            self.model, plan.messages, plan.tools, plan.max_output_tokens, marks_cache=plan.marks_cache
+    def _protocol_lacks(self, plan: CallPlan) -> Mapping[str, str]:
+        if plan.options.effort not in (None, "off") and "no_effort" not in self.adaptations.values():
+            return MESSAGES_LACKS | THINKING_LACKS
+        return MESSAGES_LACKS
+
+    def _request(self, plan: CallPlan) -> dict[str, Any]:
+        limit = plan.max_output_tokens or DEFAULT_OUTPUT_TOKENS
+        request = build_request(self.model, plan.messages, plan.tools, limit, marks_cache=plan.marks_cache)
+        request["stream"] = plan.streams
+        return request | messages_options(
+            plan.options, has_tools=bool(plan.tools), max_output_tokens=limit, is_adaptive=plan.thinks_adaptively
         )
-        more = messages_options(  # the package knows not all of them
-            plan.options,
-            has_tools=bool(plan.tools),
-            max_output_tokens=plan.max_output_tokens or DEFAULT_OUTPUT_TOKENS,
-            is_adaptive=plan.thinks_adaptively,
-        )
-        request["extra_body"] = more if plan.streams else more | {"stream": False}
-        read_timeout = retries.first_answer_seconds() if plan.streams else retries.remaining_seconds()
-        with self._connect(retries, read_timeout, events) as sdk:
-            with sdk.messages.create(**request, stream=True) as stream:
-                for event in stream:
-                    yield from accumulator.add(event)
-            yield from accumulator.end()
-            completion = tokens.with_usage(accumulator.completion(events), self.model, plan.messages, plan.tools)
-        yield StreamEnd(completion)
 
-    @contextmanager
-    def _connect(
-        self, retries: Retries, read_timeout: float, events: EventStream | None = None
-    ) -> Iterator[anthropic.Anthropic]:
-        """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError.
-
-        The key stands in `x-api-key`, as the API documents it for keys; the package itself sends it as a bearer token.
-        """
-        head, key = ResponseHead(), self._connection.api_key
-        headers: dict[str, Any] = {"X-Api-Key": key or "none", "Authorization": anthropic.Omit()}
-        try:
-            with open_http_client(
-                self._connection, read_timeout=read_timeout, total_seconds=retries.remaining_seconds(), events=events
-            ) as (http, head):
-                yield anthropic.Anthropic(
-                    base_url=self._connection.base_url,
-                    api_key=key or "none",
-                    default_headers=headers,
-                    max_retries=0,
-                    timeout=http.timeout,
-                    http_client=http,
-                    open_telemetry=False,
-                )
-        except (anthropic.AnthropicError, *DECODE_ERRORS) as error:
-            raise retries.with_limit(_to_model_error(error, key, head)) from None
-        except EmptyAnswer:
-            raise
-        except BadAnswer as error:
-            raise no_answer_error(head, key, error) from None
-
-
-def _to_model_error(error: Exception, key: str, head: ResponseHead) -> ModelError:
-    if isinstance(error, anthropic.APIStatusError):
-        if loading := loading_error(error.status_code, head.text):
-            return loading
-        if error.status_code != 200:
-            return read_response(error.response).to_model_error(key)
-        failure = read_error(error.body).to_model_error(key)
-        return failure if error.type is not None else no_answer_error(head, key, failure)  # a form of somebody's own
-    if connection_failure := connection_error(error):
-        return connection_failure
-    if isinstance(error, anthropic.APIConnectionError):
-        return ModelUnavailable("The model endpoint cannot be reached, or it broke off its answer.")
-    return no_answer_error(head, key, BadAnswer("The endpoint did not answer in the format of the Messages API."))
+    def _accumulator(self, plan: CallPlan) -> Accumulator:
+        return MessageAccumulator(AnswerText(plan.tools))
 
 
 def build_request(

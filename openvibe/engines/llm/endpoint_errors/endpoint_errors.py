@@ -37,7 +37,7 @@ from openvibe.engines.network.ssrf_guard import AddressRefused, ResponseTooLarge
 from openvibe.engines.text.cleaning import has_visible_character
 from openvibe.engines.text.masking import MASK, mask_secrets
 
-DECODE_ERRORS = (  # what the vendors' packages trip over in answers that are none
+DECODE_ERRORS = (  # what a reader trips over in answers that are none
     httpx2.HTTPError,
     ValueError,
     TypeError,

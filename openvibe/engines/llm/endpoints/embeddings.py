@@ -12,15 +12,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import openai
 from numpy.typing import NDArray
 
 from openvibe.engines.llm.endpoints.breaker import EndpointBreaker
 from openvibe.engines.llm.errors import BadAnswer, ContextTooLong, ModelError, ModelUnavailable
 from openvibe.engines.llm.fences import clean_text
-from openvibe.engines.llm.http_client import Connection, ResponseHead
+from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.json_post import post_json
 from openvibe.engines.llm.models import Endpoint
-from openvibe.engines.llm.openai.sdk import SDK_ERRORS, open_client, to_model_error
 
 Floats = NDArray[np.float32]
 
@@ -76,13 +75,20 @@ class HttpEmbedder:
 
     def _request_vectors(self, texts: list[str]) -> Floats:
         """One request: unit vectors in the order of the texts."""
-        head, seconds = ResponseHead(), self._total_seconds
+        body, seconds = {"model": self._model, "input": texts, "encoding_format": "float"}, self._total_seconds
         try:
-            with open_client(self._connection, read_timeout=seconds, total_seconds=seconds) as (sdk, head):
-                response = sdk.embeddings.create(model=self._model, input=texts, encoding_format="float")
-                vectors = _parse_vectors(response, len(texts))
-        except SDK_ERRORS as error:
-            raise _to_embedding_error(error, self._connection.api_key, head) from None
+            with post_json(
+                self._connection,
+                "/embeddings",
+                body,
+                read_timeout=seconds,
+                total_seconds=seconds,
+                no_answer="The endpoint answered with something that is not vectors of texts.",
+            ) as response:
+                response.read()
+                vectors = _parse_vectors(response.json(), len(texts))
+        except ModelError as error:
+            raise _as_too_long(error) from None
         if self.dimension not in (0, vectors.shape[1]):
             raise BadAnswer("The endpoint answered with vectors of two dimensions.")
         self.dimension = vectors.shape[1]
@@ -129,15 +135,15 @@ def _batches(texts: list[str]) -> Iterator[list[str]]:
 
 def _parse_vectors(response: Any, expected: int) -> Floats:
     """The vectors of an answer, of unit length, in the order asked for. Raises BadAnswer."""
-    rows = getattr(response, "data", None)
+    rows = response.get("data") if isinstance(response, dict) else None
     if not isinstance(rows, list) or len(rows) != expected:
         raise BadAnswer("The endpoint did not answer with one vector for each text.")
-    indexes = [getattr(row, "index", None) for row in rows]
+    indexes = [row.get("index") for row in rows]
     if indexes != [None] * expected:
         if sorted(index for index in indexes if isinstance(index, int)) != list(range(expected)):
             raise BadAnswer("The endpoint's vectors do not say which text they belong to.")
-        rows = sorted(rows, key=lambda row: int(row.index))
-    embeddings = [getattr(row, "embedding", None) for row in rows]
+        rows = sorted(rows, key=lambda row: int(row["index"]))
+    embeddings = [row.get("embedding") for row in rows]
     if not all(isinstance(row, list) and row and all(type(n) in (int, float) for n in row) for row in embeddings):
         raise BadAnswer("The endpoint answered with something that is not a vector of numbers.")
     if len({len(row) for row in embeddings if row}) != 1:
@@ -152,13 +158,11 @@ def _parse_vectors(response: Any, expected: int) -> Floats:
     return unit_vectors
 
 
-def _to_embedding_error(error: Exception, key: str, head: ResponseHead) -> ModelError:
-    """The ModelError for anything that can go wrong in a request."""
-    translated_error = to_model_error(error, key=key, head=head)
-    if isinstance(error, openai.APIStatusError):
-        detail = error.message.lower()
-        if error.status_code in (400, 413, 422, 500) and any(phrase in detail for phrase in _TOO_LONG_PHRASES):
+def _as_too_long(error: ModelError) -> ModelError:
+    """The error itself, or ContextTooLong where its words say that it is one."""
+    report = error.report
+    if report and report.status in (400, 413, 422, 500):
+        words = f"{report.code} {report.message}".lower()
+        if any(phrase in words for phrase in _TOO_LONG_PHRASES):
             return ContextTooLong("A text is longer than the embedding model takes.")
-    elif isinstance(translated_error, BadAnswer):
-        return BadAnswer("The endpoint answered with something that is not vectors of texts.")
-    return translated_error
+    return error

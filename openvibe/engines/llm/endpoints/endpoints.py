@@ -6,25 +6,28 @@ import time
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import Protocol
 
-import structlog
 from django.conf import settings
-from django.db import DatabaseError, connection
 from django.dispatch import Signal
 from django.utils import timezone
 
 from openvibe.engines.database.fields import UnreadableSecret
 from openvibe.engines.llm.adaptations.adapted_calls import AdaptationMemory
+from openvibe.engines.llm.anthropic.client import AnthropicModel
 from openvibe.engines.llm.endpoints.adaptation_store import StoredAdaptations, TestedAdaptations
 from openvibe.engines.llm.endpoints.breaker import BreakerClient, EndpointBreaker
 from openvibe.engines.llm.endpoints.server_models import ServerModel, fetch_server_models
 from openvibe.engines.llm.errors import BadAnswer, LimitReached, ModelError, ThoughtTooLong
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.http_client import Connection
+from openvibe.engines.llm.http_model import HttpModel
 from openvibe.engines.llm.model_names import ModelKind
 from openvibe.engines.llm.models import MAX_TIMEOUT_SECONDS, Endpoint
 from openvibe.engines.llm.offline.offline import OfflineModel
+from openvibe.engines.llm.openai.client import OpenAIModel
+from openvibe.engines.llm.openai.responses import ResponsesModel
 from openvibe.engines.llm.protocol import ModelClient
 from openvibe.engines.llm.retries import CallLimits, RetryPolicy
 from openvibe.engines.llm.values import CallNotice, ChatMessage, StreamEnd, ToolSpec, Usage
@@ -32,13 +35,7 @@ from openvibe.engines.network.ssrf_guard import AddressRefused, check_url
 from openvibe.engines.registers import Register
 from openvibe.engines.text.cleaning import pluralize
 
-if TYPE_CHECKING:
-    from openvibe.engines.llm.anthropic.client import AnthropicModel
-    from openvibe.engines.llm.openai.client import OpenAIModel
-    from openvibe.engines.llm.openai.responses import ResponsesModel
-
 CIRCUIT_BREAKER = EndpointBreaker()
-log = structlog.get_logger(__name__)
 MAX_LISTED_MODELS = 5_000
 FETCH_SECONDS_LIMIT = 15
 """The time for a list of models: somebody waits for it before a form."""
@@ -82,43 +79,17 @@ ENDPOINT_CHECK: Register[Callable[[Endpoint], None]] = Register(
 endpoint_answered = Signal()
 
 
-def _openai_client(
-    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
-) -> OpenAIModel:
-    from openvibe.engines.llm.openai.client import OpenAIModel  # its SDK takes a second to import: only when it is used
-
-    return OpenAIModel(_connection(endpoint), **_client_settings(endpoint, adaptations, for_run))
-
-
-def _anthropic_client(
-    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
-) -> AnthropicModel:
-    from openvibe.engines.llm.anthropic.client import (  # its SDK takes a second to import: only when it is used
-        AnthropicModel,
+def _http_client(
+    client: type[HttpModel], endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
+) -> ModelClient:
+    return client(
+        _connection(endpoint),
+        model=endpoint.model,
+        retry_policy=_retry_policy(endpoint),
+        is_free=endpoint.is_free,
+        adaptations=adaptations or StoredAdaptations(endpoint, defers=for_run),
+        hands_back_tools=for_run,
     )
-
-    return AnthropicModel(_connection(endpoint), **_client_settings(endpoint, adaptations, for_run))
-
-
-def _responses_client(
-    endpoint: Endpoint, adaptations: AdaptationMemory | None = None, *, for_run: bool = False
-) -> ResponsesModel:
-    from openvibe.engines.llm.openai.responses import (  # its SDK takes a second to import: only when it is used
-        ResponsesModel,
-    )
-
-    return ResponsesModel(_connection(endpoint), **_client_settings(endpoint, adaptations, for_run))
-
-
-def _client_settings(endpoint: Endpoint, adaptations: AdaptationMemory | None, for_run: bool) -> dict[str, Any]:
-    """Keyword arguments that the clients of all protocols take."""
-    return {
-        "model": endpoint.model,
-        "retry_policy": _retry_policy(endpoint),
-        "is_free": endpoint.is_free,
-        "adaptations": adaptations or StoredAdaptations(endpoint, defers=for_run),
-        "hands_back_tools": for_run,
-    }
 
 
 def _connection(endpoint: Endpoint) -> Connection:
@@ -171,21 +142,10 @@ class ClientFactory(Protocol):
 
 CLIENT_FACTORIES: dict[str, ClientFactory] = {
     "offline": lambda endpoint, adaptations=None, *, for_run=False: OfflineModel(),
-    "openai": _openai_client,
-    "anthropic": _anthropic_client,
-    "responses": _responses_client,
+    "openai": partial(_http_client, OpenAIModel),
+    "anthropic": partial(_http_client, AnthropicModel),
+    "responses": partial(_http_client, ResponsesModel),
 }
-
-
-def import_client_packages() -> None:
-    """What the clients of today's endpoints need, in the calling thread, whose database connection is closed."""
-    try:
-        for endpoint in Endpoint.objects.exclude(kind=Endpoint.Kind.OFFLINE).order_by("kind").distinct("kind"):
-            CLIENT_FACTORIES[endpoint.kind](endpoint)
-    except DatabaseError:
-        log.warning("clients_not_imported", exc_info=True)
-    finally:
-        connection.close()
 
 
 def client_for(endpoint: Endpoint | None, *, for_run: bool = False) -> ModelClient:

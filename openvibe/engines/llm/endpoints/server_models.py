@@ -1,8 +1,8 @@
 """What a server tells about its models: their names, what each is for, how much it reads, what it can do.
 
-The list of an endpoint (`…/models`) is asked with plain HTTP, without a vendor's package, which takes seconds to
-import. Some servers tell more at addresses of their own (Ollama, LM Studio, llama.cpp): they are asked side by side, in
-what is left of the time, and whoever does not answer has told nothing. Fields by their documentation, 2025-2026.
+The list of an endpoint stands at `…/models`. Some servers tell more at addresses of their own (Ollama, LM Studio,
+llama.cpp): they are asked side by side, in what is left of the time, and whoever does not answer has told nothing.
+Fields by their documentation, 2025-2026.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from openvibe.engines.llm.endpoint_errors.endpoint_errors import (
     read_error,
 )
 from openvibe.engines.llm.errors import BadAnswer, LimitReached, ModelTimeout, ModelUnavailable
-from openvibe.engines.llm.http_client import Connection, ResponseHead, open_http_client
+from openvibe.engines.llm.http_client import Connection, ResponseHead, api_root, open_http_client
 from openvibe.engines.llm.model_names import ModelKind, kind_of_name
 
 MAX_NAME_CHARACTERS = 200
@@ -74,11 +74,7 @@ def fetch_server_models(
     Raises ModelError where it does not answer with a list. What it tells elsewhere is asked for `with_details`, and
     taken where it comes in time.
     """
-    root = connection.base_url.rstrip("/")
-    headers = {"Authorization": f"Bearer {connection.api_key or 'none'}"}
-    if is_anthropic:
-        root = f"{root.removesuffix('/v1')}/v1"
-        headers = {"X-Api-Key": connection.api_key or "none", "Anthropic-Version": "2023-06-01"}
+    root, headers = api_root(connection, is_anthropic=is_anthropic)
     key = str(connection.api_key)
     with open_http_client(connection, read_timeout=seconds, total_seconds=seconds) as (http, head):
         ends_at = time.monotonic() + seconds

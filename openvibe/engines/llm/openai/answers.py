@@ -72,35 +72,29 @@ def failure_of(reason: object) -> ModelError | None:
 MAX_CALLS = 1_000
 """Calls of one answer that are read."""
 
+_DELTA_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
 _CALL_FIELDS = frozenset({"index", "id", "type", "function"})
 _FUNCTION_FIELDS = frozenset({"name", "arguments"})
 _TAGGED_THOUGHT = re.compile(r"\s*<(think|thinking|thought|reasoning)>.*</\1>(?P<answer>.*)", re.DOTALL)
 
 
-def adapt_event(event: Event) -> Event:
-    """An error in the place where the official package looks for it, and a whole message that says that it is one."""
-    has_reason = any(f'"{name}"' in event.data for name in ("message", "base_resp", "msg", "error_msg"))
-    if event.name != "error" and not has_reason:
-        return event
-    try:
-        chunk = json.loads(event.data)
-    except (ValueError, RecursionError):
-        return event
-    if not isinstance(chunk, dict) or chunk.get("error"):
-        return event
+def read_event(event: Event) -> Mapping[str, Any]:
+    """A chunk with an error in the one place where it is looked for, and a whole message that says that it is one."""
+    chunk = event.data
+    if chunk.get("error"):
+        return chunk
     choices = chunk.get("choices")
     choices = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
     is_error = event.name == "error" or chunk.get("object") == "error"
     if not choices and not is_error:
         is_error = report_in(chunk) is not None
     if error := chunk if is_error else next((each["error"] for each in choices if each.get("error")), None):
-        return Event(json.dumps({"error": error}))
-    for choice in choices:
-        if isinstance(choice.get("message"), dict) and choice.get("delta") is None:
-            choice["delta"] = None
-            if chunk.get("object") != "chat.completion.chunk":
+        return {"error": error}
+    if chunk.get("object") != "chat.completion.chunk":
+        for choice in choices:
+            if isinstance(choice.get("message"), dict) and choice.get("delta") is None:
                 choice["finish_reason"] = choice.get("finish_reason") or "stop"
-    return Event(json.dumps(chunk), event.name)
+    return chunk
 
 
 @dataclass
@@ -140,6 +134,8 @@ class _CallFragments:
 class ChatAccumulator:
     """A streamed answer as it grows."""
 
+    read = staticmethod(read_event)
+
     answer: AnswerText = field(default_factory=AnswerText)
     _calls: list[_CallFragments] = field(default_factory=list)
     _fields: FieldMerger = field(default_factory=FieldMerger)
@@ -154,12 +150,12 @@ class ChatAccumulator:
     _cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
     _reasoning_cleaner: IncrementalCleaner = field(default_factory=IncrementalCleaner)
 
-    def add(self, chunk: Any) -> Iterable[AnswerEvent]:
+    def add(self, chunk: Mapping[str, Any]) -> Iterable[AnswerEvent]:
         """Takes in one chunk; returns what it brings to the answer, which may be nothing."""
-        choices = getattr(chunk, "choices", None)
+        choices = chunk.get("choices")
         if choices is not None and not isinstance(choices, list):
             raise BadAnswer("The endpoint did not answer in the chat-completions format.")
-        for place in (chunk, extra_fields(chunk, ()).get("x_groq"), *map(extra_fields, choices or ())):
+        for place in (chunk, chunk.get("x_groq"), *(choices or ())):
             usage = _decode_usage(_get(place, "usage"))
             if usage and (usage.input_tokens or usage.output_tokens):
                 self._usage = usage
@@ -167,14 +163,13 @@ class ChatAccumulator:
         if not choices:
             return ()
         self._has_begun = True
-        choice = next((each for each in choices if not each.index), choices[0])
-        self._stop_reason = choice.finish_reason or self._stop_reason
-        message = extra_fields(choice).get("message")
+        choice = next((each for each in choices if not each.get("index")), choices[0])
+        reason, message, delta = choice.get("finish_reason"), choice.get("message"), choice.get("delta")
+        self._stop_reason = reason or self._stop_reason
         if isinstance(message, Mapping):
-            return self._add_message(message, choice.delta, is_last=bool(choice.finish_reason))
-        text = extra_fields(choice).get("text")  # completions of text, from before there were chats
-        is_text = isinstance(text, str) and choice.delta is None
-        return self._add_delta({"content": text} if is_text else choice.delta)
+            return self._add_message(message, delta, is_last=bool(reason))
+        text = choice.get("text")  # completions of text, from before there were chats
+        return self._add_delta({"content": text} if isinstance(text, str) and delta is None else delta)
 
     def end(self) -> Iterator[AnswerEvent]:
         """What is known of the answer once all of it has come; to be read to its end."""
@@ -215,12 +210,12 @@ class ChatAccumulator:
     def _add_message(self, message: Mapping[str, Any], delta: Any, *, is_last: bool) -> Iterator[AnswerEvent]:
         """A message where a delta is expected. Where it is the last, it is the whole, after its deltas perhaps."""
         if not is_last or self._has_message_pieces:
-            has_delta = bool(extra_fields(delta, ())) or bool(getattr(delta, "content", None))
+            has_delta = bool(extra_fields(delta, _DELTA_FIELDS)) or bool(_get(delta, "content"))
             self._has_message_pieces = self._has_message_pieces or not has_delta
             yield from self._add_delta(delta if has_delta else _with_counted_calls(message))
             return
         text = decode_text(message.get("content") or message.get("refusal") or None)
-        if delta is not None and not (text and decode_text(delta.content) == text):
+        if delta is not None and not (text and decode_text(_get(delta, "content")) == text):
             yield from self._add_delta(delta)
         self._put_calls(message)
         self._fields.put(extra_fields(message))
@@ -357,8 +352,8 @@ def _with_counted_calls(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _get(part: Any, name: str) -> Any:
-    """A field of an object of the vendor's package, or of JSON."""
-    return part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
+    """A field of an object; None of what is none, though one is wanted."""
+    return part.get(name) if isinstance(part, Mapping) else None
 
 
 def _decode_arguments(arguments: Any) -> str:

@@ -20,8 +20,8 @@ NO_RESULT = "(empty)"
 
 
 def encode_request(model: str, plan: CallPlan) -> dict[str, Any]:
-    """The body of a request. Whether it streams is told apart from the package, which always reads a stream."""
-    request: dict[str, Any] = {"model": model, "messages": encode_messages(plan.messages)}
+    """The body of a request."""
+    request: dict[str, Any] = {"model": model, "messages": encode_messages(plan.messages), "stream": plan.streams}
     if plan.names_results:
         _name_results(request["messages"])
     if plan.tools:
@@ -32,14 +32,10 @@ def encode_request(model: str, plan: CallPlan) -> dict[str, Any]:
             }
             for tool in plan.tools
         ]
-    if plan.max_output_tokens is not None and plan.limit_name in ("max_tokens", "max_completion_tokens"):
+    if plan.max_output_tokens is not None and plan.limit_name:
         request[plan.limit_name] = plan.max_output_tokens
-    elif plan.max_output_tokens is not None and plan.limit_name:
-        request["extra_body"] = {plan.limit_name: plan.max_output_tokens}
     request |= chat_options(plan.options, has_tools=bool(plan.tools), off_effort=plan.off_effort)
-    if not plan.streams:
-        request["extra_body"] = {**request.get("extra_body", {}), "stream": False}
-    elif plan.asks_for_usage:
+    if plan.streams and plan.asks_for_usage:
         request["stream_options"] = {"include_usage": True}
     return request
 

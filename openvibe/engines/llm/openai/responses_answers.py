@@ -33,25 +33,20 @@ _NO_RESPONSE = "The endpoint did not answer in the format of the Responses API."
 Fields = Mapping[str, Any]
 
 
-def adapt_event(event: Event) -> Event:
+def read_event(event: Event) -> Fields:
     """An event whose type stands in its data; a whole response as one that ends, an error where it is looked for."""
-    try:
-        value = json.loads(event.data)
-    except (ValueError, RecursionError):
-        return event
-    if not isinstance(value, dict):
-        return event
+    value = event.data
     kind = value.get("type")
     if not isinstance(kind, str) or (kind != "error" and "." not in kind):
         if value.get("object") == "response" or isinstance(value.get("output"), list):
             if not (value.get("status") == "failed" or value.get("output")) and value.get("error"):
-                return event
+                return value
             value = {"type": "response.completed", "response": value}
         elif event.name:
             value = {**value, "type": event.name}
     if value.get("type") == "error" and not value.get("error"):
         value = {"error": {name: each for name, each in value.items() if name != "type"}}
-    return Event(json.dumps(value))
+    return value
 
 
 @dataclass
@@ -83,6 +78,8 @@ class _Item:
 class ResponseAccumulator:
     """A streamed answer as it grows. `key` is the endpoint's, to be kept out of what it reports as an error."""
 
+    read = staticmethod(read_event)
+
     key: str = field(default="", repr=False)
     answer: AnswerText = field(default_factory=AnswerText)
     _items: list[_Item] = field(default_factory=list)
@@ -95,9 +92,7 @@ class ResponseAccumulator:
 
     def add(self, event: Fields) -> Iterator[AnswerEvent]:
         """Takes in one event; returns what it brings to the answer, which may be nothing. Raises ModelError where it
-        says that the endpoint failed."""
-        if error := event.get("error"):
-            raise read_error(error).to_model_error(self.key)
+        says that the answer failed."""
         kind = event.get("type")
         if not isinstance(kind, str):
             return

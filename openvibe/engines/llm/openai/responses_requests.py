@@ -21,14 +21,17 @@ Item = dict[str, Any]
 
 
 def encode_response_request(model: str, plan: CallPlan) -> Item:
-    """The body of a request. What the system says first is its instructions; nothing is stored at the provider.
-
-    Whether it streams is told apart from the package, which always reads a stream."""
+    """The body of a request. What the system says first is its instructions; nothing is stored at the provider."""
     first = next((place for place, message in enumerate(plan.messages) if message.role != "system"), len(plan.messages))
     instructions = "\n\n".join(
         text for message in plan.messages[:first] if (text := clean_text(message.content)).strip()
     )
-    request: Item = {"model": model, "input": encode_items(plan.messages[first:]), "store": False}
+    request: Item = {
+        "model": model,
+        "input": encode_items(plan.messages[first:]),
+        "store": False,
+        "stream": plan.streams,
+    }
     if instructions:
         request["instructions"] = instructions
     if plan.asks_for_sealed_thought:
@@ -45,17 +48,13 @@ def encode_response_request(model: str, plan: CallPlan) -> Item:
             for tool in plan.tools
         ]
     if plan.max_output_tokens is not None and plan.limit_name:
-        limit = {plan.limit_name: max(plan.max_output_tokens, MIN_OUTPUT_TOKENS)}
-        request |= limit if plan.limit_name == "max_output_tokens" else {"extra_body": limit}
-    request |= responses_options(
+        request[plan.limit_name] = max(plan.max_output_tokens, MIN_OUTPUT_TOKENS)
+    return request | responses_options(
         plan.options,
         has_tools=bool(plan.tools),
         asks_for_summary=plan.asks_for_thought_summary,
         off_effort=plan.off_effort,
     )
-    if not plan.streams:
-        request["extra_body"] = {**request.get("extra_body", {}), "stream": False}
-    return request
 
 
 def encode_items(messages: Sequence[ChatMessage]) -> list[Item]:
