@@ -32,7 +32,7 @@ HELP: dict[str, str] = {
     "workspaces.invitation": "admins/#invite-people",
     "workspaces.member": "admins/#people",
 }
-"""Where the documentation speaks of a list, by its model: page and heading below /help/. Of others `admins/` does."""
+"""The page and heading below /help/ that speak of a list, by its model; of others `admins/` does."""
 
 
 class ListPage(NamedTuple):

@@ -26,7 +26,7 @@ DOCS = ROOT / "docs"
 ADDRESS = "/help/"
 FIRST_PAGE = "index"
 OPERATIONS = "<!-- operations -->"
-"""Where the site puts what `/api/v1/docs/` shows on every server."""
+"""The mark where the site puts what `/api/v1/docs/` shows on every server."""
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _HAS_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:|/", re.IGNORECASE)
 

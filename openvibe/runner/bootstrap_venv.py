@@ -36,7 +36,7 @@ MAC_BROWSERS = (
 )
 HEADLESS_SHELL = "chromium-headless-shell"
 STAMP = "installed.json"
-"""In `.venv`: the fingerprints of what is installed."""
+"""The file in `.venv` that holds fingerprints of what is installed."""
 VENV_PACKAGE = f"python3.{sys.version_info.minor}-venv"
 ONLY_LOCKED = ("install", "--quiet", "--only-binary", ":all:", "--require-hashes", "--requirement")
 ERROR_HINTS = {

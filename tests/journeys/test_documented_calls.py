@@ -15,7 +15,7 @@ PLACEHOLDER = "ovk_…"
 
 
 def test_the_samples_of_the_page_on_the_api_run_as_they_stand(installation: Installation, tmp_path: Path) -> None:
-    """But for the agent's name, the address, the tokens, and how long it listens."""
+    """The samples, but for the agent's name, the address, the tokens, and how long it listens."""
     agent = f"reed-{token_hex(3)}"  # others have a @reed
     installation.shell(MAKE_REED.replace('handle="reed"', f'handle="{agent}"'))
     script = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL))

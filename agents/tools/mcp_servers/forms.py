@@ -74,7 +74,7 @@ class ToolUsesForm(ServiceForm):
 
 
 class ToolsForm(ServiceForm):
-    """Which tools of the workspace's MCP servers an agent may use."""
+    """The tools of the workspace's MCP servers an agent may use."""
 
     tools = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple, label="It may use")
 

@@ -89,7 +89,7 @@ def test_what_people_write_to_an_agent_leaves_its_tokens_to_admins(ana: Member, 
 
 
 def test_an_admin_revokes_every_token_of_the_workspace(ana: Member, dora: Member, vibe: Agent) -> None:
-    """Also those that she may not make: what leaked is shut out."""
+    """Tokens that she may not make are among them: what leaked is shut out."""
     otto = factories.make_member("Otto", ana.workspace, role="admin")
     closed = factories.make_channel(ana, "secret", private=True)
     add_to_channel(channel=closed, participant=vibe.participant, by=factories.access(ana))

@@ -131,7 +131,7 @@ def test_what_a_tool_may_do_is_set_and_written_down(ana: Member, shop: McpServer
 
 
 def test_nobody_decides_on_what_a_tool_said_before(ana: Member, shop: McpServer, order: McpTool) -> None:
-    """Its server says something else since the page was opened."""
+    """A server that says something else since the page was opened."""
     McpTool.objects.filter(pk=order.pk).update(fingerprint="f2", description="Orders all plants.")
     answer = signed_in(ana).post(page_of(shop), use_form(order))
     assert answer.status_code == 409
