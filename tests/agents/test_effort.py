@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 def test_it_is_set_in_the_app_and_in_the_api_and_audited(ana: Member, vibe: Agent) -> None:
     page = f"/w/{ana.workspace.slug}/agents/vibe/settings/"
-    form = {"daily_token_budget": 9_000, "answers_itself": "False", "is_active": "on"}
+    form = {"daily_token_budget": 9_000, "proactive_cooldown": 60, "answers_itself": "False", "is_active": "on"}
     assert signed_in(ana).post(page, {**form, "effort": "high"}).status_code == 302
     vibe.refresh_from_db()
     assert vibe.effort == "high"

@@ -58,4 +58,4 @@ def test_trouble_is_said(ana: Member, thread: Thread, fake_embedder: FakeEmbedde
         "search",
         "1 texts wait for their vectors. Ana's garden: It is on fire. Look at the endpoint.",
     )
-    assert "Search embedder" in advice
+    assert "“Search” in its settings" in advice

@@ -180,6 +180,7 @@ class TestChoosing:
         settings: dict[str, Any] = {
             "by": access(ana),
             "daily_token_budget": 9_000,
+            "proactive_cooldown": 60,
             "answers_itself": False,
             "channels": [],
             "is_active": True,
@@ -193,6 +194,7 @@ class TestChoosing:
             "endpoint": first.pk,
             "fallback": first.pk,
             "daily_token_budget": 9,
+            "proactive_cooldown": 60,
             "is_active": "on",
         }
         answer = signed_in(ana).post(page, form)
@@ -212,7 +214,13 @@ class TestChoosing:
         server = serve(stack, Answer("In March."))
         first, second = model_at(server, ana, "first", is_default=True), model_at(server, ana, "second")
         page = f"/w/{ana.workspace.slug}/agents/vibe/settings/"
-        form = {"answers_itself": "False", "fallback": second.pk, "daily_token_budget": 90_000, "is_active": "on"}
+        form = {
+            "answers_itself": "False",
+            "fallback": second.pk,
+            "daily_token_budget": 90_000,
+            "proactive_cooldown": 60,
+        }
+        form["is_active"] = "on"
         channels = list(vibe.participant.channels.values_list("pk", flat=True))
         assert signed_in(ana).post(page, {**form, "channels": channels}).status_code == 302
         vibe.refresh_from_db()
@@ -232,6 +240,7 @@ class TestChoosing:
         settings: dict[str, Any] = {
             "by": access(ana),
             "daily_token_budget": 9_000,
+            "proactive_cooldown": 60,
             "answers_itself": False,
             "channels": [],
             "is_active": True,

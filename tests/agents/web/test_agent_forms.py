@@ -177,6 +177,7 @@ def test_an_admin_changes_model_channels_budget_and_activity(ana: Member, vibe: 
     beds, secret = make_channel(ana, "beds"), make_channel(ana, "secret", private=True)
     page = f"/w/{ana.workspace.slug}/agents/vibe/settings/"
     settings = {"endpoint": model.pk, "daily_token_budget": 9_000, "answers_itself": "True", "channels": [beds.pk]}
+    settings["proactive_cooldown"] = 60
     assert signed_in(ana).post(page, {**settings, "is_active": "on"}).status_code == 302
     vibe.refresh_from_db()
     assert (vibe.endpoint, vibe.daily_token_budget, vibe.answers_itself, vibe.is_active) == (model, 9_000, True, True)
@@ -193,6 +194,7 @@ def test_settings_that_cannot_be_change_nothing(ana: Member, ben: Member, vibe: 
         workspace=ana.workspace, name="Small", kind="offline", context_window=2_000, output_reserve=1_900
     )
     settings = {"endpoint": small.pk, "daily_token_budget": 9_000, "answers_itself": "False", "is_active": "on"}
+    settings["proactive_cooldown"] = 60
     response = signed_in(ana).post(page, settings)
     assert (response.status_code, "choose a model with a larger window" in response.content.decode()) == (422, True)
     assert signed_in(ana).post(page, {**settings, "endpoint": "", "daily_token_budget": "-1"}).status_code == 422
