@@ -9,9 +9,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
-from django.utils import timezone
 
-from agents.models import Agent, McpServer, WorkspaceExport
+from agents.models import Agent, WorkspaceExport
 from agents.schedules.services import ScheduleDraft, create_schedule
 from memory.services import record_failure
 from memory.work.services import create_work_item
@@ -25,6 +24,7 @@ from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_invitation, create_snippet
 from tests import factories
+from tests.agents.factories import McpServerFactory, McpToolFactory
 from tests.api.access_matrix import Place, make_place, write_block, write_dive, write_knowledge, write_work
 from tests.engines.llm.factories import EndpointFactory
 
@@ -92,11 +92,9 @@ def make_world(name: str, count: int) -> World:
         send_test(webhook=Webhook.objects.filter(workspace=owner.workspace).earliest("pk"), by=by)
         write_own_rows(owner, place)
         places.append(place)
-        server = McpServer.objects.create(
-            workspace=owner.workspace, name=f"shop{number}", url="https://shop.example/mcp"
-        )
+        server = McpServerFactory.create(workspace=owner.workspace, name=f"shop{number}")
         for tool in range(count):
-            server.tools.create(name=f"buy{tool}", fingerprint="f", fetched_at=timezone.now()).agents.add(agent)
+            McpToolFactory.create(server=server, name=f"buy{tool}").agents.add(agent)
     first = places[0]
     for number in range(count - 1):
         same = make_place(owner, first.channel, owner.workspace.participants.get(handle=first.agent).agent, f"{number}")

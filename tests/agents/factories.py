@@ -1,8 +1,11 @@
 """Rows of agents, for tests of what reads them."""
 
+from django.utils import timezone
+from factory.declarations import LazyFunction, SubFactory
 from factory.django import DjangoModelFactory
 
-from agents.models import LoadedSkill
+from agents.models import LoadedSkill, McpServer, McpTool
+from openvibe.workspaces.models import Spending
 
 
 class LoadedSkillFactory(DjangoModelFactory[LoadedSkill]):
@@ -12,3 +15,35 @@ class LoadedSkillFactory(DjangoModelFactory[LoadedSkill]):
         model = LoadedSkill
 
     name = "pruning"
+
+
+class McpServerFactory(DjangoModelFactory[McpServer]):
+    """Somebody's MCP server in `workspace`."""
+
+    class Meta:
+        model = McpServer
+
+    name = "shop"
+    url = "https://shop.example/mcp"
+
+
+class McpToolFactory(DjangoModelFactory[McpTool]):
+    """A tool of `server`, as if it had been fetched."""
+
+    class Meta:
+        model = McpTool
+
+    server = SubFactory(McpServerFactory)
+    name = "order"
+    fingerprint = "f1"
+    fetched_at = LazyFunction(timezone.now)
+
+
+class SpendingFactory(DjangoModelFactory[Spending]):
+    """A call of a model in the background, in `workspace`."""
+
+    class Meta:
+        model = Spending
+
+    purpose = "review"
+    model = "m9"

@@ -10,8 +10,9 @@ from agents.models import Agent, Run, Snapshot
 from agents.web.settings.activity import LISTS, PAGE_SIZE
 from memory.episodes.services import give_feedback
 from openvibe.chat.models import Thread
-from openvibe.workspaces.models import Member, Spending
+from openvibe.workspaces.models import Member
 from tests import factories
+from tests.agents.factories import SpendingFactory
 from tests.agents.prompts.test_history import answered
 from tests.agents.runs.scripted_runs import ask
 from tests.agents.web.settings.test_settings_pages import address
@@ -28,7 +29,7 @@ def furnish(member: Member, agent: Agent, thread: Thread) -> Run:
     run.refresh_from_db()
     assert run.reply is not None
     give_feedback(message=run.reply, by=factories.access(member), verdict="down", text="Too long")
-    Spending.objects.create(workspace=member.workspace, agent=agent.participant, purpose="review", model="m9")
+    SpendingFactory.create(workspace=member.workspace, agent=agent.participant)
     CompactionFactory.create(thread=thread, plugin="memory/lcm", trigger="hand", state="failed", error="Timed out.")
     return run
 
@@ -91,9 +92,8 @@ def test_what_is_no_filter_narrows_nothing(browser: Client, ana: Member, key: st
 
 
 def test_a_page_holds_fifty_and_leads_to_the_older(browser: Client, ana: Member, vibe: Agent) -> None:
-    Spending.objects.bulk_create(
-        Spending(workspace=ana.workspace, purpose="review", model=f"m{n}") for n in range(PAGE_SIZE)
-    )
+    for n in range(PAGE_SIZE):
+        SpendingFactory.create(workspace=ana.workspace, model=f"m{n}")
     page = browser.get(address(ana, "activity"), {"list": "background"})
     assert len(page.context["rows"]) == PAGE_SIZE
     older = shown(browser, ana, "background", before=str(page.context["older"]))
@@ -107,7 +107,7 @@ def test_what_one_may_not_read_is_a_row_without_words_or_a_way_in(
     dora.role = "admin"
     dora.save()
     den = factories.make_channel(ana, "den", private=True)
-    den.memberships.create(participant=vibe.participant)
+    factories.ChannelMembershipFactory.create(channel=den, participant=vibe.participant)
     furnish(ana, vibe, factories.make_thread(den, ana, "Selling the garden"))
     browser = signed_in(dora)
     for key in LISTS:

@@ -3,13 +3,13 @@ them."""
 
 import pytest
 from django.urls import reverse
-from django.utils import timezone
 
 from agents.models import Agent, McpServer, McpTool
 from agents.tools.mcp_servers.tools import refresh_tools
 from openvibe.base.models import AuditRecord
 from openvibe.workspaces.models import Member
 from tests import factories
+from tests.agents.factories import McpServerFactory, McpToolFactory
 from tests.agents.mcp.remote_server import Remote, remote_server
 from tests.factories import signed_in
 
@@ -19,17 +19,13 @@ TOKEN = "sesame-open-1234"
 
 @pytest.fixture
 def shop(ana: Member) -> McpServer:
-    return McpServer.objects.create(workspace=ana.workspace, name="shop", url="https://shop.example/mcp", token=TOKEN)
+    return McpServerFactory.create(workspace=ana.workspace, token=TOKEN)
 
 
 @pytest.fixture
 def order(shop: McpServer) -> McpTool:
     schema = {"properties": {"plant": {"type": "object", "properties": {"size": {"description": "<b>In litres"}}}}}
-    now = timezone.now()
-    tool: McpTool = shop.tools.create(
-        name="order", description="Order a plant.", input_schema=schema, fingerprint="f1", fetched_at=now
-    )
-    return tool
+    return McpToolFactory.create(server=shop, description="Order a plant.", input_schema=schema)
 
 
 def server_form(**changes: object) -> dict[str, object]:
@@ -77,7 +73,7 @@ def test_a_server_that_does_not_answer_is_a_sentence(ana: Member, settings: obje
     settings.ALLOW_PRIVATE_ENDPOINTS = True  # type: ignore[attr-defined]  # pytest-django's
     with remote_server() as remote:
         url = remote.url
-    server = McpServer.objects.create(workspace=ana.workspace, name="shop", url=url)
+    server = McpServerFactory.create(workspace=ana.workspace, url=url)
     answer = signed_in(ana).post(page_of(server), {"act": "fetch"}, follow=True)
     assert answer.status_code == 200
     assert b"notice-error" in answer.content
@@ -174,7 +170,7 @@ def test_fetching_again_is_what_an_open_page_waits_for(ana: Member, settings: ob
     settings.ALLOW_PRIVATE_ENDPOINTS = True  # type: ignore[attr-defined]  # pytest-django's
     remote: Remote
     with remote_server() as remote:
-        server = McpServer.objects.create(workspace=ana.workspace, name="shop", url=remote.url)
+        server = McpServerFactory.create(workspace=ana.workspace, url=remote.url)
         refresh_tools(server=server)
         form = signed_in(ana).get(page_of(server)).context["uses"]
         shown = {name: field.initial for name, field in form.fields.items() if field.initial not in (None, False)}
