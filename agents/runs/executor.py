@@ -125,7 +125,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         specs = ()
     client_limit = turn.max_output_tokens if turn else None
     changes_read, readers = read_message_changes(run.thread_id), readers_of(run)
-    assemble_prompt, options = _prompt_maker(run, client), options_of(run, turn)
+    assemble_prompt, options = _prompt_maker(run, client, endpoint), options_of(run, turn)
     prompt = _first_prompt(assemble_prompt, specs, turn, answer_format(options))
     with transaction.atomic():
         reply = begin_reply(run, prompt, is_free=client.is_free, prices=Prices.of(endpoint))
@@ -159,8 +159,8 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         enqueue_compaction_check_on_commit(run.thread_id, had_bulky_result=session.calls.had_bulky_result)
 
 
-def _prompt_maker(run: Run, client: ModelClient, endpoint: Endpoint | None = None) -> Callable[..., Prompt]:
-    """`assemble` for the run and the client's model. `endpoint`: the model's, where it is not the agent's own."""
+def _prompt_maker(run: Run, client: ModelClient, endpoint: Endpoint | None) -> Callable[..., Prompt]:
+    """`assemble` for the run and the client's model. `endpoint`: the one that answers, None for the offline model."""
     return partial(
         assemble,
         agent=run.agent,
