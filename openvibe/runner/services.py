@@ -62,7 +62,8 @@ def preload() -> None:
     app.loader.import_default_modules()
     gc.collect()
     _return_free_memory()
-    gc.freeze()  # a collection would write to all of it, and each process would have a copy
+    gc.freeze()  # a collection would write to all of it
+    gc.set_threshold(50_000)
 
 
 def _return_free_memory() -> None:

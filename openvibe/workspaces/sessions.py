@@ -1,10 +1,18 @@
-"""Sessions in the database, as Django keeps them. What a request did not change it does not write: another one may
-have, meanwhile."""
+"""Sessions in the database, as Django keeps them; every request reads one, so the statement is made once. What a
+request did not change it does not write: another one may have, meanwhile."""
 
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
 from django.contrib.sessions.models import Session
+from django.db.models import QuerySet
 from django.utils import timezone
+
+from openvibe.engines.database.compiled_queries import CompiledQuery
+
+
+@CompiledQuery
+def _session_by_key(key: int) -> QuerySet[Session]:
+    return Session.objects.filter(session_key=key, expire_date__gt=timezone.now())
 
 
 class SessionStore(db.SessionStore):
@@ -29,5 +37,9 @@ class SessionStore(db.SessionStore):
             raise UpdateError  # it was ended meanwhile
 
     def _get_session_from_db(self) -> Session | None:
-        self._stored = super()._get_session_from_db()  # type: ignore[misc]  # the stubs lack it
-        return self._stored
+        sessions: list[Session] = _session_by_key.objects(self.session_key or "")
+        if sessions:
+            self._stored = sessions[0]
+            return self._stored
+        self._session_key = None
+        return None

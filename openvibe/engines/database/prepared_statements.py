@@ -6,7 +6,7 @@ running them. Left to itself the server would go on planning the long ones each 
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from select import POLLIN, poll
+from select import POLLIN, POLLOUT, poll
 from typing import Any, Self
 
 import psycopg
@@ -15,7 +15,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.backends.utils import CursorWrapper
 from django.dispatch import receiver
-from psycopg.pq import TransactionStatus
+from psycopg import adapt
+from psycopg._preparing import Prepare, PrepareManager
+from psycopg._queries import PostgresQuery
+from psycopg.abc import Transformer
+from psycopg.adapt import PyFormat
+from psycopg.errors import error_from_result
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, Format, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
 
 _PLACEHOLDER = re.compile(r"(%s|%\(\w+\)s|%%)")
 
@@ -26,17 +33,113 @@ def plan_once(connection: BaseDatabaseWrapper, **_: object) -> None:
     if not connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
         with connection.cursor() as cursor:
             cursor.execute("SET plan_cache_mode = force_generic_plan")
+        connection.connection._prepared = _StatementsOfConnection()
+        vars(connection)["_transformer"] = adapt.Transformer(connection.connection)  # on the driver: a circle
 
 
+class _StatementsOfConnection(PrepareManager):
+    """What is prepared in a connection stays through a rollback, as it does on the server.
+
+    The driver would forget all of it, lest the transaction had created what a statement reads: one refused form, and
+    the next requests of that thread would plan everything anew. Only what changes tables makes it forget here, too."""
+
+    def clear(self) -> bool:
+        return False
+
+    def _should_discard(self, prep: Prepare, results: Sequence[PGresult], *_: object) -> bool:
+        changes_tables = any((result.command_status or b"").startswith(_CHANGES_OF_TABLES) for result in results)
+        return changes_tables and super().clear()
+
+    def forget(self, query: PostgresQuery) -> None:
+        """Prepares this one anew next time: its rows have other types by now, and the server refuses the old plan."""
+        if name := self._names.pop(self.key(query), None):
+            self._to_flush.append(name)
+
+    def fetch(
+        self, driver: psycopg.Connection[Any], transformer: Transformer, statement: bytes, values: Sequence[Any]
+    ) -> list[tuple[Any, ...]] | None:
+        """All rows of what is prepared already, by one call of libpq: a cursor takes longer than most of these
+        statements, and hands the interpreter to other threads three times. None where only a cursor will do: nothing
+        is prepared, or the server refuses the old plan. Raises the driver's errors."""
+        pgconn = driver.pgconn
+        parameters: Any = transformer.dump_sequence(values, _AUTO * len(values))
+        key = (statement, transformer.types or ())
+        if (name := self._names.get(key)) is None:
+            return None
+        self._names.move_to_end(key)
+        if pgconn.transaction_status == TransactionStatus.IDLE and not driver.autocommit:
+            result = _begin_and_execute(pgconn, driver._get_tx_start_command(), name, parameters, transformer.formats)
+        else:
+            result = pgconn.exec_prepared(name, parameters, transformer.formats)
+        if result.status == ExecStatus.TUPLES_OK:
+            transformer.set_pgresult(result)
+            return transformer.load_rows(0, result.ntuples, tuple)
+        if pgconn.status == ConnStatus.BAD or not result.error_field(DiagnosticField.SQLSTATE):
+            pgconn.finish()  # libpq's own error: it could not write, and may not have noticed the end yet
+            raise psycopg.OperationalError(result.get_error_message())
+        error = error_from_result(result, driver.info.encoding)
+        if isinstance(error, psycopg.errors.FeatureNotSupported):
+            self._to_flush.append(self._names.pop(key))
+            if pgconn.transaction_status == TransactionStatus.IDLE:
+                return None
+        raise error
+
+
+def _begin_and_execute(
+    pgconn: PGconn, begin: bytes, name: bytes, parameters: Any, formats: Sequence[Format] | None
+) -> PGresult:
+    """What the first statement of a transaction gives. BEGIN goes to the server with it: one round trip for two.
+
+    Other threads run meanwhile. Raises the driver's OperationalError where the connection is lost."""
+    try:
+        pgconn.enter_pipeline_mode()
+        pgconn.send_query_params(begin, None)
+        pgconn.send_query_prepared(name, parameters, formats)
+        pgconn.pipeline_sync()
+        results = [_wait_for_result(pgconn) for _ in range(5)]  # BEGIN, its end, the statement, its end, the sync
+        if pgconn.status == ConnStatus.BAD or results[0] is None or results[2] is None:
+            raise psycopg.OperationalError(pgconn.get_error_message() or "the connection was lost")
+        pgconn.exit_pipeline_mode()
+    except BaseException:  # interrupted, or lost: what the server has still to say belongs to no other statement
+        pgconn.finish()
+        raise
+    return results[2] if results[0].status == ExecStatus.COMMAND_OK else results[0]
+
+
+def _wait_for_result(pgconn: PGconn) -> PGresult | None:
+    """The next one. `get_result` would wait, too, but with Python's lock in its hand: no other thread could go on, not
+    even the one whose transaction this one waits for."""
+    while pgconn.flush() or pgconn.is_busy():
+        socket = poll()
+        socket.register(pgconn.socket, POLLIN | (POLLOUT if pgconn.flush() else 0))
+        socket.poll()
+        pgconn.consume_input()
+    return pgconn.get_result()
+
+
+_AUTO = [PyFormat.AUTO]
+_CHANGES_OF_TABLES = (b"DROP", b"ALTER", b"DISCARD ALL", b"DEALLOCATE ALL")
 _NEVER_PREPARE = 1_000_000_000
 """Runs before the driver prepares a statement unasked."""
 
 
 def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """All rows of a statement, as the database driver gives them."""
-    wrapper = connections[DEFAULT_DB_ALIAS]
+    wrapper = connections[DEFAULT_DB_ALIAS]  # looked up once: `connection` looks it up for each of its attributes
     _close_if_ended(wrapper)
     wrapper.ensure_connection()
+    statements = getattr(wrapper.connection, "_prepared", None)
+    if isinstance(statements, _StatementsOfConnection) and not (wrapper.queries_logged or wrapper.execute_wrappers):
+        wrapper.validate_no_broken_transaction()
+        by_key: Any = values
+        numbered_statement, keys = number_placeholders(statement)
+        with wrapper.wrap_database_errors:
+            transformer = vars(wrapper)["_transformer"]
+            direct = statements.fetch(
+                wrapper.connection, transformer, numbered_statement, [by_key[key] for key in keys]
+            )
+        if direct is not None:
+            return direct
     with _prepared_cursor(wrapper) as cursor:
         cursor.execute(statement, values)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
@@ -72,9 +175,10 @@ class _PreparedCursor(psycopg.RawCursor[Any]):
         try:
             return super().execute(numbered_query, values, prepare=True)
         except psycopg.errors.FeatureNotSupported:  # a migration changed the type of a column it gives
+            statements: Any = self.connection._prepared
+            statements.forget(self._convert_query(numbered_query, values))
             if self.connection.info.transaction_status != TransactionStatus.IDLE:
                 raise
-            self.connection.execute("DEALLOCATE ALL")  # the driver then forgets what is prepared
             return super().execute(numbered_query, values, prepare=True)
 
 

@@ -140,6 +140,7 @@ def test_a_thread_page_weighs_25_kb_and_all_its_files_150(
     page = signed_in(ana).get(f"{home}t/{thread.pk}/", headers={"Accept-Encoding": "gzip"})
     html = gzip.decompress(page.content).decode()
     assert html.count('<li class="message') == 50
+    assert "\n  " not in html
     assert len(page.content) <= 25_000
 
     named = set(re.findall(r'(?:href|src)="/static/([^"]+)"', html))

@@ -7,9 +7,12 @@ from itertools import product
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.db import connection
-from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.db.models import Case, F, Model, Q, QuerySet, Value, When
+from django.db.models.fields.related_descriptors import ForeignKeyDeferredAttribute
 from django.db.models.functions import Left
+from django.db.models.signals import post_init, pre_init
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -70,6 +73,25 @@ def test_times_are_the_present_or_the_one_that_is_given(said: list[Message]) -> 
 def test_a_condition_that_nothing_meets_asks_nothing() -> None:
     compiled_query = CompiledQuery(lambda pk: Message.objects.filter(pk=pk).none())
     assert (compiled_query.rows(1), compiled_query.objects(1)) == ([], [])
+
+
+def test_models_need_not_be_told_of_each_value_that_is_loaded() -> None:
+    """What `CompiledQuery.objects` leaves out of `Model.from_db`."""
+    assert not pre_init.receivers
+    assert not post_init.receivers
+    for model in apps.get_models():
+        if model.__module__.startswith(("openvibe.", "memory.", "knowledge.", "agents.", "django.contrib.")):
+            assert model.__init__ is Model.__init__
+            assert "from_db" not in {
+                name for base in model.__mro__[: model.__mro__.index(Model)] for name in vars(base)
+            }
+            setters = {field.name for field in model._meta.concrete_fields if _has_setter(model, field)}
+            assert not setters, model
+
+
+def _has_setter(model: type[Model], field: Any) -> bool:
+    attribute = getattr(model, field.attname, None)
+    return hasattr(type(attribute), "__set__") and not isinstance(attribute, ForeignKeyDeferredAttribute)
 
 
 def test_what_is_deferred_is_read_when_it_is_asked_for_and_a_loaded_row_is_saved_as_one(said: list[Message]) -> None:

@@ -9,7 +9,7 @@ from socket import SHUT_RDWR, socket
 from threading import Barrier
 
 import pytest
-from django.db import DataError, NotSupportedError, OperationalError, connection, transaction
+from django.db import DataError, NotSupportedError, OperationalError, ProgrammingError, connection, transaction
 from psycopg.pq import TransactionStatus
 
 from openvibe.engines.database.locks import LockKind, advisory_lock
@@ -85,6 +85,23 @@ def prepared_statements() -> list[str]:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_what_is_prepared_stays_through_rollbacks_and_goes_when_tables_change() -> None:
+    for nested in (False, True):
+        with transaction.atomic(), transaction.atomic():
+            assert fetch_prepared("SELECT 1 + %s", [int(nested)]) == [(1 + nested,)]
+            transaction.set_rollback(nested)
+        with transaction.atomic():
+            transaction.set_rollback(not nested)
+    assert prepared_statements().count("SELECT 1 + $1") == 1
+
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE chat_thread ALTER title SET STATISTICS 100")
+        cursor.execute("ALTER TABLE chat_thread ALTER title SET STATISTICS -1")
+    assert fetch_prepared("SELECT 2 + %s", [1]) == [(3,)]
+    assert prepared_statements() == ["SELECT 2 + $1"]
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_column_that_a_migration_changes_elsewhere_fails_one_transaction_at_most() -> None:
     statement, another = "SELECT word FROM changing WHERE word = %s", connection.copy()
     try:
@@ -152,6 +169,25 @@ def test_a_transaction_that_waits_holds_up_no_other_thread(before: list[str]) ->
             is_prepared.wait()
             wait_until(lambda: fetch_unprepared(waiting, []) == [(1,)], "the other thread waits for the lock")
         assert answer.result() == [("",)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_transaction_may_begin_with_more_than_the_socket_takes_at_once() -> None:
+    statement, text = "SELECT length(%s::text), repeat('ab', %s)", "x" * 20_000_000
+    for _ in range(2):
+        with transaction.atomic():
+            assert fetch_prepared(statement, [text, 5_000_000]) == [(len(text), "ab" * 5_000_000)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_error_of_begin_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fetch_prepared("SELECT 5 + %s", [1]) == [(6,)]
+    monkeypatch.setattr(connection.connection, "_begin_statement", b"BEGIN NONSENSE")
+    with pytest.raises(ProgrammingError, match="syntax error"), transaction.atomic():
+        fetch_prepared("SELECT 5 + %s", [1])
+    monkeypatch.undo()
+    with transaction.atomic():
+        assert fetch_prepared("SELECT 5 + %s", [1]) == [(6,)]
 
 
 @pytest.mark.django_db(transaction=True)
