@@ -275,3 +275,11 @@ def _populate(populator: Any, row: list[Any], instance: Model, instances_by_key:
     populator.local_setter(instance, related)
     if related is not None:
         populator.remote_setter(related, instance)
+
+
+def row_columns(row: type[NamedTuple], **paths: str) -> tuple[str, ...]:
+    """The columns of a row type's fields, in their order: the path that is given for a field, or what is called as the
+    field is. So `row._make` takes what `rows` gives by name. Raises TypeError for a path to no field."""
+    if unknown := paths.keys() - set(row._fields):
+        raise TypeError(f"{row.__name__} has no field {', '.join(sorted(unknown))}.")
+    return tuple(paths.get(field, field) for field in row._fields)

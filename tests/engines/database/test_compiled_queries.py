@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from inspect import signature
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from django.apps import apps
@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from openvibe.chat.models import AccessQuery, Message, Thread
-from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
+from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal, row_columns
 from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.queries import member_access
 from tests.factories import say
@@ -231,3 +231,18 @@ def test_what_an_access_query_is_given_is_accounted_for(ana: Member, thread: Thr
     ):
         with pytest.raises(TypeError):
             query.rows(access, thread.pk)
+
+
+class Shown(NamedTuple):
+    body: str
+    name: str
+
+
+def test_the_columns_of_a_row_are_given_by_name(said: list[Message]) -> None:
+    newest = Message.objects.order_by("-seq").values_list(*row_columns(Shown, name="author__name"))
+    assert Shown._make(newest[0]) == Shown(body="Thanks!", name="Ana")
+
+
+def test_a_field_that_the_row_has_not_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="Shown has no field author"):
+        row_columns(Shown, author="author__name")

@@ -10,7 +10,7 @@ from agents.agent.skills import skill_index, skill_text
 from agents.prompts.assembler.items import Item, SectionCandidates, make_item, section_candidates
 from agents.prompts.assembler.sections.request import PromptRequest
 from memory.models import Block, ProfileNote
-from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery, row_columns
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import TokenCounter
 from openvibe.engines.llm.transcripts import one_line
@@ -30,7 +30,7 @@ class BlockRow(NamedTuple):
 @CompiledQuery
 def _filled_blocks(agent_id: int) -> QuerySet[Any, Any]:
     blocks = Block.objects.filter(agent=agent_id).exclude(content="").order_by("label")
-    return blocks.values_list(*BlockRow._fields)
+    return blocks.values_list(*row_columns(BlockRow))
 
 
 def block_candidates(request: PromptRequest) -> SectionCandidates:
@@ -74,7 +74,7 @@ class ProfileNoteRow(NamedTuple):
 @CompiledQuery
 def _notes_about_asker(agent_id: int, asker_id: int) -> QuerySet[Any, Any]:
     notes = ProfileNote.objects.filter(agent=agent_id, person=asker_id).exclude(content="").order_by()
-    return notes.values_list("pk", "person_id", "person__label", "content")
+    return notes.values_list(*row_columns(ProfileNoteRow, person="person__label"))
 
 
 def profile_candidates(request: PromptRequest) -> SectionCandidates:

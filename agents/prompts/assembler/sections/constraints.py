@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 from agents.prompts.assembler.items import Item, SectionCandidates, make_item, section_candidates
 from agents.prompts.assembler.sections.request import PromptRequest, read_once
 from memory.models import WorkItem
-from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery, row_columns
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.text.masking import mask_secrets
@@ -46,7 +46,8 @@ def standing_constraints(request: PromptRequest) -> list[ConstraintRow]:
 @CompiledQuery
 def _standing_constraints(thread_id: int, parent_id: int) -> QuerySet[Any, Any]:
     constraints = WorkItem.objects.binding().filter(Q(thread=thread_id) | Q(thread=parent_id)).order_by("id")
-    return constraints.values_list("pk", "text", "author__label", "confirmed_by__label")[:MAX_CONSTRAINTS]
+    columns = row_columns(ConstraintRow, author="author__label", confirmed_by="confirmed_by__label")
+    return constraints.values_list(*columns)[:MAX_CONSTRAINTS]
 
 
 def constraint_candidates(request: PromptRequest, room: int) -> tuple[SectionCandidates, SectionCandidates]:

@@ -24,7 +24,7 @@ from agents.prompts.assembler.items import (
 )
 from agents.prompts.assembler.sections.request import PromptRequest, author_trust
 from openvibe.chat.models import DiveResult, Message
-from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery, row_columns
 from openvibe.engines.llm.offline.drafts import DRAFT_FORMAT, render_draft
 from openvibe.engines.llm.tokens import TokenCounter
 from openvibe.engines.llm.transcripts import message_line, one_line, opening
@@ -101,7 +101,7 @@ class DiveResultRow(NamedTuple):
 def _dive_results(thread_id: int) -> QuerySet[Any, Any]:
     """What dives of this thread brought, the newest first."""
     results = DiveResult.objects.filter(dive__parent=thread_id, message__deleted_at=None).order_by("-message_id")
-    columns = ("message_id", "message__seq", "headline", "published_by__label", "published_at")
+    columns = row_columns(DiveResultRow, seq="message__seq", publisher="published_by__label", at="published_at")
     return results.values_list(*columns)[:MAX_DIVE_RESULTS]
 
 

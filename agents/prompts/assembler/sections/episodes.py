@@ -27,6 +27,7 @@ from agents.prompts.assembler.sections.work import approval_key, latest_approval
 from agents.prompts.assembler.stack import SectionName
 from memory.models import Episode
 from openvibe.chat.queries import AccessQuery
+from openvibe.engines.database.compiled_queries import row_columns
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.llm.transcripts import clean_name, one_line
 from openvibe.engines.text.masking import mask_secrets
@@ -90,7 +91,7 @@ def _open_episodes(access: Access, thread_id: int, channel_id: int, *, is_draft:
         is_usable=Case(When(Exists(usable), then=~F("is_unseen")), default=Value(False)),
     )
     feedback = episodes.filter(kind=Episode.Kind.FEEDBACK_RECEIVED, is_usable=True)
-    columns = EpisodeRow._fields
+    columns = row_columns(EpisodeRow)
     return episodes.values_list(*columns)[:MAX_EPISODES].union(feedback.values_list(*columns)[:MAX_FEEDBACK_ITEMS])
 
 

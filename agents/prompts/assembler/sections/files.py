@@ -20,7 +20,7 @@ from agents.prompts.assembler.items import (
 )
 from agents.prompts.assembler.sections.request import PromptRequest
 from openvibe.chat.models import EXTRACT_TOKENS, Attachment, Message
-from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery, row_columns
 from openvibe.engines.llm.transcripts import message_line, opening
 from openvibe.engines.text.masking import mask_secrets
 
@@ -65,10 +65,15 @@ def _newest_files(thread_id: int, source_id: int, near_seq: int) -> QuerySet[Any
     is_near = Q(message__seq__gte=near_seq) | Q(message=source_id)
     whole = When(is_near, token_count__lte=WHOLE_FILE_TOKENS, then="content")
     newest = files.annotate(whole=Case(whole, default=Value(""), output_field=TextField()))
-    return newest.order_by("-message_id", "position").values_list(
-        *("pk", "name", "token_count", "extract", "whole", "thread_id"),
-        *("message_id", "message__seq", "message__author__label", "message__created_at"),
-    )[:MAX_FILES]
+    columns = row_columns(
+        FileRow,
+        tokens="token_count",
+        content="whole",
+        seq="message__seq",
+        author="message__author__label",
+        at="message__created_at",
+    )
+    return newest.order_by("-message_id", "position").values_list(*columns)[:MAX_FILES]
 
 
 def file_candidates(request: PromptRequest, tools: Collection[str]) -> list[SectionCandidates]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Exists, OuterRef, QuerySet
 
@@ -43,6 +43,7 @@ from memory.queries import (
 )
 from openvibe.chat.models import Message
 from openvibe.chat.queries import AccessQuery
+from openvibe.engines.database.compiled_queries import row_columns
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import OVERCOUNT_FACTOR, TokenCounter
@@ -310,6 +311,21 @@ def _summary_item(counter: TokenCounter, entry: ContextEntry) -> Item:
     )
 
 
+class LaterMessageRow(NamedTuple):
+    """A message that stands after the request."""
+
+    pk: int
+    seq: int
+    kind: str
+    body: str
+    token_count: int
+    created_at: datetime
+    state: str
+    author_id: int
+    author: str
+    author_kind: str
+
+
 @AccessQuery
 def _later_messages(access: Access, thread_id: int, request_seq: int) -> QuerySet[Any, Any]:
     """The newest that stand above the answer, the agent's own included, except its answers to this very request."""
@@ -317,9 +333,9 @@ def _later_messages(access: Access, thread_id: int, request_seq: int) -> QuerySe
     answers = Run.objects.filter(
         reply=OuterRef("pk"), agent__participant=access.participant_id, trigger__seq=request_seq
     )
-    columns = ("seq", "kind", "body", "token_count", "created_at", "pk", "author_id", "author__label", "author__kind")
+    columns = row_columns(LaterMessageRow, author="author__label", author_kind="author__kind")
     newest = later_messages.exclude(Exists(answers)).order_by("-seq")
-    return newest.values_list(*columns, "state")[:MAX_LATER_MESSAGES]
+    return newest.values_list(*columns)[:MAX_LATER_MESSAGES]
 
 
 def later_candidates(request: PromptRequest) -> SectionCandidates:
@@ -327,14 +343,23 @@ def later_candidates(request: PromptRequest) -> SectionCandidates:
     counter, own_id, row = request.counter, request.agent.participant_id, request.message.row
     rows = _later_messages.rows(request.access, request.thread.thread_id, row.seq) if row else []
     items = []
-    for seq, kind, text, tokens, at, pk, author_id, author_name, author_kind, state in rows:
+    for later in map(LaterMessageRow._make, rows):
         entry = ContextEntry(
-            *(seq, seq, kind, text, tokens, at.isoformat(), pk, author_id, author_name, author_kind),
-            is_unfinished=state == Message.State.STOPPED,
+            ordinal=later.seq,
+            last=later.seq,
+            kind=later.kind,
+            text=later.body,
+            tokens=later.token_count,
+            at=later.created_at.isoformat(),
+            message_id=later.pk,
+            author_id=later.author_id,
+            author_name=later.author,
+            author_kind=later.author_kind,
+            is_unfinished=later.state == Message.State.STOPPED,
         )
-        body = shorten_message(text, LATER_MESSAGE_TOKENS, counter, ref=str(seq))
-        note = format_minute(at)
-        is_own = author_id == own_id
+        body = shorten_message(later.body, LATER_MESSAGE_TOKENS, counter, ref=str(later.seq))
+        note = format_minute(later.created_at)
+        is_own = later.author_id == own_id
         items.append(
             message_line_item(
                 counter, entry, body, section="later", is_own=is_own, note=note, posted="after the request"

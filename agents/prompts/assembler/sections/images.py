@@ -15,7 +15,7 @@ from agents.prompts.assembler.items import AtomicGroup, FitResult, Item, Section
 from agents.prompts.assembler.sections.request import PromptRequest, author_trust
 from agents.prompts.assembler.stack import SectionName
 from openvibe.chat.models import Image, Message
-from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery, row_columns
 from openvibe.engines.llm.tokens import TokenCounter
 from openvibe.engines.llm.transcripts import message_line, opening
 from openvibe.engines.llm.values import ImagePart
@@ -57,10 +57,14 @@ def _newest_images(thread_id: int, source_id: int) -> QuerySet[Any, Any]:
     images = Image.objects.filter(
         Q(thread=thread_id) | Q(message=source_id), message__kind=Message.Kind.TEXT, message__deleted_at=None
     )
-    return images.order_by("-message_id", "position").values_list(
-        *("pk", "name", "width", "height", "description", "thread_id", "message_id"),
-        *("message__seq", "message__author", "message__author__label", "message__author__kind"),
-    )[:MAX_IMAGES]
+    columns = row_columns(
+        ImageRow,
+        seq="message__seq",
+        author_id="message__author",
+        author="message__author__label",
+        author_kind="message__author__kind",
+    )
+    return images.order_by("-message_id", "position").values_list(*columns)[:MAX_IMAGES]
 
 
 class _Place(NamedTuple):

@@ -29,6 +29,7 @@ from agents.prompts.assembler.stack import MIN_REQUEST_TOKENS, TaskBudget
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import AccessQuery
+from openvibe.engines.database.compiled_queries import row_columns
 from openvibe.engines.llm.tokens import TokenCounter
 from openvibe.engines.llm.transcripts import bare_text, message_line, request_block
 from openvibe.engines.text.masking import mask_secrets
@@ -74,10 +75,20 @@ def read_thread(access: Access, thread_id: int) -> ThreadContext:
 def _visible_thread(access: Access, thread_id: int) -> QuerySet[Any, Any]:
     threads = Thread.objects.visible_to(access).filter(pk=thread_id).order_by()
     return threads.values_list(
-        *("pk", "title", "instructions", "last_seq"),
-        *("channel__name", "channel__description", "channel__instructions"),
-        *("workspace__name", "workspace__description", "workspace__instructions", "workspace__budgets"),
-        *("parent__instructions", "dive__source", "channel_id", "parent_id", "channel__first_participant"),
+        *row_columns(
+            ThreadContext,
+            thread_id="pk",
+            channel_name="channel__name",
+            channel_description="channel__description",
+            channel_instructions="channel__instructions",
+            workspace_name="workspace__name",
+            workspace_description="workspace__description",
+            workspace_instructions="workspace__instructions",
+            budgets="workspace__budgets",
+            parent_instructions="parent__instructions",
+            dive_source_id="dive__source",
+            direct_participant_id="channel__first_participant",
+        )
     )
 
 

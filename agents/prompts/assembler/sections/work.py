@@ -31,7 +31,7 @@ from memory.models import Approval, Compaction, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.chat.models import Message
 from openvibe.chat.queries import AccessQuery
-from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery, row_columns
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.llm.transcripts import indent_text, one_line
@@ -105,7 +105,7 @@ def _open_work(thread_id: int) -> QuerySet[Any, Any]:
     place = Case(*[When(kind=kind, then=Value(at)) for at, kind in enumerate(WORK_KIND_ORDER)], default=Value(99))
     rows = WorkItem.objects.filter(thread=thread_id, state=WorkItem.State.OPEN)
     rows = rows.exclude(kind=WorkItem.Kind.CONSTRAINT, confirmed_by__isnull=False)
-    columns = ("pk", "kind", "text", "data", "author__label", "author_id", "author__kind", "updated_at")
+    columns = row_columns(WorkItemRow, author="author__label", author_kind="author__kind")
     return rows.order_by(place, "id").values_list(*columns)[:MAX_WORK_ITEMS]
 
 
@@ -138,10 +138,10 @@ def _latest_approvals(thread_id: int) -> QuerySet[Any, Any]:
     waiting_first = Case(When(state=Approval.State.REQUESTED, then=Value(0)), default=Value(1))
     rows = Approval.objects.filter(thread=thread_id).order_by(waiting_first, "-id")
     decider, at = Coalesce("decided_by__label", Value("")), Coalesce("decided_at", "created_at")
-    return rows.annotate(decider=decider, at=at).values_list(
-        *("pk", "what", "state", "requested_by__label", "requested_by_id", "requested_by__kind"),
-        *("decider", "note", "at"),
-    )[:MAX_APPROVALS]
+    columns = row_columns(
+        ApprovalRow, requested_by="requested_by__label", requested_by_kind="requested_by__kind", decided_by="decider"
+    )
+    return rows.annotate(decider=decider, at=at).values_list(*columns)[:MAX_APPROVALS]
 
 
 class ProgressRow(NamedTuple):
@@ -162,10 +162,8 @@ class ProgressRow(NamedTuple):
 @CompiledQuery
 def _latest_progress(thread_id: int) -> QuerySet[Any, Any]:
     entries = ProgressEntry.objects.filter(thread=thread_id).order_by("-id")
-    return entries.values_list(
-        *("pk", "checkpoint", "changed", "evidence", "open_issues", "next_action"),
-        *("author__label", "author_id", "author__kind", "created_at"),
-    )[:MAX_PROGRESS_ENTRIES]
+    columns = row_columns(ProgressRow, author="author__label", author_kind="author__kind")
+    return entries.values_list(*columns)[:MAX_PROGRESS_ENTRIES]
 
 
 class ToolResultRow(NamedTuple):
@@ -196,7 +194,7 @@ def _tool_results(access: Access, agent_id: int, asker_id: int, thread_id: int, 
         Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))
     )
     calls = calls.annotate(is_changed=Exists(changed_messages), is_for_all=is_for_all)
-    return calls.order_by("-run_id", "-id").values_list(*ToolResultRow._fields)[:MAX_TOOL_RESULTS]
+    return calls.order_by("-run_id", "-id").values_list(*row_columns(ToolResultRow))[:MAX_TOOL_RESULTS]
 
 
 class PreviousAnswerRow(NamedTuple):
@@ -224,7 +222,7 @@ def _newest_snapshot(agent_id: int, thread_id: int) -> QuerySet[Any, Any]:
     )
     compacted = since.exclude(trigger=Compaction.Trigger.CHANGED).order_by()
     newest = answers.annotate(was_compacted=Exists(compacted)).order_by("-run_id")
-    return newest.values_list(*PreviousAnswerRow._fields)[:1]
+    return newest.values_list(*row_columns(PreviousAnswerRow))[:1]
 
 
 def work_candidates(request: PromptRequest, tools: Iterable[str]) -> tuple[SectionCandidates, list[DroppedItem]]:
