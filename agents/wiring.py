@@ -13,7 +13,7 @@ from agents.agent.audience import shown_while_answering, visible_calls
 from agents.agent.models import Agent, LoadedSkill, ToolCall
 from agents.agent.permissions import reply_denials
 from agents.agent.services import PROMPT_CHECK
-from agents.agent.token_budgets import tokens_used_today
+from agents.agent.token_budgets import tokens_left
 from agents.connect.first_steps import list_first_steps, sample_questions
 from agents.prompts.assembler.stack import check_budgets
 from agents.prompts.assembler.validation import check_agent, check_endpoint, check_workspace
@@ -52,7 +52,7 @@ from openvibe.engines.llm.endpoints.endpoints import ENDPOINT_CHECK, client_for
 from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.llm.protocol import ModelClient
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant, Workspace
+from openvibe.workspaces.models import Participant
 from openvibe.workspaces.queries import AGENT_ACCESS, AGENT_ACCESSES
 from openvibe.workspaces.services import BUDGET_CHECK, TOKENS_LEFT, WORKSPACE_CHECK
 
@@ -123,16 +123,6 @@ def iter_reviewer_agents() -> Iterator[tuple[Participant, Access]]:
     for agent in agents.select_related("participant", "workspace", "endpoint").order_by("?"):
         if answers_for_free(agent) or tokens_left(agent.workspace_id, agent.participant_id) > 0:
             yield agent.participant, visible_to(agent)
-
-
-def tokens_left(workspace_id: int, participant_id: int | None = None) -> int:
-    """Tokens that may still be used today: of the workspace's budget, and of the agent's where one is named."""
-    cap = Workspace.objects.values_list("daily_token_budget", flat=True).get(pk=workspace_id)
-    remaining_tokens = cap - tokens_used_today(workspace_id=workspace_id)
-    agent = Agent.objects.filter(participant=participant_id).first() if participant_id is not None else None
-    if agent is not None:
-        remaining_tokens = min(remaining_tokens, agent.daily_token_budget - tokens_used_today(agent=agent))
-    return max(remaining_tokens, 0)
 
 
 def approval_calls(approval_ids: Collection[int], access: Access) -> dict[int, ApprovalCall]:

@@ -11,7 +11,7 @@ from django.db.models import F, QuerySet, Sum
 from agents.agent.models import Agent, Run
 from openvibe.base.problems import Problem
 from openvibe.engines.database.compiled_queries import CompiledQuery
-from openvibe.workspaces.models import Spending
+from openvibe.workspaces.models import Spending, Workspace
 
 TOTAL_TOKENS = F("input_tokens") + F("output_tokens")
 
@@ -79,5 +79,20 @@ def check_budgets_left(agent: Agent) -> int:
     tokens_by_agent = tokens_used_by_agent(agent.workspace_id)
     if denial := budget_denial(agent, tokens_by_agent):
         raise Problem(f"@{agent.handle} did not go on: {denial.reason}", code="budget_used_up")
-    own = agent.daily_token_budget - tokens_by_agent.get(agent.participant_id, 0)
-    return min(own, agent.workspace.daily_token_budget - sum(tokens_by_agent.values()))
+    return _smaller_rest(tokens_by_agent, agent.workspace.daily_token_budget, agent)
+
+
+def tokens_left(workspace_id: int, participant_id: int | None = None) -> int:
+    """Tokens that may still be used today: of the workspace's budget, and of the agent's where one is named. Not below
+    0."""
+    workspace_budget = Workspace.objects.values_list("daily_token_budget", flat=True).get(pk=workspace_id)
+    agent = Agent.objects.filter(participant=participant_id).first() if participant_id is not None else None
+    return max(_smaller_rest(tokens_used_by_agent(workspace_id), workspace_budget, agent), 0)
+
+
+def _smaller_rest(tokens_by_agent: Mapping[int, int], workspace_budget: int, agent: Agent | None) -> int:
+    """What is left of the workspace's budget or of the agent's, whichever is less; below 0 where more was used."""
+    rests = [workspace_budget - sum(tokens_by_agent.values())]
+    if agent is not None:
+        rests.append(agent.daily_token_budget - tokens_by_agent.get(agent.participant_id, 0))
+    return min(rests)

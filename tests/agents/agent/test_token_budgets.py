@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.admin.dashboard import _token_spend
 from agents.agent.permissions import reply_denied_reason
-from agents.agent.token_budgets import tokens_used_today
+from agents.agent.token_budgets import tokens_left, tokens_used_today
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run
