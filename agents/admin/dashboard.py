@@ -4,7 +4,7 @@ number leads to the rows it counts."""
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -12,20 +12,11 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from agents.agent.token_budgets import token_rows
-from agents.statistics.overview import Overview, read_overview
+from agents.statistics.overview import Overview, Tile, read_overview
 from agents.statistics.statistics import sum_tokens
 from knowledge.queries import EXPIRING_WITHIN
 from memory.models import Episode
 from openvibe.workspaces.models import Workspace
-
-
-class Tile(NamedTuple):
-    """A number, what it counts, a word on it, and the list it leads to."""
-
-    title: str
-    number: str
-    link: str
-    note: str = ""
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -42,10 +33,9 @@ def _list_address(model: str, **filters: object) -> str:
 
 
 def _run_tiles(overview: Overview) -> tuple[Tile, ...]:
-    failed = _list_address("agents_run", state__exact="failed", queued_at__gte=overview.day_ago)
-    return (
-        Tile("Failed runs, 24 h", f"{overview.failed_runs:,}", failed),
-        Tile("Runs waiting", f"{overview.waiting_runs:,}", _list_address("agents_run", state__exact="queued")),
+    return overview.run_tiles(
+        failed=_list_address("agents_run", state__exact="failed", queued_at__gte=overview.day_ago),
+        waiting=_list_address("agents_run", state__exact="queued"),
     )
 
 
@@ -60,7 +50,7 @@ def _knowledge_tiles(overview: Overview) -> tuple[Tile, ...]:
     soon = {"expires_at__gt": overview.now, "expires_at__lte": overview.now + EXPIRING_WITHIN}
     expiring = _list_address("knowledge_entry", status__exact="active", **soon)
     return (
-        Tile("Knowledge expiring, 14 days", f"{overview.expiring_entries:,}", expiring),
+        overview.expiring_tile(expiring),
         Tile(
             "Knowledge to review", f"{overview.entries_to_review:,}", _list_address("knowledge_entry", review="waits")
         ),
@@ -73,36 +63,14 @@ def _knowledge_tiles(overview: Overview) -> tuple[Tile, ...]:
 
 
 def _memory_tiles(overview: Overview) -> tuple[Tile, ...]:
-    health, shared, first_day = overview.health, overview.shared_percent, overview.first_day
-    compactions, failed = "memory_compaction", sum(health.failed.values())
-    since = datetime(first_day.year, first_day.month, first_day.day, tzinfo=UTC)
-    summarised_share = "–" if health.summarised_percent is None else f"{health.summarised_percent:g} %"
-    return (
-        Tile("Compactions waiting", f"{health.waiting:,}", _list_address(compactions, state__in="queued,running")),
-        Tile(
-            "Compactions failed, 30 days",
-            f"{failed:,}",
-            _list_address(compactions, state__exact="failed", finished_at__gte=since),
-            f"The last one: {health.last_error}" if health.last_error else "",
-        ),
-        Tile(
-            "Threads over their trigger",
-            f"{health.stuck:,}",
-            _list_address("lcm_conversation", stuck="yes"),
-            "Nothing is left to summarise there" if health.stuck else "",
-        ),
-        Tile(
-            "Messages in summaries",
-            summarised_share,
-            _list_address(compactions, state__exact="done"),
-            f"{health.summarised:,} of {health.messages:,}" if health.messages else "",
-        ),
-        Tile(
-            "Same beginning, 30 days",
-            "–" if shared is None else f"{shared:.0f} %",
-            reverse("admin:agents_snapshot_changelist"),
-            "What a cache can serve of prompts",
-        ),
+    compactions, first = "memory_compaction", overview.first_day
+    since = datetime(first.year, first.month, first.day, tzinfo=UTC)
+    return overview.memory_tiles(
+        waiting=_list_address(compactions, state__in="queued,running"),
+        failed=_list_address(compactions, state__exact="failed", finished_at__gte=since),
+        stuck=_list_address("lcm_conversation", stuck="yes"),
+        summarised=_list_address(compactions, state__exact="done"),
+        prompts=reverse("admin:agents_snapshot_changelist"),
     )
 
 

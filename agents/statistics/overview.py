@@ -19,6 +19,15 @@ from memory.queries import CompactionHealth, compaction_health
 from openvibe.engines.charts.charts import DayChart, Series, bar_chart, line_chart
 
 
+class Tile(NamedTuple):
+    """A number, what it counts, the address of the rows it counts ("" where there is none), and a word on it."""
+
+    title: str
+    number: str
+    link: str = ""
+    note: str = ""
+
+
 class Overview(NamedTuple):
     """Counts of now; runs failed since `day_ago`. `shared_percent`: of prompts, what began as the one before; None
     where nothing is known."""
@@ -34,6 +43,44 @@ class Overview(NamedTuple):
     health: CompactionHealth
     shared_percent: float | None
     charts: list[DayChart]
+
+    def run_tiles(self, *, failed: str, waiting: str) -> tuple[Tile, ...]:
+        """Tiles of runs; the arguments are the addresses of the rows that each counts."""
+        return (
+            Tile("Failed runs, 24 h", f"{self.failed_runs:,}", failed),
+            Tile("Runs waiting", f"{self.waiting_runs:,}", waiting),
+        )
+
+    def expiring_tile(self, link: str) -> Tile:
+        return Tile("Knowledge expiring, 14 days", f"{self.expiring_entries:,}", link)
+
+    def memory_tiles(self, *, waiting: str, failed: str, stuck: str, summarised: str, prompts: str) -> tuple[Tile, ...]:
+        """Tiles of compaction and cache; the arguments are the addresses of the rows that each counts."""
+        health, shared = self.health, self.shared_percent
+        last_error = f"The last one: {health.last_error}" if health.last_error else ""
+        share = "–" if health.summarised_percent is None else f"{health.summarised_percent:g} %"
+        return (
+            Tile("Compactions waiting", f"{health.waiting:,}", waiting),
+            Tile("Compactions failed, 30 days", f"{sum(health.failed.values()):,}", failed, last_error),
+            Tile(
+                "Threads over their trigger",
+                f"{health.stuck:,}",
+                stuck,
+                "Nothing is left to summarise there" if health.stuck else "",
+            ),
+            Tile(
+                "Messages in summaries",
+                share,
+                summarised,
+                f"{health.summarised:,} of {health.messages:,}" if health.messages else "",
+            ),
+            Tile(
+                "Same beginning, 30 days",
+                "–" if shared is None else f"{shared:.0f} %",
+                prompts,
+                "What a cache can serve of prompts",
+            ),
+        )
 
 
 def read_overview(workspace_ids: list[int]) -> Overview:

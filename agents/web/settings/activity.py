@@ -15,25 +15,16 @@ from django.utils.formats import date_format
 from django.views.decorators.http import require_safe
 
 from agents.agent.models import Agent, Run, Snapshot
-from agents.statistics.overview import read_overview
+from agents.statistics.overview import Overview, Tile, read_overview
 from agents.web.access import check_may
 from memory.queries import count_open_feedback, list_feedback, status_label, workspace_compactions, workspace_memories
-from openvibe.base.params import MAX_ID, int_param
+from openvibe.base.params import int_param
 from openvibe.chat.queries import visible_threads
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.queries import background_calls
 
 PAGE_SIZE = 50
-
-
-class Tile(NamedTuple):
-    """A number, what it counts, where its rows are (empty: nowhere), and a word on it."""
-
-    title: str
-    number: str
-    link: str = ""
-    note: str = ""
 
 
 class Cell(NamedTuple):
@@ -72,7 +63,7 @@ def activity(request: WorkspaceRequest) -> HttpResponse:
     if agent:
         rows = rows.filter(agent=agent)
     if (before := int_param(request.GET, "before")) is not None:
-        rows = rows.filter(pk__lt=min(before, MAX_ID))
+        rows = rows.filter(pk__lt=before)
     page = list(rows[: PAGE_SIZE + 1])
     query = request.GET.copy()
     query.pop("before", None)
@@ -108,34 +99,19 @@ class ActivityFilter(forms.Form):
                 del self.fields[name]
 
 
-def _tiles(request: WorkspaceRequest, overview: Any) -> list[Tile]:
-    slug, health, shared = request.workspace.slug, overview.health, overview.shared_percent
-    review = reverse("knowledge-review", args=[slug])
+def _tiles(request: WorkspaceRequest, overview: Overview) -> list[Tile]:
+    slug, to_review = request.workspace.slug, overview.entries_to_review + overview.contradictions
     return [
-        Tile("Failed runs, 24 h", f"{overview.failed_runs:,}", "?list=runs&state=failed"),
-        Tile("Runs waiting", f"{overview.waiting_runs:,}", "?list=runs&state=queued"),
+        *overview.run_tiles(failed="?list=runs&state=failed", waiting="?list=runs&state=queued"),
         Tile("Open thumbs down", f"{count_open_feedback(request.access):,}", "?list=feedback"),
-        Tile("Knowledge to review", f"{overview.entries_to_review + overview.contradictions:,}", review),
-        Tile("Knowledge expiring, 14 days", f"{overview.expiring_entries:,}", reverse("knowledge", args=[slug])),
-        Tile("Compactions waiting", f"{health.waiting:,}", "?list=compactions&state=queued"),
-        Tile(
-            "Compactions failed, 30 days",
-            f"{sum(health.failed.values()):,}",
-            "?list=compactions&state=failed",
-            f"The last one: {health.last_error}" if health.last_error else "",
-        ),
-        Tile("Threads over their trigger", f"{health.stuck:,}", "?list=threads&state=stuck"),
-        Tile(
-            "Messages in summaries",
-            "–" if health.summarised_percent is None else f"{health.summarised_percent:g} %",
-            "",
-            f"{health.summarised:,} of {health.messages:,}" if health.messages else "",
-        ),
-        Tile(
-            "Same beginning, 30 days",
-            "–" if shared is None else f"{shared:.0f} %",
-            "?list=prompts",
-            "What a cache can serve of prompts",
+        Tile("Knowledge to review", f"{to_review:,}", reverse("knowledge-review", args=[slug])),
+        overview.expiring_tile(reverse("knowledge", args=[slug], query={"freshness": "expiring"})),
+        *overview.memory_tiles(
+            waiting="?list=compactions&state=queued",
+            failed="?list=compactions&state=failed",
+            stuck="?list=threads&state=stuck",
+            summarised="?list=compactions&state=done",
+            prompts="?list=prompts",
         ),
     ]
 
