@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from openvibe.engines.charts.charts import CHART_HEIGHT, CHART_WIDTH, even_ticks
+from openvibe.engines.charts.charts import CHART_HEIGHT, CHART_WIDTH, even_ticks, time_scale
 from openvibe.engines.text.cleaning import pluralize
 
 
@@ -255,10 +255,7 @@ def build_rate_chart(
     ends_at: datetime,
 ) -> RateChart:
     """Shared and cached rates, and compactions, at their times. A single rate is drawn as a level line."""
-    seconds = max((ends_at - starts_at).total_seconds(), 1.0)
-
-    def x(at: datetime) -> float:
-        return round(CHART_WIDTH * min(max((at - starts_at).total_seconds() / seconds, 0.0), 1.0), 1)
+    x = time_scale(starts_at, ends_at)
 
     def line(heights: Sequence[tuple[datetime, float | None]]) -> str:
         points = [(x(at), round(CHART_HEIGHT - percent, 1)) for at, percent in heights if percent is not None]

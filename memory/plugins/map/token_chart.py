@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-CHART_WIDTH, CHART_HEIGHT = 600, 140
+from openvibe.engines.charts.charts import CHART_WIDTH, time_scale
+
+CHART_HEIGHT = 140
 HEADROOM = 1.08
 """The drawing reaches a little above the highest value."""
 
@@ -74,10 +76,7 @@ def build_token_chart(
     The line rises when messages came, up to what the next compaction measured, and falls at each compaction.
     """
     max_tokens = max([tokens, threshold, *(size for step in steps for size in (step.before, step.after))])
-    seconds = max((now - starts_at).total_seconds(), 1.0)
-
-    def x(at: datetime) -> float:
-        return round(CHART_WIDTH * min(max((at - starts_at).total_seconds() / seconds, 0.0), 1.0), 1)
+    x = time_scale(starts_at, now)
 
     def y(size: int) -> float:
         return round(CHART_HEIGHT - CHART_HEIGHT * size / (max(max_tokens, 1) * HEADROOM), 1)

@@ -1,10 +1,11 @@
-"""Charts of days: bars and lines with axes and values, as plain values for an SVG. Pure.
+"""Charts: bars and lines of days with axes and values, and the scales that others are drawn by, as plain values for an
+SVG. Pure.
 
 The drawing is CHART_WIDTH × CHART_HEIGHT units, stretched to the page; words and numbers stand beside it as text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from math import ceil, floor, log10
 from typing import Literal
 
@@ -105,6 +106,13 @@ def line_chart(
         points = " ".join(f"{dot.x},{dot.y}" for dot in dots)
         drawings.append(Drawing(one.name, one.summary, number, points=points, dots=tuple(dots)))
     return _chart(title, days, top, unit, drawings)
+
+
+def time_scale(starts_at: datetime, ends_at: datetime) -> Callable[[datetime], float]:
+    """What gives the place of a time on the horizontal axis: 0 for the first, CHART_WIDTH for the last, and the nearer
+    of them for one that lies outside."""
+    seconds = max((ends_at - starts_at).total_seconds(), 1.0)
+    return lambda at: round(CHART_WIDTH * min(max((at - starts_at).total_seconds() / seconds, 0.0), 1.0), 1)
 
 
 def _chart(title: str, days: Sequence[date], top: float, unit: Unit, drawings: Sequence[Drawing]) -> DayChart:

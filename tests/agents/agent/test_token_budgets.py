@@ -14,7 +14,7 @@ from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run
 from agents.statistics.statistics import tokens_per_day
-from agents.wiring import iter_reviewer_agents, tokens_left
+from agents.wiring import iter_reviewer_agents
 from knowledge.contradictions.detect import detect_contradictions
 from knowledge.models import Contradiction
 from memory.episodes.models import Proposal

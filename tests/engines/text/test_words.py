@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.engines.text.stop_phrases import asks_for_several
-from openvibe.engines.text.words import MAX_QUERY_TERMS, query_terms, strip_stop_words
+from openvibe.engines.text.words import MAX_QUERY_TERMS, asks_for_several, query_terms, strip_stop_words
 
 
 def test_question_terms_are_lower_case_without_stop_words_longest_first() -> None:

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.plugins.map.token_chart import CHART_HEIGHT, CHART_WIDTH, CompactionStep, Growth, build_token_chart
+from memory.plugins.map.token_chart import CHART_HEIGHT, CompactionStep, Growth, build_token_chart
+from openvibe.engines.charts.charts import CHART_WIDTH
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 sizes = st.integers(0, 10_000_000)
