@@ -20,7 +20,8 @@ from openvibe.engines.llm.endpoint_errors.endpoint_errors import (
     read_response,
 )
 from openvibe.engines.llm.errors import BadAnswer, EmptyAnswer
-from openvibe.engines.llm.http_client import Connection, ResponseHead, api_root, open_http_client
+from openvibe.engines.llm.http_client import Connection, api_root, open_http_client
+from openvibe.engines.network.http_client import ResponseHead
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from openvibe.engines.llm.errors import (
     ThoughtTooLong,
 )
 from openvibe.engines.llm.fences import clean_text
-from openvibe.engines.llm.http_client import ResponseHead
+from openvibe.engines.network.http_client import ResponseHead
 from openvibe.engines.network.ssrf_guard import AddressRefused, ResponseTooLarge
 from openvibe.engines.text.cleaning import has_visible_character
 from openvibe.engines.text.masking import MASK, mask_secrets

@@ -25,8 +25,9 @@ from openvibe.engines.llm.endpoint_errors.endpoint_errors import (
     read_error,
 )
 from openvibe.engines.llm.errors import BadAnswer, LimitReached, ModelTimeout, ModelUnavailable
-from openvibe.engines.llm.http_client import Connection, ResponseHead, api_root, open_http_client
+from openvibe.engines.llm.http_client import Connection, api_root, open_http_client
 from openvibe.engines.llm.model_names import ModelKind, kind_of_name
+from openvibe.engines.network.http_client import ResponseHead
 
 MAX_NAME_CHARACTERS = 200
 MAX_MODELS = 20_000
