@@ -68,6 +68,7 @@ from openvibe.engines.llm.answers.provider_fields import origin_of
 from openvibe.engines.llm.answers.structured_output import UnparsableAnswer
 from openvibe.engines.llm.answers.tool_calls import read_call
 from openvibe.engines.llm.endpoints.endpoints import save_adaptations
+from openvibe.engines.llm.endpoints.token_factors import learn_token_factor
 from openvibe.engines.llm.endpoints.windows import learn_window, note_unread, unread_sentence, unread_tokens
 from openvibe.engines.llm.errors import BudgetExceeded, ContextTooLong, EmptyAnswer, ModelError
 from openvibe.engines.llm.fences import clean_text
@@ -84,6 +85,7 @@ from openvibe.engines.llm.values import (
     TextReset,
     ToolCallRequest,
     ToolSpec,
+    Usage,
 )
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, has_visible_character
 from openvibe.workspaces.access import Access
@@ -413,14 +415,22 @@ class RunSession:
             thought_tokens=thought_tokens,
         )
         self.answer.end_round(text)
-        if unread_tokens(turn.tokens, completion.usage):
-            self._say_unread(turn.tokens, completion.usage.input_tokens)
+        self._compare_counts(turn, completion.usage)
         if not completion.tool_calls:
             self.answer.last_turn = round_turn
             self.answer.cut_reason = "" if self._is_for_program() else cut_reason
         else:
             save_answered_turn(self.run, round_turn)
             save_partial(self.run, self.reply, self.answer)
+
+    def _compare_counts(self, turn: ModelTurn, usage: Usage) -> None:
+        """What the endpoint says it read, against what it was sent: whether it left anything out, and how it counts."""
+        if unread_tokens(turn.surely_sent, usage):
+            self._say_unread(turn.surely_sent, usage.input_tokens)
+        elif (endpoint := getattr(self.client, "endpoint", None)) is not None and not any(
+            message.images for message in turn.messages
+        ):
+            learn_token_factor(endpoint, estimated=turn.tokens, exact=turn.counter.exact, usage=usage)
 
     def _say_unread(self, sent: int, read: int) -> None:
         """The server read clearly less than it was sent. Not said where it has read more before: then it counts only

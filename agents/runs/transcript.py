@@ -18,7 +18,7 @@ from openvibe.base.problems import Problem
 from openvibe.engines.llm.answers.provider_fields import has_fields, rename_ids
 from openvibe.engines.llm.answers.tool_calls import clean_identifier
 from openvibe.engines.llm.fences import clean_text, fence
-from openvibe.engines.llm.tokens import TokenCounter, count_message, count_prompt_tokens, truncate_middle
+from openvibe.engines.llm.tokens import TokenCounter, count_message, count_prompt_tokens, counter_for, truncate_middle
 from openvibe.engines.llm.transcripts import CLOSING, clean_name, message_line, opening
 from openvibe.engines.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 from openvibe.engines.text.masking import mask_secrets
@@ -87,11 +87,19 @@ class _RoundMessage:
 
 @dataclass(frozen=True)
 class ModelTurn:
-    """What the model is asked next. `tokens` is all of it, definitions included."""
+    """What the model is asked next. `tokens` is all of it, definitions included, as `counter` counts."""
 
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSpec, ...]
     tokens: int
+    counter: TokenCounter
+
+    @property
+    def surely_sent(self) -> int:
+        """Tokens that it counts in hardly any vocabulary less than: `tokens`, where these are not an estimate."""
+        if self.counter.exact:
+            return self.tokens
+        return min(self.tokens, count_prompt_tokens(self.messages, self.tools, counter_for("offline")))
 
 
 class Reassembly:
@@ -198,7 +206,7 @@ class Transcript:
     def next_turn(self) -> ModelTurn:
         """The next turn, within the ceiling."""
         if not self.rounds:
-            return ModelTurn(self._prompt.messages, self._prompt.tools, self._prompt.tokens)
+            return ModelTurn(self._prompt.messages, self._prompt.tools, self._prompt.tokens, self._counter)
         if self._round_count >= MAX_ROUNDS:
             return self._final_turn(NO_ROUNDS_LEFT)
         reminders = self._reminders()
@@ -281,7 +289,8 @@ class Transcript:
 
     def _build_turn(self, round_messages: Sequence[ChatMessage], tools: tuple[ToolSpec, ...]) -> ModelTurn:
         messages = (*self._prompt.messages, *round_messages)
-        return ModelTurn(messages, tools, count_prompt_tokens(messages, tools, self._counter))
+        sent_tokens = count_prompt_tokens(messages, tools, self._counter)
+        return ModelTurn(messages, tools, sent_tokens, self._counter)
 
 
 def _rounds_line(count: int) -> list[str]:

@@ -142,7 +142,7 @@ def assemble(
             thread=context,
             task=cast(TaskType, task),
             message=message,
-            counter=counter_for(model_name),
+            counter=counter_for(model_name, window.token_factor if window and window.model == model_name else 1.0),
             budget=scale_caps(task_budget) if is_small else task_budget,
             has_small_window=is_small,
         ),

@@ -104,7 +104,9 @@ def _empty_request(
         thread=thread,
         task=task,
         message=RequestMessage("", agent.participant, timezone.now()),
-        counter=counter_for(endpoint.model if endpoint and endpoint.model else OFFLINE_MODEL),
+        counter=counter_for(endpoint.model, endpoint.token_factor)
+        if endpoint and endpoint.model
+        else counter_for(OFFLINE_MODEL),
         budget=budget,
         reads={identity.included_snippets: snippets},
     )

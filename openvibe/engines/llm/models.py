@@ -152,6 +152,12 @@ class Endpoint(TimestampedModel):
     )
     unread_read = models.PositiveIntegerField(null=True, editable=False, help_text="Tokens of it that were read.")
     unread_at = models.DateTimeField(null=True, editable=False)
+    token_factor = models.FloatField(
+        default=1.0,
+        db_default=1.0,
+        editable=False,
+        help_text="What its prompts count by its own usage, in parts of the estimate made here.",
+    )
 
     failures = models.PositiveIntegerField(default=0, editable=False, help_text="Of answers, in a row.")
     rests_until = models.DateTimeField(null=True, editable=False)

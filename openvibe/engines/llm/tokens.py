@@ -1,32 +1,25 @@
 """Counting tokens, exactly where the model's tokenizer is known and never too few where it is not.
 
-The vocabularies come with the `bpe-openai` package: nothing is downloaded. Text that spells a special token
-counts as the ordinary text it is.
+Known are o200k_base and cl100k_base (`encodings`); for other models the count is estimated from the first, by the
+vocabulary that a model's name tells (`token_estimates`).
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import re
-from binascii import a2b_base64
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from importlib.metadata import distribution
-from pathlib import Path
-from threading import Lock
+from functools import cache, lru_cache, partial
 from typing import Any
 
-import tiktoken
-
 from openvibe.engines.llm.answers.provider_fields import all_fields, count_field_tokens, iter_texts
+from openvibe.engines.llm.encodings import MAX_WHOLE_CHARACTERS, PATTERNS, load_encoding, split_pieces
 from openvibe.engines.llm.images import ImageRule, image_rule, open_patches
+from openvibe.engines.llm.token_estimates import TokenWeights, vocabulary_of
 from openvibe.engines.llm.values import ChatMessage, Completion, ToolSpec, Usage
 
-MAX_WHOLE_CHARACTERS = 50_000  # characters; longer texts are counted in pieces
-PIECE_CHARACTERS = 20_000  # characters
 MAX_WORD_CHARACTERS = 40  # characters; what is longer than a word is cut anywhere
 MESSAGE_OVERHEAD = 4  # tokens of a message's own wrapping
 TOOL_OVERHEAD = 8  # tokens around each tool definition, on top of its JSON, which providers rewrite into a shorter one
@@ -34,40 +27,13 @@ PROMPT_OVERHEAD = 3  # tokens that open the answer
 CUT_ALLOWANCE = 16  # tokens added for each cut that may fall inside a token
 MAX_ANSWER_TOKENS = 1_000_000  # tokens of one answer, thoughts included: no model writes more
 UNSEEN_PROMPT_TOKENS = 20_000  # tokens that a provider may add to a prompt
-OVERCOUNT_FACTOR = 1.3  # what unknown tokenizers may need more than o200k_base
 
-_CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-_UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
-_PATTERNS = {
-    "o200k_base": (
-        rf"[^\r\n\p{{L}}\p{{N}}]?[{_UPPER}]*[{_LOWER}]+{_CONTRACTION}|"
-        rf"[^\r\n\p{{L}}\p{{N}}]?[{_UPPER}]+[{_LOWER}]*{_CONTRACTION}|"
-        r"\p{N}{1,3}|"
-        r" ?[^\s\p{L}\p{N}]+[\r\n/]*|"
-        r"\s*[\r\n]+|"
-        r"\s+(?!\S)|"
-        r"\s+"
-    ),
-    "cl100k_base": (
-        r"'(?i:[sdmt]|ll|ve|re)|"
-        r"[^\r\n\p{L}\p{N}]?+\p{L}++|"
-        r"\p{N}{1,3}+|"
-        r" ?[^\s\p{L}\p{N}]++[\r\n]*+|"
-        r"\s++$|"
-        r"\s*[\r\n]|"
-        r"\s+(?!\S)|"
-        r"\s"
-    ),
-}
 _ENCODING_PREFIXES = (  # the first prefix that fits decides
     ("o200k_base", ("gpt-4o", "gpt-4.1", "gpt-4.5", "gpt-5", "gpt-oss", "chatgpt-4o", "o1", "o3", "o4")),
     ("cl100k_base", ("gpt-4", "gpt-3.5", "gpt-35", "text-embedding-3", "text-embedding-ada-002")),
     ("o200k_base", ("offline", "scripted")),
 )
-_WORD_BREAK = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")
 _LINE_BREAK = re.compile(r"(?<=\n)(?=[^\s/])|(?<=\n\n)(?= /)")
-_load_lock = Lock()
-_encodings: dict[str, tiktoken.Encoding] = {}
 
 
 @dataclass(frozen=True)
@@ -81,18 +47,49 @@ class TokenCounter:
     count_image: ImageRule = open_patches
 
 
+@cache
+def typical_ratio(counter: TokenCounter) -> float:
+    """What this counter makes of a token of o200k_base in ordinary prose, in which stored counts are."""
+    return max(1.0, counter.count(_PROSE) / count_tokens(_PROSE))
+
+
+_PROSE = (
+    "Ana moved the seedlings on Tuesday, before the frost came. Could somebody check whether the pump in the north "
+    "greenhouse works again? The invoice says thirty-eight trays; we had ordered forty-two."
+)
+
+
 def count_tokens(text: str) -> int:
     """Tokens of the text in o200k_base."""
     return _count_encoded("o200k_base", text)
 
 
-def counter_for(model: str) -> TokenCounter:
-    """The counter for a model's name; `openai/gpt-4o` and `ft:gpt-4o:…` are read as gpt-4o."""
-    name = model.lower().rsplit("/", 1)[-1].removeprefix("ft:")
+def counter_for(model: str, factor: float = 1.0) -> TokenCounter:
+    """The counter for a model's name; `openai/gpt-4o` and `ft:gpt-4o:…` are read as gpt-4o. `factor`: what its endpoint
+    is known to count, in parts of that."""
+    counter = _counter_of_name(model.lower().rsplit("/", 1)[-1].removeprefix("ft:"))
+    return counter if factor == 1 else _with_factor(counter, factor)
+
+
+def _counter_of_name(name: str) -> TokenCounter:
     for encoding, prefixes in _ENCODING_PREFIXES:
         if name.startswith(prefixes):
             return _with_image_rule(_EXACT_COUNTERS[encoding], image_rule(name))
-    return _with_image_rule(_OVERCOUNTING_COUNTER, image_rule(name))
+    return _with_image_rule(_estimating_counter(vocabulary_of(name)), image_rule(name))
+
+
+@cache
+def _estimating_counter(vocabulary: str) -> TokenCounter:
+    weights = TokenWeights(vocabulary)
+    return TokenCounter(f"estimate for {vocabulary}", exact=False, count=lru_cache(maxsize=8192)(weights.count))
+
+
+@lru_cache(maxsize=64)
+def _with_factor(counter: TokenCounter, factor: float) -> TokenCounter:
+    def count(text: str) -> int:
+        return math.ceil(counter.count(text) * factor)
+
+    return replace(counter, name=f"{counter.name} × {factor:g}", exact=False, count=count)
 
 
 @lru_cache(maxsize=64)
@@ -229,56 +226,16 @@ def _count_encoded(encoding: str, text: str) -> int:
     if len(text) <= 10_000:
         return _count_cached(encoding, text)
     if len(text) <= MAX_WHOLE_CHARACTERS:
-        return len(_load_encoding(encoding).encode_ordinary(text))
+        return len(load_encoding(encoding).encode_ordinary(text))
     return sum(
-        len(_load_encoding(encoding).encode_ordinary(piece)) + (0 if clean_cut else CUT_ALLOWANCE)
-        for piece, clean_cut in _split_pieces(text)
+        len(load_encoding(encoding).encode_ordinary(piece)) + (0 if clean_cut else CUT_ALLOWANCE)
+        for piece, clean_cut in split_pieces(text)
     )
 
 
-_EXACT_COUNTERS = {name: TokenCounter(name, exact=True, count=partial(_count_encoded, name)) for name in _PATTERNS}
-_OVERCOUNTING_COUNTER = TokenCounter(
-    name="o200k_base×1.3", exact=False, count=lambda text: math.ceil(count_tokens(text) * OVERCOUNT_FACTOR)
-)
+_EXACT_COUNTERS = {name: TokenCounter(name, exact=True, count=partial(_count_encoded, name)) for name in PATTERNS}
 
 
 @lru_cache(maxsize=8192)
 def _count_cached(encoding: str, text: str) -> int:
-    return len(_load_encoding(encoding).encode_ordinary(text))
-
-
-def _split_pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Pieces of at most `PIECE_CHARACTERS` characters, and whether each starts where a token starts anyway.
-
-    The tokenizer's time grows faster than a run without spaces, and a run of a million spaces ends it. A single
-    space between two letters or digits always starts a token, so cutting there changes nothing; where a piece
-    has none near its end the cut may split a token, and `CUT_ALLOWANCE` makes the count too high, not too low.
-    """
-    start, clean_cut = 0, True
-    while start < len(text):
-        end = min(start + PIECE_CHARACTERS, len(text))
-        next_is_clean = True
-        if end < len(text):
-            breaks = [match.start() for match in _WORD_BREAK.finditer(text, end - 2_000, end)]
-            next_is_clean = bool(breaks)
-            end = breaks[-1] if breaks else end
-        yield text[start:end], clean_cut
-        start, clean_cut = end, next_is_clean
-
-
-def _load_encoding(name: str) -> tiktoken.Encoding:
-    with _load_lock:
-        if name not in _encodings:
-            ranks = _load_ranks(name)
-            _encodings[name] = tiktoken.Encoding(
-                name=name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
-            )
-            ranks.clear()  # the encoding's compiled part has its own copy: this one, 40 MB, is for pickling alone
-        return _encodings[name]
-
-
-def _load_ranks(name: str) -> dict[bytes, int]:
-    """The vocabulary, read as a file: importing the package would load all of its vocabularies."""
-    path = Path(str(distribution("bpe-openai").locate_file(f"bpe_openai/data/{name}.tiktoken.gz")))
-    words = gzip.decompress(path.read_bytes()).split()  # token, rank, token, rank …
-    return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
+    return len(load_encoding(encoding).encode_ordinary(text))

@@ -46,7 +46,7 @@ from openvibe.chat.queries import AccessQuery
 from openvibe.engines.database.compiled_queries import row_columns
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.fences import fence
-from openvibe.engines.llm.tokens import OVERCOUNT_FACTOR, TokenCounter
+from openvibe.engines.llm.tokens import TokenCounter, typical_ratio
 from openvibe.engines.llm.transcripts import message_line, opening
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.workspaces.access import Access
@@ -115,7 +115,7 @@ def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry
     """
     if request.task == "mention" and request.end_seq > max(SHORT_THREAD_MESSAGES, room // WHOLE_MESSAGE_TOKENS):
         room = min(room, request.budget.caps["P1"] or room)
-    budget = room if request.counter.exact else int(room / OVERCOUNT_FACTOR)
+    budget = int(room / typical_ratio(request.counter))
     message, thread_id = request.message, request.thread.thread_id
     session = memory_session(thread_id, request.access, before=message.row, asker=message.author)
     tail = MENTION_TAIL if request.task == "mention" else FRESH_TAIL
@@ -140,7 +140,7 @@ def history_candidates(
     others = groups[len(tail) :]
     summaries = (group for group in others if summarised_messages(group.items[0]))
     by_size = tuple(sorted(summaries, key=lambda group: -summarised_messages(group.items[0])))
-    cap = int(SUMMARY_TOKENS * (1 if request.counter.exact else OVERCOUNT_FACTOR))
+    cap = int(SUMMARY_TOKENS * typical_ratio(request.counter))
     rest = (candidates(others, cap=0, extendable=True),) if whole else ()
     return [candidates(tail, extendable=whole), candidates(by_size, cap=cap, contiguous=False), *rest]
 

@@ -70,7 +70,7 @@ class BreakerClient:
                 )
                 return mark_completion(completion, self.origin)
         except ContextTooLong as error:
-            sent = count_prompt_tokens(messages, tools, counter_for(self.model))
+            sent = count_prompt_tokens(messages, tools, counter_for(self.model, self.endpoint.token_factor))
             learn_window(self.endpoint, error.smaller_window(sent, max_output_tokens or 0), str(error))
             raise
 

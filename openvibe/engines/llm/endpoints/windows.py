@@ -28,7 +28,7 @@ def learn_window(endpoint: Endpoint, window: int, reason: str) -> None:
         return
     endpoint.learned_window = min(window, endpoint.learned_window or window)
     endpoint.learned_window_at, endpoint.learned_window_by = timezone.now(), reason[:300]
-    _same_model(endpoint).update(
+    same_model(endpoint).update(
         learned_window=endpoint.learned_window,
         learned_window_at=endpoint.learned_window_at,
         learned_window_by=endpoint.learned_window_by,
@@ -55,7 +55,7 @@ def unread_sentence(sent: int, read: int) -> str:
 def note_unread(endpoint: Endpoint, *, sent: int, read: int) -> None:
     """Notes it on the endpoint's page, too."""
     if endpoint.pk is not None:
-        _same_model(endpoint).update(unread_sent=sent, unread_read=read, unread_at=timezone.now())
+        same_model(endpoint).update(unread_sent=sent, unread_read=read, unread_at=timezone.now())
 
 
 def store_told_window(endpoint: Endpoint, tokens: int | None, source: str) -> None:
@@ -66,7 +66,7 @@ def store_told_window(endpoint: Endpoint, tokens: int | None, source: str) -> No
     endpoint.told_window, endpoint.told_window_by, endpoint.told_window_at = tokens, source[:200], timezone.now()
     if endpoint.pk is not None:
         values = {name: getattr(endpoint, name) for name in ("told_window", "told_window_by", "told_window_at")}
-        _same_model(endpoint).update(**values)
+        same_model(endpoint).update(**values)
 
 
 def fit_to_window(endpoint: Endpoint, tokens: int, max_output: int | None = None) -> None:
@@ -81,7 +81,7 @@ def save_window(endpoint: Endpoint) -> None:
     """Window and reserve of an endpoint that is saved already; a test of it still holds."""
     if endpoint.pk is not None:
         names = ("context_window", "output_reserve", "window_source")
-        _same_model(endpoint).update(**{name: getattr(endpoint, name) for name in names})
+        same_model(endpoint).update(**{name: getattr(endpoint, name) for name in names})
 
 
 def copy_window(source: Endpoint, target: Endpoint) -> None:
@@ -119,10 +119,12 @@ def window_notes(endpoint: Endpoint) -> list[str]:
             notes.append(f"{told}; {endpoint.context_window:,} are set here and hold.")
         else:
             notes.append(f"{told}.")
+    if endpoint.token_factor != 1:
+        notes.append(f"Its own usage says that it counts {endpoint.token_factor:g} times what its name lets expect.")
     return notes
 
 
-def _same_model(endpoint: Endpoint) -> QuerySet[Endpoint]:
+def same_model(endpoint: Endpoint) -> QuerySet[Endpoint]:
     """The endpoint's row, unless it answers with another model or from another address by now."""
     kind, base_url, model = endpoint.kind, endpoint.base_url, endpoint.model
     return Endpoint.objects.filter(pk=endpoint.pk, kind=kind, base_url=base_url, model=model)
