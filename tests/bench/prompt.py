@@ -7,7 +7,7 @@ What `assemble` makes of it is searched for the text of each piece of evidence, 
 undone on both sides."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import mean, median
@@ -16,6 +16,7 @@ from django.db import transaction
 
 from agents.agent.soul import TaskType
 from agents.prompts.assembler.assemble import Prompt, assemble
+from agents.prompts.snapshots.store import shared_prefix_with
 from agents.tools.toolbox import Toolbox
 from memory.plugins.compaction import execute_compaction, request_compaction_if_due
 from openvibe.chat.models import Message, Thread
@@ -52,6 +53,8 @@ class Answer:
     pieces: int
     tokens: int
     ceiling: int
+    shared: int | None = None
+    """Tokens of it that began as the prompt before it in the same thread, None for the first."""
 
     @property
     def share(self) -> float:
@@ -85,11 +88,18 @@ def _answer_rows(name: str, answers: Sequence[Answer]) -> Iterator[Measurement]:
     yield Measurement(f"{name}: of the ceiling used, median", 100 * median(answer.used for answer in answers), "%")
     yield Measurement(f"{name}: of the ceiling used, least", 100 * min(answer.used for answer in answers), "%")
     yield Measurement(f"{name}: prompt, median", median(answer.tokens for answer in answers), "tok")
+    if in_turn := [answer for answer in answers if answer.shared is not None]:
+        yield Measurement(f"{name}: in the common prefix", _shared(in_turn), "%")
 
 
 def _found(answers: Sequence[Answer]) -> float:
     """Percent, averaged over the questions."""
     return 100 * mean(answer.share for answer in answers)
+
+
+def _shared(answers: Sequence[Answer]) -> float:
+    """Percent of the prompts' tokens that stand in the prefix they share with the one before."""
+    return 100 * sum(answer.shared or 0 for answer in answers) / sum(answer.tokens for answer in answers)
 
 
 def ask_questions(conversations: Iterable[SampleConversation]) -> dict[str, dict[TaskType, list[Answer]]]:
@@ -108,7 +118,7 @@ def ask_questions(conversations: Iterable[SampleConversation]) -> dict[str, dict
     return {
         "imported": imported,
         "compacted": {task: _ask_as(task, world, questions) for task in TASKS},
-        "one after the other": {"thread": _ask_in_turn(world, questions)},
+        "one after the other": {task: _ask_in_turn(task, world, questions) for task in TASKS},
     }
 
 
@@ -116,19 +126,26 @@ def _ask_as(task: TaskType, world: BenchWorkspace, questions: Sequence[AskedQues
     return [count_evidence(make_prompt(world, thread, question, task), texts) for thread, question, texts in questions]
 
 
-def _ask_in_turn(world: BenchWorkspace, questions: Sequence[AskedQuestion]) -> list[Answer]:
+def _ask_in_turn(task: TaskType, world: BenchWorkspace, questions: Sequence[AskedQuestion]) -> list[Answer]:
     """The questions of each thread in a dialogue with the agent, whose prompts are stored; none of it stays."""
     answers: list[Answer] = []
     for thread, asked in groupby(questions, key=lambda each: each[0]):
+        before: Prompt | None = None
         with transaction.atomic():
             for _, question, texts in asked:
                 request = _post(world, thread, question.text)
-                prompt = _assemble(world, request, "thread")
-                answers.append(count_evidence(prompt, texts))
+                prompt = _assemble(world, request, task)
+                answers.append(replace(count_evidence(prompt, texts), shared=before and shared_tokens(before, prompt)))
+                before = prompt
                 store_prompt(world.vibe, request, prompt)
                 answer_request(world, request, "I looked that up for you above.")
             transaction.set_rollback(True)
     return answers
+
+
+def shared_tokens(before: Prompt, prompt: Prompt) -> int:
+    """Tokens that a prompt has at its beginning in common with another."""
+    return shared_prefix_with([item for item in before.included if item.section == "tools"], before.messages, prompt)
 
 
 def compact_if_due(thread: Thread) -> None:

@@ -384,6 +384,9 @@ class Snapshot(models.Model):
     tool_names = models.JSONField(default=list, help_text="The tools the run was offered.")
     content = models.BinaryField(null=True)
     recall = models.JSONField(default=list, help_text="Where recalled messages stood, by number: RecallBlock.")
+    history_start = models.PositiveBigIntegerField(
+        null=True, help_text="Number of the first of the messages that ran up to the request."
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     def __str__(self) -> str:

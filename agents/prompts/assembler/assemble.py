@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import cast, get_args
 
 from django.utils import timezone
@@ -91,6 +91,13 @@ class Prompt:
     @property
     def ceiling(self) -> int:
         return self.budget.ceiling
+
+    @property
+    def history_start(self) -> int | None:
+        """The number of the first of the messages that run up to the request; None where not one does."""
+        history = sorted((item for item in self.included if item.section == "history"), key=lambda item: -item.order)
+        running = takewhile(lambda item: item.key.startswith("message:"), history)
+        return min((item.order for item in running), default=None)
 
     @property
     def layers(self) -> Mapping[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from agents.prompts.assembler.fit import RequiredPartsTooLarge, fit
+from agents.prompts.assembler.history_window import history_room, steady_window
 from agents.prompts.assembler.items import DroppedItem, FitResult, Item, SectionCandidates, summarised_seqs
 from agents.prompts.assembler.render import overhead_tokens
 from agents.prompts.assembler.sections import dive, history, recall, situation
@@ -40,16 +41,15 @@ def fit_with_history(
         with_work, fit_result = _fit_with_work(request, others, [*past, older_episodes])
         if not _is_history_over_budget(fit_result):
             middles = _middles(request, entries, fit_result)
-            fit_result = _fit_or_problem(request, [*with_work, *past, older_episodes, middles])
+            fit_result = _fit_or_problem(request, [*_with_free_knowledge(with_work), *past, older_episodes, middles])
             return fit_result, hidden_dives, None
+    groups = steady_window(request, groups)
     window = [*history.history_candidates(request, groups), older_episodes]
     with_work, fit_result = _fit_with_work(request, sections, window)
     in_place = [*with_work, *window]
     if request.task != "mention":
-        history_tokens = _history_tokens(fit_result)
-        in_place.append(
-            history.more_history(request, groups, history_tokens=history_tokens, has_summaries=has_summaries)
-        )
+        room = history_room(request, has_summaries=has_summaries) - _history_tokens(fit_result)
+        in_place.append(history.more_history(request, groups, room=room))
         in_place, fit_result = _with_whole_results(request, in_place, _fit_or_problem(request, in_place))
     middles, room = _middles(request, entries, fit_result), _recall_room(request, fit_result)
     room -= sum(group.tokens for group in middles.groups)
@@ -57,7 +57,13 @@ def fit_with_history(
     recall_section = recall.recall_messages(request, _history_items(fit_result), room, headlines)
     recalled_keys = {item.key for group in recall_section.candidates.groups for item in group.items}
     in_place = list(dive.without_headlines(in_place, fit_result, recalled_keys))
-    return _fit_or_problem(request, [*in_place, recall_section.candidates, middles]), hidden_dives, recall_section
+    sections = [*_with_free_knowledge(in_place), recall_section.candidates, middles]
+    return _fit_or_problem(request, sections), hidden_dives, recall_section
+
+
+def _with_free_knowledge(sections: Iterable[SectionCandidates]) -> list[SectionCandidates]:
+    """The sections, entries past their cap where nothing else wants the room."""
+    return [replace(each, extendable=True) if each.section == "knowledge" else each for each in sections]
 
 
 def _fit_with_work(

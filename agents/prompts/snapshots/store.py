@@ -91,6 +91,7 @@ def store_snapshot(run: Run, prompt: Prompt, *, is_new: bool = False) -> None:
         "tool_names": sorted(reachable_tools(prompt.tools)),
         "content": pack_content(snapshot_content(prompt)),
         "recall": prompt.recall,
+        "history_start": prompt.history_start,
     }
     keys = [item.key for item in prompt.included]
     is_stored = not is_new and Snapshot.objects.filter(run=run).update(**values)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from django.db.models import Exists, OuterRef, QuerySet
@@ -30,7 +31,7 @@ from agents.prompts.assembler.items import (
     trust_drop_reason,
 )
 from agents.prompts.assembler.sections.request import PromptRequest, author_trust
-from agents.prompts.assembler.stack import SMALL_WINDOW_SHARE, SectionName
+from agents.prompts.assembler.stack import SectionName
 from memory.queries import (
     FRESH_TAIL,
     MAX_ENTRY_TOKENS,
@@ -136,23 +137,14 @@ def history_candidates(
     candidates = partial(SectionCandidates, "P1", "history", contiguous=True, frame=_opening_room(request.counter))
     if request.task != "mention":
         return [candidates(groups, extendable=whole)]
-    tail = _first_messages(groups, MENTION_TAIL)
-    others = groups[len(tail) :]
-    summaries = (group for group in others if summarised_messages(group.items[0]))
-    by_size = tuple(sorted(summaries, key=lambda group: -summarised_messages(group.items[0])))
+    tail = tuple(takewhile(lambda group: not summarised_messages(group.items[0]), groups))
+    by_size = tuple(sorted(groups[len(tail) :], key=lambda group: -summarised_messages(group.items[0])))
     cap = int(SUMMARY_TOKENS * typical_ratio(request.counter))
-    rest = (candidates(others, cap=0, extendable=True),) if whole else ()
-    return [candidates(tail, extendable=whole), candidates(by_size, cap=cap, contiguous=False), *rest]
+    return [candidates(tail, extendable=whole), candidates(by_size, cap=cap, contiguous=False)]
 
 
-def more_history(
-    request: PromptRequest, groups: tuple[AtomicGroup, ...], *, history_tokens: int, has_summaries: bool
-) -> SectionCandidates:
-    """History past P1's cap, before anything is recalled; `history_tokens` of it stand in the prompt already."""
-    share = COMPACTED_SHARE if has_summaries else WINDOW_SHARE
-    if request.has_small_window:
-        share = min(share, SMALL_WINDOW_SHARE)
-    room = int(request.budget.ceiling * share) - history_tokens
+def more_history(request: PromptRequest, groups: tuple[AtomicGroup, ...], *, room: int) -> SectionCandidates:
+    """`room` tokens of history past P1's cap, before anything is recalled."""
     candidates = partial(SectionCandidates, "P6", "history", contiguous=True, frame=_opening_room(request.counter))
     return candidates(groups, cap=max(room, 0), beyond_layer_cap=True)
 
@@ -212,16 +204,6 @@ def _merge_tool_pairs(groups: Sequence[AtomicGroup], entries: Sequence[ContextEn
             group_items[at] = []
             group_index.update({item.order: newer for item in group_items[newer]})
     return [AtomicGroup(tuple(sorted(items, key=lambda item: item.order))) for items in group_items if items]
-
-
-def _first_messages(groups: Sequence[AtomicGroup], limit: int) -> tuple[AtomicGroup, ...]:
-    first_groups, message_count = [], 0
-    for group in groups:
-        if message_count >= limit:
-            break
-        first_groups.append(group)
-        message_count += len(group.items)
-    return tuple(first_groups)
 
 
 @lru_cache(maxsize=8_192)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -74,10 +74,13 @@ RELEVANT_SCORE, RELEVANT_SHARE, MAX_RELEVANT_MESSAGES = 1.2, 0.75, 40
 (`search.ranking.rank`), up to so much of the room and so many: of thousands, hundreds stand out. The rest of the room
 is for what was recalled before, then for what else was found."""
 
+BEARING_SHARE = 0.6
+"""Share of the messages of a block that bear on a mention for the block to stay."""
+
 MIDDLES_DIVISOR = 3
 """Passages of messages in view take at most one in so many tokens of the room: the rest is for what is out of view."""
 
-MAX_PARTS, MIN_PART_TOKENS = 3, 400
+MAX_PARTS, MAX_MENTION_PARTS, MIN_PART_TOKENS = 3, 2, 400
 """Blocks of one request, the best first, and tokens of each: the next prompt may keep the first and not the last."""
 
 
@@ -105,9 +108,11 @@ def recall_messages(
     room -= reopening_tokens(request.counter)
     if window_start <= 1 or room <= MIN_EXCERPT_TOKENS:
         return NO_RECALL
-    place = _place_of_recall(request, history, window_start)
+    place = _place_of_recall(history, window_start)
     hits = _find_hits(request, window_start, in_view, room)
     standing = standing_blocks(request, history, window_start=window_start, in_view=in_view)
+    if request.task == "mention":
+        standing = list(takewhile(lambda each: _bears(each, hits), standing))
     kept_blocks = _keep(standing, hits, room)
     kept_seqs = {seq for each in kept_blocks for seq, _ in each.block.messages}
     new_room = room - sum(_net_tokens(each, headlines) for each in kept_blocks)
@@ -193,11 +198,10 @@ def _running_window(request: PromptRequest, history: Sequence[Item]) -> tuple[in
     return window_start, seqs
 
 
-def _place_of_recall(request: PromptRequest, history: Sequence[Item], window_start: int) -> int:
-    """The number of the message that what is recalled stands before: of a mention the first of those in view, else the
-    first of the newest."""
+def _place_of_recall(history: Sequence[Item], window_start: int) -> int:
+    """The number of the message that what is recalled stands before: the first of the newest in view."""
     running = [item.order for item in history if item.order >= window_start]
-    if request.task == "mention" or len(running) <= NEWEST_MESSAGES:
+    if len(running) <= NEWEST_MESSAGES:
         return window_start
     return running[-NEWEST_MESSAGES]
 
@@ -231,6 +235,13 @@ def _keep(standing: Sequence[StandingBlock], hits: Sequence[MessageHit], room: i
         if block_tokens + needed <= room:
             kept_count = count
     return standing[:kept_count]
+
+
+def _bears(block: StandingBlock, hits: Iterable[MessageHit]) -> bool:
+    """Whether most of what a block shows would be recalled for this request as well: the room of a mention is small."""
+    found = {hit.seq for hit in hits}
+    seqs = [seq for seq, _ in block.block.messages]
+    return sum(seq in found for seq in seqs) >= BEARING_SHARE * len(seqs)
 
 
 def _relevant_messages(hits: Sequence[MessageHit], room: int) -> Iterator[tuple[int, int]]:
@@ -290,7 +301,8 @@ def _new_blocks(
 ) -> Iterator[StandingBlock]:
     """What fills `room` tokens, in blocks that hold the best, the next best and the rest. `place`: the number of the
     message that they stand before, and the checksum of what stands before that."""
-    parts = 1 if request.task == "mention" else min(max(room // MIN_PART_TOKENS, 1), MAX_PARTS)
+    most = MAX_MENTION_PARTS if request.task == "mention" else MAX_PARTS
+    parts = min(max(room // MIN_PART_TOKENS, 1), most)
     limit = _shown_limit(room)
     chosen_seqs: set[int] = set()
     for part in range(1, parts + 1):

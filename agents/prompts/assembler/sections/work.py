@@ -198,19 +198,21 @@ def _tool_results(access: Access, agent_id: int, asker_id: int, thread_id: int, 
 
 
 class PreviousAnswerRow(NamedTuple):
-    """The agent's last answer here: when it was given, the tools it had, where recalled messages stood
-    (`recall_blocks`), and whether messages were summarised since."""
+    """The agent's last answer here: the tools it had, where recalled messages stood (`recall_blocks`), the first of the
+    messages that ran up to the request, and whether messages were summarised since."""
 
     tool_names: list[str]
     recall: Any
+    history_start: int | None
     was_compacted: bool
 
 
 @read_once
 def previous_answer(request: PromptRequest) -> PreviousAnswerRow | None:
     """The agent's last answer here that was no draft: for those it has no tools."""
-    for tool_names, recall, was_compacted in _newest_snapshot.rows(request.agent.pk, request.thread.thread_id):
-        return PreviousAnswerRow(json.loads(tool_names), json.loads(recall), was_compacted)
+    for row in _newest_snapshot.rows(request.agent.pk, request.thread.thread_id):
+        answer = PreviousAnswerRow._make(row)
+        return answer._replace(tool_names=json.loads(row[0]), recall=json.loads(row[1]))
     return None
 
 

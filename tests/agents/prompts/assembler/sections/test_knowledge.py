@@ -173,3 +173,18 @@ def test_nonsense_brings_nothing_and_the_threads_subject_helps_a_short_request(
     assert "Willow" in said
     for nonsense in ("@fern xqzv blorp", "@fern the of and", "@fern 🌹", "@fern thanks!"):
         assert known(asked(fern, of_willow, ana, nonsense)) == "", nonsense
+
+
+def test_the_cap_yields_where_nothing_else_wants_the_room(ana: Member, fern: Agent, thread: Thread) -> None:
+    terms = ("discount", "refund", "invoice", "renewal", "upgrade", "trial")
+    for term in terms:
+        make_entry(ana, f"Starter plan: {term}", f"The Starter plan's {term} costs what Ana agreed. " * 30)
+    prompt = asked(fern, thread, ana)
+    assert sum(term in known(prompt) for term in terms) == len(terms)
+    assert prompt.layers["P3"] > (prompt.budget.caps["P3"] or 0)
+    assert prompt.tokens <= prompt.ceiling
+    say(thread, ana, "Roses want water and mulch. " * 20)
+    for _ in range(30):
+        say(thread, ana, "Roses want water and mulch in spring, and the Starter plan costs little. " * 20)
+    crowded = asked(fern, thread, ana)
+    assert crowded.layers["P3"] <= (crowded.budget.caps["P3"] or 0) + 10
