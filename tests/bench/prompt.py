@@ -135,7 +135,8 @@ def _ask_in_turn(task: TaskType, world: BenchWorkspace, questions: Sequence[Aske
             for _, question, texts in asked:
                 request = _post(world, thread, question.text)
                 prompt = _assemble(world, request, task)
-                answers.append(replace(count_evidence(prompt, texts), shared=before and shared_tokens(before, prompt)))
+                shared = None if before is None else shared_tokens(before, prompt)
+                answers.append(replace(count_evidence(prompt, texts), shared=shared))
                 before = prompt
                 store_prompt(world.vibe, request, prompt)
                 answer_request(world, request, "I looked that up for you above.")

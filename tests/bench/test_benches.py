@@ -194,7 +194,7 @@ def test_prompts_hold_what_a_short_chat_told(scratch: None) -> None:
     assert {state: [*by_task] for state, by_task in by_state.items()} == {
         "imported": ["mention", "thread"],
         "compacted": ["mention", "thread"],
-        "one after the other": ["thread"],
+        "one after the other": ["mention", "thread"],
     }
     assert len({len(answers) for by_task in by_state.values() for answers in by_task.values()}) == 1
     for by_task in by_state.values():

@@ -1,5 +1,5 @@
-"""The beginning of the messages that run up to the request: the same as in the prompt before, while they fit, and then a
-large step later. Whatever stands after a beginning that moved has to be read anew by a provider."""
+"""The beginning of the messages that run up to the request: the same as in the prompt before, while they fit, and then
+a large step later. Whatever stands after a beginning that moved has to be read anew by a provider."""
 
 from collections.abc import Sequence
 from itertools import accumulate, takewhile
@@ -19,10 +19,8 @@ MENTION_SHARE = 0.08
 
 def history_room(request: PromptRequest, *, has_summaries: bool) -> int:
     """Tokens of the prompt that history may take before anything is recalled."""
-    if request.task == "mention":
-        share = MENTION_SHARE
-    else:
-        share = COMPACTED_SHARE if has_summaries else WINDOW_SHARE
+    shares = {"mention": MENTION_SHARE}
+    share = shares.get(request.task, COMPACTED_SHARE if has_summaries else WINDOW_SHARE)
     if request.has_small_window:
         share = min(share, SMALL_WINDOW_SHARE)
     return int(request.budget.ceiling * share)
@@ -40,7 +38,7 @@ def steady_window(request: PromptRequest, groups: Sequence[AtomicGroup]) -> tupl
     room = history_room(request, has_summaries=bool(summaries))
     if summaries or _tokens(running) <= room:
         return tuple(groups)
-    return _since_last(request, running, room) or _first_fitting(running, int(room * (1 - STEP_SHARE)))
+    return tuple(_since_last(request, running, room) or _first_fitting(running, int(room * (1 - STEP_SHARE))))
 
 
 def _steady_tail(request: PromptRequest, running: Sequence[AtomicGroup]) -> Sequence[AtomicGroup]:

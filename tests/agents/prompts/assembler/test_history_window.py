@@ -1,5 +1,7 @@
 """The history of a followed thread begins at the same message from prompt to prompt, and moves in large steps."""
 
+from itertools import pairwise
+
 import pytest
 
 from agents.models import Agent
@@ -48,7 +50,7 @@ def test_the_beginning_stays_until_the_room_is_full_and_then_moves_far(
     shared = [
         shared_prefix_with([item for item in before.included if item.section == "tools"], before.messages, prompt)
         / prompt.tokens
-        for n, (before, prompt) in enumerate(zip(prompts, prompts[1:], strict=False), 1)
+        for n, (before, prompt) in enumerate(pairwise(prompts), 1)
         if n not in moves
     ]
     assert sum(shared) / len(shared) > 0.8
@@ -65,5 +67,5 @@ def test_a_mention_goes_on_where_the_one_before_began(ana: Member, vibe: Agent, 
     assert first.history_start == second.history_start
     for _ in range(20):
         last = ask(vibe, long_thread, ana, "mention")
-    assert last.history_start and first.history_start and last.history_start > first.history_start
+    assert (last.history_start or 0) > (first.history_start or 0) > 0
     assert history_tokens(last) <= last.ceiling * MENTION_SHARE + 200
