@@ -343,7 +343,8 @@ class Pausable(Protocol):
     def compaction_pause(self, workspace_id: int) -> CompactionPause | None: ...
 
     def resume_compaction(self, workspace_id: int, endpoint_id: int | None) -> bool:
-        """Lifts the pause of an endpoint, None for the one in use; returns whether there was one."""
+        """Lets an endpoint be asked at once, None for all that write summaries; returns whether any was left alone, or
+        had failed."""
 
 
 CAPABILITIES: tuple[type[Any], ...] = (Compactor, Searcher, Explorer, ProfileStore, SessionManager, ReviewSource)

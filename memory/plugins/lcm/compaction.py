@@ -4,7 +4,7 @@ Each pass reads, asks the model outside any transaction, and then writes under l
 Killed at any point, a pass has happened or it has not."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import Any
@@ -33,7 +33,7 @@ from memory.plugins.lcm.items import (
     total_cost,
 )
 from memory.plugins.lcm.models import Conversation, Item, Summary
-from memory.plugins.lcm.pause import check_not_paused, forget_failures, record_endpoint_failure, summary_endpoint
+from memory.plugins.lcm.pause import Writer, forget_failures, record_endpoint_failure, summary_endpoints, usable_writers
 from memory.plugins.lcm.stale_summaries import rebuild_stale_summaries
 from memory.plugins.lcm.summarizer import entry_cost, summarize
 from memory.plugins.lcm.summary_plan import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, plan_summary, write_summary
@@ -42,7 +42,7 @@ from openvibe.base.problems import Missing
 from openvibe.chat.models import Thread
 from openvibe.engines.database.locks import LockKind, advisory_lock
 from openvibe.engines.llm.endpoints.endpoints import client_for
-from openvibe.engines.llm.errors import ModelError
+from openvibe.engines.llm.errors import EndpointRests, ModelError
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.protocol import ModelClient
 from openvibe.workspaces.models import Spending
@@ -95,7 +95,7 @@ def compact_conversation(
 
     def run_passes(conversation: Conversation, writer: SummaryWriter) -> CompactionResult:
         rebuild_stale_summaries(conversation.pk, writer, summary_limit(conversation.pk, budget))
-        focused_writer = writer._replace(focus=focus)
+        focused_writer = writer._replace(wishes=writer.wishes._replace(focus=focus))
         return CompactionPasses(conversation.pk, budget, config, focused_writer, full, progress).run()
 
     return _run_exclusively(session, config, client, clock, run_passes)
@@ -139,15 +139,45 @@ def _run_exclusively(
             return CompactionResult(size, size)
         if config.get("summaries") == "deterministic":
             return action(conversation, SummaryWriter(None))
-        endpoint = summary_endpoint(thread.workspace_id) if client is None else None
-        has_failed = check_not_paused(thread.workspace_id, endpoint, clock())
+        endpoints = (summary_endpoints(thread.workspace_id) or [None]) if client is None else [None]
+        writers = usable_writers(thread.workspace_id, endpoints, clock())
+        return _ask_in_turn(thread, conversation, writers, client, clock, action)
+
+
+def _ask_in_turn(
+    thread: Thread,
+    conversation: Conversation,
+    writers: Sequence[Writer],
+    client: ModelClient | None,
+    clock: Callable[[], datetime],
+    action: Callable[[Conversation, SummaryWriter], CompactionResult],
+) -> CompactionResult:
+    """Does the work with the first endpoint that can: what one has written stands, the next goes on with the rest.
+
+    Raises the failure of the first that failed; EndpointRests where a circuit breaker kept all of them from being asked.
+    """
+    size = total_cost(conversation.pk, MEASURED_ITEMS) if len(writers) > 1 else None
+    failure: Problem | None = None
+    rest: EndpointRests | None = None
+    for writer in writers:
         try:
-            result = action(conversation, _summary_writer(thread, client, endpoint))
+            result = action(conversation, _summary_writer(thread, client, writer.endpoint))
+        except EndpointRests as error:
+            rest = rest or error
+            continue
         except ModelError as error:
-            raise record_endpoint_failure(thread.workspace_id, endpoint, error, clock()) from error
-        if has_failed and result.rounds:
-            forget_failures(thread.workspace_id, endpoint.pk if endpoint is not None else None)
-        return result
+            problem = record_endpoint_failure(thread.workspace_id, writer.endpoint, error, clock())
+            problem.__cause__ = error
+            failure = failure or problem
+            continue
+        if writer.has_failed and result.rounds:
+            forget_failures(thread.workspace_id, writer.endpoint.pk if writer.endpoint is not None else None)
+        is_first = failure is None and rest is None
+        return result if is_first or size is None else replace(result, tokens_before=max(size, result.tokens_before))
+    if failure is not None:
+        raise failure
+    assert rest is not None
+    raise rest
 
 
 def _exceeds(conversation: Conversation, threshold: float) -> bool:
@@ -330,7 +360,7 @@ class CompactionPasses:
                 limit=limit,
                 earlier=plan.earlier,
                 client=self.writer.client,
-                focus=self.writer.focus,
+                wishes=self.writer.wishes,
             )
             saved_tokens = plan.cost - entry_cost(draft.tokens) if draft is not None else 0
             if draft is None or saved_tokens <= 0:
