@@ -6,6 +6,7 @@ from django.db.models import QuerySet
 from django.dispatch import receiver
 
 from agents.agent.models import Agent, Run
+from agents.agent.published_results import ask_to_keep_result
 from agents.agent.trust import may_respond
 from agents.prompts.snapshots.entry_erasure import begin_entry_erasure
 from agents.prompts.snapshots.store import erase_calls_about, erase_tool_calls
@@ -84,6 +85,13 @@ def start_draft_run(sender: type[Dive], message: Message, dive: Dive, **_: Any) 
 def end_dive_runs(sender: type[Dive], dive: Dive, **_: Any) -> None:
     """Nothing more is answered in a dive that is over."""
     stop_runs_in_dive(dive=dive)
+
+
+@receiver(dive_ended, dispatch_uid="agents.ask_to_keep_result")
+def ask_to_keep_published_result(sender: type[Dive], dive: Dive, **_: Any) -> None:
+    """The agent asks whether the result should be knowledge, as a proposal."""
+    if dive.state == Dive.State.PUBLISHED and dive.result is not None:
+        ask_to_keep_result(dive=dive, message=dive.result)
 
 
 @receiver(message_revised, dispatch_uid="agents.forget_calls")

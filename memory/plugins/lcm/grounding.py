@@ -102,7 +102,7 @@ NEVER_AFTER_ARTICLES: Final = frozenset(
 NEXT_BUT_ONE: Final = 0.2
 """What two words count that the source has with one between them; 1 where they follow each other."""
 
-MIN_PAIRS, MIN_ORDER = 9, 0.26
+MIN_PAIRS, MIN_ORDER = 7, 0.26
 """Pairs of words from which on their order is looked at, and the least that is order: true summaries reach 0.30, the
 same words in any other order 0.25, of short talks, which is hardest."""
 
