@@ -1,4 +1,5 @@
-"""What an agent asks once the result of its dive was published, by whatever door: should this be workspace knowledge?"""
+"""What an agent asks once the result of its dive was published, by whatever door: should this be workspace
+knowledge?"""
 
 import structlog
 from django.db import transaction

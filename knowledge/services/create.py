@@ -160,7 +160,8 @@ MAX_TOPICS_READ = 500
 
 def suggest_result(*, by: Access, message: Message, visibility: str, publisher: Access | None) -> Entry:
     """Asks whether a published result should be knowledge: suggests its headline and key points, under the topic the
-    workspace has for it, as far as the publisher sees, else under the headline. Asked once for a result, whatever was decided on it.
+    workspace has for it, as far as the publisher sees, else under the headline. Asked once for a result, whatever was
+    decided on it.
 
     Raises like `suggest_entry`.
     """

@@ -27,7 +27,8 @@ work_state_changed = Signal()
 
 # The work of a thread reached a point at which its context is worth compacting:
 #   thread: Thread
-#   trigger: Compaction.Trigger: milestone (plan approved, carried out, verified, integrated; objective, plan or goal reached), approval (the work pauses for one),
+#   trigger: Compaction.Trigger: milestone (plan approved, carried out, verified, integrated; objective, plan or goal
+#   reached), approval (the work pauses for one),
 #     resume (it was decided, or something closed was taken up again)
 #   by: Access of whoever brought it there
 milestone_reached = Signal()

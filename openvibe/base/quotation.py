@@ -3,8 +3,8 @@ stands. Pure.
 
 Two texts share words when one run of RUN_WORDS words stands in both, whatever their case, marks and line breaks; of a
 shorter text all of it has to stand there. Signs of scripts without blanks count as words. Besides, a text has *values*:
-codes, numbers, names, addresses, which give it away however the rest is reworded. What is erased by itself goes by words
-alone; values only show people where to look."""
+codes, numbers, names, addresses, which give it away however the rest is reworded. What is erased by itself goes by
+words alone; values only show people where to look."""
 
 import html
 import re
@@ -38,7 +38,9 @@ _CHUNK = re.compile(r"\S+")
 _NAME_RUN = re.compile(r"(?<![^\W\d_])[^\W\d_a-zß-öø-ÿ][^\W\d_]{2,}(?: [^\W\d_a-zß-öø-ÿ][^\W\d_]{2,}){0,3}")
 _NUMBER_RUN = re.compile(r"(?<![\w-])\+?\d[\d .,/()-]{2,}\d")
 _SENTENCE_START = (".", "!", "?", "…", "\n", ":", "-", "•", ">", "*", "#")
-_NOUNS_WITH_CAPITALS = frozenset("der die das und ist nicht ein eine mit für den dem auf".split())
+_NOUNS_WITH_CAPITALS = frozenset(
+    ["der", "die", "das", "und", "ist", "nicht", "ein", "eine", "mit", "für", "den", "dem", "auf"]
+)
 """German writes every noun with a capital: there a single one is no name."""
 
 _WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
@@ -79,8 +81,8 @@ class Quotation:
         return bool(self._runs or self.values)
 
     def since(self, written_at: datetime) -> datetime:
-        """The time from which on stored texts are looked at: those that may repeat the words, and, where there are values
-        to be looked for, all."""
+        """The time from which on stored texts are looked at: those that may repeat the words, and, where there are
+        values to be looked for, all."""
         return EARLIEST if self.values else quotable_since(written_at)
 
     def values_in(self, text: str) -> list[Value]:

@@ -19,6 +19,7 @@ from memory.plugins.base import (
 from memory.plugins.models import COMPACTIONS, Compaction
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import context_budget, session_for_thread
+from memory.plugins.thread_modes import MemoryMode, memory_mode
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.wiring import ErasedText
@@ -110,6 +111,10 @@ def compaction_denied_reason(thread: Thread, provider: MemoryProvider | None = N
     workspace's memory, where it was read already."""
     if thread.access == Thread.Access.HUMAN_ONLY:
         return "This thread is for people only. No agent reads it, so nothing of it is summarised."
+    mode = memory_mode(thread)
+    if mode is not MemoryMode.FULL:
+        rule = f"This thread is {mode.value} for memory, so nothing of it is summarised."
+        return f"{rule} Admins can change that: Settings, Memory."
     if not isinstance(provider or provider_for(thread.workspace_id), Compactor):
         name = active_plugin_name(thread.workspace_id)
         return f"The memory plugin {name} makes no summaries, so there is nothing to compact."

@@ -35,10 +35,12 @@ from memory.plugins.lcm.items import (
 from memory.plugins.lcm.models import Conversation, Item, Summary
 from memory.plugins.lcm.pause import Writer, forget_failures, record_endpoint_failure, summary_endpoints, usable_writers
 from memory.plugins.lcm.stale_summaries import rebuild_stale_summaries
+from memory.plugins.lcm.standing_instructions import standing_instructions
 from memory.plugins.lcm.summarizer import entry_cost, summarize
 from memory.plugins.lcm.summary_plan import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, plan_summary, write_summary
+from memory.plugins.lcm.summary_prompt import SummaryWishes
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
-from openvibe.base.problems import Missing
+from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread
 from openvibe.engines.database.locks import LockKind, advisory_lock
 from openvibe.engines.llm.endpoints.endpoints import client_for
@@ -139,9 +141,9 @@ def _run_exclusively(
             return CompactionResult(size, size)
         if config.get("summaries") == "deterministic":
             return action(conversation, SummaryWriter(None))
-        endpoints = (summary_endpoints(thread.workspace_id) or [None]) if client is None else [None]
-        writers = usable_writers(thread.workspace_id, endpoints, clock())
-        return _ask_in_turn(thread, conversation, writers, client, clock, action)
+        endpoints: list[Endpoint | None] = [*summary_endpoints(thread.workspace_id)] if client is None else []
+        writers = usable_writers(thread.workspace_id, endpoints or [None], clock())
+        return _ask_in_turn(thread, conversation, writers, client, clock, config, action)
 
 
 def _ask_in_turn(
@@ -150,18 +152,20 @@ def _ask_in_turn(
     writers: Sequence[Writer],
     client: ModelClient | None,
     clock: Callable[[], datetime],
+    config: Mapping[str, Any],
     action: Callable[[Conversation, SummaryWriter], CompactionResult],
 ) -> CompactionResult:
     """Does the work with the first endpoint that can: what one has written stands, the next goes on with the rest.
 
-    Raises the failure of the first that failed; EndpointRests where a circuit breaker kept all of them from being asked.
+    Raises the failure of the first that failed; EndpointRests where a circuit breaker kept all of them from being
+    asked.
     """
     size = total_cost(conversation.pk, MEASURED_ITEMS) if len(writers) > 1 else None
     failure: Problem | None = None
     rest: EndpointRests | None = None
     for writer in writers:
         try:
-            result = action(conversation, _summary_writer(thread, client, writer.endpoint))
+            result = action(conversation, _summary_writer(thread, client, writer.endpoint, config))
         except EndpointRests as error:
             rest = rest or error
             continue
@@ -192,13 +196,15 @@ def _access_thread(session: Session) -> Thread | None:
     return threads.filter(pk=session.thread_id, workspace_id=session.access.workspace_id).first()
 
 
-def _summary_writer(thread: Thread, client: ModelClient | None, endpoint: Endpoint | None) -> SummaryWriter:
+def _summary_writer(
+    thread: Thread, client: ModelClient | None, endpoint: Endpoint | None, config: Mapping[str, Any]
+) -> SummaryWriter:
     """The writer of the summaries of this workspace. They are everybody's: they count against its budget."""
     chunk_tokens = min(MAX_CHUNK_TOKENS, endpoint.usable_window // 2) if endpoint is not None else MAX_CHUNK_TOKENS
     client = meter_client(
         client or client_for(endpoint), workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES
     )
-    return SummaryWriter(client, chunk_tokens)
+    return SummaryWriter(client, chunk_tokens, SummaryWishes(standing=standing_instructions(config, thread)))
 
 
 MAX_ROUNDS = 10

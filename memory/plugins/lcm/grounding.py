@@ -1,9 +1,9 @@
 """Whether a text is told by its source: its content words, their order, its names and numbers. Pure; no model is asked.
 
 A content word is *told* where the source has it, a word of the same stem, a compound's part or, in languages that the
-built-in embedder knows, a word of about the same meaning: summaries reword. Two content words that follow each other are
-*near* where the source has both within NEAR_WORDS content words: true sentences keep together what was said together,
-words thrown into a heap do not. What was measured on true and false examples is in the tests."""
+built-in embedder knows, a word of about the same meaning: summaries reword. Two content words that follow each other
+are *near* where the source has both within NEAR_WORDS content words: true sentences keep together what was said
+together, words thrown into a heap do not. What was measured on true and false examples is in the tests."""
 
 from __future__ import annotations
 
@@ -31,48 +31,50 @@ MIN_STEM: Final = 4
 
 _FUNCTION_TEXTS: Final = {
     "de": """
-aber alle allem allen aller alles als also am an ander andere anderen anders auch auf aus bei beim bin bis bitte da damit dann
-daran darauf daraus das dass davon dazu dein dem den denn der deren des dessen die dies diese diesem diesen dieser dieses doch
-dort du durch ein eine einem einen einer eines er es etwas euch für gegen hab habe haben hat hatte hatten hier hin ich ihm ihn
-ihnen ihr ihre ihrem ihren ihrer im in ins ist ja jede jeden jeder jedes jetzt kann kein keine können machen man mehr mein meine
-mich mir mit muss müssen nach nicht noch nun nur ob oder ohne schon sehr sein seine sich sie sind so soll sollen sollte sondern
-sonst um und uns unser unsere unter vom von vor war waren was weil wenn wer werden wie wieder wir wird wo worden wurde wurden zu
-zum zur zwar zwischen über
+aber alle allem allen aller alles als also am an ander andere anderen anders auch auf aus bei beim bin bis bitte da
+damit dann daran darauf daraus das dass davon dazu dein dem den denn der deren des dessen die dies diese diesem
+diesen dieser dieses doch dort du durch ein eine einem einen einer eines er es etwas euch für gegen hab habe haben
+hat hatte hatten hier hin ich ihm ihn ihnen ihr ihre ihrem ihren ihrer im in ins ist ja jede jeden jeder jedes jetzt
+kann kein keine können machen man mehr mein meine mich mir mit muss müssen nach nicht noch nun nur ob oder ohne
+schon sehr sein seine sich sie sind so soll sollen sollte sondern sonst um und uns unser unsere unter vom von vor
+war waren was weil wenn wer werden wie wieder wir wird wo worden wurde wurden zu zum zur zwar zwischen über
 """,
     "fr": """
-a à d l n s j ont avaient doit
-ai ainsi alors après au aucun aussi autre aux avait avant avec avez avoir avons ce cela ces cet cette chez comme comment dans de
-des donc dont du elle elles en encore entre est et eu été être eux fait faire faut il ils je la le les leur leurs lui mais me
-même mes moi mon ne nos notre nous on ont ou où par pas peu peut plus pour pourquoi puis qu quand que quel quelle qui sa sans se
-sera ses si son sont sous sur ta te tes toi ton tous tout toute toutes très tu un une vos votre vous
+a à d l n s j ont avaient doit ai ainsi alors après au aucun aussi autre aux avait avant avec avez avoir avons ce
+cela ces cet cette chez comme comment dans de des donc dont du elle elles en encore entre est et eu été être eux
+fait faire faut il ils je la le les leur leurs lui mais me même mes moi mon ne nos notre nous on ont ou où par pas
+peu peut plus pour pourquoi puis qu quand que quel quelle qui sa sans se sera ses si son sont sous sur ta te tes toi
+ton tous tout toute toutes très tu un une vos votre vous
 """,
     "es": """
-al algo antes aquí así aunque cada casi como con contra cual cuando da de del desde donde dos el ella ellas ellos en entre era
-eran es esa ese eso esta está están estas este esto estos fue fueron ha había han hasta hay he la las le les lo los luego mas más
-me mi mientras mucho muy nada ni no nos nosotros nuestra nuestro o otra otro para pero poco por porque pues que qué quien se sea
-según ser si sí sido sin sobre son su sus también tan tanto te tiene tienen todo todos tras tu tus un una uno unos usted y ya yo
+al algo antes aquí así aunque cada casi como con contra cual cuando da de del desde donde dos el ella ellas ellos en
+entre era eran es esa ese eso esta está están estas este esto estos fue fueron ha había han hasta hay he la las le
+les lo los luego mas más me mi mientras mucho muy nada ni no nos nosotros nuestra nuestro o otra otro para pero poco
+por porque pues que qué quien se sea según ser si sí sido sin sobre son su sus también tan tanto te tiene tienen
+todo todos tras tu tus un una uno unos usted y ya yo
 """,
     "it": """
-ad agli ai alla alle allo anche ancora avere aveva che chi ci cioè come con cosa così cui da dagli dai dal dalla dalle degli dei
-del della delle dello deve di dopo dove due e è ed era erano essere fa fra gli ha hanno ho i il in io la le lei li lo loro lui ma
-mi mio molto ne nei nel nella nelle non o ogni per perché però più poi quale quando quello questa questo qui se sempre senza si
-sia solo sono sta stata stato su sua sue sui sul sulla suo tra tutti tutto un una uno va
+ad agli ai alla alle allo anche ancora avere aveva che chi ci cioè come con cosa così cui da dagli dai dal dalla
+dalle degli dei del della delle dello deve di dopo dove due e è ed era erano essere fa fra gli ha hanno ho i il in
+io la le lei li lo loro lui ma mi mio molto ne nei nel nella nelle non o ogni per perché però più poi quale quando
+quello questa questo qui se sempre senza si sia solo sono sta stata stato su sua sue sui sul sulla suo tra tutti
+tutto un una uno va
 """,
     "pt": """
-ao aos as até com como da das de dela dele depois do dos e ela ele eles em então era essa esse está este eu foi foram há isso já
-lhe mais mas me mesmo muito na não nas nem no nos o os ou para pela pelo por qual quando que quem se sem ser seu só sua também
-tem um uma você
+ao aos as até com como da das de dela dele depois do dos e ela ele eles em então era essa esse está este eu foi
+foram há isso já lhe mais mas me mesmo muito na não nas nem no nos o os ou para pela pelo por qual quando que quem
+se sem ser seu só sua também tem um uma você
 """,
     "nl": """
-aan al alle als altijd ander bij dan dat de den der die deze dit doen door dus een eens en er ge geen haar had heb hebben heeft
-hem het hier hij hoe hun iets ik in is ja je kan kon maar me meer men met mij mijn moet na naar niet niets nog nu of om omdat
-onder ons ook op over te tegen toch toen tot u uit uw van veel voor want waren was wat we wel werd wie wij wil worden wordt zal
-ze zei zelf zich zij zijn zo zonder zou
+aan al alle als altijd ander bij dan dat de den der die deze dit doen door dus een eens en er ge geen haar had heb
+hebben heeft hem het hier hij hoe hun iets ik in is ja je kan kon maar me meer men met mij mijn moet na naar niet
+niets nog nu of om omdat onder ons ook op over te tegen toch toen tot u uit uw van veel voor want waren was wat we
+wel werd wie wij wil worden wordt zal ze zei zelf zich zij zijn zo zonder zou
 """,
     "ru": """
-а без бы был была были было быть в вам вас весь во вот все всё вы где да для до его ее её если есть еще ещё же за здесь и из или
-им их к как ко когда кто ли мне может мы на надо нам нас не него нее нет ни но ну о об он она они оно от по под при с со так там
-тебя тем то тогда того только том ты у уже чем что чтобы эта эти это этого этой этот я
+а без бы был была были было быть в вам вас весь во вот все всё вы где да для до его ее её если есть еще ещё же за
+здесь и из или им их к как ко когда кто ли мне может мы на надо нам нас не него нее нет ни но ну о об он она они оно
+от по под при с со так там тебя тем то тогда того только том ты у уже чем что чтобы эта эти это этого этой этот я
 """,
 }
 _FUNCTION_WORDS: Final = {"en": STOP_WORDS} | {name: frozenset(text.split()) for name, text in _FUNCTION_TEXTS.items()}
@@ -82,20 +84,207 @@ FUNCTION_WORDS: Final = frozenset().union(*_FUNCTION_WORDS.values())
 ENDS: Final = frozenset(".!?…")
 CLOSERS: Final = frozenset(".!?…)")
 COMMAS: Final = frozenset(",;:()")
-POLITE: Final = frozenset("sie ihr ihre ihnen ihren ihrem".split())
+POLITE: Final = frozenset(["sie", "ihr", "ihre", "ihnen", "ihren", "ihrem"])
 """Words of grammar that German writes with a capital."""
 
 ARTICLES: Final = frozenset(
-    "a an the my our their every der den dem des ein eine einem einen einer eines le les un une el los las il gli uno het een"
-    " os um uma".split()
+    [
+        "a",
+        "an",
+        "the",
+        "my",
+        "our",
+        "their",
+        "every",
+        "der",
+        "den",
+        "dem",
+        "des",
+        "ein",
+        "eine",
+        "einem",
+        "einen",
+        "einer",
+        "eines",
+        "le",
+        "les",
+        "un",
+        "une",
+        "el",
+        "los",
+        "las",
+        "il",
+        "gli",
+        "uno",
+        "het",
+        "een",
+        "os",
+        "um",
+        "uma",
+    ]
 )
 NEVER_AFTER_ARTICLES: Final = frozenset(
-    "a an the of to in on at for with from by and or but that which who is are was were be been has have had will it he she"
-    " they we you i until than as so because not der die das den dem des ein eine einem einen einer im am auf aus bei mit nach"
-    " von vor zu zum zur und oder aber dass weil ist sind war wird werden hat haben er sie es wir ich nicht le la les un une du"
-    " de à au aux en dans par pour sur avec et ou mais que qui est sont elle on ne pas se el los las una del al y o pero con por"
-    " para es son está no il lo gli uno della di da dal nel e ed che per è sono non het van op aan met voor naar tot bij of maar"
-    " dat die zijn wordt er niet".split()
+    [
+        "a",
+        "an",
+        "the",
+        "of",
+        "to",
+        "in",
+        "on",
+        "at",
+        "for",
+        "with",
+        "from",
+        "by",
+        "and",
+        "or",
+        "but",
+        "that",
+        "which",
+        "who",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "has",
+        "have",
+        "had",
+        "will",
+        "it",
+        "he",
+        "she",
+        "they",
+        "we",
+        "you",
+        "i",
+        "until",
+        "than",
+        "as",
+        "so",
+        "because",
+        "not",
+        "der",
+        "die",
+        "das",
+        "den",
+        "dem",
+        "des",
+        "ein",
+        "eine",
+        "einem",
+        "einen",
+        "einer",
+        "im",
+        "am",
+        "auf",
+        "aus",
+        "bei",
+        "mit",
+        "nach",
+        "von",
+        "vor",
+        "zu",
+        "zum",
+        "zur",
+        "und",
+        "oder",
+        "aber",
+        "dass",
+        "weil",
+        "ist",
+        "sind",
+        "war",
+        "wird",
+        "werden",
+        "hat",
+        "haben",
+        "er",
+        "sie",
+        "es",
+        "wir",
+        "ich",
+        "nicht",
+        "le",
+        "la",
+        "les",
+        "un",
+        "une",
+        "du",
+        "de",
+        "à",
+        "au",
+        "aux",
+        "en",
+        "dans",
+        "par",
+        "pour",
+        "sur",
+        "avec",
+        "et",
+        "ou",
+        "mais",
+        "que",
+        "qui",
+        "est",
+        "sont",
+        "elle",
+        "on",
+        "ne",
+        "pas",
+        "se",
+        "el",
+        "los",
+        "las",
+        "una",
+        "del",
+        "al",
+        "y",
+        "o",
+        "pero",
+        "con",
+        "por",
+        "para",
+        "es",
+        "son",
+        "está",
+        "no",
+        "il",
+        "lo",
+        "gli",
+        "uno",
+        "della",
+        "di",
+        "da",
+        "dal",
+        "nel",
+        "e",
+        "ed",
+        "che",
+        "per",
+        "è",
+        "sono",
+        "non",
+        "het",
+        "van",
+        "op",
+        "aan",
+        "met",
+        "voor",
+        "naar",
+        "tot",
+        "bij",
+        "of",
+        "maar",
+        "dat",
+        "die",
+        "zijn",
+        "wordt",
+        "er",
+        "niet",
+    ]
 )
 """What follows an article in no language of these, as long as the source does not say so."""
 
@@ -153,8 +342,8 @@ def split_sentences(text: str) -> list[str]:
 
 
 class Grounding(NamedTuple):
-    """Content words of a text, those of them that its source tells, pairs of told ones that follow each other, and those
-    of them that stand near each other and in this order in the source."""
+    """Content words of a text, those of them that its source tells, pairs of told ones that follow each other, and
+    those of them that stand near each other and in this order in the source."""
 
     words: int
     told: int
@@ -229,10 +418,7 @@ class SourceWords:
         stems = [other for other in self._by_start.get(word[:MIN_STEM], ()) if _share_stem(word, other)]
         if stems:
             return tuple(stems)
-        if len(word) >= 8:
-            parts = [other for other in self._places if len(other) >= 5 and other in word]
-        else:
-            parts = []
+        parts = [other for other in self._places if len(word) >= 8 and len(other) >= 5 and other in word]
         if len(word) >= 5:
             parts += [other for other in self._places if len(other) >= len(word) + 3 and word in other]
         return tuple(parts) or self._synonyms(word)
@@ -315,7 +501,7 @@ class SourceWords:
             return True
         mean = sum(others) / len(others)
         deviation = (sum((one - mean) ** 2 for one in others) / len(others)) ** 0.5
-        return shares[0] - mean >= MIN_DEVIATIONS * max(deviation, 0.3)
+        return bool(shares[0] - mean >= MIN_DEVIATIONS * max(deviation, 0.3))
 
 
 def _share_stem(word: str, other: str) -> bool:

@@ -13,8 +13,8 @@ from django.db.models import QuerySet
 
 from memory.plugins.lcm.items import fetch_rows
 from memory.plugins.lcm.models import STALE_CONTENT, STALE_TOKENS, Conversation, Summary
-from memory.plugins.lcm.summary_sources import BUMP_VERSION, LOCK_CONVERSATION, read_source
 from memory.plugins.lcm.source_lines import strip_details
+from memory.plugins.lcm.summary_sources import BUMP_VERSION, LOCK_CONVERSATION, read_source
 from memory.plugins.lcm.summary_validation import SourceCheck, clean_answer, find_problem
 from openvibe.chat.models import Message
 from openvibe.engines.llm.answers.thoughts import read_kept
@@ -260,8 +260,8 @@ WHERE id IN (SELECT id FROM above) AND conversation_id = %(conversation)s AND NO
 
 
 def find_unusable_summaries(thread_id: int) -> list[tuple[Summary, str]]:
-    """Summaries of models that are none (refusals, errors, thoughts, too few words, what nobody said), and why, as half a sentence. An
-    earlier version stored such answers."""
+    """Summaries of models that are none (refusals, errors, thoughts, too few words, what nobody said), and why, as
+    half a sentence. An earlier version stored such answers."""
     summaries = Summary.objects.filter(conversation__thread=thread_id, level__in=("normal", "aggressive"), stale=False)
     return [(one, problem) for one in summaries.order_by("first_seq", "depth") if (problem := _problem_of(one))]
 

@@ -113,14 +113,15 @@ def resume_endpoints(workspace_id: int, endpoint_id: int | None) -> bool:
     for endpoint in writers:
         was_left_alone = was_left_alone or endpoint.failures > 0
         CIRCUIT_BREAKER.reset(endpoint)
-    keys = [endpoint.pk for endpoint in writers] or ([endpoint_id] if endpoint_id else [None])
+    keys: list[int | None] = [endpoint.pk for endpoint in writers] or [endpoint_id]
     forgotten = [forget_failures(workspace_id, key) for key in keys]
     return was_left_alone or any(forgotten)
 
 
 def find_pause(workspace_id: int) -> CompactionPause | None:
     """The pause of a workspace's summaries: None while one of the endpoints that write them may be asked."""
-    keys = [endpoint.pk for endpoint in summary_endpoints(workspace_id)] or [None]
+    keys: list[int | None] = [endpoint.pk for endpoint in summary_endpoints(workspace_id)]
+    keys = keys or [None]
     rows = EndpointFailures.objects.filter(_is_paused(), workspace=workspace_id)
     paused = {row.endpoint_id: row for row in rows}
     if any(key not in paused for key in keys):

@@ -4,9 +4,9 @@
       A second line of the same message.
     1227 Ana: No.
 
-The time stands where more than an hour passed, what a tool answered and who is an agent where they are met first. Lines
-after a message's first are indented and names hold no colon, so that nothing said can begin a line of its own. Sizes are
-in tokens (o200k_base). Secrets are masked before anything else reads a text."""
+The time stands where more than an hour passed, what a tool answered and who is an agent where they are met first.
+Lines after a message's first are indented and names hold no colon, so that nothing said can begin a line of its own.
+Sizes are in tokens (o200k_base). Secrets are masked before anything else reads a text."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -31,13 +31,51 @@ SILENCE = timedelta(hours=1)
 """After so long the time is said again."""
 
 _SOUND = re.compile(
-    r"[{<\[(]\s*(?:vocal ?sound|nonvocalsound|disfmarker|comment|gap|pause|laugh(?:s|ter|ing)?|noise|inaudible|crosstalk"
-    r"|cough(?:s|ing)?|sigh(?:s|ing)?|breath|music|applause|silence|unintelligible|unverständlich|rires|risas|笑)\s*[}>\])]",
+    r"[{<\[(]\s*(?:vocal ?sound|nonvocalsound|disfmarker|comment|gap|pause|laugh(?:s|ter|ing)?|noise|inaudible"
+    r"|crosstalk|cough(?:s|ing)?|sigh(?:s|ing)?|breath|music|applause|silence|unintelligible|unverständlich|rires|risas|笑)\s*[}>\])]",
     re.IGNORECASE,
 )
 FILLERS: Final = frozenset(
-    "hmm hm mm mmm mhm uh um uhm er erm ah oh huh yeah yep yup okay ok right sure well alright like äh ähm öh tja euh ben"
-    " bah eh pues bueno allora ehm nou ну эм".split()
+    [
+        "hmm",
+        "hm",
+        "mm",
+        "mmm",
+        "mhm",
+        "uh",
+        "um",
+        "uhm",
+        "er",
+        "erm",
+        "ah",
+        "oh",
+        "huh",
+        "yeah",
+        "yep",
+        "yup",
+        "okay",
+        "ok",
+        "right",
+        "sure",
+        "well",
+        "alright",
+        "like",
+        "äh",
+        "ähm",
+        "öh",
+        "tja",
+        "euh",
+        "ben",
+        "bah",
+        "eh",
+        "pues",
+        "bueno",
+        "allora",
+        "ehm",
+        "nou",
+        "ну",
+        "эм",
+    ]
 )
 """Words that say nothing where they are all that is said."""
 

@@ -1,7 +1,7 @@
 """Numbers, dates and names as they are compared between a summary and its source, however they are written. Pure.
 
-`4,200`, `4.200` and `4 200` are one number, `twelve` and `12` too; a month is the same by its name in eight languages and
-in a date. Days that follow from when something was said (tomorrow, yesterday) count as told."""
+`4,200`, `4.200` and `4 200` are one number, `twelve` and `12` too; a month is the same by its name in eight languages
+and in a date. Days that follow from when something was said (tomorrow, yesterday) count as told."""
 
 from __future__ import annotations
 
@@ -153,19 +153,42 @@ class SourceValues:
 
 
 COMMON_NAMES: Final = frozenset(
-    "user users assistant agent team summary conversation meeting thread message messages status next step steps open question"
-    " questions decision decisions ai api url id ok utc".split()
+    [
+        "user",
+        "users",
+        "assistant",
+        "agent",
+        "team",
+        "summary",
+        "conversation",
+        "meeting",
+        "thread",
+        "message",
+        "messages",
+        "status",
+        "next",
+        "step",
+        "steps",
+        "open",
+        "question",
+        "questions",
+        "decision",
+        "decisions",
+        "ai",
+        "api",
+        "url",
+        "id",
+        "ok",
+        "utc",
+    ]
 )
 """Words that summaries write with a capital and that name nobody."""
 
 
 def _is_day(parts: tuple[str, str, str]) -> bool:
     year, month, day = map(int, parts)
-    return (
-        1 < year < 9_999
-        and 1 <= month <= 12
-        and 1 <= day <= 28
-        or (day <= 31 and month in (1, 3, 5, 7, 8, 10, 12) and year > 1)
+    return (1 < year < 9_999 and 1 <= month <= 12 and 1 <= day <= 28) or (
+        day <= 31 and month in (1, 3, 5, 7, 8, 10, 12) and year > 1
     )
 
 

@@ -38,7 +38,8 @@ MAX_STRUCK_SHARE = 0.5
 """The part of an answer that may be struck; of one with more another answer is asked for."""
 
 MAX_DETAILS, MAX_DETAIL_REFS, MIN_DETAILS_TARGET = 4, 2, 60
-"""Subjects that the last line names, references of each, and the target in tokens from which on there is such a line."""
+"""Subjects that the last line names, references of each, and the target in tokens from which on there is such a
+line."""
 
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 NO_MODEL = "none"
@@ -84,12 +85,12 @@ def summarize(
     """A summary of about a `share`-th of the source (3: a third), at most `limit` tokens, and shorter than the source.
 
     Asks the model at most twice, the second time for durable facts only. Sentences that the source does not tell are
-    struck; where they are most of it, the model hears which names and numbers nobody said. What is then still no summary
-    (`validation`), too long, or without most of what the source is full of, is picked from the source itself. None where
-    even that is not shorter. What is missing of names, values, decisions and open questions is added in sentences, and a
-    last line says what more there is to ask for. Without a client the source is picked from at once. So is it where the
-    day's budget has no room for the question. What is too long for the model is asked for in halves, `halvings` times in
-    a row at most. Raises whatever other ModelError the client raises, except for an empty answer.
+    struck; where they are most of it, the model hears which names and numbers nobody said. What is then still no
+    summary (`validation`), too long, or without most of what the source is full of, is picked from the source itself.
+    None where even that is not shorter. What is missing of names, values, decisions and open questions is added in
+    sentences, and a last line says what more there is to ask for. Without a client the source is picked from at once.
+    So is it where the day's budget has no room for the question. What is too long for the model is asked for in halves,
+    `halvings` times in a row at most. Raises whatever other ModelError the client raises, except for an empty answer.
     """
     target = min(max(source.tokens // share, 1), limit)
     task = SummaryTask(target, limit, tuple(earlier), client, wishes)

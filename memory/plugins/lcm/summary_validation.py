@@ -1,5 +1,5 @@
-"""What counts as a summary: not a refusal, not an error in words, nothing invisible, not a model's own thoughts, not our
-own instruction, no heap of words, and nothing that its source does not say. Pure.
+"""What counts as a summary: not a refusal, not an error in words, nothing invisible, not a model's own thoughts, not
+our own instruction, no heap of words, and nothing that its source does not say. Pure.
 
 Patterns know refusals in the languages models use most; what they do not know is found by what it lacks, in any
 language: most content words of a summary, and some of each of its sentences, stand in its source (`grounding`), and so

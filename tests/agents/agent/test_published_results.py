@@ -80,9 +80,7 @@ def test_one_click_in_the_thread_adds_it(
     assert "Pinned as Pricing" in page
 
 
-def test_declined_is_remembered(
-    ana: Member, dive: Dive, thread: Thread, pricing: Entry, signed_in_ana: Client
-) -> None:
+def test_declined_is_remembered(ana: Member, dive: Dive, thread: Thread, pricing: Entry, signed_in_ana: Client) -> None:
     message = published(dive, ana)
     address = reverse("knowledge-act", args=[ana.workspace.slug, question().pk, "reject"])
     answer = signed_in_ana.post(address, {"from": "thread"}, headers={"HX-Request": "true"}).content.decode()

@@ -314,6 +314,8 @@ def test_verification_and_integration_are_stages_of_a_plan_and_milestones(
     ana: Member, thread: Thread, vibe: Agent, milestones: list[str]
 ) -> None:
     plan = create_work_item(thread=thread, by=access(ana), kind="plan", text="Dig, then plant.")
+    agent = agent_access(vibe.participant)
+    assert agent is not None
     for stage in ("executing", "verifying", "integrating"):
-        plan = update_work_item(item=plan, by=agent_access(vibe.participant), version=plan.version, data={"stage": stage})
+        plan = update_work_item(item=plan, by=agent, version=plan.version, data={"stage": stage})
     assert milestones == ["milestone"] * 3

@@ -25,10 +25,9 @@ class EndpointBreaker(CircuitBreaker):
         return isinstance(error, (ModelUnavailable, ModelTimeout, AuthRefused))
 
     def rest_error(self, row: Any, failures: int, seconds: int) -> ModelUnavailable:
-        error = EndpointRests(
-            f"The model endpoint failed {failures} times in a row. It is tried again in {pluralize(seconds, 'second')}.",
-            seconds=seconds,
-        )
+        wait = pluralize(seconds, "second")
+        words = f"The model endpoint failed {failures} times in a row. It is tried again in {wait}."
+        error = EndpointRests(words, seconds=seconds)
         error.attempts = failures
         return error
 

@@ -43,7 +43,8 @@ TALKS = (
     Talk(
         "English",
         (
-            "Mara: The supplier in Leeds says the slates come two weeks late, so the roof cannot be closed before Easter.",
+            "Mara: The supplier in Leeds says the slates come two weeks late, so the roof cannot be closed "
+            "before Easter.",
             "Tom: Then we should cover it with a tarpaulin. I saw one at Hoskins for 320 pounds.",
             "Mara: Fine, but check whether it holds in a storm. Last year the cheap one was torn in one night.",
             "Tom: Hoskins says up to 90 km/h. I would take the heavier one, 410 pounds.",
@@ -54,17 +55,20 @@ TALKS = (
             "Tom: The photos are in the folder roof-march, I took them on Monday.",
         ),
         (
-            "The slates from Leeds come two weeks late, so the roof cannot be closed before Easter. Mara decided to take "
+            "The slates from Leeds come two weeks late, so the roof cannot be closed before Easter. Mara decided "
+            "to take "
             "the heavier tarpaulin from Hoskins for 410 pounds. The scaffolding stays up until the slates are on.",
             "Because the supplier in Leeds is late by two weeks, the team covers the open roof with a heavy tarpaulin "
             "(410 pounds, Hoskins). Scaffolding remains, though Priya warns it costs 55 pounds per day.",
             "Priya will call the insurer tomorrow morning; Tom's photos of the roof are in the folder roof-march.",
-            "The delay of the delivery pushes the roof past Easter. Mara preferred the stronger cover, since a cheap one "
+            "The delay of the delivery pushes the roof past Easter. Mara preferred the stronger cover, since a "
+            "cheap one "
             "was torn last year in a storm, and wants the scaffolding kept rather than taken down twice.",
             "Mara: Take the heavier one. Priya: The scaffolding costs us 55 pounds a day.",
         ),
         (
-            "The conversation is about a project. The participants discuss various aspects and share their opinions in a "
+            "The conversation is about a project. The participants discuss various aspects and share their "
+            "opinions in a "
             "friendly and constructive way.",
             "Your conversation is an example of a multi-round conversation.",
             "This is a list of 274 sentences that are short and to the point.",
@@ -86,9 +90,11 @@ TALKS = (
             "Lena: Yes, it goes into 4.7.3, which is due on 6 May.",
         ),
         (
-            "Since 4.7.2 exports stop after 10,000 rows with E-4012, because worker_timeout was set to 30 seconds. Omar "
+            "Since 4.7.2 exports stop after 10,000 rows with E-4012, because worker_timeout was set to 30 "
+            "seconds. Omar "
             "raised it to 300 in /etc/harbor/app.ini, which helped.",
-            "Lena found that an index on created_at is missing since the migration and opened HB-2291; the fix goes into "
+            "Lena found that an index on created_at is missing since the migration and opened HB-2291; the fix "
+            "goes into "
             "4.7.3, due on 6 May, before the audit of 14 May.",
             "Exporting failed with a timeout after the update. A longer worker_timeout got all 84,000 rows out, though "
             "slowly (eleven minutes), due to a missing index. Version 4.7.3 repairs that on 6 May.",
@@ -113,9 +119,11 @@ TALKS = (
             "Jonas: Der Parkettleger kommt dann frühestens am 23. März.",
         ),
         (
-            "Der Estrich im Erdgeschoss ist mit 3,2 Prozent noch zu feucht, er muss unter 2 Prozent haben. Frau Albers hat "
+            "Der Estrich im Erdgeschoss ist mit 3,2 Prozent noch zu feucht, er muss unter 2 Prozent haben. Frau "
+            "Albers hat "
             "beschlossen, zwei Trockner von Melzer für 18 Euro am Tag aufzustellen.",
-            "Jonas stellt morgen zwei Trockner auf, die Fenster bleiben zu. Den Strom übernimmt die Bauherrschaft, Frau "
+            "Jonas stellt morgen zwei Trockner auf, die Fenster bleiben zu. Den Strom übernimmt die "
+            "Bauherrschaft, Frau "
             "Albers liest den Zähler ab und schreibt Frau Dogan.",
             "Weil der Estrich feucht ist, kommt der Parkettleger frühestens am 23. März.",
             "Zum Trocknen des Estrichs werden Geräte bei Melzer gemietet; die Mieterin muss den Strom nicht zahlen.",
@@ -139,9 +147,11 @@ TALKS = (
             "Élise: D'accord. Je verse l'acompte demain et je demande une facture.",
         ),
         (
-            "Le traiteur demande un acompte de 600 euros avant vendredi. Vautrin ne livre pas à Bonneval le dimanche, on "
+            "Le traiteur demande un acompte de 600 euros avant vendredi. Vautrin ne livre pas à Bonneval le "
+            "dimanche, on "
             "garde donc le premier traiteur.",
-            "Élise verse l'acompte demain et demande une facture. Karim met la liste à jour : douze repas sans gluten au "
+            "Élise verse l'acompte demain et demande une facture. Karim met la liste à jour : douze repas sans "
+            "gluten au "
             "lieu de neuf.",
             "Trois invités de plus, soit douze repas sans gluten ; Karim corrige la liste ce soir.",
             "Le devis a été comparé avec la maison Vautrin, qui ne livre pas le dimanche ; le traiteur est gardé.",
@@ -278,7 +288,8 @@ TALKS = (
     Talk(
         "English, meeting",
         (
-            "Industrial Designer: Um so the remote should have fewer buttons, people only use the volume and channel ones.",
+            "Industrial Designer: Um so the remote should have fewer buttons, people only use the volume and "
+            "channel ones.",
             "Project Manager: {vocalsound} Hmm .",
             "Marketing: In our survey seventy five percent of users find most remotes ugly.",
             "User Interface: We could use a scroll wheel for the volume, like on a music player.",
@@ -286,20 +297,24 @@ TALKS = (
             "Marketing: {disfmarker} Yeah .",
             "Industrial Designer: A rubber case is cheap and it doesn't break when you drop it.",
             "User Interface: But then the scroll wheel needs another chip, that is more expensive.",
-            "Project Manager: Okay so we keep plain push buttons and make the case rubber, yellow like the company logo.",
+            "Project Manager: Okay so we keep plain push buttons and make the case rubber, yellow like the "
+            "company logo.",
             "Marketing: And the batteries, can we do kinetic? People hate changing batteries.",
             "Project Manager: Kinetic is too expensive. We stay with two double A batteries.",
         ),
         (
-            "The team decided on plain push buttons and a yellow rubber case, because a scroll wheel needs another chip "
+            "The team decided on plain push buttons and a yellow rubber case, because a scroll wheel needs "
+            "another chip "
             "and production cost must stay below twelve fifty.",
-            "The Project Manager ruled out an LCD display and kinetic power as too expensive; the remote uses two double A "
+            "The Project Manager ruled out an LCD display and kinetic power as too expensive; the remote uses "
+            "two double A "
             "batteries.",
             "According to the survey, seventy five percent of users find remotes ugly and use only volume and channel "
             "buttons.",
             "Rubber was chosen for the case since it is cheap and survives being dropped. Marketing asked for kinetic "
             "batteries, which were rejected for their price.",
-            "Fewer buttons were proposed by the Industrial Designer. The case will be made of yellow rubber to match the "
+            "Fewer buttons were proposed by the Industrial Designer. The case will be made of yellow rubber to "
+            "match the "
             "logo of the company.",
         ),
         (
@@ -314,8 +329,9 @@ TALKS = (
 
 
 def salads(text: str) -> Iterator[str]:
-    """The words of a true summary in no order, with their signs and without: mixed twice, backwards, by the alphabet."""
-    words, chance = text.split(), random.Random(7)  # noqa: S311
+    """The words of a true summary in no order, with their signs and without: mixed twice, backwards, by the
+    alphabet."""
+    words, chance = text.split(), random.Random(7)
     if len(words) < 8:
         return
     for mixed in (

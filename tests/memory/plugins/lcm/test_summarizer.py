@@ -22,10 +22,10 @@ from memory.plugins.lcm.source_lines import (
 from memory.plugins.lcm.summarizer import halve_source, summarize, truncate_source
 from memory.plugins.lcm.summary_prompt import SummaryWishes, build_prompt
 from openvibe.engines.llm.errors import BadAnswer, ContextTooLong, ModelError, ModelUnavailable, RateLimited
-from openvibe.engines.llm.transcripts import parse_blocks
 from openvibe.engines.llm.offline.offline import OfflineModel
 from openvibe.engines.llm.protocol import ModelClient
 from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.llm.transcripts import parse_blocks
 from openvibe.engines.llm.values import ChatMessage
 from tests.engines.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.examples import examples

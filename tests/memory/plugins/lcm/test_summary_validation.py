@@ -139,7 +139,7 @@ def test_thoughts_and_invisible_signs_around_a_summary_are_stripped(answer: str)
     [
         "Unfortunately, Okafor can't come to Lisbon; Ana keeps the 4,200 € and Carla Meier pays 89.50 € for bed 17.",
         "Sorry was said by Ben for bed 17 at 14:05; Ana decided 4,200 € for Okafor in Lisbon.",
-        "Error: 17 was not the cause, said Ben of bed 17. PUMP-381 of 14:05 is: Ana, Ben, Okafor, Carla Meier, Lisbon, 4,200 €, 89.50 €.",
+        "Error: 17 was not the cause, said Ben of bed 17. PUMP-381 of 14:05 is: Ana, Okafor, Lisbon, 4,200 €, 89.50 €.",
         "Ben could not help Ana at bed 17, so Okafor and Carla Meier get 4,200 € and 89.50 € in Lisbon, PUMP-381.",
     ],
 )
