@@ -24,7 +24,7 @@ from openvibe.engines.text.words import STOP_WORDS, cjk_bigrams
 
 NEAR_WORDS: Final = 10
 MIN_COSINE: Final = 0.5
-"""From which on two words mean about the same."""
+"""The cosine from which on two words mean about the same."""
 
 MIN_STEM: Final = 4
 """Letters that two words of one stem share at least."""

@@ -123,11 +123,11 @@ def _by_weight(
 
 
 LOOK_AHEAD = 40
-"""Of the sentences that weighed most at first, so many are weighed anew for each that is chosen."""
+"""The number of sentences, of those that weighed most at first, that are weighed anew for each that is chosen."""
 
 
 def _join(sentences: Sequence[_Sentence]) -> str:
-    """In the order in which they were said; what one message said stands on one line."""
+    """Joins them in the order in which they were said; what one message said stands on one line."""
     lines: list[str] = []
     message = -1
     for one in sorted(sentences):

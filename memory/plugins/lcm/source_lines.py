@@ -28,7 +28,7 @@ HEADER_TOKENS = 8
 
 MINUTE = "%Y-%m-%d %H:%M"
 SILENCE = timedelta(hours=1)
-"""After so long the time is said again."""
+"""The time after which it is said again."""
 
 _SOUND = re.compile(
     r"[{<\[(]\s*(?:vocal ?sound|nonvocalsound|disfmarker|comment|gap|pause|laugh(?:s|ter|ing)?|noise|inaudible"

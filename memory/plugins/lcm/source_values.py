@@ -247,7 +247,7 @@ def _word_value(word: str) -> int | None:
 
 
 def _han_values(run: str) -> Iterator[int]:
-    """Of 二十八万 both 280,000 and the 28 before its last sign."""
+    """Yields the values of a number in Chinese signs: of 二十八万 both 280,000 and the 28 before its last sign."""
     total = section = digit = 0
     for sign in run:
         if sign in _HAN_DIGITS:

@@ -1,4 +1,4 @@
-"""Once a result is published, by whatever door, the agent asks whether it should be workspace knowledge."""
+"""The question after publishing, by whatever door: should the result be workspace knowledge?"""
 
 from __future__ import annotations
 

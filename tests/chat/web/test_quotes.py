@@ -285,7 +285,7 @@ GATE = "The gate code is QUOKKA-7731."
 
 
 def test_rare_values_are_found_wherever_they_stand_reworded_or_not(ana: Member, dora: Member, thread: Thread) -> None:
-    """In what was written before the message, too: it still tells."""
+    """Texts from before the message count, too: they still tell."""
     sage = make_agent(ana, "sage", channel=thread.channel)
     entry = make_entry(ana, topic="Gate", content="Opens with quokka 7731, until May.")
     far = say(make_thread(thread.channel, ana, "Deliveries"), ana, "They need QUOKKA 7731 at the ramp.")

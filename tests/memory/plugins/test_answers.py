@@ -19,7 +19,7 @@ from memory.plugins.thread_modes import MemoryMode, memory_mode
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.chat.services import start_dive
-from openvibe.engines.llm.errors import BudgetExceeded, ModelUnavailable
+from openvibe.engines.llm.errors import BudgetExceeded, ModelError, ModelUnavailable
 from openvibe.engines.llm.transcripts import parse_blocks
 from openvibe.workspaces.models import Member
 from tests.engines.llm.scripted_client import ScriptedModel
@@ -55,7 +55,7 @@ def test_a_question_is_answered_with_references_that_were_shown(session: Session
 
 
 @pytest.mark.parametrize("error", [ModelUnavailable("Away."), BudgetExceeded("Spent.")])
-def test_without_a_model_or_a_budget_the_answer_is_what_was_found(session: Session, error: Exception) -> None:
+def test_without_a_model_or_a_budget_the_answer_is_what_was_found(session: Session, error: ModelError) -> None:
     answer = answer_from_memory(LcmProvider(), session, "valve", client=ScriptedModel([error]))
     assert answer.startswith("No model answered")
     assert "PUMP-381" in answer

@@ -44,7 +44,7 @@ def test_general_talk_inventions_and_our_own_words_are_none(talk: Talk, text: st
 
 
 def test_word_salad_of_a_summarys_own_words_is_none() -> None:
-    """Of talks of a few lines, where every word stands near every other, which is hardest: 1 in 50 may pass."""
+    """Talks of a few lines, where every word stands near every other, which is hardest: 1 in 50 may pass."""
     taken = [text for talk, text in SALADS if not find_problem(text, CHECKS[talk.language])]
     assert len(taken) <= len(SALADS) / 50, taken
 
