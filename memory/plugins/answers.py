@@ -15,7 +15,6 @@ from openvibe.engines.llm.answers.thoughts import spoken_text
 from openvibe.engines.llm.endpoints.endpoints import client_for
 from openvibe.engines.llm.errors import ModelError
 from openvibe.engines.llm.fences import fence
-from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.protocol import ModelClient
 from openvibe.engines.llm.tokens import counter_for, truncate_to_tokens
 from openvibe.engines.llm.values import ChatMessage
@@ -64,7 +63,7 @@ def _find_hits(provider: Searcher, session: Session, question: str) -> list[Memo
 
 def _small_client(workspace_id: int) -> ModelClient | None:
     endpoint = next(iter(summary_endpoints(workspace_id)), None)
-    return None if endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE else client_for(endpoint)
+    return None if endpoint is None or endpoint.kind == "offline" else client_for(endpoint)
 
 
 def _ask_model(client: ModelClient, session: Session, question: str, found: str) -> str:

@@ -3,6 +3,7 @@
 Each pass reads, asks the model outside any transaction, and then writes under locks if nothing changed meanwhile.
 Killed at any point, a pass has happened or it has not."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -35,7 +36,6 @@ from memory.plugins.lcm.items import (
 from memory.plugins.lcm.models import Conversation, Item, Summary
 from memory.plugins.lcm.pause import Writer, forget_failures, record_endpoint_failure, summary_endpoints, usable_writers
 from memory.plugins.lcm.stale_summaries import rebuild_stale_summaries
-from memory.plugins.lcm.standing_instructions import standing_instructions
 from memory.plugins.lcm.summarizer import entry_cost, summarize
 from memory.plugins.lcm.summary_plan import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, plan_summary, write_summary
 from memory.plugins.lcm.summary_prompt import SummaryWishes
@@ -47,6 +47,7 @@ from openvibe.engines.llm.endpoints.endpoints import client_for
 from openvibe.engines.llm.errors import EndpointRests, ModelError
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.workspaces.models import Spending
 from openvibe.workspaces.services import meter_client
 
@@ -205,6 +206,27 @@ def _summary_writer(
         client or client_for(endpoint), workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES
     )
     return SummaryWriter(client, chunk_tokens, SummaryWishes(standing=standing_instructions(config, thread)))
+
+
+_OF_AGENT = re.compile(r"@(?P<handle>[\w-]{1,64})\s*:\s*(?P<text>.+)", re.DOTALL)
+
+
+def standing_instructions(config: Mapping[str, Any], thread: Thread) -> tuple[str, ...]:
+    """Those of the workspace, then those of each agent that has spoken in the thread. One query, none without any of
+    agents."""
+    general, of_agents = [], list[tuple[str, str]]()
+    for line in str(config.get("summary_instructions") or "").splitlines():
+        match = _OF_AGENT.fullmatch(line.strip())
+        if match:
+            of_agents.append((match["handle"].lower(), mask_secrets(match["text"].strip())))
+        elif line.strip():
+            general.append(mask_secrets(line.strip()))
+    texts = ["\n".join(general)] if general else []
+    if of_agents:
+        speakers = thread.messages.filter(author__kind="agent").order_by()
+        handles = set(speakers.values_list("author__handle", flat=True).distinct())
+        texts += [text for handle, text in of_agents if handle in handles]
+    return tuple(texts)
 
 
 MAX_ROUNDS = 10

@@ -68,7 +68,8 @@ class Facts(NamedTuple):
         return frozenset(line.speaker for line in self.lines)
 
     def telling_sentences(self, keys: Sequence[str], *, most: int) -> list[str]:
-        """Returns at most so many sentences that name these between them, each with its speaker, those that name most first."""
+        """Returns at most so many sentences that name these between them, each with its speaker, those that name most
+        first."""
         rest = set(keys)
         sentences = [
             (f"{line.speaker}: {one}" if line.speaker else one)

@@ -1,4 +1,4 @@
-"""The endpoints that write summaries, and the pause after an endpoint failed again and again at it: counted for each endpoint of a
+"""The endpoints that write summaries, and the pause after one failed again and again at it: counted for each of a
 workspace, whichever thread it failed in, and lifted by time, by a success, or by hand. Compaction pauses only where no
 other endpoint is left to be asked. That a circuit breaker left an endpoint alone is no failure."""
 

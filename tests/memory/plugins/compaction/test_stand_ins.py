@@ -22,7 +22,7 @@ from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.engines.llm.factories import EndpointFactory
 from tests.memory.plugins.lcm.compactions import TEXT
-from tests.memory.plugins.lcm.factories import session_of, told
+from tests.memory.plugins.lcm.factories import pause_endpoint, session_of, told
 from tests.memory.task_queue import Sent, take_sent
 
 DOWN = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
@@ -121,10 +121,7 @@ def test_resume_lifts_pause_and_breaker_of_every_endpoint(long: Thread, ana: Mem
     both = [endpoint(ana, "First", is_default=True), endpoint(ana, "Second", summary_rank=2, **DOWN)]
     for row in both:
         put_to_rest(row)
-        until = timezone.now() + timedelta(minutes=20)
-        EndpointFailures.objects.create(
-            workspace=ana.workspace, endpoint=row, failures=5, paused_until=until, last_error="It is away."
-        )
+        pause_endpoint(row)
     assert find_pause(long.workspace_id) is not None
     assert LcmProvider().resume_compaction(long.workspace_id, None)
     assert find_pause(long.workspace_id) is None
@@ -137,10 +134,7 @@ def test_it_pauses_only_where_no_endpoint_is_left_and_the_thread_says_so(
 ) -> None:
     first = endpoint(ana, "First", is_default=True, **DOWN)
     session = session_of(long, vibe.participant)
-    until = timezone.now() + timedelta(minutes=20)
-    EndpointFailures.objects.create(
-        workspace=ana.workspace, endpoint=first, failures=5, paused_until=until, last_error="It is away."
-    )
+    pause_endpoint(first)
     assert find_pause(long.workspace_id) is not None
     assert "paused" in LcmProvider().stats(session).note
     endpoint(ana, "Second", summary_rank=2)
