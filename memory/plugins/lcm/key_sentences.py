@@ -112,7 +112,9 @@ def _by_weight(
 
     def weight(one: _Sentence) -> float:
         total = sum(weights[word] * (REPEATED_FACTOR if word in told else 1.0) for word in one.words)
-        return one.factor * (total / math.sqrt(len(one.words)) + one.bonus)
+        return round(
+            one.factor * (total / math.sqrt(len(one.words)) + one.bonus), 9
+        )  # sums over sets differ at the end
 
     order = sorted(rest, key=lambda one: (-weight(one), one.position))
     while order:
