@@ -8,14 +8,14 @@ from django.urls import reverse
 from agents.agent.models import Schedule, SoulVersion
 from agents.schedules.services import delete_schedule
 from openvibe.base.problems import Missing
-from openvibe.base.quotation import Quotation, quotable_since
+from openvibe.base.quotation import Quotation
 from openvibe.chat.models import Message
 from openvibe.chat.wiring import QuoteKind, QuotePlace, QuotingText
 from openvibe.workspaces.access import Access
 
 
 def _quoting_schedules(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
-    since = quotable_since(message.created_at)
+    since = quotation.since(message.created_at)
     rows = Schedule.objects.filter(agent__workspace=message.thread.workspace_id, updated_at__gte=since)
     columns = rows.values_list("pk", "name", "prompt", "author_id")
     return (QuotingText(pk, f"{name}\n\n{prompt}", author) for pk, name, prompt, author in columns.iterator(500))
@@ -43,7 +43,7 @@ def _delete_quoting_schedule(ref: int, by: Access) -> None:
 
 def _quoting_souls(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
     """Earlier versions too: all are kept."""
-    since = quotable_since(message.created_at)
+    since = quotation.since(message.created_at)
     versions = SoulVersion.objects.filter(agent__workspace=message.thread.workspace_id, created_at__gte=since)
     rows = versions.order_by().values_list("pk", "source", "note", "author_id")
     return (QuotingText(pk, f"{source}\n\n{note}", author) for pk, source, note, author in rows.iterator(500))

@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import structlog
+from django.db import transaction
 from django.db.models import QuerySet
 from django.dispatch import receiver
 
+from agents.agent.access import agent_access
+from agents.agent.audience import has_read_restricted
 from agents.agent.models import Agent, Run
 from agents.agent.trust import may_respond
 from agents.prompts.snapshots.entry_erasure import begin_entry_erasure
@@ -14,13 +18,20 @@ from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_
 from agents.runs.store import restore_answer
 from agents.tasks import enqueue_run_on_commit
 from knowledge.models import Entry
-from knowledge.services import entry_erased
+from knowledge.services import default_visibility, entry_erased, suggest_result
 from memory.models import Approval, ProfileNote
 from memory.wiring import approval_decided, notes_cleared
+from openvibe.base.problems import Problem
 from openvibe.chat.models import Dive, Message
 from openvibe.chat.wiring import agent_posted, dive_ended, draft_requested, message_posted, message_revised
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.workspaces.models import Participant
+from openvibe.workspaces.queries import participant_access
+
+log = structlog.get_logger(__name__)
+
+MIN_SUGGESTING_LEVEL = 2
+"""The trust level from which on agents suggest knowledge themselves."""
 
 
 @CompiledQuery
@@ -84,6 +95,26 @@ def start_draft_run(sender: type[Dive], message: Message, dive: Dive, **_: Any) 
 def end_dive_runs(sender: type[Dive], dive: Dive, **_: Any) -> None:
     """Nothing more is answered in a dive that is over."""
     stop_runs_in_dive(dive=dive)
+
+
+@receiver(dive_ended, dispatch_uid="agents.ask_to_keep_result")
+def ask_to_keep_published_result(sender: type[Dive], dive: Dive, **_: Any) -> None:
+    """The agent asks whether the result should be knowledge, as a proposal: itself, or below the level from which
+    agents suggest through whoever published. Publishing never fails for it."""
+    if dive.state != Dive.State.PUBLISHED or dive.result is None:
+        return
+    agent, publisher = agent_access(dive.agent), participant_access(dive.result.author)
+    by = agent if agent is not None and (agent.level or 0) >= MIN_SUGGESTING_LEVEL else publisher
+    if by is None:
+        return
+    visibility = default_visibility(dive.parent)
+    if agent is not None and has_read_restricted(agent, dive.thread_id):
+        visibility = Entry.Visibility.RESTRICTED
+    try:
+        with transaction.atomic():
+            suggest_result(by=by, message=dive.result, visibility=visibility, publisher=publisher)
+    except Problem as problem:
+        log.info("result_not_suggested", dive_id=dive.pk, reason=problem.code)
 
 
 @receiver(message_revised, dispatch_uid="agents.forget_calls")

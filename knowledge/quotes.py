@@ -8,7 +8,7 @@ from django.urls import reverse
 from knowledge.models import Entry, Revision
 from knowledge.services import erase_entry, may_erase
 from openvibe.base.problems import Missing
-from openvibe.base.quotation import Quotation, quotable_since
+from openvibe.base.quotation import Quotation
 from openvibe.chat.models import Message
 from openvibe.chat.wiring import QuoteKind, QuotePlace, QuotingText
 from openvibe.workspaces.access import Access
@@ -16,7 +16,7 @@ from openvibe.workspaces.access import Access
 
 def _quoting_entries(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
     """What entries say, and said in earlier versions, of those that were changed since the message."""
-    since = quotable_since(message.created_at)
+    since = quotation.since(message.created_at)
     entries = Entry.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=since)
     revisions = Revision.objects.filter(entry__in=entries.order_by().values("pk"), created_at__gte=since)
     texts_by_entry: dict[int, list[str]] = {}

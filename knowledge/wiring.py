@@ -19,6 +19,7 @@ from knowledge.models import LIVE_STATUSES, Entry, Notice
 from knowledge.queries import entries_to_review, open_contradictions
 from knowledge.quotes import ENTRY_QUOTES
 from knowledge.search import ENTRY_VECTORS
+from knowledge.services.create import PUBLISHED_KEY
 from knowledge.services.validation import may_manage
 from openvibe.chat.models import Message
 from openvibe.chat.queries import AccessQuery
@@ -75,6 +76,8 @@ class EntryPin:
     entry_id: int
     topic: str
     is_proposed: bool
+    is_question: bool = False
+    """Whether it is what an agent asks after publishing: should this be knowledge?"""
 
 
 def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
@@ -83,8 +86,9 @@ def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
     if not ids or access.knowledge == "none":
         return {}
     pins_by_id: dict[int, tuple[EntryPin, ...]] = {}
-    for pk, topic, message_id, status in _live_pins.rows(access, array_literal(ids)):
-        pin = EntryPin(pk, topic, is_proposed=status == Entry.Status.PROPOSED)
+    for pk, topic, message_id, status, client_id in _live_pins.rows(access, array_literal(ids)):
+        is_proposed = status == Entry.Status.PROPOSED
+        pin = EntryPin(pk, topic, is_proposed, is_proposed and client_id.startswith(PUBLISHED_KEY))
         pins_by_id[message_id] = (*pins_by_id.get(message_id, ()), pin)
     return {message_id: {"pins": pins} for message_id, pins in pins_by_id.items()}
 
@@ -92,7 +96,7 @@ def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
 @AccessQuery
 def _live_pins(access: Access, ids: int) -> QuerySet[Any, Any]:
     entries = Entry.objects.visible_to(access).filter(source_message__id__any_of=ids, status__in=LIVE_STATUSES)
-    return entries.order_by("id").values_list("pk", "topic", "source_message_id", "status")
+    return entries.order_by("id").values_list("pk", "topic", "source_message_id", "status", "client_id")
 
 
 def pin_keepers(messages: Sequence[Message]) -> dict[int, set[int]]:

@@ -23,6 +23,7 @@ from memory.plugins.base import (
 from memory.plugins.health import CompactionHealth, compaction_health, workspace_compactions, workspace_memories
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import context_budget, message_entries, messages_for_prompts, open_session
+from memory.plugins.thread_modes import MemoryMode, memory_mode, memory_mode_of
 from memory.plugins.tool import build_tool
 from memory.work.queries import row_text
 
@@ -35,6 +36,7 @@ __all__ = [
     "Compactor",
     "ContextBlocks",
     "ContextEntry",
+    "MemoryMode",
     "MemoryProvider",
     "Session",
     "access_workspace_episode",
@@ -46,6 +48,8 @@ __all__ = [
     "is_public_thread",
     "list_feedback",
     "list_proposals",
+    "memory_mode",
+    "memory_mode_of",
     "message_entries",
     "messages_for_prompts",
     "notes_context",

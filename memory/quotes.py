@@ -17,7 +17,7 @@ from memory.plugins.lcm.models import Summary
 from memory.work.models import Approval, Handoff, ProgressEntry, WorkItem
 from memory.work.services import delete_progress, may_erase_work, redact_work_item
 from openvibe.base.problems import Missing, Refused
-from openvibe.base.quotation import Quotation, quotable_since
+from openvibe.base.quotation import Quotation
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.wiring import QuoteKind, QuotePlace, QuotingText
 from openvibe.workspaces.access import Access
@@ -29,7 +29,7 @@ def _texts_of(model: type[Model], fields: Sequence[str], owner: str, workspace: 
     """What reads the rows of a model that were written or changed since a message; its fields in words."""
 
     def texts(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
-        place = {workspace: message.thread.workspace_id, f"{since}__gte": quotable_since(message.created_at)}
+        place = {workspace: message.thread.workspace_id, f"{since}__gte": quotation.since(message.created_at)}
         rows = model._default_manager.filter(**place).order_by()
         for pk, owner_id, *values in rows.values_list("pk", owner, *fields).iterator(500):
             words = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values)
@@ -189,12 +189,12 @@ def _visible_summaries(access: Access) -> QuerySet[Summary]:
 
 def _quoting_summaries(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
     """Summaries of the message's thread: no other thread's summaries are told of it."""
-    since = quotable_since(message.created_at)
+    since = quotation.since(message.created_at)
     rows = Summary.objects.filter(conversation__thread=message.thread_id, created_at__gte=since)
     return (QuotingText(pk, content, None) for pk, content in rows.order_by().values_list("pk", "content"))
 
 
-REWRITTEN_BY_ITSELF = "It is written anew without the message, by itself."
+REWRITTEN_BY_ITSELF = "It is written anew by itself, without the message; what other messages say of it stays."
 
 
 def _describe_summary(row: Summary, access: Access, slug: str) -> QuotePlace:

@@ -8,6 +8,7 @@ from django.urls import reverse
 from memory.blocks.services import notes_cleared
 from memory.episodes.queries import feedback_by_message, feedback_givers
 from memory.episodes.session_review import AGENT_CLIENT, REVIEWER_AGENTS
+from memory.plugins.answers import answer_from_memory
 from memory.plugins.compaction import erase_focus
 from memory.plugins.lcm.correction import forget_quoting_summaries
 from memory.plugins.map.timeline import PROMPT_HISTORY, PromptPart, PromptReading, Step, steps_beside
@@ -46,6 +47,7 @@ __all__ = [
     "PromptPart",
     "PromptReading",
     "Step",
+    "answer_from_memory",
     "approval_decided",
     "ask_compaction",
     "enqueue_compaction_check_on_commit",

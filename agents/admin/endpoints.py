@@ -41,7 +41,10 @@ class EndpointAdmin(AuditedAdmin):
     readonly_fields = ("adaptations_known",)
     change_form_before_template = "admin/llm/presets.html"
     fieldsets = (
-        (None, {"fields": ("workspace", "name", "kind", "is_default", "is_fallback", "is_for_summaries")}),
+        (
+            None,
+            {"fields": ("workspace", "name", "kind", "is_default", "is_fallback", "is_for_summaries", "summary_rank")},
+        ),
         ("Where and with which key", {"fields": ("base_url", "model", "api_key", "forget")}),
         (
             "Limits and prices",

@@ -31,13 +31,14 @@ class EndpointForm(StoredSecretForm):
         model = Endpoint
         fields = (
             *("name", "kind", "base_url", "model", "api_key", "forget", "is_default", "is_fallback"),
-            *("is_for_summaries", "context_window", "output_reserve", "timeout_seconds", "sees_images"),
+            *("is_for_summaries", "summary_rank", "context_window", "output_reserve", "timeout_seconds", "sees_images"),
             *("price_in", "price_out"),
         )
         labels = {
             "is_default": "Default of this workspace",
             "is_fallback": "Fallback of this workspace",
             "is_for_summaries": "Writes the summaries",
+            "summary_rank": "Stands in for summaries",
             "sees_images": "Sees images",
         }
 
@@ -66,6 +67,9 @@ class EndpointForm(StoredSecretForm):
         self._check_one_per_workspace("is_default", "{} is the default of this workspace. Switch it off there first.")
         self._check_one_per_workspace(
             "is_for_summaries", "{} writes the summaries of this workspace already. Switch it off there first."
+        )
+        self._check_one_per_workspace(
+            "summary_rank", "{} stands in at this place already. Choose another place, or change that one first."
         )
         self._check_one_per_workspace(
             "is_fallback", "{} is the fallback of this workspace already. Switch it off there first."

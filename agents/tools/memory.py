@@ -19,20 +19,25 @@ from agents.tools.values import (
     tool_spec,
 )
 from memory.models import Approval, Block, ProfileNote, WorkItem
-from memory.queries import ContextBlocks, build_tool, is_public_thread, provider_for
+from memory.queries import ContextBlocks, MemoryMode, build_tool, is_public_thread, memory_mode_of, provider_for
 from memory.services import check_profile_update, check_thread_is_public, close_work_item, create_work_item
 from memory.services import log_progress as add_to_log
 from memory.services import request_approval as ask_for_approval
-from memory.wiring import ask_compaction
+from memory.wiring import answer_from_memory, ask_compaction
 from openvibe.base.params import MAX_ID
-from openvibe.base.problems import Conflict, Problem
+from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.engines.llm.transcripts import clean_name, one_line
 from openvibe.workspaces.models import Participant
 
 
-def memory(context: ToolContext) -> Tool:
-    """The memory plugin's own tool, for this thread as the agent sees it."""
-    plugin_tool = build_tool(provider_for(context.agent.workspace_id), ask_compaction=ask_compaction)
+def memory(context: ToolContext) -> Tool | None:
+    """The memory plugin's own tool, for this thread as the agent sees it; none in a thread that memory ignores."""
+    mode = memory_mode_of(context.thread.pk)
+    if mode is MemoryMode.IGNORED:
+        return None
+    plugin_tool = build_tool(
+        provider_for(context.agent.workspace_id), ask_compaction=ask_compaction, answer_question=answer_from_memory
+    )
 
     trigger = context.run.trigger if context.run else None
     member = trigger.author if trigger and trigger.author.kind == Participant.Kind.MEMBER else None
@@ -41,6 +46,10 @@ def memory(context: ToolContext) -> Tool:
         """Runs the tool on the thread up to what the run answers; profile notes are those about whoever asks."""
         session = memory_session(context.thread.pk, context.access, before=trigger, asker=member)
         check_profile_update(session, arguments)
+        if arguments.get("action") == "profile_update" and mode is not MemoryMode.FULL:
+            raise Refused(
+                "This conversation is read-only for memory: nothing of it goes into your notes.", code="read_only"
+            )
         if arguments.get("action") == "profile_update" and str(arguments.get("text") or "").strip():
             check_nothing_restricted(context.access, context.thread.pk, "your notes")
         return ToolOutcome(plugin_tool.perform(session, arguments))
@@ -63,7 +72,7 @@ def update_context_block(context: ToolContext) -> Tool | None:
 
     Its blocks stand in its prompts everywhere.
     """
-    if not is_public_thread(context.thread.pk):
+    if not is_public_thread(context.thread.pk) or memory_mode_of(context.thread.pk) is not MemoryMode.FULL:
         return None
     blocks = ContextBlocks(context.agent.participant)
     stored = blocks.list()

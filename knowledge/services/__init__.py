@@ -1,6 +1,13 @@
 """Verbs of knowledge. Every one that changes an entry writes exactly one revision of it."""
 
-from knowledge.services.create import AlreadyPinned, create_entry, default_visibility, pin_result, suggest_entry
+from knowledge.services.create import (
+    AlreadyPinned,
+    create_entry,
+    default_visibility,
+    pin_result,
+    suggest_entry,
+    suggest_result,
+)
 from knowledge.services.review import (
     accept_entry,
     archive_entry,
@@ -39,6 +46,7 @@ __all__ = [
     "restore_entry",
     "settle_contradiction",
     "suggest_entry",
+    "suggest_result",
     "supersede_entry",
     "undo_decision",
     "update_entry",

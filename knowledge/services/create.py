@@ -3,6 +3,7 @@ an import."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
@@ -11,19 +12,22 @@ from typing import Required, TypedDict, Unpack
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from knowledge.models import LIVE_STATUSES, Entry, Notice, Revision
+from knowledge.models import LIVE_STATUSES, MAX_TOPIC_CHARACTERS, Entry, Notice, Revision
 from knowledge.services.revisions import (
     PROPOSED_REASON,
     build_first_revision,
     check_replaceable,
+    entry_values,
     insert_entry,
     lock_entry,
     lock_rows,
     mark_decided,
     mark_superseded,
     notify_owner,
+    save_revision,
     successor_of,
     unlink_pending_successors,
+    withdraw_notices,
 )
 from knowledge.services.validation import (
     check_may_manage,
@@ -148,9 +152,60 @@ def suggest_entry(
     return _create_once(entry, by, partial(_insert_suggestion, entry, by, supersedes, how))
 
 
+PUBLISHED_KEY = "published-"
+"""How the `client_id` begins of what is suggested once a dive's result was published."""
+
+MAX_TOPICS_READ = 500
+
+
+def suggest_result(*, by: Access, message: Message, visibility: str, publisher: Access | None) -> Entry:
+    """Asks whether a published result should be knowledge: suggests its headline and key points, under the topic the
+    workspace has for it, as far as the publisher sees, else under the headline. Asked once for a result, whatever was
+    decided on it.
+
+    Raises like `suggest_entry`.
+    """
+    result = message.dive_result
+    bullets = "\n".join(f"- {bullet}" for bullet in result.bullets)
+    topic = (_find_topic(publisher, f"{result.headline}\n{bullets}") if publisher else "") or result.headline
+    return suggest_entry(
+        by=by,
+        topic=topic[:MAX_TOPIC_CHARACTERS].strip(),
+        content=f"{result.headline}\n\n{bullets}",
+        kind=Entry.Kind.DECISION,
+        visibility=visibility,
+        why=f"Should I add this to workspace knowledge under “{topic[:MAX_TOPIC_CHARACTERS].strip()}”?",
+        source_message=message,
+        client_id=f"{PUBLISHED_KEY}{message.pk}",
+        how="agent",
+    )
+
+
+def _find_topic(by: Access, text: str) -> str:
+    """The topic in use here whose words all stand in the text: of several that of the most words, used most."""
+    words = set(_TOPIC_WORD.findall(text.casefold()))
+    topics = Entry.objects.visible_to(by).filter(status=Entry.Status.ACTIVE, visibility=Entry.Visibility.SHARED)
+    rows = topics.order_by("-use_count", "-id").values_list("topic", flat=True)[:MAX_TOPICS_READ]
+    best, most = "", 0
+    for topic in rows:
+        topic_words = set(_TOPIC_WORD.findall(topic.casefold()))
+        if len(topic_words) > most and topic_words <= words:
+            best, most = topic, len(topic_words)
+    return best
+
+
+_TOPIC_WORD = re.compile(r"[^\W_]+")
+
+
 def pending_suggestions(by: Access) -> QuerySet[Entry]:
     """The asker's own suggestions that nobody decided on yet."""
     return Entry.objects.filter(workspace_id=by.workspace_id, author_id=by.participant_id, status=Entry.Status.PROPOSED)
+
+
+def declined_suggestions(by: Access) -> QuerySet[Entry]:
+    """The asker's own suggestions that people declined: the same is not asked again."""
+    own = Entry.objects.filter(workspace_id=by.workspace_id, author_id=by.participant_id, status=Entry.Status.ARCHIVED)
+    return own.filter(source=Entry.Source.SUGGESTION, decided_at=None)
 
 
 def too_many_suggestions_error() -> Problem:
@@ -234,7 +289,20 @@ def _insert_pinned(entry: Entry, message: Message, by: Access, supersedes: Entry
         pinned = Entry.objects.filter(source_message=message, source=Entry.Source.RESULT, status__in=LIVE_STATUSES)
         if pinned.first() is not None:
             raise AlreadyPinned(pinned.visible_to(by).first())
+    _withdraw_question(message, by, how)
     return _insert_active(entry, by, supersedes, Revision.Action.PINNED, how, note)
+
+
+def _withdraw_question(message: Message, by: Access, how: str) -> None:
+    """A person pinned the result: nobody has to be asked any more whether it should be knowledge."""
+    questions = Entry.objects.select_for_update(no_key=True, of=("self",)).filter(
+        source_message=message, status=Entry.Status.PROPOSED, client_id=f"{PUBLISHED_KEY}{message.pk}"
+    )
+    for question in questions:
+        before = entry_values(question)
+        question.status, question.supersedes = Entry.Status.ARCHIVED, None
+        save_revision(question, before=before, action=Revision.Action.REJECTED, by=by, how=how, note="Pinned instead.")
+        withdraw_notices(question)
 
 
 def _insert_suggestion(entry: Entry, by: Access, supersedes: Entry | None, how: str) -> Entry:
@@ -243,6 +311,7 @@ def _insert_suggestion(entry: Entry, by: Access, supersedes: Entry | None, how: 
     Participant.objects.select_for_update(no_key=True).get(pk=by.participant_id)  # one suggestion of theirs at a time
     pending = pending_suggestions(by)
     duplicate = pending.filter(topic=entry.topic, content=entry.content).first()
+    duplicate = duplicate or declined_suggestions(by).filter(topic=entry.topic, content=entry.content).first()
     if duplicate is not None:
         return duplicate
     if pending.count() >= MAX_PENDING_SUGGESTIONS:

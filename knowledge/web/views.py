@@ -247,12 +247,14 @@ def _source_message(request: WorkspaceRequest, entry: Entry) -> Message | None:
 @require_POST
 def entry_action(request: WorkspaceRequest, entry_id: int, verb: str) -> HttpResponse:
     """The action that renews, archives, brings back, accepts, rejects, sends to review, or undoes; `from=review` leads
-    back to the queue."""
+    back to the queue, `from=thread` to a line in the message that the entry is made from."""
     check_may_manage(request.access)
     entry = access_entry(request, entry_id)
     _act(request, entry, verb, read_form_data(request))
     if request.POST.get("from") == "review":
         return render_queue(request, None if verb == "undo" else entry_id)
+    if request.POST.get("from") == "thread":
+        return render(request, "knowledge/_question_answered.html", {"entry": access_entry(request, entry_id)})
     if request.htmx:
         return render(request, "knowledge/_entry.html", _entry_context(request, access_entry(request, entry_id)))
     return redirect("knowledge-entry", request.workspace.slug, entry_id)

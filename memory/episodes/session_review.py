@@ -31,6 +31,7 @@ from memory.episodes.review_prompt import (
 from memory.plugins.base import ContextEntry, ReviewSource, Session, UnreviewedSession
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import open_session
+from memory.plugins.thread_modes import MemoryMode, memory_mode
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.database.locks import LockKind, advisory_lock
@@ -100,7 +101,8 @@ def sessions_to_review(agent: Participant, access: Access) -> list[int]:
     thread_ids = [session.thread_id for session in provider.list_unreviewed(access)]
     messages = Message.objects.filter(thread__in=thread_ids).values_list("thread_id", flat=True).distinct()
     joined_ids = {*messages.filter(author=agent), *messages.filter(mentions__participant=agent)}
-    return [thread_id for thread_id in thread_ids if thread_id in joined_ids]
+    joined = Thread.objects.select_related("channel").in_bulk([pk for pk in thread_ids if pk in joined_ids])
+    return [pk for pk in thread_ids if pk in joined and memory_mode(joined[pk]) is MemoryMode.FULL]
 
 
 def review_session(*, agent: Participant, access: Access, thread_id: int, client: ModelClient) -> list[Proposal]:

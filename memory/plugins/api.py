@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
@@ -11,6 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from memory.plugins.answers import answer_from_memory
 from memory.plugins.base import Explorer, Session, capabilities_of, read_stats
 from memory.plugins.compaction import request_compaction, resume_compaction
 from memory.plugins.models import COMPACTIONS, Compaction
@@ -18,12 +19,13 @@ from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.services import correct_summary
 from memory.plugins.sessions import check_profile_update, context_budget, open_session
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_on_commit
+from memory.plugins.thread_modes import MemoryMode, memory_mode_of
 from memory.plugins.tool import ToolAction, build_tool, offered_actions
 from openvibe.api.fields import ChoiceField, IdField, IsoField, TextField, WholeNumberField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
-from openvibe.base.problems import Conflict, Missing, Problem
+from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_by
 from openvibe.workspaces.access import Access
@@ -60,9 +62,12 @@ def _action_serializer(action: ToolAction) -> type[MemoryToolIn]:
     return type(f"Memory{camelize(action.name)}In", (MemoryToolIn,), fields)
 
 
+AGENT_ACTIONS: Final[dict[str, Any]] = {"ask_compaction": ask_compaction, "answer_question": answer_from_memory}
+"""What agents alone may ask of the tool."""
+
 TOOL_CALL = PolymorphicProxySerializer(
     "MemoryToolCall",
-    {action.name: _action_serializer(action) for action in offered_actions(ask_compaction)},
+    {action.name: _action_serializer(action) for action in offered_actions(**AGENT_ACTIONS)},
     resource_type_field_name="action",
 )
 
@@ -157,6 +162,17 @@ def access_session(access: Access, thread_id: int) -> Session:
     return open_session(access, thread_id, person_id=person_id)
 
 
+def _check_not_ignored(access: Access, thread_id: int, arguments: Mapping[str, Any]) -> None:
+    """Raises Refused for agents in threads that memory ignores, and for notes from those that are read-only for it."""
+    mode = memory_mode_of(thread_id)
+    if mode is MemoryMode.IGNORED:
+        raise Refused("Memory ignores this thread: read its newest messages.", code="ignored")
+    if mode is MemoryMode.READ_ONLY and arguments.get("action") == "profile_update":
+        raise Refused(
+            "This conversation is read-only for memory: nothing of it goes into your notes.", code="read_only"
+        )
+
+
 class MemoryTool(ApiView):
     scopes = {"GET": "memory", "POST": "memory"}
 
@@ -164,7 +180,7 @@ class MemoryTool(ApiView):
     def get(self, request: Request) -> Response:
         """The memory tool, made from what the workspace's plugin can do: give it to a model as it is."""
         access = request_access(request)
-        tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, ask_compaction=ask_compaction)
+        tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, **AGENT_ACTIONS)
         return Response(MemoryToolOut(tool.spec).data)
 
     @extend_schema(operation_id="memory_call_tool", request=TOOL_CALL, responses=ToolAnswer)
@@ -175,11 +191,12 @@ class MemoryTool(ApiView):
         """
         data, access = self.validated_body(MemoryToolIn, may_hold_more=True), request_access(request)
         session = access_session(access, data["thread"])
-        tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, ask_compaction=ask_compaction)
+        tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, **AGENT_ACTIONS)
         if not isinstance(request.data, Mapping):
             raise Problem("Send a JSON object.", code="bad_request")
         arguments = {str(name): value for name, value in request.data.items() if name != "thread"}
         if access.is_agent:
+            _check_not_ignored(access, session.thread_id, arguments)
             check_profile_update(session, arguments)
         return Response(ToolAnswer({"result": tool.perform(session, arguments)}).data)
 

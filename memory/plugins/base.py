@@ -343,7 +343,8 @@ class Pausable(Protocol):
     def compaction_pause(self, workspace_id: int) -> CompactionPause | None: ...
 
     def resume_compaction(self, workspace_id: int, endpoint_id: int | None) -> bool:
-        """Lifts the pause of an endpoint, None for the one in use; returns whether there was one."""
+        """Lets an endpoint be asked at once, None for all that write summaries; returns whether any was left alone, or
+        had failed."""
 
 
 CAPABILITIES: tuple[type[Any], ...] = (Compactor, Searcher, Explorer, ProfileStore, SessionManager, ReviewSource)
@@ -385,7 +386,8 @@ SettingParser = Callable[[Any], Any]
 @dataclass(frozen=True)
 class PluginSetting:
     """One setting of a plugin. `default` says in words what holds when it is not set; `choices` are all it takes,
-    where it takes a few words alone; `title`: what people call it, where that is not its name."""
+    where it takes a few words alone; `title`: what people call it, where that is not its name;
+    `is_long`: it takes several lines."""
 
     name: str
     description: str
@@ -393,6 +395,7 @@ class PluginSetting:
     parse: SettingParser
     choices: tuple[str, ...] = ()
     title: str = ""
+    is_long: bool = False
 
     @property
     def label(self) -> str:
@@ -410,6 +413,18 @@ def integer_parser(minimum: int, maximum: int, *, keyword: str = "") -> SettingP
         if text.isascii() and text.isdigit() and len(text) < 12 and minimum <= int(text) <= maximum:
             return int(text)
         raise ValueError(f"a whole number from {minimum:,} to {maximum:,}" + (f", or {keyword}" if keyword else ""))
+
+    return parse
+
+
+def text_parser(max_characters: int) -> SettingParser:
+    """A text of some lines."""
+
+    def parse(value: Any) -> Any:
+        text = str(value).replace("\x00", "").replace("\r\n", "\n").strip()
+        if len(text) > max_characters:
+            raise ValueError(f"at most {max_characters:,} characters, and this has {len(text):,}")
+        return text
 
     return parse
 

@@ -15,11 +15,22 @@ from typing import Any, NamedTuple
 from django.db.models import Q, QuerySet
 from django.utils.module_loading import import_string
 
-from memory.plugins.base import MemoryProvider, PluginSetting, capabilities_of, choice_parser, integer_parser
+from memory.plugins.base import (
+    MemoryProvider,
+    PluginSetting,
+    capabilities_of,
+    choice_parser,
+    integer_parser,
+    text_parser,
+)
 from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
+from memory.plugins.thread_lists import THREAD_SETTINGS
 from openvibe.engines.database.compiled_queries import CompiledQuery
 
 logger = logging.getLogger(__name__)
+
+MAX_INSTRUCTION_CHARACTERS = 2_000
+"""Characters of all standing instructions for summaries: they stand in every request for one."""
 
 ENTRY_POINT_GROUP = "openvibe.memory"
 REQUIRED_METHODS = ("bootstrap", "append", "assemble", "stats", "close")
@@ -106,6 +117,16 @@ BUILT_IN_PLUGINS: tuple[Plugin, ...] = (
                 choice_parser("model", "deterministic"),
                 choices=("model", "deterministic"),
             ),
+            PluginSetting(
+                "summary_instructions",
+                "What every summary is to keep, for example “Keep prices with their currency”. A line that begins with "
+                "@handle: holds only in threads that this agent speaks in.",
+                "none",
+                text_parser(MAX_INSTRUCTION_CHARACTERS),
+                title="Instructions for summaries",
+                is_long=True,
+            ),
+            *THREAD_SETTINGS,
         ),
         is_built_in=True,
     ),
@@ -118,6 +139,7 @@ BUILT_IN_PLUGINS: tuple[Plugin, ...] = (
             PluginSetting(
                 "messages", "How many messages at most a prompt shows.", "as many as fit", integer_parser(1, 4_000)
             ),
+            *THREAD_SETTINGS,
         ),
         is_built_in=True,
     ),

@@ -76,7 +76,8 @@ def settings_form(status: PluginStatus, draft: Mapping[str, str]) -> forms.Form:
 def _setting_field(setting: PluginSetting, value: object) -> forms.Field:
     if not setting.choices:
         words = f"{setting.description} Left empty: {setting.default}."
-        return forms.CharField(label=setting.label, required=False, initial=value, help_text=words)
+        widget = forms.Textarea(attrs={"rows": 3}) if setting.is_long else forms.TextInput()
+        return forms.CharField(label=setting.label, required=False, initial=value, help_text=words, widget=widget)
     choices = [("", f"As delivered: {setting.default}"), *((word, word) for word in setting.choices)]
     return forms.ChoiceField(
         label=setting.label, required=False, initial=value, choices=choices, help_text=setting.description

@@ -34,6 +34,7 @@ _COUNTER = counter_for("gpt-4o")
 
 Arguments = Mapping[str, Any]
 AskCompaction = Callable[[Session, str], str]
+AnswerQuestion = Callable[[MemoryProvider, Session, str], str]
 
 
 @dataclass(frozen=True)
@@ -129,16 +130,20 @@ class PluginMemoryTool:
 
 
 def build_tool(
-    provider: MemoryProvider, *, for_agent: bool = True, ask_compaction: AskCompaction | None = None
+    provider: MemoryProvider,
+    *,
+    for_agent: bool = True,
+    ask_compaction: AskCompaction | None = None,
+    answer_question: AnswerQuestion | None = None,
 ) -> PluginMemoryTool:
     """The tool for this plugin: `status` always, the other actions where the plugin has the capability.
 
     For people (`for_agent=False`) without the notes, which are an agent's own about a person, and without `compact`,
-    which `ask_compaction` answers: it takes the session and a focus.
+    which `ask_compaction` answers (it takes the session and a focus), or `ask`, which `answer_question` answers.
     """
     actions = {
         action.name: action
-        for action in offered_actions(ask_compaction)
+        for action in offered_actions(ask_compaction, answer_question)
         if (action.capability is None or isinstance(provider, action.capability))
         and (for_agent or not action.for_agents_only)
     }
@@ -147,9 +152,12 @@ def build_tool(
     return PluginMemoryTool(provider, actions, ToolSpec(TOOL_NAME, description, _parameters(actions)))
 
 
-def offered_actions(ask_compaction: AskCompaction | None = None) -> tuple[ToolAction, ...]:
+def offered_actions(
+    ask_compaction: AskCompaction | None = None, answer_question: AnswerQuestion | None = None
+) -> tuple[ToolAction, ...]:
     """All there are for any plugin, in the order in which the tool offers them."""
-    return (*TOOL_ACTIONS, *([_compact_action(ask_compaction)] if ask_compaction is not None else []))
+    asked = [_ask_action(answer_question)] if answer_question is not None else []
+    return (*TOOL_ACTIONS, *asked, *([_compact_action(ask_compaction)] if ask_compaction is not None else []))
 
 
 def _signature(action: ToolAction) -> str:
@@ -197,10 +205,10 @@ def _status(provider: MemoryProvider, session: Session, arguments: Arguments) ->
 
 def _search(provider: Searcher, session: Session, arguments: Arguments) -> str:
     hits = provider.search(session, str(arguments["query"]), int(arguments.get("limit", 20)))
-    return "\n".join(map(_format_hit, hits)) or "Nothing was found. Try fewer or other words."
+    return "\n".join(map(format_hit, hits)) or "Nothing was found. Try fewer or other words."
 
 
-def _format_hit(hit: MemoryHit) -> str:
+def format_hit(hit: MemoryHit) -> str:
     text = indent_text(hit.snippet)
     if hit.kind == "summary":
         return f"summary {hit.id} (from #{hit.ordinal}, {hit.at}): {text}"
@@ -257,6 +265,17 @@ def _profile_update(provider: ProfileStore, session: Session, arguments: Argumen
         f"Your notes about this person now say:\n{indent_text(text)}"
         if text
         else "Your notes about this person are empty now."
+    )
+
+
+def _ask_action(answer_question: AnswerQuestion) -> ToolAction:
+    return ToolAction(
+        "ask",
+        "an answer to a question about what was said, with references; a model reads what is found.",
+        lambda provider, session, arguments: answer_question(provider, session, str(arguments["question"])),
+        Searcher,
+        (ToolArgument("question", "string", "a question in a sentence.", required=True, maximum=1_000),),
+        for_agents_only=True,
     )
 
 

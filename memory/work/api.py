@@ -36,7 +36,10 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.api.serializers import ParticipantOut
 from openvibe.workspaces.decorators import request_access
 
-DATA_HELP = "goal: done_condition, budget; plan: stage (planning, approved, executing); artifact: ref. All texts."
+DATA_HELP = (
+    "goal: done_condition, budget; plan: stage (planning, approved, executing, verifying, integrating); artifact: ref."
+    " All texts."
+)
 
 
 class WorkOut(serializers.ModelSerializer[WorkItem]):

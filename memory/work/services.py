@@ -27,7 +27,8 @@ work_state_changed = Signal()
 
 # The work of a thread reached a point at which its context is worth compacting:
 #   thread: Thread
-#   trigger: Compaction.Trigger: milestone (plan approved, plan → execution), approval (the work pauses for one),
+#   trigger: Compaction.Trigger: milestone (plan approved, carried out, verified, integrated; objective, plan or goal
+#   reached), approval (the work pauses for one),
 #     resume (it was decided, or something closed was taken up again)
 #   by: Access of whoever brought it there
 milestone_reached = Signal()
@@ -205,6 +206,8 @@ def close_work_item(*, item: WorkItem, by: Access, state: str = State.DONE, vers
     _save_state(row)
     emit_work_changed(thread)
     work_state_changed.send(sender=WorkItem, item=row, by=by)
+    if state == State.DONE and row.kind in (*SINGLETON_KINDS, Kind.GOAL):
+        send_milestone(thread, Compaction.Trigger.MILESTONE, by)
     return row
 
 

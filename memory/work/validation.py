@@ -25,8 +25,8 @@ MAX_CONSTRAINT_TOKENS = 1_500
 ROW_OVERHEAD_TOKENS = 50
 """Tokens a prompt needs around one row."""
 
-PLAN_STAGES = ("planning", "approved", "executing")
-"""A plan's way, in its `data.stage`. Entering the second or third is a milestone; only people approve."""
+PLAN_STAGES = ("planning", "approved", "executing", "verifying", "integrating")
+"""A plan's way, in its `data.stage`. Entering any but the first is a milestone; only people approve."""
 
 DATA_LIMITS: Mapping[str, Mapping[str, int]] = {
     Kind.GOAL: {"done_condition": 1_000, "budget": 200},

@@ -1,12 +1,16 @@
-"""Whether a text repeats another one word for word: what tells where a deleted message still stands. Pure.
+"""Whether a text repeats another one, or names what only that one would: what tells where a deleted message still
+stands. Pure.
 
 Two texts share words when one run of RUN_WORDS words stands in both, whatever their case, marks and line breaks; of a
-shorter text all of it has to stand there. Signs of scripts without blanks count as words."""
+shorter text all of it has to stand there. Signs of scripts without blanks count as words. Besides, a text has *values*:
+codes, numbers, names, addresses, which give it away however the rest is reworded. What is erased by itself goes by
+words alone; values only show people where to look."""
 
 import html
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from openvibe.engines.database.time_zones import EARLIEST
 
@@ -21,8 +25,23 @@ FRAGMENT_WORDS, FRAGMENT_STRIDE = 3, 4
 
 MAX_FRAGMENTS = 2_000
 
+MAX_VALUES = 40
+"""Values that are looked for, the first of a text."""
+
+MAX_VALUE_TEXTS, MAX_NAME_TEXTS = 40, 12
+"""A value that stands in more texts than this is no rare one, and tells nothing; a name in more than that."""
+
 CLOCK_SLACK = timedelta(days=1)
 """The time that the clock may have been ahead when a text was written: what repeats it is dated before it then."""
+
+_CHUNK = re.compile(r"\S+")
+_NAME_RUN = re.compile(r"(?<![^\W\d_])[^\W\d_a-zß-öø-ÿ][^\W\d_]{2,}(?: [^\W\d_a-zß-öø-ÿ][^\W\d_]{2,}){0,3}")
+_NUMBER_RUN = re.compile(r"(?<![\w-])\+?\d[\d .,/()-]{2,}\d")
+_SENTENCE_START = (".", "!", "?", "…", "\n", ":", "-", "•", ">", "*", "#")
+_NOUNS_WITH_CAPITALS = frozenset(
+    ["der", "die", "das", "und", "ist", "nicht", "ein", "eine", "mit", "für", "den", "dem", "auf"]
+)
+"""German writes every noun with a capital: there a single one is no name."""
 
 _WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
 
@@ -33,8 +52,16 @@ def quotable_since(written_at: datetime) -> datetime:
     return written_at - min(CLOCK_SLACK, max(written_at - EARLIEST, timedelta()))
 
 
+class Value(NamedTuple):
+    """A code, number, address or name: the words that it is made of, joined by blanks and in one."""
+
+    written: str
+    runs: frozenset[str]
+    is_name: bool
+
+
 class Quotation:
-    """The words of some texts, without those that `kept` still says."""
+    """The words and values of some texts, without those that `kept` still says."""
 
     def __init__(self, texts: Iterable[str], kept_text: str = "") -> None:
         self._texts = tuple(texts)
@@ -43,9 +70,32 @@ class Quotation:
         self._runs.difference_update(*(_windows(_words(kept_text), length) for length in lengths))
         self._lengths = {run.count(" ") + 1 for run in self._runs}
         self._first_words = {run.partition(" ")[0] for run in self._runs}
+        kept_words = _words(kept_text)
+        self.values = tuple(
+            value
+            for value in dict.fromkeys(value for text in self._texts for value in _values(text))
+            if not any(run in _windows(kept_words, run.count(" ") + 1) for run in value.runs)
+        )[:MAX_VALUES]
 
     def __bool__(self) -> bool:
-        return bool(self._runs)
+        return bool(self._runs or self.values)
+
+    def since(self, written_at: datetime) -> datetime:
+        """The time from which on stored texts are looked at: those that may repeat the words, and, where there are
+        values to be looked for, all."""
+        return EARLIEST if self.values else quotable_since(written_at)
+
+    def values_in(self, text: str) -> list[Value]:
+        """The values that a text names, however they are written there: `QUOKKA-7731`, `quokka 7731`."""
+        if not self.values:
+            return []
+        words = _words(html.unescape(text))
+        known = set(words)
+        longest = max(run.count(" ") + 1 for value in self.values for run in value.runs)
+        for length in range(2, longest + 1):
+            known.update(_windows(words, length))
+        known.update(_joined_digits(words))
+        return [value for value in self.values if not value.runs.isdisjoint(known)]
 
     def is_in(self, text: str) -> bool:
         """Whether the text repeats them. Entities such as `&amp;` are read as what they stand for."""
@@ -56,6 +106,11 @@ class Quotation:
             if word in self._first_words
             for length in self._lengths
         )
+
+    def written_values(self) -> list[str]:
+        """The values as a text index is asked for them: as they are written, with blanks for their signs, in one."""
+        forms = [value.written for value in self.values]
+        return list(dict.fromkeys([*forms, *(run for value in self.values for run in sorted(value.runs))]))
 
     def fragments(self) -> list[str]:
         """Pieces of the texts as they are written; whatever repeats the texts holds one of them, save in long ones."""
@@ -68,6 +123,49 @@ class Quotation:
             starts = range(0, len(spans) - FRAGMENT_WORDS + 1, FRAGMENT_STRIDE)
             pieces += [text[spans[at][0] : spans[at + FRAGMENT_WORDS - 1][1]] for at in starts]
         return list(dict.fromkeys(pieces))[:MAX_FRAGMENTS]
+
+
+def _values(text: str) -> Iterator[Value]:
+    """Codes, numbers of four digits or more, addresses of mail and web, paths; names inside of sentences."""
+    for match in _CHUNK.finditer(text):
+        chunk = match.group().strip(".,;:!?\"'“”„«»()[]{}<>*`")
+        digits, letters = sum(map(str.isdigit, chunk)), sum(map(str.isalpha, chunk))
+        is_address = ("@" in chunk[1:] and "." in chunk) or "://" in chunk or (chunk.count("/") >= 2 and letters > 3)
+        if is_address or (digits and letters and digits + letters >= 5 and digits >= 2) or digits >= 4:
+            yield _value(chunk, is_name=False)
+    for match in _NUMBER_RUN.finditer(text):
+        if sum(map(str.isdigit, match.group())) >= 4:
+            yield _value(match.group(), is_name=False)
+    is_german = sum(word in _NOUNS_WITH_CAPITALS for word in _words(text)) >= 2
+    for match in _NAME_RUN.finditer(text):
+        before = text[: match.start()].rstrip(" \t\"'“„«(")
+        name = match.group()
+        if not before or before.endswith(_SENTENCE_START):  # any word has a capital there
+            name = name.partition(" ")[2]
+        if name and (" " in name or not is_german):
+            yield _value(name, is_name=True)
+
+
+MAX_DIGIT_GROUPS = 6
+
+
+def _joined_digits(words: list[str]) -> Iterator[str]:
+    """Groups of digits that follow each other, as one number: telephone numbers are grouped in any way."""
+    for start, word in enumerate(words):
+        joined = word
+        for other in words[start + 1 : start + MAX_DIGIT_GROUPS] if word.isdigit() else ():
+            if not other.isdigit():
+                break
+            joined += other
+            yield joined
+
+
+def _value(written: str, *, is_name: bool) -> Value:
+    words = _words(written.rpartition("://")[2])
+    runs = {" ".join(words)} if is_name else {" ".join(words), "".join(words)}
+    if is_name and len(words) > 2:  # with a title, or the word that a sentence begins with
+        runs.add(" ".join(words[-2:]))
+    return Value(written, frozenset(runs), is_name)
 
 
 def _words(text: str) -> list[str]:

@@ -7,6 +7,7 @@ a text."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +17,7 @@ from django.db.models.functions import Left
 from django.dispatch import Signal
 from psycopg import sql
 
-from openvibe.base.quotation import Quotation
+from openvibe.base.quotation import MAX_NAME_TEXTS, MAX_VALUE_TEXTS, Quotation, Value
 from openvibe.chat.models import DiveResult, Message, Quote, Thread
 from openvibe.chat.search.rows import MESSAGES
 from openvibe.engines.database.locks import LockKind
@@ -273,14 +274,31 @@ def message_texts(message: Message) -> list[str]:
 
 
 def find_quotes(message: Message, quotation: Quotation) -> list[Quote]:
-    """What repeats these words of the message, not stored."""
-    return [
-        Quote(message=message, kind=kind.name, ref=quoting_text.ref, owner_id=quoting_text.owner_id)
-        for kind in QUOTE_KINDS
-        if quotation
-        for quoting_text in kind.texts(message, quotation)
-        if quotation.is_in(quoting_text.text)
-    ]
+    """What repeats these words of the message, or names a value of it that is rare in its workspace; not stored."""
+    if not quotation:
+        return []
+    found: list[tuple[Quote, bool, set[Value]]] = []
+    counts: Counter[Value] = Counter()
+    for kind in QUOTE_KINDS:
+        for text in kind.texts(message, quotation):
+            is_repeated, values = quotation.is_in(text.text), set(quotation.values_in(text.text))
+            counts.update(values)
+            if is_repeated or values:
+                quote = Quote(message=message, kind=kind.name, ref=text.ref, owner_id=text.owner_id)
+                found.append((quote, is_repeated, values))
+    known_names = _names_of_participants(message) if any(value.is_name for value in counts) else set()
+    rare_values = {
+        value
+        for value, count in counts.items()
+        if count <= (MAX_NAME_TEXTS if value.is_name else MAX_VALUE_TEXTS) and value.runs.isdisjoint(known_names)
+    }
+    return [quote for quote, is_repeated, values in found if is_repeated or values & rare_values]
+
+
+def _names_of_participants(message: Message) -> set[str]:
+    """Names of people and agents of the workspace, whole and in their parts: they stand everywhere."""
+    names = Participant.objects.filter(workspace=message.thread.workspace_id).values_list("name", "handle")
+    return {part.casefold() for pair in names for name in pair for part in (name, *name.split())}
 
 
 _SELECT_MESSAGES = sql.SQL(

@@ -60,3 +60,59 @@ def test_every_run_is_found_and_holds_a_fragment(words: list[str], data: st.Data
 
     assert quotation.is_in(quote)
     assert any(fragment in quote for fragment in quotation.fragments())
+
+
+GATE = "The gate code is QUOKKA-7731."
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (GATE, "Use quokka 7731 for the gate."),
+        (GATE, "QUOKKA7731, as ever"),
+        (GATE, '{"gate": "QUOKKA-7731"}'),
+        ("Pay 12,450 euros to them.", "The sum was 12450 €."),
+        ("Pay 12,450 euros to them.", "Die Summe war 12.450 €."),
+        ("Write to pia.lund@example.org about it.", "her address: PIA.LUND@example.org"),
+        ("It is at https://intra.example.org/plans/7 now.", "see intra.example.org/plans/7"),
+        ("It lies in /srv/vault/keys.txt, he said.", "cat /srv/vault/keys.txt"),
+        ("Call me on +49 171 555 0199 tonight.", "Her number is +49 171 5550199"),
+        ("We buy from Okafor next year.", "Has OKAFOR sent the invoice?"),
+        ("She lives at 14 Quarry Lane in the village.", "The house in Quarry Lane is hers."),
+        ("Der Schlüssel liegt bei Herrn Anton Weidmann und nicht im Amt.", "Frag Anton Weidmann."),
+        ("Код от ворот QX-4471.", "ворота: qx4471"),
+    ],
+)
+def test_rare_values_are_found_in_other_words(said: str, text: str) -> None:
+    quotation = Quotation([said])
+    assert quotation.values_in(text)
+    assert not quotation.is_in(text), "what erases by itself goes by words alone"
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (GATE, "The gate code is a secret."),
+        (GATE, "Ticket 7731 is about quokkas."),
+        ("Pay 12,450 euros to them.", "Pay 112,450 euros to them."),
+        ("We buy from Okafor next year.", "Okaforia is a land."),
+        ("The gate is open.", "The Gate is open."),
+        ("Der Schlüssel liegt im Amt und nicht bei der Bank.", "Das Amt und die Bank haben zu."),
+        ("I have 3 of 12 left.", "There are 12 of 3."),
+        ("", "QUOKKA-7731"),
+    ],
+)
+def test_what_is_no_rare_value_is_not_looked_for(said: str, text: str) -> None:
+    assert Quotation([said]).values_in(text) == []
+
+
+def test_what_an_edit_still_says_is_not_looked_for() -> None:
+    quotation = Quotation([GATE], kept_text="QUOKKA-7731 opens it.")
+    assert quotation.values_in("quokka 7731") == []
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_values_of_any_text_are_looked_for_in_any(said: str, text: str) -> None:
+    quotation = Quotation([said])
+    assert set(quotation.values_in(text)) <= set(quotation.values)
+    assert set(quotation.values_in(said)) == set(quotation.values)

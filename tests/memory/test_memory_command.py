@@ -110,9 +110,9 @@ def test_check_finds_what_is_no_summary_and_rebuild_has_it_written_anew(long: Th
     conversation = taken_in(long)
     leaf_summary, good = (
         leaf(conversation, 1, 20, answer),
-        leaf(conversation, 21, 40, "Ana on beds 21 to 40: water, mulch."),
+        leaf(conversation, 21, 40, "Ana on beds 21 to 39: water, mulch."),
     )
-    above = condensed(conversation, [leaf_summary, good], "Ana: all 40 beds want water and mulch.")
+    above = condensed(conversation, [leaf_summary, good], "Ana on all beds: water and mulch.")
     with pytest.raises(CommandError):
         memory("check", "--thread", long.pk)
     output = io.StringIO()

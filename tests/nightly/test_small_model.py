@@ -18,10 +18,11 @@ from agents.statistics.charts import total_rate
 from memory.episodes.models import Episode
 from memory.models import Compaction
 from memory.plugins.compaction import execute_compaction
-from memory.plugins.lcm.facts import find_facts
 from memory.plugins.lcm.models import Summary
 from memory.plugins.lcm.provider import LcmProvider
-from memory.plugins.lcm.summary_validation import find_problem
+from memory.plugins.lcm.source_lines import strip_details
+from memory.plugins.lcm.summary_sources import read_source
+from memory.plugins.lcm.summary_validation import SourceCheck, find_problem
 from memory.services import request_compaction
 from openvibe.chat.models import Channel, Thread
 from openvibe.engines.llm.endpoints.endpoints import client_for
@@ -196,8 +197,7 @@ def test_a_conversation_is_compacted_and_weak_summaries_are_kept_out(
     for summary in summaries:
         assert summary.token_count < summary.source_tokens
         if summary.level in (Summary.Level.NORMAL, Summary.Level.AGGRESSIVE) and summary.kind == Summary.Kind.LEAF:
-            source = "\n".join(summary.messages.values_list("body", flat=True))
-            assert find_problem(summary.content, source, find_facts(source), messages=summary.message_count) == ""
+            assert find_problem(strip_details(summary.content), SourceCheck(read_source(summary))) == ""
 
 
 @pytest.fixture

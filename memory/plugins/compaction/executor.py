@@ -23,11 +23,14 @@ from memory.plugins.sessions import context_budget, session_for_thread
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.engines.jobs.jobs import BATCH_SIZE, JobLost
-from openvibe.engines.llm.errors import ModelError
+from openvibe.engines.llm.errors import EndpointRests, ModelError
 
 log = structlog.get_logger(__name__)
 RETRY_DELAYS = (10, 60)
 """Seconds before the second and the third attempt."""
+
+MAX_REST_SECONDS = 300
+"""The longest time that a compaction waits for an endpoint that a circuit breaker leaves alone."""
 
 PROGRESS_INTERVAL = 1.0
 """Seconds between two saves of how far it is."""
@@ -68,6 +71,9 @@ def execute_compaction(
             _store_result(compaction, result, summary_ids)
         except JobLost:
             log.warning("compaction_lost")
+        except EndpointRests as error:  # nobody was asked: no failure of the thread, whatever its attempt
+            delay = min(error.seconds + 1, MAX_REST_SECONDS)
+            return delay if COMPACTIONS.requeue(compaction, delay=delay, error=f"{error}") else None
         except ModelError as error:
             return _retry_or_fail(compaction, f"{error} {error.advice}")
         except Problem as problem:

@@ -19,6 +19,7 @@ from memory.plugins.base import (
 from memory.plugins.models import COMPACTIONS, Compaction
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import context_budget, session_for_thread
+from memory.plugins.thread_modes import MemoryMode, memory_mode
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.wiring import ErasedText
@@ -110,6 +111,10 @@ def compaction_denied_reason(thread: Thread, provider: MemoryProvider | None = N
     workspace's memory, where it was read already."""
     if thread.access == Thread.Access.HUMAN_ONLY:
         return "This thread is for people only. No agent reads it, so nothing of it is summarised."
+    mode = memory_mode(thread)
+    if mode is not MemoryMode.FULL:
+        rule = f"This thread is {mode.value} for memory, so nothing of it is summarised."
+        return f"{rule} Admins can change that: Settings, Memory."
     if not isinstance(provider or provider_for(thread.workspace_id), Compactor):
         name = active_plugin_name(thread.workspace_id)
         return f"The memory plugin {name} makes no summaries, so there is nothing to compact."
@@ -205,25 +210,36 @@ def find_pause(workspace_id: int, provider: MemoryProvider | None = None) -> Com
 
 
 def resume_compaction(*, workspace_id: int, by: Access | None, endpoint_id: int | None = None) -> list[Compaction]:
-    """Lifts the pause of an endpoint (None: the one in use) and takes up what failed: rows for the caller to send to a
-    worker.
+    """Lets an endpoint (None: all that write summaries) be asked at once, and takes up what failed or waits: rows for
+    the caller to send to a worker.
 
     Admins only; `by=None` is a test of the endpoint that succeeded. Raises Refused, and Conflict (`not_paused`) when
-    somebody asks where nothing is paused.
+    somebody asks where nothing is paused and nothing waits.
     """
     if by is not None and not (by.administers and by.workspace_id == workspace_id):
         raise Refused("Only owners and admins may resume compaction.")
     provider = provider_for(workspace_id)
-    if not (isinstance(provider, Pausable) and provider.resume_compaction(workspace_id, endpoint_id)):
-        if by is None:
-            return []
+    was_left_alone = isinstance(provider, Pausable) and provider.resume_compaction(workspace_id, endpoint_id)
+    waiting = _hurry_waiting(workspace_id)
+    if not was_left_alone:
+        if by is None or waiting:
+            return waiting
         raise Conflict("Compaction is not paused. Nothing changed.", code="not_paused")
     newest = Compaction.objects.filter(
         thread__workspace=workspace_id, finished_at__gt=timezone.now() - RETRY_WINDOW
     ).order_by("thread", "-id")
     failed = [row for row in newest.distinct("thread").select_related("thread") if row.state == Compaction.State.FAILED]
     compactions = [request_compaction(thread=row.thread, trigger=_trigger(row), full=row.full) for row in failed]
-    return [row for row in compactions if row is not None]
+    return [*waiting, *(row for row in compactions if row is not None)]
+
+
+def _hurry_waiting(workspace_id: int) -> list[Compaction]:
+    """Compactions that were put off for later, due now."""
+    now = timezone.now()
+    rows = Compaction.objects.filter(thread__workspace=workspace_id, state=Compaction.State.QUEUED, sent_at__gt=now)
+    waiting = list(rows)
+    Compaction.objects.filter(pk__in=[row.pk for row in waiting], state=Compaction.State.QUEUED).update(sent_at=now)
+    return waiting
 
 
 def _trigger(row: Compaction) -> str:

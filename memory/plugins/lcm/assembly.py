@@ -29,13 +29,21 @@ STATS_STATEMENT = (
     sql.SQL("""
 WITH place AS (
     SELECT t.id AS thread_id, c.id AS conversation_id,
-        coalesce(c.seen_seq, 0) AS seen_seq, coalesce(f.last_error, '') AS last_error,
-        coalesce(f.paused_until BETWEEN clock_timestamp() AND clock_timestamp() + {longest_pause}, false) AS is_paused
+        coalesce(c.seen_seq, 0) AS seen_seq, coalesce(writers.last_error, '') AS last_error,
+        coalesce(writers.is_paused, false) AS is_paused
     FROM chat_thread t LEFT JOIN lcm_conversation c ON c.thread_id = t.id
-    LEFT JOIN lcm_endpointfailures f ON f.workspace_id = t.workspace_id AND f.endpoint_id IS NOT DISTINCT FROM (
-        SELECT id FROM llm_endpoint WHERE workspace_id = t.workspace_id AND (is_for_summaries OR is_default)
-        ORDER BY is_for_summaries DESC LIMIT 1
-    )
+    LEFT JOIN LATERAL (
+        SELECT (array_agg(f.last_error ORDER BY e.is_for_summaries DESC NULLS LAST, e.is_default DESC NULLS LAST)
+                FILTER (WHERE f.last_error <> ''))[1] AS last_error,
+            bool_and(coalesce(f.paused_until BETWEEN clock_timestamp() AND clock_timestamp() + {longest_pause}, false))
+                AS is_paused
+        FROM (SELECT w.id FROM llm_endpoint w WHERE w.workspace_id = t.workspace_id AND {writes}
+              UNION ALL SELECT NULL WHERE NOT EXISTS (
+                  SELECT FROM llm_endpoint w WHERE w.workspace_id = t.workspace_id AND {writes})) AS writer
+        LEFT JOIN llm_endpoint e ON e.id = writer.id
+        LEFT JOIN lcm_endpointfailures f
+            ON f.workspace_id = t.workspace_id AND f.endpoint_id IS NOT DISTINCT FROM writer.id
+    ) AS writers ON true
     WHERE t.id = %(thread)s AND t.workspace_id = %(workspace)s
 ), shown AS (
     SELECT m.token_count AS tokens FROM chat_message m WHERE m.thread_id = (SELECT thread_id FROM place)
@@ -58,6 +66,7 @@ FROM place, made
 """)
     .format(
         shown=items.VISIBLE_FILTER,
+        writes=sql.SQL("(w.is_for_summaries OR w.summary_rank IS NOT NULL OR w.is_default OR w.is_fallback)"),
         longest=sql.Literal(MAX_ENTRY_TOKENS),
         envelope=sql.Literal(ENVELOPE_TOKENS),
         longest_pause=sql.Literal(PAUSE_AFTER_FAILURES),

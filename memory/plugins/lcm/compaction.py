@@ -3,8 +3,9 @@
 Each pass reads, asks the model outside any transaction, and then writes under locks if nothing changed meanwhile.
 Killed at any point, a pass has happened or it has not."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import Any
@@ -33,18 +34,20 @@ from memory.plugins.lcm.items import (
     total_cost,
 )
 from memory.plugins.lcm.models import Conversation, Item, Summary
-from memory.plugins.lcm.pause import check_not_paused, forget_failures, record_endpoint_failure, summary_endpoint
+from memory.plugins.lcm.pause import Writer, forget_failures, record_endpoint_failure, summary_endpoints, usable_writers
 from memory.plugins.lcm.stale_summaries import rebuild_stale_summaries
 from memory.plugins.lcm.summarizer import entry_cost, summarize
 from memory.plugins.lcm.summary_plan import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, plan_summary, write_summary
+from memory.plugins.lcm.summary_prompt import SummaryWishes
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
-from openvibe.base.problems import Missing
+from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread
 from openvibe.engines.database.locks import LockKind, advisory_lock
 from openvibe.engines.llm.endpoints.endpoints import client_for
-from openvibe.engines.llm.errors import ModelError
+from openvibe.engines.llm.errors import EndpointRests, ModelError
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.text.masking import mask_secrets
 from openvibe.workspaces.models import Spending
 from openvibe.workspaces.services import meter_client
 
@@ -95,7 +98,7 @@ def compact_conversation(
 
     def run_passes(conversation: Conversation, writer: SummaryWriter) -> CompactionResult:
         rebuild_stale_summaries(conversation.pk, writer, summary_limit(conversation.pk, budget))
-        focused_writer = writer._replace(focus=focus)
+        focused_writer = writer._replace(wishes=writer.wishes._replace(focus=focus))
         return CompactionPasses(conversation.pk, budget, config, focused_writer, full, progress).run()
 
     return _run_exclusively(session, config, client, clock, run_passes)
@@ -139,15 +142,47 @@ def _run_exclusively(
             return CompactionResult(size, size)
         if config.get("summaries") == "deterministic":
             return action(conversation, SummaryWriter(None))
-        endpoint = summary_endpoint(thread.workspace_id) if client is None else None
-        has_failed = check_not_paused(thread.workspace_id, endpoint, clock())
+        endpoints: list[Endpoint | None] = [*summary_endpoints(thread.workspace_id)] if client is None else []
+        writers = usable_writers(thread.workspace_id, endpoints or [None], clock())
+        return _ask_in_turn(thread, conversation, writers, client, clock, config, action)
+
+
+def _ask_in_turn(
+    thread: Thread,
+    conversation: Conversation,
+    writers: Sequence[Writer],
+    client: ModelClient | None,
+    clock: Callable[[], datetime],
+    config: Mapping[str, Any],
+    action: Callable[[Conversation, SummaryWriter], CompactionResult],
+) -> CompactionResult:
+    """Does the work with the first endpoint that can: what one has written stands, the next goes on with the rest.
+
+    Raises the failure of the first that failed; EndpointRests where a circuit breaker kept all of them from being
+    asked.
+    """
+    size = total_cost(conversation.pk, MEASURED_ITEMS) if len(writers) > 1 else None
+    failure: Problem | None = None
+    rest: EndpointRests | None = None
+    for writer in writers:
         try:
-            result = action(conversation, _summary_writer(thread, client, endpoint))
+            result = action(conversation, _summary_writer(thread, client, writer.endpoint, config))
+        except EndpointRests as error:
+            rest = rest or error
+            continue
         except ModelError as error:
-            raise record_endpoint_failure(thread.workspace_id, endpoint, error, clock()) from error
-        if has_failed and result.rounds:
-            forget_failures(thread.workspace_id, endpoint.pk if endpoint is not None else None)
-        return result
+            problem = record_endpoint_failure(thread.workspace_id, writer.endpoint, error, clock())
+            problem.__cause__ = error
+            failure = failure or problem
+            continue
+        if writer.has_failed and result.rounds:
+            forget_failures(thread.workspace_id, writer.endpoint.pk if writer.endpoint is not None else None)
+        is_first = failure is None and rest is None
+        return result if is_first or size is None else replace(result, tokens_before=max(size, result.tokens_before))
+    if failure is not None:
+        raise failure
+    assert rest is not None
+    raise rest
 
 
 def _exceeds(conversation: Conversation, threshold: float) -> bool:
@@ -162,13 +197,36 @@ def _access_thread(session: Session) -> Thread | None:
     return threads.filter(pk=session.thread_id, workspace_id=session.access.workspace_id).first()
 
 
-def _summary_writer(thread: Thread, client: ModelClient | None, endpoint: Endpoint | None) -> SummaryWriter:
+def _summary_writer(
+    thread: Thread, client: ModelClient | None, endpoint: Endpoint | None, config: Mapping[str, Any]
+) -> SummaryWriter:
     """The writer of the summaries of this workspace. They are everybody's: they count against its budget."""
     chunk_tokens = min(MAX_CHUNK_TOKENS, endpoint.usable_window // 2) if endpoint is not None else MAX_CHUNK_TOKENS
     client = meter_client(
         client or client_for(endpoint), workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES
     )
-    return SummaryWriter(client, chunk_tokens)
+    return SummaryWriter(client, chunk_tokens, SummaryWishes(standing=standing_instructions(config, thread)))
+
+
+_OF_AGENT = re.compile(r"@(?P<handle>[\w-]{1,64})\s*:\s*(?P<text>.+)", re.DOTALL)
+
+
+def standing_instructions(config: Mapping[str, Any], thread: Thread) -> tuple[str, ...]:
+    """Those of the workspace, then those of each agent that has spoken in the thread. One query, none without any of
+    agents."""
+    general, of_agents = [], list[tuple[str, str]]()
+    for line in str(config.get("summary_instructions") or "").splitlines():
+        match = _OF_AGENT.fullmatch(line.strip())
+        if match:
+            of_agents.append((match["handle"].lower(), mask_secrets(match["text"].strip())))
+        elif line.strip():
+            general.append(mask_secrets(line.strip()))
+    texts = ["\n".join(general)] if general else []
+    if of_agents:
+        speakers = thread.messages.filter(author__kind="agent").order_by()
+        handles = set(speakers.values_list("author__handle", flat=True).distinct())
+        texts += [text for handle, text in of_agents if handle in handles]
+    return tuple(texts)
 
 
 MAX_ROUNDS = 10
@@ -330,7 +388,7 @@ class CompactionPasses:
                 limit=limit,
                 earlier=plan.earlier,
                 client=self.writer.client,
-                focus=self.writer.focus,
+                wishes=self.writer.wishes,
             )
             saved_tokens = plan.cost - entry_cost(draft.tokens) if draft is not None else 0
             if draft is None or saved_tokens <= 0:

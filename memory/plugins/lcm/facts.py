@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from memory.plugins.lcm.grounding import content_words
+from memory.plugins.lcm.source_lines import FILLERS, SourceLine, parse_lines
 from openvibe.engines.llm.offline.extractive_summary import split_sentences
 from openvibe.engines.text.words import STOP_WORDS, cjk_bigrams
-
-SOURCE_LINE = re.compile(r"^\[(?P<when>[^\]|\n]*) \| (?P<role>[^\]|\n]*) \| (?P<who>[^\]\n]*)\] (?P<text>.*)$")
-"""A line of a source: who said it when, or which messages a summary stands for."""
 
 MAX_NAME_CHARACTERS, MAX_SENTENCE_CHARACTERS = 80, 160
 MAX_DECISIONS, MAX_QUESTIONS = 6, 3
@@ -46,7 +45,7 @@ _OPEN = re.compile(
     r"|открыт\w+ вопрос)"
     r"|待定|未决|未定|미정"
 )
-_QUESTION_MARKS = ("?", "？", "؟")
+QUESTION_MARKS = ("?", "？", "؟")
 _COUNT = re.compile(r"\d{1,4}\Z")
 """A plain number, which says little unless it is said again or decided."""
 
@@ -56,40 +55,85 @@ _STEM_CHARACTERS = 6
 
 
 class Facts(NamedTuple):
-    """What a source is full of, the most telling first: names and values in one order, sentences as they stand."""
+    """What a source is full of, the most telling first: names and values in one order, sentences as they stand; and the
+    lines they were found in."""
 
     keys: tuple[str, ...]
     decisions: tuple[str, ...]
     questions: tuple[str, ...]
+    lines: tuple[SourceLine, ...] = ()
 
+    @property
+    def speakers(self) -> frozenset[str]:
+        return frozenset(line.speaker for line in self.lines)
 
-class SourceLine(NamedTuple):
-    """One line of a source, and who speaks in it: "" where a summary does."""
+    def telling_sentences(self, keys: Sequence[str], *, most: int) -> list[str]:
+        """Returns at most so many sentences that name these between them, each with its speaker, those that name most
+        first."""
+        rest = set(keys)
+        sentences = [
+            (f"{line.speaker}: {one}" if line.speaker else one)
+            for line in self.lines
+            for one in split_sentences(line.text, 2 * MAX_SENTENCE_CHARACTERS)
+            if says_something(one)
+        ]
+        named = [set(keys).difference(missing_keys(sentence, keys)) for sentence in sentences]
+        found: list[str] = []
+        while rest and sentences and len(found) < most:
+            best = max(range(len(sentences)), key=lambda at: (len(named[at] & rest), -len(sentences[at])))
+            if not named[best] & rest:
+                break
+            found.append(sentences[best])
+            rest -= named[best]
+        return found
 
-    speaker: str
-    text: str
+    def refs_of(self, key: str, *, most: int) -> list[str]:
+        """The numbers of the messages, or the spans of the summaries, that say most clearly of this: the first ones."""
+        return [line.ref for line in self.lines if line.ref and not missing_keys(line.text, [key])][:most]
 
 
 def find_facts(source: str) -> Facts:
-    """The facts of a source, whose lines may begin with `[time | role | speaker] `."""
-    lines = list(_source_lines(source))
+    """The facts of a source, whose lines may begin with a number and who speaks (`source_lines`)."""
+    lines = list(parse_lines(source))
     sentences = [one for line in lines for one in split_sentences(line.text, 4 * MAX_SENTENCE_CHARACTERS)]
-    decisions = [one for one in sentences if not one.endswith(_QUESTION_MARKS) and _DECISION.search(one.lower())]
-    questions = [one for one in sentences if _OPEN.search(one.lower())]
-    if lines and lines[-1].text.rstrip().endswith(_QUESTION_MARKS):
+    decisions = [one for one in sentences if decides(one) and says_something(one)]
+    questions = list(filter(is_open_question, sentences))
+    if lines and lines[-1].text.rstrip().endswith(QUESTION_MARKS):
         questions.append(split_sentences(lines[-1].text, 4 * MAX_SENTENCE_CHARACTERS)[-1])
     weights: Counter[str] = Counter()
     for line in lines:
-        weights.update(set(_mentions(line.text)) | ({line.speaker} if line.speaker else set()))
+        weights.update(set(mentions(line.text)) | ({line.speaker} if line.speaker else set()))
     for sentence in decisions:
-        weights.update({key: DECISION_WEIGHT for key in set(_mentions(sentence)) if key in weights})
+        weights.update({key: DECISION_WEIGHT for key in set(mentions(sentence)) if key in weights})
     weights_by_spelling = _merge_spellings(weights)
     keys = (key for key, weight in weights_by_spelling.items() if weight > 1 or not _COUNT.match(key))
     return Facts(
         tuple(sorted(keys, key=lambda key: (-weights_by_spelling[key], source.find(key)))),
         tuple(dict.fromkeys(map(_cut_sentence, decisions)))[-MAX_DECISIONS:],
         tuple(dict.fromkeys(map(_cut_sentence, questions)))[-MAX_QUESTIONS:],
+        tuple(lines),
     )
+
+
+def says_something(sentence: str) -> bool:
+    """Whether a sentence has two words at least that are no grammar and no filler."""
+    words = (word for word in content_words(sentence) if word not in FILLERS)
+    return next(words, None) is not None and next(words, None) is not None
+
+
+def is_bare_number(key: str) -> bool:
+    """Whether it is digits and signs alone, which say nothing without their sentence."""
+    return _NUMBER.match(key) is not None
+
+
+def decides(sentence: str) -> bool:
+    """Whether a sentence says that something was decided."""
+    return not sentence.endswith(QUESTION_MARKS) and _DECISION.search(sentence.lower()) is not None
+
+
+def is_open_question(sentence: str) -> bool:
+    """Whether a sentence says that something is still open."""
+    return _OPEN.search(sentence.lower()) is not None
 
 
 def missing_keys(text: str, keys: Sequence[str]) -> list[str]:
@@ -104,7 +148,7 @@ def missing_sentences(text: str, sentences: Sequence[str]) -> list[str]:
     sentences_to_add = []
     for sentence in sentences:
         sentence_terms = set(telling_terms(sentence))
-        values = list(_find_values(sentence))
+        values = list(find_values(sentence))
         is_there = 2 * len(sentence_terms & terms) >= len(sentence_terms) or (
             bool(values) and all(map(text_keys.has, values))
         )
@@ -120,18 +164,12 @@ def telling_terms(text: str) -> Iterator[str]:
             yield word[:_STEM_CHARACTERS]
 
 
-def source_terms(source: str) -> Iterator[str]:
-    """The telling words of what was said, without who said it and when."""
-    for line in _source_lines(source):
-        yield from telling_terms(line.text)
-
-
 class _TextKeys:
     """A text as facts are looked for in it."""
 
     def __init__(self, text: str) -> None:
         self._text = _fold(text)
-        self._numbers = set(map(_digits, _find_values(text)))
+        self._numbers = set(map(_digits, find_values(text)))
 
     def has(self, key: str) -> bool:
         if _NUMBER.match(key):
@@ -145,27 +183,24 @@ class _TextKeys:
         return start >= 0
 
 
-def _source_lines(source: str) -> Iterator[SourceLine]:
-    for line in source.split("\n"):
-        match = SOURCE_LINE.match(line)
-        if match is None:
-            yield SourceLine("", line.strip())
-        else:
-            is_summary = match["role"] == "summary"
-            yield SourceLine("" if is_summary else match["who"].strip(), match["text"])
-
-
-def _mentions(text: str) -> Iterator[str]:
+def mentions(text: str) -> Iterator[str]:
     """Names and values of a text, as they stand there."""
-    for value in (one.rstrip(".,:/-").lstrip(".") for one in _find_values(text)):
+    for value in (one.rstrip(".,:/-").lstrip(".") for one in find_values(text)):
         if len(_digits(value)) >= 2 or not value.isdigit():
             yield value[:MAX_NAME_CHARACTERS]
+    yield from (name for name, _ in find_names(text))
+
+
+def find_names(text: str) -> Iterator[tuple[str, int]]:
+    """Runs of capitalised words, without the word that a sentence begins with, each with where the words around it
+    begin."""
     for match in _NAME.finditer(text):
         before = text[max(0, match.start() - 8) : match.start()].rstrip(" \t\"'“„«([*_")
-        yield from _names_in(match[0], is_first=not before or before.endswith(_SENTENCE_STARTS))
+        for name in _names_in(match[0], is_first=not before or before.endswith(_SENTENCE_STARTS)):
+            yield name, text.find(name, match.start())
 
 
-def _find_values(text: str) -> Iterator[str]:
+def find_values(text: str) -> Iterator[str]:
     """Values as they stand there. Only quoted code has blanks in it, so other words without a sign are passed over."""
     for word in (text,) if "`" in text else text.split():
         if word is text or _VALUE_SIGN.search(word):
@@ -189,7 +224,9 @@ def _names_in(words: str, *, is_first: bool) -> Iterator[str]:
 
 def _is_plain(word: str) -> bool:
     """A word of grammar or a shouted one is nobody's name."""
-    return re.split("['’]", word.lower())[0] in STOP_WORDS or (word.isupper() and len(word) > 6)
+    return (
+        re.split("['’]", word.lower())[0] in STOP_WORDS or word.lower() in FILLERS or (word.isupper() and len(word) > 6)
+    )
 
 
 def _merge_spellings(weights: Counter[str]) -> dict[str, int]:

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from django.db import connection, transaction
 from django.db.models import QuerySet
 
-from memory.plugins.lcm.facts import find_facts
 from memory.plugins.lcm.items import fetch_rows
 from memory.plugins.lcm.models import STALE_CONTENT, STALE_TOKENS, Conversation, Summary
+from memory.plugins.lcm.source_lines import strip_details
 from memory.plugins.lcm.summary_sources import BUMP_VERSION, LOCK_CONVERSATION, read_source
-from memory.plugins.lcm.summary_validation import clean_answer, find_problem
+from memory.plugins.lcm.summary_validation import SourceCheck, clean_answer, find_problem
 from openvibe.chat.models import Message
 from openvibe.engines.llm.answers.thoughts import read_kept
 from openvibe.engines.llm.answers.written_calls import read_whole_answer
@@ -260,8 +260,8 @@ WHERE id IN (SELECT id FROM above) AND conversation_id = %(conversation)s AND NO
 
 
 def find_unusable_summaries(thread_id: int) -> list[tuple[Summary, str]]:
-    """Summaries of models that are none (refusals, errors, thoughts, too few words), and why, as half a sentence. An
-    earlier version stored such answers."""
+    """Summaries of models that are none (refusals, errors, thoughts, too few words, what nobody said), and why, as
+    half a sentence. An earlier version stored such answers."""
     summaries = Summary.objects.filter(conversation__thread=thread_id, level__in=("normal", "aggressive"), stale=False)
     return [(one, problem) for one in summaries.order_by("first_seq", "depth") if (problem := _problem_of(one))]
 
@@ -270,12 +270,12 @@ def _problem_of(summary: Summary) -> str:
     source = read_source(summary)
     if not source.tokens:
         return ""
-    text, answer = clean_answer(summary.content), read_kept(summary.content)
+    text, answer = clean_answer(strip_details(summary.content)), read_kept(summary.content)
     if answer.reasoning or answer.is_broken_off:
         return "it holds a model's thoughts"
     if answer.calls or (not text and read_whole_answer(summary.content)):
         return "it holds a call of a tool"
-    return find_problem(text, source.text, find_facts(source.text), messages=source.messages)
+    return find_problem(text, SourceCheck(source))
 
 
 def forget_unusable_summaries(thread_id: int) -> int:

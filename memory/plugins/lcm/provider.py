@@ -89,9 +89,7 @@ class LcmProvider(ProfileMixin, SessionMixin, ReviewMixin):
         return pause.find_pause(workspace_id)
 
     def resume_compaction(self, workspace_id: int, endpoint_id: int | None) -> bool:
-        if endpoint_id is None and (endpoint := pause.summary_endpoint(workspace_id)) is not None:
-            endpoint_id = endpoint.pk
-        return pause.forget_failures(workspace_id, endpoint_id)
+        return pause.resume_endpoints(workspace_id, endpoint_id)
 
     def search(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
         return retrieval.search_conversation(session, query, limit)

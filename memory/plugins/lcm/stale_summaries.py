@@ -8,7 +8,8 @@ from django.db import connection, transaction
 
 from memory.plugins.lcm.items import fetch_rows
 from memory.plugins.lcm.models import Summary
-from memory.plugins.lcm.summarizer import NO_MODEL, SummaryDraft, SummarySource, strip_headers, summarize
+from memory.plugins.lcm.source_lines import SummarySource, strip_headers
+from memory.plugins.lcm.summarizer import NO_MODEL, SummaryDraft, summarize
 from memory.plugins.lcm.summary_plan import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter
 from memory.plugins.lcm.summary_sources import (
     BUMP_VERSION,
@@ -62,7 +63,7 @@ def _rebuild_summary(summary: Summary, writer: SummaryWriter, limit: int) -> boo
         rows = fetch_rows(f"SELECT {sql.fingerprint}, {sql.content} {sql.from_summary}", values)
         source = source_from_rows(rows, writer.chunk_tokens, is_leaf=is_leaf)
         share = LEAF_SHARE if is_leaf else CONDENSED_SHARE
-        draft = summarize(source, share=share, limit=limit, client=writer.client) if source.tokens else None
+        draft = _draft(source, share, limit, writer) if source.tokens else None
         values |= {**(draft or _verbatim_draft(source, limit))._asdict(), "source_tokens": sum(row[-1] for row in rows)}
         with transaction.atomic(durable=True), connection.cursor() as cursor:
             if lock_source(cursor, sql, sql.from_summary, values) == [row[:FINGERPRINT_COLUMNS] for row in rows]:
@@ -77,3 +78,7 @@ def _verbatim_draft(source: SummarySource, limit: int) -> SummaryDraft:
     text = strip_headers(source.text) if source.tokens else ""
     text = text if text and count_tokens(text) <= limit else DELETED_CONTENT
     return SummaryDraft(text, count_tokens(text), "fallback", NO_MODEL)
+
+
+def _draft(source: SummarySource, share: int, limit: int, writer: SummaryWriter) -> SummaryDraft | None:
+    return summarize(source, share=share, limit=limit, client=writer.client, wishes=writer.wishes)

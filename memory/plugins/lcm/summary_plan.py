@@ -12,14 +12,9 @@ from django.db import connection, transaction
 from memory.plugins.lcm.chunking import MAX_CHUNK_TOKENS, ContextItem
 from memory.plugins.lcm.items import fetch_rows
 from memory.plugins.lcm.models import Item
-from memory.plugins.lcm.summarizer import (
-    MAX_EARLIER_SUMMARIES,
-    SummaryDraft,
-    SummarySource,
-    entry_cost,
-    message_source,
-    summary_source,
-)
+from memory.plugins.lcm.source_lines import SummarySource, message_source, summary_source
+from memory.plugins.lcm.summarizer import SummaryDraft, entry_cost
+from memory.plugins.lcm.summary_prompt import MAX_EARLIER_SUMMARIES, NO_WISHES, SummaryWishes
 from memory.plugins.lcm.summary_sources import (
     BUMP_VERSION,
     FINGERPRINT_COLUMNS,
@@ -48,12 +43,12 @@ EARLIER_SUMMARIES = "SELECT id, first_seq, content FROM lcm_summary WHERE id = A
 
 
 class SummaryWriter(NamedTuple):
-    """A writer of summaries, with the number of tokens it is shown at once and what new ones keep in most detail.
-    Without a client they are cut from the source."""
+    """A writer of summaries, with the number of tokens it is shown at once and what new ones are to keep. Without a
+    client they are picked from the source."""
 
     client: ModelClient | None
     chunk_tokens: int = MAX_CHUNK_TOKENS
-    focus: str = ""
+    wishes: SummaryWishes = NO_WISHES
 
 
 @dataclass(frozen=True, slots=True)

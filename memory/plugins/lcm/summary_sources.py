@@ -8,7 +8,7 @@ from django.db.backends.utils import CursorWrapper
 from memory.plugins.lcm.chunking import MAX_CHUNK_TOKENS
 from memory.plugins.lcm.items import PROMPT_FILTER, fetch_rows
 from memory.plugins.lcm.models import Summary
-from memory.plugins.lcm.summarizer import SourceMessage, SourceSummary, SummarySource, message_source, summary_source
+from memory.plugins.lcm.source_lines import SourceMessage, SourceSummary, SummarySource, message_source, summary_source
 
 DbRow = tuple[Any, ...]
 
@@ -90,11 +90,11 @@ DELETED_CONTENT = "[Everything said here was deleted.]"
 def messages_from_rows(rows: Sequence[DbRow]) -> list[SourceMessage]:
     """Messages from rows of MESSAGES: those that prompts show."""
     messages = []
-    for _, _, kind, is_shown, _, created_at, author_kind, name, body, tokens in rows:
+    for _, seq, kind, is_shown, _, created_at, author_kind, name, body, tokens in rows:
         is_tool = kind.startswith("tool")
         role = "tool" if is_tool else "assistant" if author_kind in ("agent", "assistant") else "user"
         if is_shown:
-            messages.append(SourceMessage(created_at, role, name, body, tokens, is_tool))
+            messages.append(SourceMessage(created_at, role, name, body, tokens, is_tool, seq))
     return messages
 
 

@@ -1,12 +1,20 @@
-"""What counts as a summary: not a refusal, not an error in words, nothing invisible, not a model's own thoughts, and no
-handful of words that says nothing of its source. Pure.
+"""What counts as a summary: not a refusal, not an error in words, nothing invisible, not a model's own thoughts, not
+our own instruction, no heap of words, and nothing that its source does not say. Pure.
 
 Patterns know refusals in the languages models use most; what they do not know is found by what it lacks, in any
-language: a summary that holds no name, value or telling word of its source is none."""
+language: most content words of a summary, and some of each of its sentences, stand in its source (`grounding`), and so
+do its names, numbers and dates (`source_values`)."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
-from memory.plugins.lcm.facts import Facts, missing_keys, source_terms, telling_terms
+from memory.plugins.lcm.facts import Facts, find_facts, missing_keys
+from memory.plugins.lcm.grounding import SourceWords, split_sentences
+from memory.plugins.lcm.source_lines import SummarySource
+from memory.plugins.lcm.source_values import SourceValues
+from memory.plugins.lcm.summary_prompt import MAX_NAMED_INVENTIONS, is_own_sentence
 from openvibe.engines.llm.answers.thoughts import spoken_text
 from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.text.cleaning import has_visible_character, is_visible
@@ -16,6 +24,10 @@ MIN_FLOOR_WORDS, MESSAGES_PER_FLOOR_WORD, MAX_FLOOR_WORDS = 6, 8, 64
 
 MIN_KEYS, KEYS_DIVISOR = 4, 3
 """Names and values from which on a source counts as full of them; below the floor, the part of them to be held."""
+
+MIN_SHARE, MIN_SENTENCE_SHARE, SHORT_SENTENCE_WORDS = 0.5, 0.3, 3
+"""The parts of the content words of a summary, and of each of its sentences, that its source tells. Of a sentence of so
+few words one is enough."""
 
 _ERROR_CHARACTERS = 600
 """Longer texts are no error messages."""
@@ -134,10 +146,75 @@ def clean_answer(text: str) -> str:
     return text[start:end]
 
 
-def find_problem(text: str, source: str, facts: Facts, *, messages: int) -> str:
-    """The reason why this text is no summary of a source with these facts, as half a sentence; "" where it is one.
+@dataclass(frozen=True)
+class StruckText:
+    """A text without what was struck: `inventions` are the names and numbers that its source does not have, `share` is
+    the part of its characters that was struck."""
 
-    `text` was cleaned (`clean_answer`); `messages` is how many it stands for.
+    text: str
+    inventions: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True)
+class SourceCheck:
+    """What answers are checked against: a source, its words, values and facts, each read once."""
+
+    source: SummarySource
+
+    @cached_property
+    def words(self) -> SourceWords:
+        return SourceWords(self.source.text)
+
+    @cached_property
+    def values(self) -> SourceValues:
+        return SourceValues(self.source.text, self.words)
+
+    @cached_property
+    def facts(self) -> Facts:
+        return find_facts(self.source.text)
+
+    def strike(self, text: str) -> StruckText:
+        """The text without the sentences that are ours, name what the source does not have, or say nothing of it."""
+        if not self.words:
+            return StruckText(text, (), 0.0)
+        kept_lines, inventions, struck = [], list[str](), 0
+        for line in text.split("\n"):
+            kept = []
+            for sentence in split_sentences(line):
+                invented = self.values.inventions(sentence)
+                inventions += invented
+                if invented or self.sentence_problem(sentence):
+                    struck += len(sentence)
+                else:
+                    kept.append(sentence)
+            if kept or not line.strip():
+                kept_lines.append(line if len(kept) == len(split_sentences(line)) else _joined(kept))
+        kept_text = "\n".join(kept_lines).strip()
+        if not struck:
+            return StruckText(text, (), 0.0)
+        return StruckText(kept_text, tuple(dict.fromkeys(inventions)), struck / max(len(text.strip()), 1))
+
+    def sentence_problem(self, sentence: str) -> str:
+        """The reason why a sentence cannot stand in a summary of this source, numbers and names aside; "" if it can."""
+        if is_own_sentence(sentence, self.words):
+            return "it repeats what a model is told, not what was said"
+        measured = self.words.measure(sentence)
+        least = 1 if measured.words <= SHORT_SENTENCE_WORDS else MIN_SENTENCE_SHARE * measured.words
+        if measured.words >= 2 and measured.told < least:
+            return "a sentence of it stands nowhere in what was said"
+        return ""
+
+
+def _joined(sentences: list[str]) -> str:
+    is_spaced = any(" " in sentence for sentence in sentences)
+    return (" " if is_spaced else "").join(sentences)
+
+
+def find_problem(text: str, check: SourceCheck) -> str:
+    """The reason why this text is no summary of a source, as half a sentence; "" where it is one.
+
+    `text` was cleaned (`clean_answer`).
     """
     if not has_visible_character(text):
         return "it shows no word"
@@ -146,13 +223,26 @@ def find_problem(text: str, source: str, facts: Facts, *, messages: int) -> str:
         return "it is a refusal"
     if _PAGE.match(plain):
         return "it is an error page"
-    absent_keys = missing_keys(text, facts.keys)
-    key_count = len(facts.keys) - len(absent_keys)
+    facts = check.facts
+    key_count = len(facts.keys) - len(missing_keys(text, facts.keys))
     if len(text) <= _ERROR_CHARACTERS and _ERROR.match(plain) and 2 * key_count < max(len(facts.keys), MIN_KEYS):
         return "it is an error message"
-    if not _is_grounded(text, source, facts, key_count, messages):
+    if not _is_long_enough(text, facts, key_count, check.source.messages):
         return "it says nothing of what was said"
-    return ""
+    return next(_grounding_problems(text, check), "") if check.words else ""
+
+
+def _grounding_problems(text: str, check: SourceCheck) -> Iterator[str]:
+    sentences = split_sentences(text)
+    problems = [problem for sentence in sentences if (problem := check.sentence_problem(sentence))]
+    if check.words.measure(text).share < MIN_SHARE:
+        own = [problem for problem in problems if problem.startswith("it repeats")]
+        yield own[0] if own else "it says nothing of what was said"
+    yield from problems
+    if inventions := check.values.inventions(text):
+        yield f"it names what nobody said: {', '.join(inventions[:MAX_NAMED_INVENTIONS])}"
+    if check.words.is_disordered(text):
+        yield "its words stand in no order"
 
 
 def word_floor(messages: int) -> int:
@@ -160,14 +250,10 @@ def word_floor(messages: int) -> int:
     return min(MIN_FLOOR_WORDS + messages // MESSAGES_PER_FLOOR_WORD, MAX_FLOOR_WORDS)
 
 
-def _is_grounded(text: str, source: str, facts: Facts, key_count: int, messages: int) -> bool:
-    """Whether it tells of its source. A text below the floor has to hold many of the names and values of a source
-    that is full of them, the more the higher the floor; any other one of them, or a few of its words."""
-    is_full = len(facts.keys) >= MIN_KEYS
+def _is_long_enough(text: str, facts: Facts, key_count: int, messages: int) -> bool:
+    """Whether a text is long enough to tell of its source: below the floor it has to hold many of the names and values
+    of a source that is full of them, the more the higher the floor."""
     floor = word_floor(messages)
-    if is_full and len(_WORDS_OR_SIGNS.findall(text)) < floor:
-        return key_count >= max(1, min(len(facts.keys), floor) // KEYS_DIVISOR)
-    if is_full and key_count:
+    if len(facts.keys) < MIN_KEYS or len(_WORDS_OR_SIGNS.findall(text)) >= floor:
         return True
-    terms = set(source_terms(source))
-    return len(terms.intersection(telling_terms(text))) >= min(2 if is_full else 1, len(terms))
+    return key_count >= max(1, min(len(facts.keys), floor) // KEYS_DIVISOR)

@@ -104,7 +104,7 @@ def quote_notes(access: Access) -> list[InboxNote]:
     return [
         InboxNote(
             href=reverse("message-quotes", args=[slug, view.quote.message_id]),
-            text=f"{view.place.title} repeats a message that was deleted. Delete it there too, or keep it.",
+            text=f"{view.place.title} says what stood in a message that was deleted. Delete it there too, or keep it.",
             at=view.quote.created_at,
         )
         for view in _quote_views(access, rows)

@@ -9,7 +9,7 @@ from django.db.models.functions import Left
 from django.urls import reverse
 
 from openvibe.base.problems import Missing
-from openvibe.base.quotation import Quotation, quotable_since
+from openvibe.base.quotation import Quotation
 from openvibe.chat.models import Attachment, Channel, Image, Message, Thread
 from openvibe.chat.services.messages import delete_message, describe_image
 from openvibe.chat.services.permissions import may_manage_channel, may_manage_thread
@@ -31,13 +31,13 @@ def _quoting_messages(message: Message, quotation: Quotation) -> Iterator[Quotin
     """Those of the same thread and of its dives are read; in the rest of the workspace the text index is asked."""
     thread = message.thread
     root = thread.parent_id or thread.pk
-    since = quotable_since(message.created_at)
+    since = quotation.since(message.created_at)
     is_later = Q(created_at__gte=since) | Q(edited_at__gte=since)
     later = Message.objects.filter(is_later, deleted_at=None).exclude(pk=message.pk)
     near_messages = later.filter(Q(thread=root) | Q(thread__parent=root))
     yield from _as_texts(near_messages.order_by("-id")[:MAX_NEAR_MESSAGES])
     far = later.filter(thread__workspace=thread.workspace_id).exclude(Q(thread=root) | Q(thread__parent=root))
-    fragments = quotation.fragments()
+    fragments = [*quotation.fragments(), *quotation.written_values()]
     for start in range(0, len(fragments), FRAGMENTS_A_QUERY):
         matches = Q()
         for fragment in fragments[start : start + FRAGMENTS_A_QUERY]:
@@ -77,7 +77,7 @@ def _delete_quoting_message(ref: int, by: Access) -> None:
 
 
 def _quoting_titles(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
-    since = quotable_since(message.created_at)
+    since = quotation.since(message.created_at)
     threads = Thread.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=since)
     return (QuotingText(*row) for row in threads.values_list("pk", "title", "created_by_id").iterator(500))
 
@@ -101,7 +101,7 @@ def _refuse_title(ref: int, by: Access) -> None:
 
 def _quoting_channels(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
     """What they are for, and their instructions for agents."""
-    since = quotable_since(message.created_at)
+    since = quotation.since(message.created_at)
     channels = Channel.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=since)
     rows = channels.values_list("pk", "description", "instructions", "created_by_id")
     return (QuotingText(pk, f"{words}\n\n{rules}", owner) for pk, words, rules, owner in rows.iterator(500))
@@ -124,7 +124,7 @@ def _channel_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[i
 
 def _quoting_instructions(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
     """Those of threads, which only admins write."""
-    since = quotable_since(message.created_at)
+    since = quotation.since(message.created_at)
     threads = Thread.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=since)
     rows = threads.exclude(instructions="").values_list("pk", "instructions")
     return (QuotingText(pk, text, None) for pk, text in rows.iterator(500))
@@ -151,7 +151,7 @@ def _workspace_kind(name: str, label: str, field: str, title: str, page: str) ->
     """One text of the workspace, which admins change on a page of theirs; members read it in prompts alone."""
 
     def texts(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
-        since = quotable_since(message.created_at)
+        since = quotation.since(message.created_at)
         workspaces = Workspace.objects.filter(pk=message.thread.workspace_id, updated_at__gte=since)
         return (QuotingText(pk, text, None) for pk, text in workspaces.values_list("pk", field))
 
@@ -178,7 +178,7 @@ WORKSPACE_KINDS = (
 
 
 def _quoting_snippets(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
-    since = quotable_since(message.created_at)
+    since = quotation.since(message.created_at)
     snippets = Snippet.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=since)
     return (QuotingText(*row) for row in snippets.order_by().values_list("pk", "text", "changed_by_id"))
 
@@ -200,7 +200,7 @@ def _snippet_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[i
 def _quoting_files(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
     """The newest of the workspace, from their beginning."""
     files = Attachment.objects.filter(thread__workspace=message.thread.workspace_id)
-    files = files.filter(created_at__gte=quotable_since(message.created_at)).exclude(message=message).order_by("-id")
+    files = files.filter(created_at__gte=quotation.since(message.created_at)).exclude(message=message).order_by("-id")
     rows = files.annotate(beginning=Left("content", MAX_FILE_CHARACTERS))[:MAX_FILES]
     return (QuotingText(*row) for row in rows.values_list("pk", "beginning", "message__author_id").iterator(20))
 

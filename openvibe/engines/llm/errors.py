@@ -120,6 +120,14 @@ class ModelUnavailable(ModelError):
     advice = "Try again in a minute. If it stays away, admins can test the model: Settings, Models."
 
 
+class EndpointRests(ModelUnavailable):
+    """The endpoint was not asked: it failed again and again, and is left alone for `seconds` more."""
+
+    def __init__(self, message: str, *, seconds: int = 0) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
 class NothingListens(ModelUnavailable):
     """The machine is there, and nothing takes connections at its port: a server that is off, or that starts. Waited for
     a little longer than other errors."""

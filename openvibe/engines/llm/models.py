@@ -120,6 +120,12 @@ class Endpoint(TimestampedModel):
     is_for_summaries = models.BooleanField(
         default=False, help_text="Writes summaries of conversations; without one, the default does."
     )
+    summary_rank = models.PositiveSmallIntegerField(
+        null=True,
+        blank=True,
+        choices=((2, "Second"), (3, "Third")),
+        help_text="Writes summaries where the models before it cannot: asked as the second, or as the third.",
+    )
 
     is_fallback = models.BooleanField(
         default=False,
@@ -186,6 +192,15 @@ class Endpoint(TimestampedModel):
             ),
             models.UniqueConstraint(
                 fields=["workspace"], condition=Q(is_fallback=True), name="llm_endpoint_one_fallback_per_workspace"
+            ),
+            models.UniqueConstraint(
+                fields=["workspace", "summary_rank"],
+                condition=Q(summary_rank__isnull=False),
+                name="llm_endpoint_summary_rank_once_per_workspace",
+            ),
+            models.CheckConstraint(
+                condition=Q(summary_rank__isnull=True) | Q(summary_rank__in=[2, 3], is_for_summaries=False),
+                name="llm_endpoint_summary_rank_is_second_or_third",
             ),
             models.CheckConstraint(
                 condition=Q(is_default=False) | Q(is_fallback=False), name="llm_endpoint_fallback_is_another"
@@ -288,6 +303,8 @@ class Endpoint(TimestampedModel):
             problems["output_reserve"] = "The reserve has to be smaller than the context window."
         if self.is_default and self.is_fallback:
             problems["is_fallback"] = "The default cannot stand in for itself. Choose another model as the fallback."
+        if self.is_for_summaries and self.summary_rank is not None:
+            problems["summary_rank"] = "It writes the summaries already. Choose another model to stand in for it."
         if problems:
             raise ValidationError(problems)
 

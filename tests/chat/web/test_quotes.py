@@ -17,6 +17,7 @@ from knowledge.services import update_entry
 from memory.episodes.models import Proposal
 from memory.work.models import ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Quote, Thread
+from openvibe.chat.queries import access_quotes
 from openvibe.chat.services import delete_message, erase_texts, publish_dive, set_instructions, start_dive
 from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.models import Member
@@ -139,10 +140,10 @@ def test_whoever_deletes_sees_only_places_she_may_see_and_the_owners_are_told(
     assert "Plans" not in page_of(secret, dora)
     assert "Plans" in page_of(secret, ana)
     inbox = signed_in(ana).get(f"/w/{ana.workspace.slug}/").content.decode()
-    assert "repeats a message that was deleted" in inbox
+    assert "says what stood in a message that was deleted" in inbox
     assert press(secret, ana, "message", private_message.pk).status_code == 302
     assert Message.objects.get(pk=private_message.pk).is_deleted
-    assert "repeats a message" not in signed_in(ana).get(f"/w/{ana.workspace.slug}/").content.decode()
+    assert "what stood in a message" not in signed_in(ana).get(f"/w/{ana.workspace.slug}/").content.decode()
 
 
 def test_others_see_only_what_is_theirs(
@@ -173,7 +174,7 @@ def test_what_its_owner_keeps_is_not_asked_for_again(
     erase_texts()
     press(secret, ana, "message", quoting.pk, keep="1")
 
-    assert "repeats a message" not in signed_in(ana).get(f"/w/{ana.workspace.slug}/").content.decode()
+    assert "what stood in a message" not in signed_in(ana).get(f"/w/{ana.workspace.slug}/").content.decode()
     assert "it stays, its owner says" in page_of(secret, dora)
     assert not Message.objects.get(pk=quoting.pk).is_deleted
 
@@ -278,3 +279,46 @@ def test_the_tombstone_leads_there_for_whom_it_is(ana: Member, dora: Member, thr
     link = reverse("message-quotes", args=[ana.workspace.slug, secret.pk])
     assert link in eve.get(f"/w/{ana.workspace.slug}/t/{thread.pk}/").content.decode()
     assert link in signed_in(dora).get(f"/w/{ana.workspace.slug}/t/{thread.pk}/").content.decode()
+
+
+GATE = "The gate code is QUOKKA-7731."
+
+
+def test_rare_values_are_found_wherever_they_stand_reworded_or_not(ana: Member, dora: Member, thread: Thread) -> None:
+    """Texts from before the message count, too: they still tell."""
+    sage = make_agent(ana, "sage", channel=thread.channel)
+    entry = make_entry(ana, topic="Gate", content="Opens with quokka 7731, until May.")
+    far = say(make_thread(thread.channel, ana, "Deliveries"), ana, "They need QUOKKA 7731 at the ramp.")
+    message = say(thread, dora, GATE)
+    near = say(thread, ana, "I wrote QUOKKA-7731 on the door.")
+    todo = WorkItemFactory.create(thread=thread, author=ana.participant, text="Change quokka7731 soon")
+    block = BlockFactory.create(agent=sage.participant, content="When asked for the gate: QUOKKA-7731")
+    before = {(view["kind"], view["ref"]) for view in _api_quotes(message, dora)}
+    delete_message(message=message, by=access(dora))
+    erase_texts()
+    stored = set(Quote.objects.values_list("kind", "ref"))
+    wanted = {("entry", entry.pk), ("message", far.pk), ("message", near.pk), ("work", todo.pk), ("block", block.pk)}
+    assert stored == wanted
+    assert before <= wanted
+    page = page_of(message, ana)
+    for title in ("Knowledge: “Gate”", "in “Deliveries”", "in “Pruning”", "Context block"):
+        assert title in page
+    Quote.objects.all().delete()
+
+
+def test_values_that_stand_everywhere_and_names_of_people_here_are_no_trace(
+    ana: Member, dora: Member, thread: Thread
+) -> None:
+    for at in range(45):
+        say(thread, ana, f"Line {at}: build 2026-1 is red, Lisbon waits.")
+    message = say(thread, dora, "Then Ana told Lisbon of build 2026-1 and of QUOKKA-7731.")
+    say(thread, ana, "Ana here, good morning.")
+    delete_message(message=message, by=access(dora))
+    erase_texts()
+    assert not Quote.objects.exists()
+
+
+def _api_quotes(message: Message, reader: Member) -> list[dict[str, Any]]:
+    return [
+        {"kind": view.quote.kind, "ref": view.quote.ref} for view in access_quotes(access(reader), message.pk).quotes
+    ]

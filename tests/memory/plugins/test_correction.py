@@ -102,7 +102,9 @@ def test_a_deletion_takes_the_correction_and_what_was_there_before(
 def test_words_of_a_later_message_go_with_that_message(thread: Thread, summary: Summary, ana: Member) -> None:
     words = "The northern greenhouse is sold for forty thousand to the Ortega family."
     conversation = taken_in(thread)
-    container = condensed(conversation, [summary, leaf(conversation, 11, 20, "Ana said to prune the roses in March.")])
+    container = condensed(
+        conversation, [summary, leaf(conversation, 11, 20, "Roses of beds 11 to 20 are pruned in May.")]
+    )
     message = say(thread, ana, words)
     corrected(thread, ana, summary, f"Ana said to prune in May. {words}")
     Summary.objects.filter(pk=container.pk).update(stale=False, content=f"Sold: {words}", level="normal")

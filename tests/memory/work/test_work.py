@@ -194,7 +194,7 @@ def test_only_people_approve_a_plan_and_that_is_a_milestone(
 
     close_work_item(item=plan, by=agent)
     reopen_work_item(item=plan, by=agent)
-    assert milestones == ["milestone", "milestone", "resume"]
+    assert milestones == ["milestone", "milestone", "milestone", "resume"]
 
 
 def test_a_milestone_asks_for_a_compaction(ana: Member, thread: Thread, vibe: Agent) -> None:
@@ -294,3 +294,28 @@ def test_a_message_of_another_thread_is_no_source(ana: Member, thread: Thread) -
     elsewhere = say(make_thread(thread.channel, ana, "Hedge"), ana, "Cut it.")
     with pytest.raises(Missing):
         create_work_item(thread=thread, by=access(ana), kind="todo", text="Cut it.", message=elsewhere)
+
+
+def test_reaching_an_objective_or_a_goal_is_a_milestone_and_giving_it_up_is_none(
+    ana: Member, thread: Thread, vibe: Agent, milestones: list[str]
+) -> None:
+    for kind in ("objective", "goal", "plan"):
+        item = create_work_item(thread=thread, by=access(ana), kind=kind, text=f"The {kind} of spring")
+        close_work_item(item=item, by=access(ana), state="done")
+    assert milestones == ["milestone"] * 3
+    for kind in ("objective", "todo"):
+        item = create_work_item(thread=thread, by=access(ana), kind=kind, text=f"Another {kind}")
+        close_work_item(item=item, by=access(ana), state="dropped" if kind == "objective" else "done")
+    assert milestones == ["milestone"] * 3
+    assert Compaction.objects.filter(thread=thread, trigger="milestone").exists()
+
+
+def test_verification_and_integration_are_stages_of_a_plan_and_milestones(
+    ana: Member, thread: Thread, vibe: Agent, milestones: list[str]
+) -> None:
+    plan = create_work_item(thread=thread, by=access(ana), kind="plan", text="Dig, then plant.")
+    agent = agent_access(vibe.participant)
+    assert agent is not None
+    for stage in ("executing", "verifying", "integrating"):
+        plan = update_work_item(item=plan, by=agent, version=plan.version, data={"stage": stage})
+    assert milestones == ["milestone"] * 3

@@ -95,15 +95,17 @@ class WorkItemRow(NamedTuple):
 
 @read_once
 def open_work(request: PromptRequest) -> list[WorkItemRow]:
-    """What still holds and binds nobody, kinds in the order prompts show them."""
-    rows = map(WorkItemRow._make, _open_work.rows(request.thread.thread_id))
+    """What still holds and binds nobody, kinds in the order prompts show them. In a dive also what must not be done
+    again in the thread that it started in."""
+    rows = map(WorkItemRow._make, _open_work.rows(request.thread.thread_id, request.thread.parent_id or 0))
     return [row._replace(data=json.loads(row.data)) for row in rows]
 
 
 @CompiledQuery
-def _open_work(thread_id: int) -> QuerySet[Any, Any]:
+def _open_work(thread_id: int, parent_id: int) -> QuerySet[Any, Any]:
     place = Case(*[When(kind=kind, then=Value(at)) for at, kind in enumerate(WORK_KIND_ORDER)], default=Value(99))
-    rows = WorkItem.objects.filter(thread=thread_id, state=WorkItem.State.OPEN)
+    is_of_thread = Q(thread=thread_id) | Q(thread=parent_id, kind=WorkItem.Kind.DO_NOT_REDO)
+    rows = WorkItem.objects.filter(is_of_thread, state=WorkItem.State.OPEN)
     rows = rows.exclude(kind=WorkItem.Kind.CONSTRAINT, confirmed_by__isnull=False)
     columns = row_columns(WorkItemRow, author="author__label", author_kind="author__kind")
     return rows.order_by(place, "id").values_list(*columns)[:MAX_WORK_ITEMS]

@@ -12,7 +12,7 @@ from openvibe.engines.jobs.circuit_breaker import CircuitBreaker
 from openvibe.engines.llm.adaptations.adapted_calls import AdaptationMemory
 from openvibe.engines.llm.answers.provider_fields import mark_completion, with_own_fields
 from openvibe.engines.llm.endpoints.windows import learn_window
-from openvibe.engines.llm.errors import AuthRefused, ContextTooLong, ModelTimeout, ModelUnavailable
+from openvibe.engines.llm.errors import AuthRefused, ContextTooLong, EndpointRests, ModelTimeout, ModelUnavailable
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.protocol import ModelClient, ModelStream
 from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
@@ -25,9 +25,9 @@ class EndpointBreaker(CircuitBreaker):
         return isinstance(error, (ModelUnavailable, ModelTimeout, AuthRefused))
 
     def rest_error(self, row: Any, failures: int, seconds: int) -> ModelUnavailable:
-        error = ModelUnavailable(
-            f"The model endpoint failed {failures} times in a row. It is tried again in {pluralize(seconds, 'second')}."
-        )
+        wait = pluralize(seconds, "second")
+        words = f"The model endpoint failed {failures} times in a row. It is tried again in {wait}."
+        error = EndpointRests(words, seconds=seconds)
         error.attempts = failures
         return error
 

@@ -206,8 +206,16 @@ def _summarise(fences: Sequence[Fence], requested_tokens: str, max_output_tokens
     """What the `data` comes to, in as many tokens as the request wants and the caller allows."""
     limits = [int(requested_tokens)] if requested_tokens.isdecimal() and len(requested_tokens) < 10 else []
     limits += [] if max_output_tokens is None else [max_output_tokens]
-    text, focus = ("\n".join(fence.text for fence in fences if fence.tag == tag) for tag in ("data", "focus"))
+    text = "\n".join(map(_transcript_line, (fence for fence in fences if fence.tag == "data")))
+    focus = "\n".join(fence.text for fence in fences if fence.tag == "focus")
     return extractive_summary(text, min(limits, default=_SUMMARY_TOKENS), focus) or _EMPTY_SUMMARY
+
+
+def _transcript_line(block: Fence) -> str:
+    """A message with who said it, in the form that summaries are extracted from; other data as it stands."""
+    author = block.attributes.get("author")
+    role = "summary" if "–" in block.attributes.get("ref", "") else "user"
+    return f"[{block.attributes.get('time', '')} | {role} | {author}] {block.text}" if author else block.text
 
 
 def _find_question(messages: Sequence[ChatMessage]) -> str:

@@ -10,7 +10,8 @@ from agents.models import Agent, ToolCall
 from memory.plugins import registry
 from memory.plugins.compaction import execute_compaction, request_compaction
 from memory.plugins.lcm.provider import LcmProvider
-from memory.plugins.lcm.summarizer import SummarySource, build_prompt
+from memory.plugins.lcm.source_lines import SummarySource
+from memory.plugins.lcm.summary_prompt import build_prompt
 from memory.plugins.models import Compaction
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Thread

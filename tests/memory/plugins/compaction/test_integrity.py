@@ -44,7 +44,7 @@ class WorkerKilled(BaseException):
 def summing_up(messages: Sequence[ChatMessage]) -> str:
     """A model that repeats what it is not supposed to keep, if it was shown it."""
     asked = " ".join(message.content for message in messages)
-    return "They looked at roses." + (f" {SECRET}" if SECRET in asked else "")
+    return "They looked at the roses and wrote down how far they had come." + (f" {SECRET}" if SECRET in asked else "")
 
 
 @pytest.fixture

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
+from django.utils import timezone
+
 from memory.plugins.base import Session
-from memory.plugins.lcm.models import Conversation, Item, Summary, SummaryEdge, SummaryMessage
+from memory.plugins.lcm.models import Conversation, EndpointFailures, Item, Summary, SummaryEdge, SummaryMessage
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.database.prepared_statements import fetch_prepared
+from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant
 from tests.rows import insert, insert_all
@@ -153,4 +156,15 @@ def _summary(
             level="normal",
             model="scripted",
         )
+    )
+
+
+def pause_endpoint(endpoint: Endpoint) -> None:
+    """The endpoint failed five times at summaries, and pauses."""
+    EndpointFailures.objects.create(
+        workspace=endpoint.workspace,
+        endpoint=endpoint,
+        failures=5,
+        paused_until=timezone.now() + timedelta(minutes=20),
+        last_error="It is away.",
     )

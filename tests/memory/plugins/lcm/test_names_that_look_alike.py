@@ -6,6 +6,7 @@ from agents.agent.access import visible_to
 from agents.models import Agent
 from memory.plugins.base import Session
 from memory.plugins.lcm.provider import LcmProvider
+from memory.plugins.lcm.source_lines import parse_lines
 from memory.plugins.lcm.summary_sources import read_source
 from memory.plugins.tool import build_tool
 from openvibe.chat.models import Thread
@@ -25,7 +26,7 @@ def two_anas(ana: Member, dora: Member, thread: Thread) -> Thread:
 
 def test_in_what_a_summary_is_made_from(two_anas: Thread) -> None:
     text = read_source(leaf(taken_in(two_anas), 1, 2)).text
-    assert [line.split(" | ")[2].split("]")[0] for line in text.splitlines()] == list(LINES)
+    assert [line.speaker for line in parse_lines(text)] == list(LINES)
 
 
 @pytest.mark.parametrize("arguments", [{"action": "search", "query": "roses"}, {"action": "expand", "summary_id": 0}])

@@ -16,6 +16,7 @@ from memory.plugins.lcm.compaction import compact_conversation, rebuild_conversa
 from memory.plugins.lcm.integrity import find_violations
 from memory.plugins.lcm.models import STALE_CONTENT, Conversation, Summary
 from memory.plugins.lcm.provider import LcmProvider
+from memory.plugins.lcm.source_lines import strip_details
 from memory.plugins.lcm.summary_sources import DELETED_CONTENT
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
@@ -28,7 +29,7 @@ from tests.factories import access
 from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in, told
 
 SECRET = "The gate code is four-seven-one-one."
-ROSES = " ".join(f"Ana spoke of {at} roses." for at in range(30))
+ROSES = "Ana said to prune the roses in March, and to burn what was ill. " * 11 + "Ana said no more."
 TEXT = "Prune the roses in March, before the buds open, and burn what was ill. " * 2
 
 
@@ -42,7 +43,8 @@ def folded(thread: Thread, ana: Member) -> list[Summary]:
 
 
 def contents() -> list[str]:
-    return list(Summary.objects.order_by("first_seq", "depth").values_list("content", flat=True))
+    texts = Summary.objects.order_by("first_seq", "depth").values_list("content", flat=True)
+    return [strip_details(text) for text in texts]
 
 
 def message(thread: Thread, seq: int) -> Message:
@@ -135,7 +137,7 @@ def test_an_edit_while_the_model_answers_is_read_again(
             update_message(message=message(thread, 4), by=access(ana), body="Harmless.")
         return f"Ana on roses in March: {'Harmless' in asked[-1].content}".lower()
 
-    short = "In March Ana spoke of 10, 11, 12 and 13 roses."
+    short = "In March Ana will prune the roses before the buds open."
     renew(session, edit_then_answer, edit_then_answer, short)
     assert contents() == ["ana on roses in march: true", short, ROSES]
     assert find_violations(thread.pk) == []

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.plugins.lcm.facts import find_facts
-from memory.plugins.lcm.summarizer import SourceMessage, SourceSummary, message_source, summarize, summary_source
-from memory.plugins.lcm.summary_validation import clean_answer, find_problem, word_floor
+from memory.plugins.lcm.source_lines import SourceMessage, SourceSummary, message_source, summary_source
+from memory.plugins.lcm.summarizer import summarize
+from memory.plugins.lcm.summary_validation import SourceCheck, clean_answer, find_problem, word_floor
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import has_visible_character
 from tests.engines.llm.scripted_client import ScriptedModel
@@ -102,7 +102,7 @@ def test_what_is_no_summary_escalates_from_normal_to_durable_facts_to_the_cut(an
     assert levels == ["normal", "aggressive"]
     assert summary is not None
     assert (summary.level, summary.model) == ("fallback", "none")
-    assert summary.content.startswith("[2026-03-01 12:00 | user | Ana] We decided that the budget")
+    assert "We decided that the budget" in summary.content
 
 
 @pytest.mark.parametrize("answer", [REFUSALS[0], ERRORS[0], INVISIBLE[0], THOUGHTS[1], TOO_LITTLE[0]])
@@ -139,7 +139,7 @@ def test_thoughts_and_invisible_signs_around_a_summary_are_stripped(answer: str)
     [
         "Unfortunately, Okafor can't come to Lisbon; Ana keeps the 4,200 € and Carla Meier pays 89.50 € for bed 17.",
         "Sorry was said by Ben for bed 17 at 14:05; Ana decided 4,200 € for Okafor in Lisbon.",
-        "Error: 500 was not the cause. PUMP-381 of 14:05 is: Ana, Ben, Okafor, Carla Meier, Lisbon, 4,200 €, 89.50 €.",
+        "Error: 17 was not the cause, said Ben of bed 17. PUMP-381 of 14:05 is: Ana, Okafor, Lisbon, 4,200 €, 89.50 €.",
         "Ben could not help Ana at bed 17, so Okafor and Carla Meier get 4,200 € and 89.50 € in Lisbon, PUMP-381.",
     ],
 )
@@ -169,9 +169,9 @@ def test_a_summary_in_another_language_is_kept_when_names_and_numbers_are_there(
 def test_twelve_tokens_for_380_messages_are_too_few_unless_there_was_nothing_to_say() -> None:
     short = "Ana, Ben and Vibe talked about the garden."
     source = message_source(talk(95), chunk_tokens=20_000)
-    assert find_problem(short, source.text, find_facts(source.text), messages=source.messages)
+    assert find_problem(short, SourceCheck(source))
     idle = message_source([said("ok then, see you")] * 380, chunk_tokens=20_000)
-    assert find_problem("Everybody said see you.", idle.text, find_facts(idle.text), messages=380) == ""
+    assert find_problem("Everybody said see you.", SourceCheck(idle)) == ""
 
 
 def test_the_floor_grows_with_the_number_of_messages() -> None:
@@ -198,9 +198,8 @@ def test_what_a_condensed_summary_stands_for_counts_in_messages() -> None:
 )
 def test_a_source_without_names_is_known_by_its_words_in_any_script(lines: Sequence[str]) -> None:
     source = message_source([said(line) for line in lines], chunk_tokens=9_000)
-    facts = find_facts(source.text)
-    assert find_problem(lines[0], source.text, facts, messages=20) == ""
-    assert find_problem("Everything went very well today indeed.", source.text, facts, messages=20)
+    assert find_problem(lines[0], SourceCheck(source)) == ""
+    assert find_problem("Everything went very well today indeed.", SourceCheck(source))
 
 
 ODD = st.text(alphabet="ab <>/think\u200b\u202e\u0301é漢👩‍👧.\n", max_size=200)
@@ -220,6 +219,6 @@ def test_cleaning_leaves_no_thoughts_and_cleans_once(text: str) -> None:
 def test_any_text_and_any_source_can_be_judged(texts: list[str], answer: str) -> None:
     source = message_source([said(text) for text in texts], chunk_tokens=3_000)
     text = clean_answer(answer)
-    problem = find_problem(text, source.text, find_facts(source.text), messages=len(texts))
+    problem = find_problem(text, SourceCheck(source))
     assert problem == problem.strip(), "half a sentence, or nothing"
     assert problem or has_visible_character(text), "what shows no word is no summary"

@@ -18,7 +18,7 @@ from memory.plugins.lcm.provider import LcmProvider
 from memory.work.approvals import request_approval
 from memory.work.models import Approval, WorkItem
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import update_message
+from openvibe.chat.services import start_dive, update_message
 from openvibe.engines.llm.tokens import count_prompt_tokens
 from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
@@ -276,3 +276,12 @@ def test_tools_are_counted_and_sent_beside_the_messages(ana: Member, vibe: Agent
     assert with_tools.tools == (MEMORY,)
     assert [entry.key for entry in with_tools.included if entry.section == "tools"] == ["tool:memory"]
     assert Message.objects.filter(thread=thread).count() == 1
+
+
+def test_what_must_not_be_done_again_holds_in_dives(ana: Member, vibe: Agent, thread: Thread) -> None:
+    add(thread, ana, "do_not_redo", "The soil was tested: pH 6.5.")
+    add(thread, ana, "todo", "Order the bulbs.")
+    dive = start_dive(source=say(thread, ana, "What of the soil?"), by=access(ana), agent=vibe.participant)
+    text = text_of(asks(dive.thread, ana, vibe, task="dive"))
+    assert "The soil was tested: pH 6.5." in text
+    assert "Order the bulbs." not in text, "the rest of the thread's work stays there"

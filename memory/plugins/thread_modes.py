@@ -1,0 +1,39 @@
+"""Threads that memory leaves alone: *ignored* ones, and those that are *read-only* for it.
+
+Of neither is anything summarised, reviewed or written into what an agent carries everywhere. In a read-only thread
+agents still look things up in it and in what they know; in an ignored one they have no memory tool and nothing is
+recalled: they read its newest messages alone. Which threads these are stands in the settings of the workspace's
+memory, one a line: `#channel` for all threads of a channel, or a thread's number."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from memory.plugins.registry import active_plugin
+from openvibe.chat.models import Thread
+
+
+class MemoryMode(Enum):
+    """What memory does with a thread."""
+
+    FULL = "full"
+    READ_ONLY = "read-only"
+    IGNORED = "ignored"
+
+
+def memory_mode(thread: Thread, config: Mapping[str, Any] | None = None) -> MemoryMode:
+    """What memory does with the thread; a dive is treated as the thread it started in, too. `config`: the settings of
+    the workspace's memory, where they were read already."""
+    config = active_plugin(thread.workspace_id).config if config is None else config
+    names = {str(thread.pk), str(thread.parent_id)}
+    for setting, mode in (("ignored_threads", MemoryMode.IGNORED), ("read_only_threads", MemoryMode.READ_ONLY)):
+        listed = set(str(config.get(setting) or "").split())
+        if listed and (names & listed or f"#{thread.channel.name}".lower() in listed):
+            return mode
+    return MemoryMode.FULL
+
+
+def memory_mode_of(thread_id: int) -> MemoryMode:
+    """The same of a thread by its id."""
+    thread = Thread.objects.select_related("channel").only("workspace", "parent", "channel__name").get(pk=thread_id)
+    return memory_mode(thread)
