@@ -9,6 +9,7 @@ from openvibe.chat.models.attachment import (
     Attachment,
 )
 from openvibe.chat.models.channel import Channel, ChannelMembership
+from openvibe.chat.models.conversation_import import IMPORTS, ConversationImport, Origin
 from openvibe.chat.models.dive import MAX_ACTIVE_DIVES, Dive, DiveResult
 from openvibe.chat.models.erasure import Erasure, Quote
 from openvibe.chat.models.image import (
@@ -52,6 +53,7 @@ from openvibe.chat.models.visibility import (
 
 __all__ = [
     "EXTRACT_TOKENS",
+    "IMPORTS",
     "MAX_ACTIVE_DIVES",
     "MAX_ATTACHMENTS",
     "MAX_ATTACHMENT_BYTES",
@@ -69,6 +71,7 @@ __all__ = [
     "Attachment",
     "Channel",
     "ChannelMembership",
+    "ConversationImport",
     "Dive",
     "DiveResult",
     "Draft",
@@ -81,6 +84,7 @@ __all__ = [
     "MessageToEmbed",
     "MessageVector",
     "NotificationPreference",
+    "Origin",
     "Quote",
     "Reaction",
     "ReadMarker",

@@ -1,7 +1,7 @@
 """Verbs of conversations, one file per noun."""
 
 from openvibe.chat.images import NewImage, make_image
-from openvibe.chat.importing.readers import ImportedLine, ImportedThread
+from openvibe.chat.importing.values import ImportedLine, ImportedThread
 from openvibe.chat.services.channels import (
     add_to_channel,
     archive_channel,
@@ -11,7 +11,7 @@ from openvibe.chat.services.channels import (
     revoke_outsiders_tokens,
     update_channel,
 )
-from openvibe.chat.services.conversation_import import clean_speaker_name, get_or_create_speaker, import_thread
+from openvibe.chat.services.conversation_import import import_thread
 from openvibe.chat.services.direct_messages import open_direct_messages
 from openvibe.chat.services.dives import discard_dive, publish_dive, request_draft, start_dive
 from openvibe.chat.services.erasure import ERASED_TEXT, erase_quote, erase_texts, keep_quote
@@ -37,6 +37,7 @@ from openvibe.chat.services.notifications import (
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
 from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
 from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
+from openvibe.chat.services.speakers import clean_speaker_name, get_or_create_speaker
 from openvibe.chat.services.threads import (
     DraftChanged,
     audit_thread_export,
