@@ -75,7 +75,10 @@ class TestQmsum:
         [
             ("{", ["1 record left out: it is not JSON: each line has to be one object, as in JSONL (line 2)"]),
             ("[1]", ["1 record left out: it is JSON but not an object: it has to start with { (line 2)"]),
-            ("{}", ['1 record left out: it has no "meeting_transcripts", as the meetings of a QMSum file have (line 2)']),
+            (
+                "{}",
+                ['1 record left out: it has no "meeting_transcripts", as the meetings of a QMSum file have (line 2)'],
+            ),
             (
                 '{"meeting_transcripts": [{"content": "x"}, {"speaker": " ", "content": "x"}, 3]}',
                 [

@@ -91,7 +91,7 @@ def test_public_channels_become_threads_in_the_order_things_were_said(tmp_path: 
         (post("jonas", "", 0), "nothing in it can be seen"),
         (post("jonas", "x", 0, delete_at=5), "it was deleted"),
         (post("jonas", "x", 0, type="system_join_channel"), "it tells of the channel (system_join_channel)"),
-        (post("jonas", "x", 0, channel="nowhere"), "its channel is private, or none"),
+        (post("jonas", "x", 0, channel="nowhere"), "its channel is none that stands ahead"),
         (post(7, "x", 0), 'its "user" is not a text'),
         ({"type": "direct_post", "direct_post": {}}, "it is a direct message"),
         ({"type": "user", "user": {"username": 7}}, "not a text"),

@@ -100,7 +100,8 @@ def _check_sizes(members: list[zipfile.ZipInfo]) -> None:
     read = [member for member in members if member.filename.lower().endswith(_READ_SUFFIXES)]
     if sum(member.file_size for member in read) > MAX_TOTAL_BYTES:
         raise ImportFailed(
-            f"The messages in this zip unpack to more than {MAX_TOTAL_BYTES // 2**30} GB. Export a shorter time at once."
+            f"The messages in this zip unpack to more than {MAX_TOTAL_BYTES // 2**30} GB; it was not opened. "
+            "Export a shorter time at once."
         )
     for member in read:
         packed_hard = member.file_size > MAX_COMPRESSION_RATIO * max(member.compress_size, 1)

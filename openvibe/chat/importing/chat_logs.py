@@ -42,7 +42,7 @@ _TIME_KEYS = ("create_time", "created_at", "timestamp", "time", "createdAt", "da
 _ID_KEYS = ("conversation_id", "uuid", "id")
 _TITLE_KEYS = ("title", "name")
 TOOK_ITS_PLACE = "a later answer or question took its place"
-_MAX_SIDE_FILE_PLACES = "it belongs to the account, not to a conversation"
+_OF_THE_ACCOUNT = "it belongs to the account, not to a conversation"
 
 
 def read_chats(path: Path | str, account: Account | None = None) -> Iterator[ImportedThread]:
@@ -68,7 +68,7 @@ def _open_chats(path: Path, account: Account) -> Iterator[BinaryIO]:
             raise ImportFailed(f"There is no conversations.json in {path.name}. Is it an export of ChatGPT or Claude?")
         for other in archive.names():
             if other != names[0]:
-                reason = _MAX_SIDE_FILE_PLACES if other.endswith((".json", ".html")) else NOT_HERE
+                reason = _OF_THE_ACCOUNT if other.endswith((".json", ".html")) else NOT_HERE
                 account.refuse(shorten(other, 80), reason, "file")
         try:
             with archive.open(names[0]) as source:
@@ -177,16 +177,16 @@ def _unwrapped(value: Object) -> Iterator[object]:
     """An object around a list of conversations is taken off."""
     for key in ("data", "chats", "conversations"):
         inner = value.get(key)
-        if isinstance(inner, list) and inner and all(isinstance(each, dict) for each in inner):
-            if any(_messages_of(each) is not None for each in inner):
-                yield from inner
-                return
+        if not isinstance(inner, list) or not all(isinstance(each, dict) for each in inner):
+            continue
+        if any(_messages_of(each) is not None for each in inner):
+            yield from inner
+            return
     yield value
 
 
 def _peek(source: BinaryIO) -> bytes:
-    if isinstance(source, zipfile.ZipExtFile) or not source.seekable():
-        return source.peek(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]  # type: ignore[attr-defined]
+    """The first byte that is no blank."""
     beginning = source.read(4096)
     source.seek(0)
     return beginning.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]

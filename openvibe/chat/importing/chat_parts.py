@@ -1,4 +1,4 @@
-"""What a message of a chat log says, whichever program wrote it: text, parts, calls of tools and their results. Pure."""
+"""What a message of a chat log says, whichever program wrote it: text, parts, calls of tools and results. Pure."""
 
 import json
 import re
@@ -131,10 +131,11 @@ def _call_text(call: Mapping[str, object]) -> str:
         (details[key] for key in ("arguments", "input", "args", "parameters") if details.get(key) is not None), None
     )
     if isinstance(arguments, str):
+        raw = arguments
         try:
-            arguments = json.loads(arguments)
+            arguments = json.loads(raw)
         except (ValueError, RecursionError):
-            return f"Called `{name}`:\n\n{fenced(arguments)}" if arguments.strip() else f"Called `{name}`."
+            return f"Called `{name}`:\n\n{fenced(raw)}" if raw.strip() else f"Called `{name}`."
     if not arguments:
         return f"Called `{name}`."
     return f"Called `{name}`:\n\n{fenced(json.dumps(arguments, ensure_ascii=False, indent=2), 'json')}"

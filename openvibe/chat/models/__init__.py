@@ -9,7 +9,7 @@ from openvibe.chat.models.attachment import (
     Attachment,
 )
 from openvibe.chat.models.channel import Channel, ChannelMembership
-from openvibe.chat.models.conversation_import import IMPORTS, ConversationImport, Origin
+from openvibe.chat.models.conversation_import import IMPORTS, ConversationImport, ImportNotesSeen, Origin
 from openvibe.chat.models.dive import MAX_ACTIVE_DIVES, Dive, DiveResult
 from openvibe.chat.models.erasure import Erasure, Quote
 from openvibe.chat.models.image import (
@@ -77,6 +77,7 @@ __all__ = [
     "Draft",
     "Erasure",
     "Image",
+    "ImportNotesSeen",
     "MailedMention",
     "Mention",
     "Message",

@@ -40,9 +40,6 @@ class ConversationImport(Job):
     written = models.PositiveBigIntegerField(default=0, help_text="Messages written so far.")
     threads = models.PositiveIntegerField(default=0)
     account = models.JSONField(default=dict, help_text="What was read, taken in and left out: kinds, left_out.")
-    is_dismissed = models.BooleanField(
-        default=False, db_default=False, help_text="Whoever asked for it has put its note away."
-    )
 
     class Meta:
         ordering = ["-id"]
@@ -82,3 +79,13 @@ class Origin(models.Model):
 
     def __str__(self) -> str:
         return self.external_id
+
+
+class ImportNotesSeen(models.Model):
+    """Up to when somebody has put away what the inbox says of imports."""
+
+    participant = models.OneToOneField(Participant, primary_key=True, on_delete=models.CASCADE, related_name="+")
+    until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"Notes until {self.until}"

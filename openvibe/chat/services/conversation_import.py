@@ -135,7 +135,7 @@ class _Target:
         """Which of the pieces, whose times do not go back, are in the threads already: of several of one time, as many
         as are there."""
         thread_ids = [each.pk for each in (self.thread, self.former) if each]
-        times = {piece.line.at for piece in batch}
+        times = {piece.line.at for piece in batch if piece.line.at}
         rows = Message.objects.filter(thread__in=thread_ids, author__kind__in=IMPORTED_KINDS, created_at__in=times)
         counts = dict(rows.values_list("created_at").annotate(count=Count("pk")).order_by()) if thread_ids else {}
         present = []

@@ -19,7 +19,7 @@ from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.importing.account import Account
 from openvibe.chat.importing.formats import FORMATS, READERS, WITH_CHANNELS, guess_format
 from openvibe.chat.importing.values import ImportedChannel, ImportFailed
-from openvibe.chat.models import IMPORTS, Channel, ConversationImport, Origin
+from openvibe.chat.models import IMPORTS, Channel, ConversationImport, ImportNotesSeen, Origin
 from openvibe.chat.services.channels import create_channel
 from openvibe.chat.services.conversation_import import ImportReport, import_thread
 from openvibe.chat.services.speakers import Speakers, clean_origin
@@ -32,6 +32,7 @@ from openvibe.workspaces.queries import member_access, participant_access
 
 PROGRESS_SECONDS = 1.0
 MAX_WAITING = 20
+KEPT_SECONDS = 86_400
 DEFAULT_CHANNEL = "imported"
 WORKER_LOST = "The worker died over it three times. What was written by then is here; import the file again to go on."
 FILE_GONE = "The file is not here any more. Import it again: what is here already is not doubled."
@@ -229,12 +230,13 @@ def import_path(job: ConversationImport) -> Path:
     return imports_folder() / f"{job.workspace_id}-{job.pk}"
 
 
-def execute_import(job_id: int) -> None:
-    """Carries out a queued import; nothing where another of the workspace is under way, which the sweep knows."""
+def execute_import(job_id: int) -> int | None:
+    """Carries out a queued import, and returns the id of the next one of that workspace. Where another is under way
+    there it stays queued."""
     rows = ConversationImport.objects.select_related("workspace", "channel__workspace", "requested_by")
     with IMPORTS.claim(job_id, lock_queued(rows, job_id)) as job:
         if job is None:
-            return
+            return None
         path = import_path(job)
         try:
             by = _access_of(job)
@@ -245,8 +247,9 @@ def execute_import(job_id: int) -> None:
             else:
                 carry_out(job, path, by)
         except JobLost:
-            return
+            return None
         path.unlink(missing_ok=True)
+        return next_import(job.workspace_id)
 
 
 def _access_of(job: ConversationImport) -> Access | None:
@@ -347,6 +350,33 @@ def access_import(access: Access, import_id: int) -> ConversationImport:
     if job is None:
         raise Missing
     return job
+
+
+def delete_orphaned_files() -> int:
+    """Files that no import waits for, a day after they were written; how many."""
+    folder = imports_folder()
+    if not folder.is_dir():
+        return 0
+    unfinished = ConversationImport.objects.filter(state__in=IMPORTS.unfinished)
+    awaited = {import_path(job).name for job in unfinished}
+    youngest = timezone.now().timestamp() - KEPT_SECONDS
+    orphans = [file for file in folder.iterdir() if file.name not in awaited and file.stat().st_mtime < youngest]
+    for file in orphans:
+        file.unlink(missing_ok=True)
+    return len(orphans)
+
+
+def next_import(workspace_id: int) -> int | None:
+    """The import of the workspace that has waited longest."""
+    waiting = ConversationImport.objects.filter(workspace=workspace_id, state=ConversationImport.State.QUEUED)
+    return waiting.order_by("pk").values_list("pk", flat=True).first()
+
+
+def dismiss_import_notes(by: Access) -> None:
+    """Puts away what the inbox says of imports so far."""
+    if by.is_agent:
+        raise Refused("Only people have an inbox.", code="people_only")
+    ImportNotesSeen.objects.update_or_create(participant_id=by.participant_id, defaults={"until": timezone.now()})
 
 
 def owner_access(workspace: Workspace) -> tuple[Participant, Access] | None:
